@@ -838,6 +838,8 @@ def append(arr: Any, values: Any, axis: Any = ...) -> Array:
     """Join two tensors; flatten them if no axis is given."""
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any) -> Array:
     """Call a function for each vector along an axis."""
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Array:
+    """Apply a reduction along several axes, which stay."""
 def arange(start: Any, stop: Any = ..., step: Any = ..., dtype: Any = ..., *, end: Any = ...) -> Array:
     """Return evenly spaced numbers, by step."""
 def arccos(x: Any) -> Array:
@@ -870,12 +872,16 @@ def array(object: Any, dtype: Any = ..., *, copy: Any = ..., ndmin: Any = ...) -
     """Convert nested lists of numbers or tensors to a tensor."""
 def array_equal(a1: Any, a2: Any, equal_nan: Any = ...) -> Array:
     """Test whether two tensors are equal, as a single bool."""
+def array_equiv(a1: Any, a2: Any) -> Array:
+    """Test whether two tensors are equal where they broadcast."""
 def array_split(ary: Any, indices_or_sections: Any, axis: Any = ...) -> Array:
     """Split into parts of equal size or at the given indices; return a tuple."""
 def asarray(object: Any, dtype: Any = ..., *, copy: Any = ...) -> Array:
     """Convert nested lists of numbers or tensors to a tensor."""
 def ascontiguousarray(object: Any, dtype: Any = ...) -> Array:
     """Return the tensor itself, with one dimension or more."""
+def asfortranarray(object: Any, dtype: Any = ...) -> Array:
+    """Return the tensor itself: the order in memory is no part of it."""
 def asin(x: Any) -> Array:
     """Compute the inverse sine, in radians."""
 def asinh(x: Any) -> Array:
@@ -916,6 +922,8 @@ def bincount(x: Any, weights: Any = ..., minlength: Any = ..., *, length: Any = 
     """Count how often each of 0, 1, 2, ... occurs, or add up its weights."""
 def bitwise_and(x1: Any, x2: Any) -> Array:
     """Compute x1 & x2."""
+def bitwise_count(x: Any) -> Array:
+    """Count the bits that are set in absolute values, as u8."""
 def bitwise_invert(x: Any) -> Array:
     """Compute ~x."""
 def bitwise_left_shift(x1: Any, x2: Any) -> Array:
@@ -1038,6 +1046,10 @@ def diag(v: Any, k: Any = ...) -> Array:
     """Return the diagonal of a matrix, or the diagonal matrix of a vector."""
 def diag_indices(n: Any, ndim: Any = ...) -> Array:
     """Indices of the diagonal of a matrix."""
+def diag_indices_from(arr: Any) -> Array:
+    """Return the indices of the diagonal of a tensor."""
+def diagflat(v: Any, k: Any = ...) -> Array:
+    """Return a matrix with the elements of a tensor on a diagonal."""
 def diagonal(a: Any, offset: Any = ..., axis1: Any = ..., axis2: Any = ...) -> Array:
     """Return a diagonal."""
 def diff(a: Any, n: Any = ..., axis: Any = ..., prepend: Any = ..., append: Any = ...) -> Array:
@@ -1120,6 +1132,8 @@ def fliplr(a: Any) -> Array:
     """Reverse the order along the second axis."""
 def flipud(a: Any) -> Array:
     """Reverse the order along the first axis."""
+def float_power(x1: Any, x2: Any) -> Array:
+    """Compute x1 ** x2 in f64."""
 def floor(x: Any) -> Array:
     """Round down."""
 def floor_divide(x1: Any, x2: Any) -> Array:
@@ -1134,6 +1148,8 @@ def fmod(x1: Any, x2: Any) -> Array:
     """Return the remainder with the sign of x1."""
 def fold(data: Any, output_size: Any, kernel_size: Any, dilation: Any = ..., padding: Any = ..., stride: Any = ...) -> Array:
     """Add up windows, which are columns, to images."""
+def frexp(x: Any) -> Array:
+    """Return mantissas from 1/2 to 1, and exponents of 2, as i32."""
 def full(shape: Any, fill_value: Any, dtype: Any = ..., *, data: Any = ...) -> Array:
     """Return a tensor filled with one value."""
 def full_like(a: Any, fill_value: Any, dtype: Any = ...) -> Array:
@@ -1184,6 +1200,8 @@ def histogram(a: Any, bins: Any = ..., range: Any = ..., density: Any = ..., wei
     """Count the elements in each bin, or add up their weights; returns the counts and the edges."""
 def histogram2d(x: Any, y: Any, bins: Any = ..., range: Any = ..., density: Any = ..., weights: Any = ...) -> Array:
     """Count the points in each bin of a grid; returns the counts and both edges."""
+def histogram_bin_edges(a: Any, bins: Any = ..., range: Any = ..., weights: Any = ...) -> Array:
+    """Return the edges of the bins of a histogram."""
 def hsplit(ary: Any, indices_or_sections: Any) -> Array:
     """Split into parts of equal size or at the given indices; return a tuple."""
 def hstack(arrays: Any, *, dtype: Any = ...) -> Array:
@@ -1192,6 +1210,8 @@ def huber_loss(input: Any, target: Any, delta: Any = ..., *, reduction: Any = ..
     """Compute the squared error below delta and the absolute error above."""
 def hypot(x1: Any, x2: Any) -> Array:
     """Compute sqrt(x1 ** 2 + x2 ** 2) without overflow."""
+def i0(x: Any) -> Array:
+    """Compute the modified Bessel function of order 0."""
 def identity(n: Any, dtype: Any = ...) -> Array:
     """Return the identity matrix."""
 def ifft(a: Any, n: Any = ..., axis: Any = ..., norm: Any = ...) -> Array:
@@ -1256,6 +1276,8 @@ def isrealobj(x: Any) -> Array:
     """Return whether the dtype is not complex, at compile time."""
 def ix_(*args: Any) -> Array:
     """Vectors that index all their combinations: `x[ix_(i, j)]`."""
+def kaiser(M: Any, beta: Any) -> Array:
+    """The Kaiser window of M points, f64."""
 def kl_div(input: Any, target: Any, *, reduction: Any = ..., log_target: Any = ...) -> Array:
     """Compute the Kullback-Leibler divergence of log probabilities."""
 def kron(a: Any, b: Any) -> Array:
@@ -1268,6 +1290,8 @@ def layout_transform(data: Any, src_layout: Any, dst_layout: Any) -> Array:
     """Data in another layout, as from NCHW to NCHW16c."""
 def lcm(x1: Any, x2: Any) -> Array:
     """Return the least common multiple of integers."""
+def ldexp(x1: Any, x2: Any) -> Array:
+    """Compute x1 * 2 ** x2."""
 def leaky_relu(x: Any, negative_slope: Any = ..., *, alpha: Any = ...) -> Array:
     """Scale x by negative_slope (0.01) where it is negative."""
 def left_shift(x1: Any, x2: Any) -> Array:
@@ -1320,6 +1344,8 @@ def lstsq(a: Any, b: Any, rcond: Any = ...) -> Array:
     """Solve a @ x = b by least squares: the solution, residuals, rank and singular values (numpy.linalg.lstsq)."""
 def map(function: Any, *iterables: Any) -> Any:
     """Return a list of what a function gives for each item."""
+def mask_indices(n: Any, mask_func: Any, k: Any = ...) -> Array:
+    """Return the indices where a function of masks, such as triu, keeps elements."""
 def matmul(a: Any, b: Any) -> Array:
     """Compute a @ b."""
 def matrix_norm(x: Any, keepdims: Any = ..., ord: Any = ...) -> Array:
@@ -1332,6 +1358,8 @@ def matrix_set_diag(input: Any, diagonal: Any, k1: Any = ..., k2: Any = ..., sup
     """Matrices with some of their diagonals replaced."""
 def matrix_transpose(a: Any) -> Array:
     """Swap the last two axes."""
+def matvec(x1: Any, x2: Any) -> Array:
+    """Compute the products of matrices and vectors."""
 def max(a: Any, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ...) -> Array:
     """Return the largest element along axes; NaN if there is one."""
 def max_pool1d(data: Any, kernel_size: Any = ..., strides: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: Any = ..., return_indices: Any = ..., *, pool_size: Any = ..., layout: Any = ..., out_layout: Any = ..., stride: Any = ...) -> Array:
@@ -1454,6 +1482,8 @@ def polyadd(a1: Any, a2: Any) -> Array:
     """Return the sum of two polynomials."""
 def polyder(p: Any, m: Any = ...) -> Array:
     """Return the derivative of a polynomial."""
+def polydiv(u: Any, v: Any) -> Array:
+    """Return the quotient and the remainder of two polynomials."""
 def polyfit(x: Any, y: Any, deg: Any) -> Array:
     """Coefficients of the polynomial of a degree that fits best; the first is that of the highest power."""
 def polyint(p: Any, m: Any = ..., k: Any = ...) -> Array:
@@ -1510,6 +1540,8 @@ def reshape(a: Any, newshape: Any, *, allowzero: Any = ...) -> Array:
     """Change the shape; -1 stands for one dimension that is computed."""
 def reshape_like(data: Any, shape_like: Any, lhs_begin: Any = ..., lhs_end: Any = ..., rhs_begin: Any = ..., rhs_end: Any = ...) -> Array:
     """The same elements in the shape of another tensor, or in a range of its dimensions."""
+def resize(a: Any, new_shape: Any) -> Array:
+    """Repeat a tensor until it fills a shape."""
 def reverse(data: Any, axis: Any) -> Array:
     """The elements along an axis in reverse order."""
 def reverse_sequence(data: Any, seq_lengths: Any, seq_axis: Any = ..., batch_axis: Any = ...) -> Array:
@@ -1542,6 +1574,8 @@ def rot90(a: Any, k: Any = ..., axes: Any = ...) -> Array:
     """Rotate by multiples of 90 degrees in a plane of two axes."""
 def round(a: Any, decimals: Any = ..., *, ndigits: Any = ...) -> Array:
     """Round to the given number of decimals, halves to even."""
+def row_stack(arrays: Any, *, dtype: Any = ...) -> Array:
+    """Do as vstack does."""
 def rsqrt(x: Any) -> Array:
     """Compute 1 / sqrt(x)."""
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = ..., dropout_p: Any = ..., is_causal: Any = ..., scale: Any = ..., *, mask: Any = ...) -> Array:
@@ -1562,6 +1596,8 @@ def sequence_mask(data: Any, valid_length: Any, mask_value: Any = ..., axis: Any
     """Data with mask_value behind the valid length of each sequence."""
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: Any = ...) -> Array:
     """Return the distinct elements that the second has not."""
+def setxor1d(ar1: Any, ar2: Any, assume_unique: Any = ...) -> Array:
+    """Return the distinct elements that only one of both has, in ascending order."""
 def shape_of(data: Any, dtype: Any = ...) -> Array:
     """The shape as a tensor."""
 def sigmoid(x: Any) -> Array:
@@ -1602,6 +1638,10 @@ def solve(a: Any, b: Any) -> Array:
     """Solve a @ x = b for x (numpy.linalg.solve)."""
 def sort(a: Any, axis: Any = ..., *, is_ascend: Any = ..., kind: Any = ..., stable: Any = ..., descending: Any = ...) -> Array:
     """Sort in ascending order, NaN last."""
+def sort_complex(a: Any) -> Array:
+    """Sort by real, then by imaginary parts, as complex numbers."""
+def spacing(x: Any) -> Array:
+    """Return the distance to the next float away from 0."""
 def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = ...) -> Array:
     """A tensor with values at the given indices and a default elsewhere."""
 def split(ary: Any, indices_or_sections: Any, axis: Any = ...) -> Array:
@@ -1670,12 +1710,16 @@ def tril(m: Any, k: Any = ..., *, diagonal: Any = ...) -> Array:
     """Return the lower triangle."""
 def tril_indices(n: Any, k: Any = ..., m: Any = ...) -> Array:
     """Rows and columns of the lower triangle of a matrix."""
+def tril_indices_from(arr: Any, k: Any = ...) -> Array:
+    """Return the indices of the lower triangle of a matrix."""
 def trilu(data: Any, k: Any, upper: Any = ...) -> Array:
     """The upper or lower triangles of matrices, zero elsewhere."""
 def triu(m: Any, k: Any = ..., *, diagonal: Any = ...) -> Array:
     """Return the upper triangle."""
 def triu_indices(n: Any, k: Any = ..., m: Any = ...) -> Array:
     """Rows and columns of the upper triangle of a matrix."""
+def triu_indices_from(arr: Any, k: Any = ...) -> Array:
+    """Return the indices of the upper triangle of a matrix."""
 def true_divide(x1: Any, x2: Any) -> Array:
     """Compute x1 / x2; f64 for integers and bools."""
 def trunc(x: Any) -> Array:
@@ -1720,6 +1764,8 @@ def vdot(a: Any, b: Any) -> Array:
     """Compute the dot product of the flattened tensors; of a, the complex conjugate."""
 def vecdot(a: Any, b: Any, *, axis: Any = ...) -> Array:
     """Compute the dot products of vectors along an axis; of a, the complex conjugate."""
+def vecmat(x1: Any, x2: Any) -> Array:
+    """Compute the products of vectors and matrices; complex vectors are conjugated."""
 def vector_norm(x: Any, axis: Any = ..., keepdims: Any = ..., ord: Any = ...) -> Array:
     """Compute the norm of vectors along axes, or of all elements (numpy.linalg.vector_norm)."""
 def vectorize(pyfunc: Any, otypes: Any = ...) -> Array:

@@ -40,6 +40,19 @@ _CALLS: dict[str, str] = {
     **_each("bitwise_and bitwise_or bitwise_xor", "NAME(i, j)"),
     "packbits": "packbits(m, axis=1)",
     "unpackbits": "unpackbits(packbits(m, axis=1), axis=1)",
+    "diagflat": "diagflat(v)",
+    "bitwise_count": "bitwise_count(i)",
+    "float_power": "float_power(p, x)",
+    "frexp": "frexp(x)[0]",
+    "ldexp": "ldexp(x, 3)",
+    "matvec": "matvec(x, x[0])",
+    "vecmat": "vecmat(x[:, 0], x)",
+    "setxor1d": "setxor1d(v, v + 0.5)",
+    "histogram_bin_edges": "histogram_bin_edges(v)",
+    "resize": "resize(x, (ROWS, 2 * COLUMNS))",
+    "sort_complex": "sort_complex(x)",
+    "apply_over_axes": "apply_over_axes(sum, x, [0, 1])",
+    "polydiv": "polydiv(v[:40], v[:7])[0]",
     **_each("left_shift right_shift bitwise_left_shift bitwise_right_shift", "NAME(i, j)"),
     **_each("floor_divide mod remainder fmod", "NAME(x, q)"),
     **_each("power pow", "NAME(p, x)"),
@@ -174,11 +187,16 @@ WITHOUT_ROW = {
     **dict.fromkeys(("mgrid", "ogrid"), "indexed: meshgrid has a row"),
     **dict.fromkeys(("c_", "r_"), "indexed: concatenate has a row"),
     **dict.fromkeys(
-        ("indices", "ix_", "triu_indices", "tril_indices", "diag_indices"), "computed at compile time"
+        (
+            *("indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "diag_indices_from"),
+            *("tril_indices_from", "triu_indices_from", "mask_indices"),
+        ),
+        "computed at compile time",
     ),
-    **dict.fromkeys(("bartlett", "blackman", "hamming", "hanning"), "computed at compile time"),
+    **dict.fromkeys(("bartlett", "blackman", "hamming", "hanning", "kaiser"), "computed at compile time"),
     "callback": "of a function of Python",
     **dict.fromkeys(("swish", "upsample"), "another name of silu, of interpolate"),
+    **dict.fromkeys(("row_stack", "asfortranarray"), "another name of vstack, of asarray"),
     **dict.fromkeys(
         ("rnn", "lstm", "gru", "rnn_cell", "lstm_cell", "gru_cell"), "loops have rows of their own"
     ),

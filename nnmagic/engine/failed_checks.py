@@ -18,11 +18,12 @@ class FailedCheck:
     """A failed check.
 
     operator: Relay's name of the operator that made it. axis_size: of the axis that an index is out of range
-    for; None for another check.
+    for; None for another check. number: of the ``raise``, or the assertion, whose message has values.
     """
 
     operator: str
     axis_size: int | None = None
+    number: int | None = None
 
 
 def refused_value(message: str, operator: str) -> ValueError:

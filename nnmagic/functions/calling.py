@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.records import RecordCalls
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
-_SHOWN = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError, KeyboardInterrupt)
+_SHOWN = (Exception, KeyboardInterrupt)
 
 
 class Caller:

@@ -11,6 +11,7 @@ from nnmagic.diagnostics import append_location
 from nnmagic.engine.failed_checks import detach_check
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, GlobalVar, OpRef
+from nnmagic.relay.failures import RAISE
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import ANY, Dim, TensorType
@@ -21,17 +22,26 @@ _MOST = 4
 
 def add_location(error: BaseException, module: Module) -> None:
     """Append the location of a run-time error, or its few candidates, to its message."""
-    if len(error.args) != 1 or not isinstance(error.args[0], str) or "\n" in error.args[0]:
+    if len(error.args) != 1 or not isinstance(error.args[0], str):
         return
     message: str = error.args[0]
     calls: Iterable[Call]
-    if isinstance(error, RecursionError):
+    check = detach_check(error)
+    if check is not None and check.number is not None:
+        calls = (
+            call
+            for call in _calls(module)
+            if _operator(call) == RAISE and call.attrs["number"] == check.number
+        )
+    elif "\n" in message:
+        return
+    elif isinstance(error, RecursionError):
         message += (
             "; a `for` or `while` loop takes no stack, except in the gradient of a loop whose number of "
             "rounds is not known before it begins"
         )
         calls = _recursive_calls(module)
-    elif (check := detach_check(error)) is None:
+    elif check is None:
         return
     elif check.axis_size is not None:
         calls = list(_indexing_calls(module, check.axis_size))

@@ -19,6 +19,7 @@ import numpy as np
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.calls import CallAdapter
 from nnmagic.relay.types import RecordType, TupleType, Type
+from nnmagic.tinynn.values.values import DICTIONARY
 
 #: Makes a record of its fields, in their order.
 Maker = Callable[[Sequence[object]], object]
@@ -219,6 +220,8 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
     if not isinstance(type_, RecordType):
         return tuple(parts)
     maker = makers.get(type_.name)
+    if type_.name == DICTIONARY:
+        return dict(zip(type_.names, parts, strict=True))
     if maker is None:
         return record_class(type_)(*parts)
     return maker(parts)

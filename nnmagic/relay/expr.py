@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import (
     ARRAY_DTYPES,
     GlobalTypeVar,
@@ -212,13 +213,14 @@ class Clause:
 class Match(Node):
     """``match (data) { ... }``; ``match?`` where it need not be exhaustive (``complete`` False).
 
-    ``assertion``: the message of a match that stands for ``assert``, raised for a value that no arm takes.
+    ``assertion``: of a match that stands for ``assert`` or ``raise``: what is raised for a value that no arm
+    takes.
     """
 
     data: Expr
     clauses: tuple[Clause, ...]
     complete: bool = True
-    assertion: str | None = None
+    assertion: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -19,6 +19,7 @@ from nnmagic.limits import MAX_CHARACTERS
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.callbacks import PythonFunction
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order
 
@@ -171,7 +172,8 @@ class Encoder:
                 return ["Function", self._all(params), self.node(body), ret_index, types, self._attrs(attrs)]
             case ir.Match(data=data, clauses=clauses, complete=complete, assertion=assertion):
                 arms = [[self._pattern(arm.lhs), self.node(arm.rhs)] for arm in clauses]
-                failure = [] if complete else [assertion, self.span(node.span)]
+                raised = None if assertion is None else [assertion.message, assertion.kind]
+                failure = [] if complete else [raised, self.span(node.span)]
                 return ["Match", self.node(data), arms, complete, *failure]
             case ir.RefCreate(value=value):
                 return ["RefCreate", self.node(value)]
@@ -457,10 +459,11 @@ class _Decoder:
             case ["Match", int() as data, list() as arms, bool() as complete]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
                 return ir.Match(self.nodes[data], clauses, complete)
-            case ["Match", int() as data, list() as arms, False, None | str() as assertion, span]:
+            case ["Match", int() as data, list() as arms, False, None | [str(), str()] as raised, span]:
                 clauses = tuple(ir.Clause(self._pattern(lhs), self.nodes[rhs]) for lhs, rhs in arms)
+                failure = None if raised is None else Failure(*raised)
                 return ir.Match(
-                    self.nodes[data], clauses, complete=False, assertion=assertion, span=_span(span)
+                    self.nodes[data], clauses, complete=False, assertion=failure, span=_span(span)
                 )
             case ["RefCreate", int() as value]:
                 return ir.RefCreate(self.nodes[value])

@@ -34,6 +34,7 @@ from nnmagic.relay.expr import (
     Var,
     children,
 )
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
@@ -301,8 +302,11 @@ def _make_node(expr: Expr) -> GraphNode:
             return GraphNode(0, "item", f".{index}")
         case If():
             return GraphNode(0, "if", "if")
-        case Match(assertion=message):
-            return GraphNode(0, "match", "match" if message is None else "assert", summary=message or "")
+        case Match(assertion=Failure() as failure):
+            word = "assert" if failure.kind == "AssertionError" else "raise"
+            return GraphNode(0, "match", word, summary=failure.message)
+        case Match():
+            return GraphNode(0, "match", "match")
         case Function():
             return GraphNode(0, "closure", "fn")
         case RefCreate():

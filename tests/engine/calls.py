@@ -56,6 +56,12 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
         for dtype in ("float16", "float32")
     ),
     *(
+        ("%x: Tensor[(2, 3), float64]", f"special.{name}(%x)", {"x": [0.1, 0.2, 0.3, 0.5, 0.8, 0.9]})
+        for name in ("erfcinv", "erfinv", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")
+    ),
+    ("%x: Tensor[(2, 3), float32]", "special.polygamma(%x, n=1)", {}),
+    ("%k: Tensor[(10), uint64], %x: Tensor[(2, 3), uint8]", "numpy.random.bits_like(%k, %x)", {}),
+    *(
         ("%x: Tensor[(2, 3), float32], %y: Tensor[(3), float32]", f"numpy.{name}(%x, %y)", {})
         for name in ("arctan2", "copysign", "hypot", "logaddexp")
     ),

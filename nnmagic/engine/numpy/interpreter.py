@@ -35,6 +35,7 @@ from nnmagic.relay.expr import (
     TupleGetItem,
     Var,
 )
+from nnmagic.relay.failures import RAISE
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.reference import NoReferenceError, compute
@@ -202,12 +203,15 @@ class Interpreter:
             return compute(name, operands, attrs)
         except NoReferenceError:
             raise
-        except (ValueError, IndexError, ZeroDivisionError) as error:
+        except Exception as error:
+            if name != RAISE and not isinstance(error, ValueError | IndexError | ZeroDivisionError):
+                raise
             _raise_at(error, call)
 
 
 def _raise_at(error: Exception, call: Call) -> NoReturn:
-    raise type(error)(append_location(str(error), call.span)) from None
+    message = str(error.args[0]) if len(error.args) == 1 else str(error)
+    raise type(error)(append_location(message, call.span)) from None
 
 
 def _end_of_lets(node: Expr) -> Expr:
@@ -263,7 +267,7 @@ def _choose(node: Match, value: Any, frame: Frame) -> int:
             frame.values.update(bound)
             return number
     if node.assertion is not None:
-        raise AssertionError(append_location(node.assertion or "the assertion does not hold", node.span))
+        raise node.assertion.error(node.span)
     where = "" if node.span is None else f" at {node.span}"
     what = value.constructor if isinstance(value, AdtValue) else "this value"
     raise RuntimeError(f"no arm of the match{where} takes {what}")

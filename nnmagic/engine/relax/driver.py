@@ -23,6 +23,7 @@ from nnmagic.progress import report
 from nnmagic.relay.annotations import KERNEL, PARALLEL
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.expr import Call, Constant, Function, GlobalVar, If, OpRef, Var
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -279,7 +280,7 @@ class _Prepared:
     """A program before it is compiled: its module and call graph, first-order functions, control flow.
 
     loops: the functions that were local ones, and take no stack where they call themselves at their end.
-    assertions: the texts of assertions, by number. interpreted: the same for the interpreter. destinations:
+    assertions: what assertions raise, by number. interpreted: the same for the interpreter. destinations:
     the parameters of the entry that it may change. lengths: the parameters that its last arrays have as
     their lengths; without_lengths: the program without these arrays.
     """
@@ -290,7 +291,7 @@ class _Prepared:
     plain: frozenset[str]
     control: _Control | None
     loops: frozenset[str]
-    assertions: Sequence[str]
+    assertions: Sequence[Failure]
     interpreted: Callable[[], _Prepared]
     destinations: tuple[int, ...] = ()
     lengths: tuple[int, ...] = ()

@@ -10,6 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.origins import current_span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import GlobalTypeVar
 
@@ -70,7 +71,9 @@ class Block:
             if isinstance(item, _Check):
                 test = ir.If(item.condition, ir.Call(_HOLDS, ()), ir.Call(_FAILS, ()))
                 arm = ir.Clause(ir.PatternConstructor(_HOLDS), result)
-                result = ir.Match(test, (arm,), complete=False, assertion=item.message, span=item.span)
+                result = ir.Match(
+                    test, (arm,), complete=False, assertion=Failure(item.message), span=item.span
+                )
             else:
                 result = ir.Let(item[0], item[1], result)
         return result

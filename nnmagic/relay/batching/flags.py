@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnmagic.relay.callgraph import call_graph, components
-from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Match, OpRef, Tuple, TupleGetItem
+from nnmagic.relay.expr import (
+    Call,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    Tuple,
+    TupleGetItem,
+)
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
 from nnmagic.relay.gradients.trees import Tree, combine, has_leaf, leaves, tree_of
@@ -120,7 +132,7 @@ class BatchFlags:
             for var in bound:
                 own.flags[var] = spread_flag(type_of(var), flag=depends)
             result = _union(result, self.of_block(body, own))
-        if not depends:
+        if not depends or is_test(value):
             return result
         calls = (node for body in branches(value) for node in post_order(body))
         if any(isinstance(node, GlobalVar) for node in calls):
@@ -133,6 +145,14 @@ class BatchFlags:
         for param, arg in zip(self.functions[callee].params, args, strict=True):
             mask += map(bool, leaves(_in_form(flags.get(arg, False), type_of(param)), type_of(param)))
         return tuple(mask)
+
+
+def is_test(value: If | Match) -> bool:
+    """Return whether a branch only says, by a constructor, whether an assertion holds: of all examples."""
+    results = (body.value if isinstance(body, Let) else body for body in branches(value))
+    return isinstance(value, If) and all(
+        isinstance(each, Call) and isinstance(each.op, Constructor) and not each.args for each in results
+    )
 
 
 def spread_flag(type_: Type, *, flag: bool) -> Tree:

@@ -7,12 +7,12 @@ none, and what examples decide, such as a ``while`` loop, runs in a loop over th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.batching import layers as _layers
 from nnmagic.relay.batching import rules as _rules
-from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, spread_flag
+from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, is_test, spread_flag
 from nnmagic.relay.batching.registry import RULES
 from nnmagic.relay.batching.site import BatchSize, Site, size_along
 from nnmagic.relay.callbacks import CALLBACK
@@ -218,6 +218,9 @@ class _Batcher:
 
     def _of_branches(self, var: Var, value: If | Match, scope: _Scope) -> Expr:
         data = value.cond if isinstance(value, If) else value.data
+        if has_leaf(scope.flags.get(data)) and isinstance(value, If) and is_test(value):
+            every = call("all", [rename(data, scope.env)], value.span, axis=[0])
+            return replace(value, cond=every, checked_type=None)
         if has_leaf(scope.flags.get(data)):
             if isinstance(value, Match):
                 hint = "use tensors and tuples of them for what depends on the example"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
+from nnmagic.relay.failures import RAISE
 from nnmagic.relay.ops.attributes import INTEGER, STR
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.relations import tensor
@@ -37,6 +38,17 @@ declare(
     _print,
     "Prints the tensors of a tuple with the text around them, and is true; ``number`` tells calls apart.",
     Attr("layout", STR, ""),
+    Attr("number", INTEGER, 0),
+    family="debugging",
+    variadic=True,
+)
+declare(
+    RAISE,
+    "values",
+    _print,
+    "Raises an exception, whose message is made of the tensors of a tuple; ``number`` tells calls apart.",
+    Attr("layout", STR, ""),
+    Attr("kind", STR, "ValueError"),
     Attr("number", INTEGER, 0),
     family="debugging",
     variadic=True,

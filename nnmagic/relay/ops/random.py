@@ -42,6 +42,11 @@ def _generate(types: Sequence[Type], attrs: Attrs) -> TupleType:
     return TupleType((_key(types), TensorType(dims(attrs, "out_shape"), "uint64")))
 
 
+def _generate_like(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    _key(types)
+    return TensorType(tensor(types, 1).shape, "uint64")
+
+
 def _split(types: Sequence[Type], _attrs: Attrs) -> TupleType:
     return TupleType((_key(types), _KEY))
 
@@ -78,6 +83,13 @@ declare(
     _SHAPE,
     attrs_key="ThreefryGenerateAttrs",
     keywords={"shape": "out_shape"},
+    family="random",
+)
+declare(
+    "numpy.random.bits_like",
+    "key like",
+    _generate_like,
+    "Random bits as uint64, in the shape of another tensor.",
     family="random",
 )
 declare(

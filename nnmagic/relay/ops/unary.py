@@ -14,6 +14,9 @@ from nnmagic.relay.ops.declaration import Attr, Elements, RelationError, Trait, 
 from nnmagic.relay.ops.relations import identity, identity_compare, tensor
 from nnmagic.relay.types import TensorType, Type
 
+#: The highest derivative of the digamma function, whose coefficients floats hold.
+MAX_ORDER = 20
+
 # Name, NumPy twin, summary.
 _OF_FLOATS = (
     ("acos", "arccos", "Inverse cosine, in radians."),
@@ -62,6 +65,16 @@ _BEYOND_RELAY = (
     ("numpy.log1p", "log1p", "Natural logarithm of one plus each element, accurate near 0."),
     ("numpy.rint", "rint", "Each element rounded to the nearest integer, halves to even."),
     ("special.erfc", None, "One minus the Gauss error function, without cancellation."),
+    ("special.erfcinv", None, "Inverse of one minus the Gauss error function."),
+    ("special.erfinv", None, "Inverse of the Gauss error function."),
+    ("special.gamma", None, "Gamma function."),
+    ("special.gammaln", None, "Logarithm of the absolute value of the gamma function."),
+    ("special.i0", "i0", "Modified Bessel function of order 0."),
+    ("special.i0e", None, "Modified Bessel function of order 0, times exp(-abs(x))."),
+    ("special.i1", None, "Modified Bessel function of order 1."),
+    ("special.i1e", None, "Modified Bessel function of order 1, times exp(-abs(x))."),
+    ("special.log_ndtr", None, "Logarithm of the share of the normal distribution below each element."),
+    ("special.ndtri", None, "Number below which a share of the normal distribution lies."),
 )
 _TESTS = (
     ("isfinite", "Whether each element is neither infinite nor NaN."),
@@ -69,6 +82,13 @@ _TESTS = (
     ("isnan", "Whether each element is NaN."),
     ("numpy.signbit", "Whether the sign bit of each float is set, also of -0 and NaN."),
 )
+
+
+def _check_order(_types: Sequence[Type], attrs: Attrs) -> None:
+    if not 0 <= cast(int, attrs["n"]) <= MAX_ORDER:
+        raise RelationError(f"the order must be from 0 to {MAX_ORDER}, not {attrs['n']}", attr="n")
+
+
 for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
     declare(
         _name,
@@ -80,6 +100,17 @@ for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
         elements=_ELEMENTS.get(_name, "any") if (_name, _twin, _summary) in _PLAIN else "floats",
         family="unary",
     )
+declare(
+    "special.polygamma",
+    "data",
+    identity,
+    "Derivative of order n of the digamma function.",
+    Attr("n", INT, 0),
+    traits=Trait.SPECULATABLE,
+    elements="floats",
+    family="unary",
+    preconditions=[_check_order],
+)
 declare(
     "copy",
     "data",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from nnmagic.relay.expr import Call, Expr, OpRef
-from nnmagic.relay.functions import special
+from nnmagic.relay.functions import bessel, gamma, normal_distribution, special
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.infer.erase import erase_types
 from nnmagic.relay.module import Module
@@ -55,6 +55,17 @@ EXPANSIONS: Mapping[str, Callable[..., Any]] = {
     "numpy.rint": special.rint,
     "numpy.signbit": special.signbit,
     "special.erfc": special.erfc,
+    "special.erfcinv": normal_distribution.erfcinv,
+    "special.erfinv": normal_distribution.erfinv,
+    "special.gamma": gamma.gamma,
+    "special.gammaln": gamma.gammaln,
+    "special.i0": bessel.i0,
+    "special.i0e": bessel.i0e,
+    "special.i1": bessel.i1,
+    "special.i1e": bessel.i1e,
+    "special.log_ndtr": normal_distribution.log_ndtr,
+    "special.ndtri": normal_distribution.ndtri,
+    "special.polygamma": gamma.polygamma,
 }
 
 
@@ -91,7 +102,8 @@ def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
         return expanded.expr
 
     expanded = rewrite_module(module if is_typed else infer_type(module), expand)
-    return infer_type(expanded, look_into_callees=True) if is_typed else erase_types(expanded)
+    made = infer_type(expanded, look_into_callees=True) if is_typed else erase_types(expanded)
+    return expand_operators(made, keep=keep)  # an expansion may be made of others
 
 
 def _expansion(node: Expr, keep: Collection[str]) -> Callable[..., Any] | None:

@@ -23,6 +23,7 @@ from nnmagic.relay.reference import (
     random,
     reductions,
     shapes,
+    special,
     vision,
 )
 from nnmagic.relay.reference.given import Given
@@ -40,6 +41,7 @@ RULES = {
     **linalg.RULES,
     **others.RULES,
     **printing.RULES,
+    **special.RULES,
     **vision.RULES,
 }
 

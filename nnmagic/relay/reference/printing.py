@@ -1,4 +1,4 @@
-"""Print values as Python does: what the layout of a ``print`` says, with arrays in it.
+"""Write values as Python does: what the layout of a ``print``, or of a message, says, with arrays in it.
 
 A layout is JSON: the pieces of the text. A piece is a string, or a value: the number of an array, how it is
 formatted, and how it is converted. A tuple of pieces is written as Python writes a tuple.
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nnmagic.relay.failures import RAISE, exception_class
 from nnmagic.relay.reference.given import Array, Given, Rule
 
 _CONVERSIONS: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
@@ -19,8 +20,12 @@ _CONVERSIONS: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 
 def print_values(layout: str, arrays: Sequence[Array]) -> None:
     """Print arrays with the text around them. Raises ValueError or TypeError for an unsuitable format."""
-    pieces = (_text(piece, arrays, inside=False) for piece in json.loads(layout))
-    print("".join(pieces), end="", flush=True)  # noqa: T201 - what it is for
+    print(text_of(layout, arrays), end="", flush=True)  # noqa: T201 - what it is for
+
+
+def text_of(layout: str, arrays: Sequence[Array]) -> str:
+    """Return a layout as text. Raises ValueError or TypeError for an unsuitable format."""
+    return "".join(_text(piece, arrays, inside=False) for piece in json.loads(layout))
 
 
 def _text(piece: Any, arrays: Sequence[Array], *, inside: bool) -> str:
@@ -46,4 +51,8 @@ def _print(given: Given, values: Sequence[Array]) -> Any:
     return np.True_
 
 
-RULES: dict[str, Rule] = {"python.print": _print}
+def _raise(given: Given, values: Sequence[Array]) -> Any:
+    raise exception_class(str(given["kind"]))(text_of(str(given["layout"]), values))
+
+
+RULES: dict[str, Rule] = {"python.print": _print, RAISE: _raise}

@@ -102,6 +102,11 @@ def _threefry_generate(given: Given, key: Array) -> Any:
     return after, words.reshape(shape)
 
 
+def _threefry_generate_like(_given: Given, key: Array, like: Array) -> Any:
+    _, words = _generate(key, like.size)
+    return words.reshape(like.shape)
+
+
 def _uniform(given: Given, key: Array, low: Array, high: Array) -> Any:
     shape, dtype = _shape_and_dtype(given)
     after, words = _generate(key, math.prod(shape))
@@ -132,6 +137,7 @@ RULES: dict[str, Rule] = {
     "numpy.pcg64": _pcg64,
     "numpy.pcg64_seed": lambda _given, seed: seeded(int(seed)),
     "random.threefry_generate": _threefry_generate,
+    "numpy.random.bits_like": _threefry_generate_like,
     "random.threefry_split": _split,
     "random.uniform": _uniform,
     "random.normal": _normal,

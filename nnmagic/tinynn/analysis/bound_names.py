@@ -231,8 +231,8 @@ def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast
 
 @once_per_node
 def may_leave(node: object) -> bool:
-    """Return whether a piece of a function contains ``return``, ``break``, ``continue`` or ``assert``."""
-    leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.MatchNode
+    """Return whether a piece of a function may leave its block, by ``return``, ``raise`` and the like."""
+    leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.Raise | tree.MatchNode
     return any(isinstance(part, leaving) for part in walk(node, into_functions=False))
 
 

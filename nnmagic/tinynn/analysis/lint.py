@@ -101,7 +101,7 @@ def _unreachable(statements: Sequence[ast.Stmt], to_span: ToSpan, dead: set[int]
 def _leaves(statement: ast.Stmt) -> bool:
     """Return whether control never reaches the statements that follow in the block."""
     match statement:
-        case ast.Return() | tree.Break() | tree.Continue():
+        case ast.Return() | tree.Raise() | tree.Break() | tree.Continue():
             return True
         case ast.Assert(condition=ast.Constant(value=False)):
             return True

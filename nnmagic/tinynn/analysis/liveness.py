@@ -48,7 +48,7 @@ def flow_of(node: object) -> Flow:
         case tree.While(condition=condition, body=body, orelse=orelse):
             inside = flow_of(body).exposed | flow_of(orelse).exposed
             return Flow(find_mentioned_names(condition) | inside)
-        case ast.Return():
+        case ast.Return() | tree.Raise():
             return Flow(find_mentioned_names(node), None)
         case tree.Break() | tree.Continue():
             return Flow(_NO_NAMES, None)

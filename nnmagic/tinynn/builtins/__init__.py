@@ -13,6 +13,7 @@ from nnmagic.tinynn.builtins.callbacks import CALLBACK
 from nnmagic.tinynn.builtins.generators import GENERATORS
 from nnmagic.tinynn.builtins.gradients import GRADIENTS
 from nnmagic.tinynn.builtins.loop_functions import LOOP_FUNCTIONS
+from nnmagic.tinynn.builtins.math_functions import math_functions
 from nnmagic.tinynn.builtins.nn.activations import ACTIVATIONS
 from nnmagic.tinynn.builtins.nn.attention import ATTENTION
 from nnmagic.tinynn.builtins.nn.convolutions import CONVOLUTIONS
@@ -26,6 +27,7 @@ from nnmagic.tinynn.builtins.numpy.bits import BITS
 from nnmagic.tinynn.builtins.numpy.complex_numbers import COMPLEX_NUMBERS, PYTHON_COMPLEX
 from nnmagic.tinynn.builtins.numpy.creation import CREATION
 from nnmagic.tinynn.builtins.numpy.deletion import DELETION
+from nnmagic.tinynn.builtins.numpy.derived import DERIVED
 from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy.dtype_limits import DTYPE_LIMITS
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
@@ -54,6 +56,7 @@ from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, add_up_items
 from nnmagic.tinynn.builtins.random import RANDOM
+from nnmagic.tinynn.builtins.special import special_functions
 from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
 from nnmagic.tinynn.builtins.torch_names import (
     functional_batch_norm,
@@ -87,6 +90,7 @@ _NUMPY_ROWS = (
     *WINDOWS,
     *NUMBER_THEORY,
     *DELETION,
+    *DERIVED,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *PATCHES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
@@ -181,48 +185,7 @@ _FUNCTIONAL = {
     "batch_norm": functional_batch_norm(BUILTINS),
     "pad": torch_padding(BUILTINS),
 }
-#: Functions of Python's math module that equal NumPy's for a single number.
-_MATH = {
-    name: BUILTINS[name]
-    for name in [
-        "sqrt",
-        "exp",
-        "log2",
-        "log10",
-        "log1p",
-        "expm1",
-        "cbrt",
-        "exp2",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "atan2",
-        "hypot",
-        "pow",
-        "fabs",
-        "radians",
-        "degrees",
-        "isnan",
-        "isinf",
-        "isfinite",
-        "copysign",
-        "fmod",
-        "prod",
-        "erf",
-        "log",
-        "gcd",
-        "lcm",
-    ]
-}
+_SPECIAL = special_functions(BUILTINS)
 
 #: The language's functions by the module that a notebook calls them from. None of these modules runs.
 MODULES: dict[str, dict[str, Builtin]] = {
@@ -237,7 +200,9 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "jax.nn": {row.name: row for row in ACTIVATIONS},
     "torch": torch_functions(BUILTINS, _TORCH_METHODS) | _TORCH_ORDERS | DTYPE_LIMITS,
     "torch.nn.functional": _FUNCTIONAL,
-    "math": _MATH,
+    "math": math_functions(BUILTINS),
+    "scipy.special": _SPECIAL,
+    "jax.scipy.special": _SPECIAL,
 }
 
 #: NumPy's names of numbers and dtypes.

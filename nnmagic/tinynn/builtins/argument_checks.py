@@ -66,7 +66,7 @@ _OF_LISTS = frozenset(
 def _items_to_stack(call: Arguments, parameter: str) -> list[Operand] | None:
     """Return the tensors of a list that NumPy makes an array of; None for any other argument.
 
-    Python's own max and min of numbers are NumPy's, too.
+    Python's own max, min, any and all of numbers are NumPy's, too.
     """
     operand = call.given[parameter]
     if not isinstance(operand.value, TupleOf) or parameter != "a":
@@ -77,7 +77,11 @@ def _items_to_stack(call: Arguments, parameter: str) -> list[Operand] | None:
         return None
     if len(tensors) < len(items) and tensors[0].shape:
         return None
-    of_numbers = call.name in ("max", "min") and set(call.given) <= {"a", "more"} and not tensors[0].shape
+    of_numbers = (
+        call.name in ("max", "min", "any", "all")
+        and set(call.given) <= {"a", "more"}
+        and not tensors[0].shape
+    )
     along = call.given.get("axis")
     of_arrays = call.name in ("max", "min", "sum", "prod", "any", "all") and along is not None
     has_axis = of_arrays and along is not None and along.keyword is not None

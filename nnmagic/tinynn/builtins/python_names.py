@@ -134,7 +134,7 @@ PYTHON = (
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "print": ("`print` has no value", "write it as a statement, in a cell of %%tinynn --debug"),
     "list": ("`list` is not part of TinyNN", "write [a, b]"),
-    "dict": ("`dict` is not part of TinyNN", "use names or a tuple"),
+    "dict": ("`dict` is not a value here", "write {} or dict(name=value)"),
     "set": ("`set` is not part of TinyNN", "use a tuple; of a tensor np.unique(x) has the distinct elements"),
     "open": ("`open` is not part of TinyNN", "read the file in another cell and use what it gave"),
     "input": ("`input` is not part of TinyNN", "read it in another cell and use what it gave"),

@@ -5,6 +5,7 @@ A key is Relay's: ten words of Threefry (Salmon et al. 2011). A function never c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -35,6 +36,7 @@ from nnmagic.tinynn.values.symbolic_sizes import (
     as_size,
     dim_of,
     dynamic_sizes,
+    full,
     number_of,
     size_along,
 )
@@ -125,17 +127,54 @@ def _results(name: str, operands: Sequence[Computed], span: Span, **attrs: objec
     return [Formula(item, span) for item in result.items if isinstance(item, Computed)]
 
 
+class _Measured(tuple[Dim, ...]):
+    """A shape some of whose sizes are numbers of the call."""
+
+    sizes: Sequence[Value]
+
+    def __new__(cls, shape: Sequence[Dim], sizes: Sequence[Value]) -> _Measured:
+        made = super().__new__(cls, shape)
+        made.sizes = sizes
+        return made
+
+
 def _bits(key: Formula, shape: Sequence[Dim]) -> Formula:
     """Return random words of 64 bits."""
+    if isinstance(shape, _Measured):
+        zero = constant_of(np.array(0, "uint8"), "uint8", key.span)
+        like = Formula(full(zero.value, shape.sizes, key.span), key.span)
+        return key.op("numpy.random.bits_like", like)
     return _results("random.threefry_generate", [key.value], key.span, out_shape=tuple(shape))[1]
 
 
 def _draw(key: Formula, name: str, shape: Sequence[Dim], dtype: str) -> Formula:
     """Return numbers of the standard normal distribution, or of the uniform one over [0, 1)."""
+    if isinstance(shape, _Measured):
+        return _draw_measured(key, name, shape, dtype)
     ends = [constant_of(np.array(end, dtype), dtype, key.span).value for end in (0, 1)]
     return _results(f"random.{name}", [key.value, *ends], key.span, out_shape=tuple(shape), out_dtype=dtype)[
         1
     ]
+
+
+def _draw_measured(key: Formula, name: str, shape: _Measured, dtype: str) -> Formula:
+    """Return the same numbers of a shape that the call decides, made of random words here."""
+    if name == "uniform":
+        return _fractions(_bits(key, shape), dtype)
+    words = _bits(key, _Measured((2, *shape), (Known(2), *shape.sizes)))
+    first, second = (
+        _fractions(words.op("take", constant_of(np.array(half), "int64", key.span), axis=0), dtype)
+        for half in (0, 1)
+    )
+    return ((1 - first).log() * -2).sqrt() * (second * (2 * math.pi)).op("sin")
+
+
+def _fractions(words: Formula, dtype: str) -> Formula:
+    """Return numbers in [0, 1): random bits as the fraction of a number in [1, 2), minus 1."""
+    if dtype == "float32":
+        low = words.op("bitwise_and", 0xFFFFFFFF).op("right_shift", 9).op("bitwise_or", 127 << 23)
+        return low.cast("uint32").op("reinterpret", dtype="float32") - 1
+    return words.op("right_shift", 12).op("bitwise_or", 1023 << 52).op("reinterpret", dtype="float64") - 1
 
 
 def _uniform_inside(key: Formula, shape: Sequence[Dim], dtype: str) -> Formula:
@@ -166,6 +205,8 @@ def _shape(call: Arguments, *beside: Formula) -> tuple[Dim, ...]:
     sizes = dynamic_sizes(operand)
     shape = shape_argument(call, "shape") if sizes is None else tuple(map(dim_of, sizes))
     if any(isinstance(dim, AnyDim) and dim.label is None for dim in shape):
+        if sizes is not None and not any(data.rank for data in beside):
+            return _Measured(shape, sizes)
         message = f"{call.name}: the size of the result is not known before the run"
         hint = "give a number, or the size of an argument, as in x.shape or (len(x), 3)"
         raise RefusalError(message, operand.span, hint=hint)

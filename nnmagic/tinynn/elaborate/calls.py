@@ -9,7 +9,8 @@ from synr import ast
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.types import FuncType
+from nnmagic.relay.signatures import format_type
+from nnmagic.relay.types import FuncType, TensorType
 from nnmagic.tinynn.builtins import BUILTINS, MODULE_METHODS
 from nnmagic.tinynn.builtins.argument_checks import dtype_of_operand
 from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
@@ -22,7 +23,7 @@ from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
-from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands
 from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out, is_state
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
@@ -32,6 +33,8 @@ from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
 from nnmagic.tinynn.elaborate.torch_modules import call_module
+from nnmagic.tinynn.elaborate.type_questions import answer_type_question
+from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -75,7 +78,9 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
     """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
     if isinstance(expr.func_name, ast.Op):
         return elaborate_operation(ctx, expr)
-    callee = _torch_method(ctx, expr) or ctx.operand(expr.func_name)
+    if (answer := answer_type_question(ctx, expr)) is not None:
+        return answer
+    callee = _torch_method(ctx, expr) or _callee(ctx, expr)
     if is_callback(callee.value):
         return call_callback(ctx, expr)
     since = len(ctx.changed_by_calls)
@@ -93,6 +98,33 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
             raise
         error = refusal.diagnostic
         raise RefusalError(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
+
+
+def _callee(ctx: Elaboration, expr: ast.Call) -> Operand:
+    """Return what is called. Raises RefusalError."""
+    if not isinstance(expr.func_name, ast.Var | ast.Attr):
+        return ctx.operand(expr.func_name)
+    try:
+        return Operand(elaborate_name(ctx, expr.func_name), ctx.span(expr.func_name.span))
+    except RefusalError as refusal:
+        raise _with_callback(ctx, expr, refusal) from None
+
+
+def _with_callback(ctx: Elaboration, expr: ast.Call, refusal: RefusalError) -> RefusalError:
+    """Return a refusal of a function of Python whose hint has the call of it as a callback."""
+    error = refusal.diagnostic
+    if error.hint is None or CALLBACK not in error.hint or expr.keyword_params or not expr.params:
+        return refusal
+    result = "f64"
+    with ctx.trial():
+        for param in expr.params:
+            value = ctx.evaluate(param)
+            if isinstance(value, Computed) and isinstance(value.type, TensorType):
+                result = format_type(value.type)
+                break
+    written = [source_text(ctx.span(part.span)) for part in (expr.func_name, *expr.params)]
+    hint = error.hint.replace(CALLBACK, f"callback({', '.join(written)}, result={result})")
+    return RefusalError(error.message, error.span or ctx.span(expr.span), hint=hint, notes=error.notes)
 
 
 def _torch_method(ctx: Elaboration, expr: ast.Call) -> Operand | None:

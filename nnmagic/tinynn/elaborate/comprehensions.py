@@ -33,8 +33,7 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
 
     Its names are its own, as in Python: a lambda in it sees what they stand for last.
     """
-    grown = _in_loop(ctx, expr)
-    if grown is not None:
+    if _is_long(ctx, expr) and (grown := _in_loop(ctx, expr)) is not None:
         return grown
     results: list[Value] = []
     targets = {element.id.name for part in expr.generators for element in targets_of(part.target)}
@@ -56,43 +55,68 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
                 results.append(FAILED)
                 return
             if any(isinstance(condition_value, Computed) for condition_value in truths):
-                span = ctx.span(first.conditions[0].span)
-                message = "what a comprehension keeps must be known at compile time"
-                raise RefusalError(message, span, hint="keep all, and choose with where(condition, x, y)")
+                if has_known_items(iterable.value) or not _is_loop(expr):
+                    span = ctx.span(first.conditions[0].span)
+                    message = "what a comprehension keeps of a tuple must be known at compile time"
+                    raise RefusalError(
+                        message, span, hint="stack the items into one tensor, and go over its rows"
+                    )
+                raise _KeepsSomeError
             if all(truths):
                 run(rest)
 
-    with _own_scope(ctx, expr, targets):
-        run(list(expr.generators))
+    try:
+        with _own_scope(ctx, expr, targets):
+            run(list(expr.generators))
+    except _KeepsSomeError:
+        return _run_loop(ctx, expr)
     return TupleOf(tuple(results))
+
+
+class _KeepsSomeError(Exception):
+    """Only the call knows which items a comprehension keeps."""
 
 
 #: The name of the function that a long comprehension is inlined from, which no cell can write.
 _FUNCTION = "<comprehension>"
 
 
+def _is_loop(expr: tree.Comprehension) -> bool:
+    """Return whether a comprehension has the form of one loop."""
+    return len(expr.generators) == 1 and not assigns_in_expressions(expr)
+
+
+def _rounds(ctx: Elaboration, expr: tree.Comprehension) -> int | Computed | None:
+    """Return over how many items a comprehension goes; None of a tuple or a list."""
+    iterable = ctx.operand(expr.generators[0].iterable)
+    known = is_silent(iterable.value) or has_known_items(iterable.value)
+    return None if known else count(iterable)
+
+
+def _is_long(ctx: Elaboration, expr: tree.Comprehension) -> bool:
+    """Return whether a comprehension is too long to be written out."""
+    rounds = _rounds(ctx, expr) if _is_loop(expr) else None
+    return rounds is not None and not (isinstance(rounds, int) and rounds <= MAX_UNROLLED)
+
+
 def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value | None:
-    """Return the list of a comprehension that is too long to be written out; None for any other."""
-    first = expr.generators[0]
-    if len(expr.generators) > 1 or first.conditions or assigns_in_expressions(expr):
+    """Return the list of a long comprehension; None where it has to be written out."""
+    rounds = _rounds(ctx, expr)
+    with ctx.trial() as diagnostics:
+        _run_loop(ctx, expr)
+    if diagnostics.errors and isinstance(rounds, int) and rounds <= MAX_ITEMS:
         return None
-    iterable = ctx.operand(first.iterable)
-    if is_silent(iterable.value) or has_known_items(iterable.value):
-        return None
-    rounds = count(iterable)
-    if isinstance(rounds, int) and rounds <= MAX_UNROLLED:
-        return None
+    return _run_loop(ctx, expr)
+
+
+def _run_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value:
+    """Return the list that a loop makes."""
     bindings = ctx.environment.bindings
     mentioned = sorted(find_mentioned_names(expr))
     versions = {name: 0 for name in mentioned if ctx.environment.owner(name) is not None}
     bindings.bind(_FUNCTION, LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, versions))
-    call = ast.Call(expr.span, ast.Var(expr.span, ast.Id(expr.span, _FUNCTION)), [], {})
     try:
-        with ctx.trial() as diagnostics:
-            ctx.evaluate(call)
-        if diagnostics.errors and isinstance(rounds, int) and rounds <= MAX_ITEMS:
-            return None
-        return ctx.evaluate(call)
+        return ctx.evaluate(ast.Call(expr.span, ast.Var(expr.span, ast.Id(expr.span, _FUNCTION)), [], {}))
     finally:
         bindings.forget(_FUNCTION)
 
@@ -108,7 +132,10 @@ def _definition(ctx: Elaboration, expr: tree.Comprehension) -> tree.DefinitionNo
         plus, item = ast.Op(span, ast.BuiltinOp.Add), ast.Tuple(expr.element.span, [expr.element])
         append = tree.Append(expr.element.span, [made], None, ast.Call(span, plus, [made, item], {}))
         nothing = ast.Block(span, [])
-        loop = tree.For(span, first.target, first.iterable, ast.Block(span, [append]), nothing)
+        body = ast.Block(span, [append])
+        for condition in reversed(first.conditions):
+            body = ast.Block(span, [ast.If(condition.span, condition, body, nothing)])
+        loop = tree.For(span, first.target, first.iterable, body, nothing)
         begin = ast.Assign(span, [made], None, ast.Tuple(span, []))
         body = ast.Block(span, [begin, loop, ast.Return(span, made)])
         ctx.rewritten[id(expr)] = tree.DefinitionNode(span, _FUNCTION, [], None, body, [], span, None)

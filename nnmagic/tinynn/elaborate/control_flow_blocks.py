@@ -9,15 +9,16 @@ Join points are functions bound by let (Maurer et al., "Compiling without contin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import has_effects
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import TensorType, Type
 from nnmagic.tinynn.values.values import Bindings, Operand
 
 
@@ -35,6 +36,25 @@ class ExitKind(Enum):
     FALLS_THROUGH = auto()
     #: A call of a loop, or of what follows: ``target`` and ``args`` are set.
     JUMPS = auto()
+    #: It raises an exception: ``raised`` is set.
+    RAISES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The constructors of the data type of assertions."""
+
+    holds: ir.Constructor
+    fails: ir.Constructor
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What a ``raise`` raises: the call that raises it, and the exception if its message is known."""
+
+    expr: ir.Expr
+    failure: Failure | None
+    guard: Guard
 
 
 @dataclass(slots=True)
@@ -51,6 +71,7 @@ class BlockExit:
     written: tuple[Operand, ...] = ()
     target: ir.Var | None = None
     args: tuple[ir.Expr, ...] = ()
+    raised: Raised | None = None
 
 
 @dataclass(slots=True)
@@ -65,13 +86,13 @@ class CondBranch:
 
 @dataclass(slots=True)
 class Switch:
-    """``match``; ``assertion``: of one that is there to fail when no arm takes the value, its message."""
+    """``match``; ``assertion``: of one that is there to fail when no arm takes the value, what it raises."""
 
     data: ir.Expr
     arms: list[tuple[ir.Pattern, Block]]
     complete: bool
     span: Span
-    assertion: str | None = None
+    assertion: Failure | None = None
 
 
 @dataclass(slots=True)
@@ -132,7 +153,7 @@ def exits_of(end: Terminator | None) -> Iterator[tuple[BlockExit, Block | None]]
 def may_fail(end: Terminator | None) -> bool:
     """Return whether an assertion stands in it, so that it must run whatever it gives."""
     match end:
-        case Switch(assertion=str()):
+        case Switch(assertion=Failure()):
             return True
         case CondBranch(then=then, other=other):
             return may_fail(then.end) or may_fail(other.end)
@@ -175,23 +196,129 @@ def _inside(block: Block) -> Iterator[tuple[BlockExit, Block | None]]:
         yield exit_, inner or block
 
 
+def guard(of: Guard, condition: ir.Expr, rest: Block, failure: Failure, span: Span) -> Switch:
+    """Return what goes on with ``rest`` where a condition holds, and else raises an exception."""
+    check = ir.If(condition, ir.Call(of.holds, ()), ir.Call(of.fails, ()), span=span)
+    arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(of.holds), rest)]
+    return Switch(check, arms, complete=False, span=span, assertion=failure)
+
+
+#: The type of what raises an exception in any case.
+RAISES_TYPE = TensorType((), "bool")
+
+
+class Raising:
+    """The parts of a terminator that end in an exception, whatever way control takes."""
+
+    def __init__(self, end: Terminator | None) -> None:
+        self._guards: dict[int, Guard | None] = {}
+        self._variables: dict[ir.Var, Guard] = {}
+        self._settle(end)
+
+    def guard_of(self, end: Terminator | None) -> Guard | None:
+        """Return the guard of a part that ends in an exception; None of any other."""
+        return self._guards.get(id(end))
+
+    def _settle(self, end: Terminator | None) -> Guard | None:
+        found: Guard | None = None
+        match end:
+            case BlockExit(raised=Raised(guard=found)):
+                pass
+            case BlockExit(target=ir.Var() as target):
+                found = self._variables.get(target)
+            case CondBranch(then=then, other=other):
+                found = self._all([then, other])
+            case Switch(arms=arms):
+                found = self._all([block for _, block in arms])
+            case Loop(variable=variable, body=body):
+                if (ends := self._guard_of_rounds(end)) is not None:
+                    self._variables[variable] = ends
+                found = self._settle(body.end)
+            case JoinPoint(first=first, variable=variable, rest=rest):
+                if (ends := self._settle(rest.end)) is not None:
+                    self._variables[variable] = ends
+                found = self._settle(first)
+        self._guards[id(end)] = found
+        return found
+
+    def _all(self, blocks: Sequence[Block]) -> Guard | None:
+        guards = [self._settle(block.end) for block in blocks]
+        return None if None in guards else guards[0]
+
+    def _guard_of_rounds(self, loop: Loop) -> Guard | None:
+        """Return the guard of a loop that only an exception ends."""
+        inner, found = set(_variables_in(loop)), None
+        for exit_, _ in exits_of(loop):
+            if exit_.raised is not None:
+                found = exit_.raised.guard
+            elif exit_.target in self._variables:
+                found = self._variables[exit_.target]
+            elif exit_.target not in inner:
+                return None
+        return found
+
+
+def find_raising(end: Terminator | None) -> Raising | None:
+    """Return the parts of a terminator that raise exceptions; None where nothing in it does."""
+    return Raising(end) if any(exit_.raised is not None for exit_, _ in exits_of(end)) else None
+
+
+def _variables_in(end: Terminator | None) -> Iterator[ir.Var]:
+    """Yield the variables of the loops and the join points in a terminator."""
+    match end:
+        case CondBranch(then=then, other=other):
+            yield from _variables_in(then.end)
+            yield from _variables_in(other.end)
+        case Switch(arms=arms):
+            for _, block in arms:
+                yield from _variables_in(block.end)
+        case Loop(variable=variable, body=body):
+            yield variable
+            yield from _variables_in(body.end)
+        case JoinPoint(first=first, variable=variable, rest=rest):
+            yield variable
+            yield from _variables_in(first)
+            yield from _variables_in(rest.end)
+
+
 def render(block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr]) -> ir.Expr:
-    """Return a block as one expression of the type ``result``; ``value_of`` gives that of an exit."""
-    expr = render_terminator(block.end, result, value_of)
-    for variable, value in reversed(block.lets):
-        expr = ir.Let(variable, value, expr, span=variable.span)
-    return expr
+    """Return a block as one expression of the type ``result``; ``value_of`` gives that of an exit.
+
+    One that raises an exception in any case is of the type ``RAISES_TYPE``.
+    """
+    return _render(block, result, value_of, find_raising(block.end))
 
 
 def render_terminator(
     end: Terminator | None, result: Type, value_of: Callable[[BlockExit], ir.Expr]
 ) -> ir.Expr:
     """Return a terminator as one expression of the type ``result``."""
+    return _render_end(end, result, value_of, find_raising(end))
 
+
+def _render(
+    block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr], raising: Raising | None
+) -> ir.Expr:
+    expr = _render_end(block.end, result, value_of, raising)
+    for variable, value in reversed(block.lets):
+        expr = ir.Let(variable, value, expr, span=variable.span)
+    return expr
+
+
+def _render_end(
+    end: Terminator | None,
+    result: Type,
+    value_of: Callable[[BlockExit], ir.Expr],
+    raising: Raising | None,
+) -> ir.Expr:
     def inner(block: Block) -> ir.Expr:
-        return render(block, result, value_of)
+        return _render(block, result, value_of, raising)
 
+    if raising is not None:
+        end = _raise_first(end, value_of, raising)
     match end:
+        case BlockExit(raised=Raised(expr=expr)):
+            return expr
         case BlockExit(kind=ExitKind.JUMPS, target=ir.Var() as target, args=args, span=span):
             return ir.Call(target, args, span=span)
         case BlockExit():
@@ -205,6 +332,68 @@ def render_terminator(
             function = ir.Function(params, inner(body), result, attrs=attrs, span=span)
             return ir.Let(variable, function, ir.Call(variable, start, span=span), span=span)
         case JoinPoint(first=first, variable=variable, params=params, rest=rest, span=span):
-            function = ir.Function(params, inner(rest), result, span=span)
-            return ir.Let(variable, function, render_terminator(first, result, value_of), span=span)
+            raises = raising is not None and raising.guard_of(rest.end) is not None
+            type_ = RAISES_TYPE if raises else result
+            function = ir.Function(params, _render(rest, type_, value_of, raising), type_, span=span)
+            return ir.Let(variable, function, _render_end(first, result, value_of, raising), span=span)
     raise AssertionError("a block without an end")
+
+
+def _raise_first(
+    end: Terminator | None, value_of: Callable[[BlockExit], ir.Expr], raising: Raising
+) -> Terminator | None:
+    """Return a branch some of whose arms raise an exception as one that goes on where none of them is taken.
+
+    That none is taken is a condition, which raises the exception as it is computed.
+    """
+    match end:
+        case CondBranch(then=then, other=other):
+            blocks = [then, other]
+        case Switch(arms=arms, assertion=None):
+            blocks = [block for _, block in arms]
+        case _:
+            return end
+    guards = [raising.guard_of(block.end) for block in blocks]
+    fails = next((each for each in guards if each is not None), None)
+    if fails is None or None not in guards:
+        return end
+    if isinstance(end, CondBranch) and (simple := _as_assertion(end, fails, guards)) is not None:
+        return simple
+    always = ir.constant(True, "bool")  # noqa: FBT003
+    tests = [
+        always if each is None else _render(block, RAISES_TYPE, value_of, raising)
+        for block, each in zip(blocks, guards, strict=True)
+    ]
+    if isinstance(end, CondBranch):
+        condition: ir.Expr = ir.If(end.condition, tests[0], tests[1], span=end.span)
+        rest = blocks[guards.index(None)]
+    else:
+        clauses = tuple(
+            ir.Clause(_without_variables(pattern) if each is None else pattern, test)
+            for (pattern, _), each, test in zip(end.arms, guards, tests, strict=True)
+        )
+        condition = ir.Match(end.data, clauses, end.complete, span=end.span)
+        kept = [arm for arm, each in zip(end.arms, guards, strict=True) if each is None]
+        rest = Block(end=replace(end, arms=kept, complete=False))
+    return guard(fails, condition, rest, Failure(), end.span)
+
+
+def _as_assertion(end: CondBranch, fails: Guard, guards: Sequence[Guard | None]) -> Switch | None:
+    """Return a branch as an assertion if one arm only raises an exception with a known message."""
+    failing, rest = (end.then, end.other) if guards[1] is None else (end.other, end.then)
+    raised = failing.end.raised if isinstance(failing.end, BlockExit) else None
+    if raised is None or raised.failure is None or _has_effects(failing):
+        return None
+    assert isinstance(failing.end, BlockExit)
+    condition = end.condition
+    if failing is end.then:
+        condition = ir.Call(ir.OpRef("logical_not"), (condition,), span=end.span)
+    return guard(fails, condition, rest, raised.failure, failing.end.span)
+
+
+def _without_variables(pattern: ir.Pattern) -> ir.Pattern:
+    """Return a pattern that takes the same values and binds nothing."""
+    match pattern:
+        case ir.PatternConstructor(patterns=parts) | ir.PatternTuple(patterns=parts):
+            return replace(pattern, patterns=tuple(map(_without_variables, parts)))
+    return ir.PatternWildcard()

@@ -18,6 +18,7 @@ from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested
 from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
 from nnmagic.tinynn.elaborate.conditions import elaborate_chain, elaborate_conditional, elaborate_logical
 from nnmagic.tinynn.elaborate.context import NodeTable
+from nnmagic.tinynn.elaborate.dictionaries import elaborate_dictionary, elaborate_dictionary_comprehension
 from nnmagic.tinynn.elaborate.element_assignments import elaborate_update
 from nnmagic.tinynn.elaborate.expressions import (
     elaborate_constant,
@@ -39,6 +40,7 @@ from nnmagic.tinynn.elaborate.statements import (
     elaborate_break,
     elaborate_continue,
     elaborate_invalid_statement,
+    elaborate_raise,
     elaborate_return,
 )
 from nnmagic.tinynn.syntax import tree
@@ -60,6 +62,8 @@ NODES = NodeTable(
         tree.NamedExpr: elaborate_walrus,
         tree.FormattedString: elaborate_formatted_string,
         tree.Printed: elaborate_printed,
+        tree.Dictionary: elaborate_dictionary,
+        tree.DictionaryComprehension: elaborate_dictionary_comprehension,
         tree.Lambda: elaborate_lambda,
         tree.Comprehension: elaborate_comprehension,
         tree.EllipsisLiteral: elaborate_ellipsis,
@@ -84,6 +88,7 @@ NODES = NodeTable(
         tree.While: elaborate_while,
         tree.MatchNode: elaborate_match,
         ast.Assert: elaborate_assert,
+        tree.Raise: elaborate_raise,
         tree.DefinitionNode: elaborate_nested_function,
         tree.InvalidStatement: elaborate_invalid_statement,
     },

@@ -13,6 +13,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.dictionaries import assign_key, has_keys
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.operations import binary_operation
@@ -44,6 +45,8 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     ``others``: the value whose parts other targets of the statement take.
     """
     span = ctx.span(target.span)
+    if assign_key(ctx, target, value, None, span):
+        return
     variable, indices = _evaluate_target(ctx, target)
     tensor = read_changed(ctx, variable)
     if tensor is None or any(is_failed(item.value) for index in indices for item in index):
@@ -62,6 +65,9 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
 
 def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     """Elaborate ``name[index] += value`` with any operator. Raises RefusalError."""
+    if has_keys(ctx, stmt.target):
+        assign_key(ctx, stmt.target, ctx.operand(stmt.rhs), stmt.op.name, ctx.span(stmt.span))
+        return
     variable, indices = _evaluate_target(ctx, stmt.target)
     tensor = read_changed(ctx, variable)
     right = ctx.operand(stmt.rhs)

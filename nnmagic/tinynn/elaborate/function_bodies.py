@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from nnmagic.diagnostics import Note
 from nnmagic.relay import expr as ir
-from nnmagic.relay.types import TupleType, Type
+from nnmagic.relay.failures import Failure
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names
 from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, exits_of, render
+from nnmagic.tinynn.elaborate.control_flow_blocks import (
+    RAISES_TYPE,
+    Block,
+    BlockExit,
+    ExitKind,
+    Guard,
+    exits_of,
+    find_raising,
+    guard,
+    render,
+)
 from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
 from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
 from nnmagic.tinynn.syntax import tree
@@ -36,6 +49,10 @@ def finish_body(
         message = f"`{definition.name}` never returns: it has a loop without end"
         ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint)
         return None
+    raising = find_raising(block.end)
+    if raising is not None and raising.guard_of(block.end) is not None and not ctx.environment.failed:
+        known = None if isinstance(declared, OpenTensor | OpenType) else declared
+        return _finish_raising(ctx, definition, block, known)
     open_ends = [exit_ for exit_ in exits if exit_.kind is ExitKind.GOES_ON]
     if open_ends and not ctx.environment.failed:
         _report_no_return(ctx, definition, open_ends, exits)
@@ -43,6 +60,41 @@ def finish_body(
     if ctx.environment.destinations:
         return _finish_changing(ctx, definition, block, declared, exits)
     return _finish(ctx, definition, block, declared, exits)
+
+
+def _finish_raising(
+    ctx: Elaboration, definition: tree.DefinitionNode, block: Block, declared: Type | None
+) -> Computed | None:
+    """Return the body of a function that raises an exception in any case, as one of the declared type."""
+    raised = render(block, RAISES_TYPE, lambda exit_: ir.Tuple((), span=exit_.span))
+    types = tuple(ctx.environment.destinations.values())
+    if declared is not None:
+        types = (declared, *types)
+    if not types:
+        return Computed(raised, RAISES_TYPE)
+    result = types[0] if len(types) == 1 else TupleType(types)
+    span = ctx.span(definition.name_span)
+    if (value := _any_value(result)) is None:
+        message = f"`{definition.name}` raises an exception on every path: its result type cannot be kept"
+        ctx.diagnostics.error(message, span, hint="leave the result type out")
+        return None
+    of = Guard(*ctx.resolver.assertion(span))
+    end = BlockExit(ExitKind.RETURNS, span)
+    checked = Block(end=guard(of, raised, Block(end=end), Failure(), span))
+    return Computed(render(checked, result, lambda _: value), result)
+
+
+def _any_value(type_: Type) -> ir.Expr | None:
+    """Return some value of a type; None if none is known."""
+    match type_:
+        case TensorType(shape=shape, dtype=dtype):
+            sizes = [dim for dim in shape if isinstance(dim, int)]
+            known = len(sizes) == len(shape)
+            return ir.constant(np.zeros(sizes, ARRAY_DTYPES[dtype]), dtype) if known else None
+        case TupleType(fields=fields):
+            parts = [_any_value(field) for field in fields]
+            return None if None in parts else ir.Tuple(tuple(part for part in parts if part is not None))
+    return None
 
 
 def declares_none(definition: tree.DefinitionNode) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast as py
 import math
+import re
 from collections.abc import Callable, Sequence
 
 from synr import ast
@@ -40,13 +41,6 @@ from nnmagic.tinynn.values.values import (
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
-
-#: The names that the bodies below use, which nothing in the notebook hides.
-_LANGUAGE = (
-    *("absolute", "any", "arange", "asarray", "broadcast_arrays", "floor_divide", "len", "maximum"),
-    *("minimum", "moveaxis", "multiply", "ones", "pad", "ravel", "remainder", "take", "vmap", "where"),
-    *("zeros", "zeros_like"),
-)
 
 #: The elements of arrays whose divisors are computed together: vectors, and few rounds that only one needs.
 _BLOCK = 128
@@ -115,6 +109,8 @@ def _call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) ->
             return _elementwise(ctx, loop, span, apply)
         case "gcd" | "lcm":
             return _divisor(ctx, loop, span, apply)
+        case "text":
+            return _inline(ctx, loop.text, loop.operands, span, apply)
         case "delete" | "delete of several":
             return _delete(ctx, loop, span, apply)
     return _piecewise(ctx, loop, span, apply)
@@ -290,7 +286,7 @@ def _local(text: str, span: Span, more: dict[str, Value] | None = None) -> Local
     (definition,) = cell.funcs.values()
     assert isinstance(definition, DefinitionNode)
     bindings = Bindings()
-    for name in _LANGUAGE:
+    for name in sorted(BUILTINS.keys() & set(re.findall(r"\w+", text))):  # nothing in the notebook hides them
         bindings.bind(name, BuiltinName(BUILTINS[name]), span)
     for name, value in (more or {}).items():
         bindings.bind(name, value, span)

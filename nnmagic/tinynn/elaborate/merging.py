@@ -29,6 +29,7 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.values import (
+    DICTIONARY,
     FAILED,
     ClosureValue,
     Computed,
@@ -138,6 +139,8 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
             given = (value.rows,) if isinstance(value, ListOfRows) else getattr(value, "items", ())
             if not isinstance(value, ListOfRows if plan.is_list else TupleOf) or len(given) != len(items):
                 return None
+            if _keys(plan.record) != _keys(getattr(value, "record", None)):
+                return None
             parts = tuple(map(widen, items, given))
             return replace(plan, items=parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case Expression():
@@ -151,7 +154,8 @@ def _same_value(left: Value, right: Value) -> bool:
         case Computed(expr=one, type=ours), Computed(expr=other, type=theirs):
             return one is other and ours == theirs
         case TupleOf(items=ours), TupleOf(items=theirs):
-            return len(ours) == len(theirs) and all(map(_same_value, ours, theirs))
+            keys = _keys(left.record) == _keys(right.record)
+            return len(ours) == len(theirs) and keys and all(map(_same_value, ours, theirs))
         case Dimension(dim=one, number=ours), Dimension(dim=other, number=theirs):
             return ours.expr is theirs.expr or (one == other and one.label is not None)
         case Known(value=one), Known(value=other):
@@ -159,6 +163,11 @@ def _same_value(left: Value, right: Value) -> bool:
         case ((LocalFunction() | ClosureValue() | Method()), _):
             return left is right
     return left == right
+
+
+def _keys(record: RecordType | None) -> tuple[str, ...] | None:
+    """Return the keys of a dictionary, which merges with others of these keys alone."""
+    return record.names if record is not None and record.name == DICTIONARY else None
 
 
 def _of(value: Value) -> Expression | None:

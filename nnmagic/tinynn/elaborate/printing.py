@@ -1,11 +1,15 @@
-"""Elaborate ``print``, which debugs a cell: an operator that prints tensors, and the text around them."""
+"""Elaborate texts that have values in them: what ``print`` writes, and the messages of exceptions."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TypeAlias
 
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.failures import RAISE, Failure
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.reference.printing import text_of
 from nnmagic.relay.types import ARRAY_DTYPES, is_complex
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string, format_known
@@ -31,21 +35,54 @@ _Piece: TypeAlias = object
 
 def elaborate_printed(ctx: Elaboration, expr: tree.Printed) -> Value:
     """Return the call of the operator, whose value is true. Raises RefusalError for what has no text."""
-    pieces: list[_Piece] = []
     tensors: list[Computed] = []
-    for part in expr.parts:
+    pieces = _pieces(ctx, expr.parts, tensors)
+    if pieces is None:
+        return FAILED
+    span = ctx.span(expr.span)
+    attrs = {"layout": json.dumps(pieces), "number": next_number()}
+    return call_operator(OPERATORS["python.print"], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
+
+
+def elaborate_message(
+    ctx: Elaboration, message: tree.Message, kind: str, span: Span
+) -> tuple[Failure | None, Computed] | None:
+    """Return the exception of a class with a message, and the call of the operator that raises it.
+
+    The exception is None where its message has values of the call. None where an error was reported. Raises
+    RefusalError for what has no text.
+    """
+    tensors: list[Computed] = []
+    pieces = _pieces(ctx, message.parts, tensors)
+    if pieces is None:
+        return None
+    if tensors and ctx.parallel is not None:
+        refused = "a loop whose rounds threads share raises exceptions with messages that are known before"
+        hint = "leave the values out of the message, or write range(...)"
+        raise RefusalError(refused, span, hint=hint, notes=(Note("this is the loop", ctx.parallel),))
+    layout = json.dumps(pieces)
+    attrs = {"layout": layout, "kind": kind, "number": message.number}
+    raised = call_operator(OPERATORS[RAISE], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
+    assert isinstance(raised, Computed)
+    return None if tensors else Failure(text_of(layout, ()), kind), raised
+
+
+def _pieces(
+    ctx: Elaboration, parts: Sequence[str | tree.FormattedValue], tensors: list[Computed]
+) -> list[_Piece] | None:
+    """Return the layout of a text; ``tensors`` takes the values in it. None where an error was reported."""
+    pieces: list[_Piece] = []
+    for part in parts:
         if isinstance(part, str):
             pieces.append(part)
             continue
         operand = ctx.operand(part.value)
         spec = Known("") if part.spec is None else elaborate_formatted_string(ctx, part.spec)
         if is_failed(operand.value) or is_failed(spec):
-            return FAILED
+            return None
         assert isinstance(spec, Known)
         pieces.append(_piece(ctx, operand, part, str(spec.value), tensors))
-    span = ctx.span(expr.span)
-    attrs = {"layout": json.dumps(pieces), "number": next_number()}
-    return call_operator(OPERATORS["python.print"], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
+    return pieces
 
 
 def _piece(
@@ -63,8 +100,8 @@ def _piece(
         return format_known(ctx, part, value if has_text else Known(describe(value)), spec)
     operand = as_number(operand)
     if not is_tensor(operand.value) or is_complex(tensor_type(operand).dtype):
-        message = f"print shows tensors, numbers, strings and tuples of them, not {describe(value)}"
-        hint = "print its real and its imaginary part" if is_tensor(operand.value) else None
+        message = f"a text shows tensors, numbers, strings and tuples of them, not {describe(value)}"
+        hint = "write its real and its imaginary part" if is_tensor(operand.value) else None
         raise RefusalError(message, operand.span, hint=hint)
     assert isinstance(operand.value, Computed)
     _check_format(operand, spec, part.conversion)

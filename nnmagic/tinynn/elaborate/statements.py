@@ -5,12 +5,23 @@ from __future__ import annotations
 from synr import ast
 
 from nnmagic.relay import expr as ir
+from nnmagic.relay.failures import Failure
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, Switch, Terminator
+from nnmagic.tinynn.elaborate.control_flow_blocks import (
+    Block,
+    BlockExit,
+    ExitKind,
+    Guard,
+    Raised,
+    Terminator,
+    guard,
+)
 from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
+from nnmagic.tinynn.elaborate.printing import elaborate_message
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, is_failed
+from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, is_failed
 
 
 def elaborate_break(ctx: Elaboration, stmt: tree.Break) -> Terminator:
@@ -62,30 +73,37 @@ def return_destinations(ctx: Elaboration, value: Operand | None, span: ast.Span)
 def elaborate_assert(ctx: Elaboration, stmt: ast.Assert) -> Terminator | None:
     """Elaborate ``assert``: a static condition is checked now, any other at run time."""
     condition = truth_of(ctx.operand(stmt.condition), "assert")
-    message = _assertion_message(ctx, stmt)
+    span = ctx.span(stmt.condition.span)
+    if condition is False:
+        written = None if stmt.msg is None else elaborate_message(ctx, stmt.msg, "AssertionError", span)
+        detail = f": {written[0].message}" if written is not None and written[0] is not None else ""
+        raise RefusalError(f"this assertion does not hold{detail}", span)
+    stmt_span = ctx.span(stmt.span)
     if condition is None or condition is True:
         return None
-    stmt_span = ctx.span(stmt.span)
-    if condition is False:
-        detail = f": {message}" if message else ""
-        raise RefusalError(f"this assertion does not hold{detail}", ctx.span(stmt.condition.span))
-    live = ctx.live.to_set()
-    let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in live])
-    holds, fails = ctx.resolver.assertion(stmt_span)
-    check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=stmt_span)
+    used = ctx.live.to_set() | (set() if stmt.msg is None else find_mentioned_names(stmt.msg))
+    let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])
+    failure, holds = Failure(), condition.expr
+    if stmt.msg is not None:
+        written = elaborate_message(ctx, stmt.msg, "AssertionError", stmt_span)
+        if written is None:
+            return None
+        failure = written[0] or failure
+        if written[0] is None:
+            always = ir.constant(True, "bool")  # noqa: FBT003
+            holds = ir.If(condition.expr, always, written[1].expr, span=stmt_span)
     block = Block(end=BlockExit(ExitKind.GOES_ON, stmt_span, ctx.environment.bindings.copy()))
-    arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(holds), block)]
-    span = ctx.span(stmt.condition.span)
-    return Switch(check, arms, complete=False, span=span, assertion=message or "")
+    return guard(Guard(*ctx.resolver.assertion(stmt_span)), holds, block, failure, span)
 
 
-def _assertion_message(ctx: Elaboration, stmt: ast.Assert) -> str | None:
-    if stmt.msg is None:
-        return None
-    message = ctx.operand(stmt.msg)
-    if is_failed(message.value):
-        return None
-    if not (isinstance(message.value, Known) and isinstance(message.value.value, str)):
-        hint = "write a plain string, as in assert condition, 'message'"
-        raise RefusalError("the message of an assertion must be a string", message.span, hint=hint)
-    return message.value.value
+def elaborate_raise(ctx: Elaboration, stmt: tree.Raise) -> Terminator:
+    """Elaborate ``raise``."""
+    span = ctx.span(stmt.span)
+    written = elaborate_message(ctx, stmt.message, stmt.kind, span)
+    if written is None:
+        return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, Operand(FAILED, span))
+    failure, raised = written
+    guarded = Guard(*ctx.resolver.assertion(span))
+    return BlockExit(
+        ExitKind.RAISES, span, ctx.environment.bindings, raised=Raised(raised.expr, failure, guarded)
+    )

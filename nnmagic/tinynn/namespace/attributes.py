@@ -14,9 +14,11 @@ from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.builtins.torch_meaning import is_source_of_module
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
+from nnmagic.tinynn.operators.dtype_questions import ATTRIBUTES as OF_DTYPES
+from nnmagic.tinynn.operators.dtype_questions import attribute_of_dtype
 from nnmagic.tinynn.syntax.in_place_calls import SORTED
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
-from nnmagic.tinynn.types.annotations import dtype_named
+from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
@@ -38,6 +40,8 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
+    dictionary_of,
+    entries_of,
 )
 
 
@@ -159,16 +163,32 @@ def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
 
     def apply_to(call: Arguments) -> Value:
         owner = call.given["a"].value
-        assert isinstance(owner, DictOf)
-        return TupleOf(tuple(items(owner)))
+        entries = entries_of(owner)
+        assert entries is not None
+        return TupleOf(tuple(items(DictOf(entries))))
 
-    return Builtin(name, "a", apply_to, f"Return the {name} of a dictionary from the notebook, as a tuple.")
+    return Builtin(name, "a", apply_to, f"Return the {name} of a dictionary, as a tuple.")
+
+
+def _get(call: Arguments) -> Value:
+    entries = entries_of(call.given["a"].value)
+    assert entries is not None
+    key = call.static("key")
+    return entries.get(key, call.given["default"].value if "default" in call.given else Known(None))
+
+
+def _copy(call: Arguments) -> Value:
+    entries = entries_of(call.given["a"].value)
+    assert entries is not None
+    return dictionary_of(entries)
 
 
 _VIEWS = {
     "keys": _view("keys", lambda owner: map(Known, owner.items)),
     "values": _view("values", lambda owner: owner.items.values()),
     "items": _view("items", lambda owner: (TupleOf((Known(key), each)) for key, each in owner.items.items())),
+    "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),
+    "copy": Builtin("copy", "a", _copy, "Return a copy of a dictionary."),
 }
 
 
@@ -231,17 +251,19 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return attribute_of_module(value, name, span)
     if isinstance(value, GeneratorOf):
         return _method_of_generator(owner, name, span)
-    if isinstance(value, TupleOf) and value.record is not None:
+    if entries_of(value) is not None and name in _VIEWS:
+        return Method(owner, name, BuiltinName(_VIEWS[name]))
+    if isinstance(value, TupleOf) and value.record is not None and entries_of(value) is None:
         return _field(value, name, span)
     if isinstance(value, TupleOf) and name in value.names:
         return value.items[value.names.index(name)]
-    if isinstance(value, DictOf) and name in _VIEWS:
-        return Method(owner, name, BuiltinName(_VIEWS[name]))
     if isinstance(value, BuiltinName):
         builtin = BUILTINS.get(value.builtin.name)
         method = None if builtin is None else ufunc_method(builtin, name, BUILTINS)
         if method is not None:
             return BuiltinName(method)
+    if isinstance(value, Known) and isinstance(value.value, DType) and name in OF_DTYPES:
+        return attribute_of_dtype(value.value, name)
     if isinstance(value, Known) and is_number(value.value) and name in _OF_NUMBERS:
         return _OF_NUMBERS[name](owner, name, value.value)
     if name == SORTED:

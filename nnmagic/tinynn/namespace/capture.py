@@ -26,6 +26,7 @@ from nnmagic.tinynn.namespace.torch_values import (
     module_members,
     torch_array,
 )
+from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.types.annotations import (
@@ -460,7 +461,7 @@ def not_capturable(value: object) -> NotCapturableError:
             "NumPy does not run inside a cell: call it in another one, and pass its result as an argument",
         )
     if isinstance(value, types.FunctionType):
-        hint = "put %%tinynn above its definition, or write callback({name}, ...), which calls Python"
+        hint = f"put %%tinynn above its definition, or write {CALLBACK}, which calls Python"
         return NotCapturableError(f"the Python function {name}", hint)
     if isinstance(value, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
         return NotCapturableError(

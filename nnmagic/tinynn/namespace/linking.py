@@ -9,6 +9,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.callgraph import call_graph, components, reachable
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.signatures import format_type
@@ -152,7 +153,7 @@ def _same(first: ir.Function, second: ir.Function) -> bool:
     return structural_equal(first, second) and _assertions(first) == _assertions(second)
 
 
-def _assertions(function: ir.Function) -> list[tuple[str, Span | None]]:
+def _assertions(function: ir.Function) -> list[tuple[Failure, Span | None]]:
     return [
         (node.assertion, node.span)
         for node in post_order(function)

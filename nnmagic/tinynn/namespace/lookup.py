@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+
+import numpy as np
 
 from nnmagic.relay.callbacks import PythonFunction, name_of
 from nnmagic.tinynn.program import MISSING
 
 #: Ends the name of a function that a callback calls.
 CALLED = "(...)"
+
+#: Modules that a cell knows by these names where the notebook has not imported them.
+KNOWN_MODULES: Mapping[str, object] = {"np": np, "numpy": np, "math": math}
 
 
 def look_up(namespace: Mapping[str, object], name: str) -> object:
@@ -17,7 +23,7 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
     The rest of a dotted name is looked up in the dictionaries of modules, and in objects that only hold
     values (``capture.member_of``): no code of the notebook runs. A name with brackets, ``Cons()``, is that of
     a constructor: it gives all data types that have it. One that ends with ``CALLED`` is that of a function
-    that Python will call: a method is bound to its object.
+    that Python will call: a method is bound to its object. ``np``, ``numpy`` and ``math`` need no import.
     """
     import sys
     from types import ModuleType
@@ -29,7 +35,7 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
 
     called = name.endswith(CALLED)
     first, *rest = name.removesuffix(CALLED).split(".")
-    value = namespace.get(first, MISSING)
+    value = namespace.get(first, KNOWN_MODULES.get(first, MISSING))
     for member in rest:
         if not isinstance(value, ModuleType):
             from nnmagic.tinynn.namespace.capture import called_member, member_of

@@ -428,6 +428,8 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
         return BuiltinName(BUILTINS[".".join(rest)]), len(path)
     if head == "linalg" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["numpy.linalg"]:
         return BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
+    if head == "special" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["scipy.special"]:
+        return BuiltinName(MODULES["scipy.special"][rest[1]]), used + 1
     if head in CONSTANTS and len(rest) == 1 and path[0] != "relay":
         return Known(CONSTANTS[head]), used
     if len(path) == 1 and head in ITERATION:
@@ -486,7 +488,7 @@ def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
     members = member_names(owner)
     if is_method(owner, field):
         message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
-        return RefusalError(message, span, hint="call it in another cell, and pass its result as an argument")
+        return RefusalError(message, span, hint=ELSEWHERE)
     if field in members:
         message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
         return RefusalError(message, span, hint=f"give it a name in another cell, as in {field} = {name}")

@@ -21,13 +21,10 @@ FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.mean))
 
 #: Modules by the names under which notebooks usually import them.
 IMPORTS = {
-    "np": "numpy",
-    "numpy": "numpy",
     "jnp": "jax.numpy",
     "jax": "jax",
     "F": "torch.nn.functional",
     "torch": "torch",
-    "math": "math",
     "scipy": "scipy",
     "tf": "tensorflow",
     "pd": "pandas",
@@ -40,10 +37,13 @@ NOT_HERE = {
     "jit": "leave it out: the functions of a cell are compiled",
 }
 
+#: A call of a function of Python, which the call at hand replaces in hints.
+CALLBACK = "callback(function, x, result=Tensor[(3,), f32])"
+
 #: What to do about a function that a cell has in no form.
 ELSEWHERE = (
     "call it in another cell, and pass its result as an argument; where a function needs it in the middle, "
-    "or in a loop, split the function there, and let Python call the parts"
+    f"write {CALLBACK}, which calls Python"
 )
 
 #: Libraries whose functions equal a cell's functions of the same names: all; all but ``_OTHERWISE``.
@@ -84,14 +84,9 @@ _INSTEAD = {
     "round_": "round",
     "alltrue": "all",
     "sometrue": "any",
-    "row_stack": "vstack",
     "asanyarray": "asarray",
-    "float_power": "power(x1.astype(f64), x2.astype(f64))",
-    "array_equiv": "(x == y).all()",
     "msort": "sort(x, axis=0)",
-    "diagflat": "diag(x.ravel())",
     "in1d": "isin(x.ravel(), y)",
-    "ldexp": "x1 * 2.0 ** x2",
     "topk": "topk",
     **dict.fromkeys(("copyto", "putmask", "place", "put"), "y = where(condition, value, x)"),
 }

@@ -21,6 +21,7 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_complex, is_float, is_integer
+from nnmagic.tinynn.operators.dtype_questions import compare_dtypes
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
@@ -197,7 +198,7 @@ def _check_in_place(sign: str, left: Operand, right: Operand) -> None:
 
 
 def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    on_sizes = apply_to_dimensions(op, left, right, span)
+    on_sizes = apply_to_dimensions(op, left, right, span) or compare_dtypes(op, left.value, right.value)
     if on_sizes is not None:
         return on_sizes
     left, right = as_number(left), as_number(right)

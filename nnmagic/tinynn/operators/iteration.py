@@ -34,6 +34,7 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
     Zipped,
+    entries_of,
     is_failed,
     static_value,
 )
@@ -326,7 +327,8 @@ def item(operand: Operand, index: Value, span: Span) -> Value:
         case TupleOf(items=items_):
             assert isinstance(index, Known)
             assert isinstance(index.value, int)
-            return items_[index.value]
+            keys = entries_of(value)
+            return items_[index.value] if keys is None else Known(list(keys)[index.value])
     if isinstance(index, Known):
         return subscript(operand, [Operand(index, span)], span)
     assert isinstance(value, Computed)

@@ -15,6 +15,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
+    entries_of,
     static_value,
 )
 
@@ -37,7 +38,9 @@ def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate ``x in (1, 2)`` of static values."""
-    left, right = as_number(left), Operand(_numbers(right.value), right.span)
+    entries = entries_of(right.value)
+    keys = right.value if entries is None else TupleOf(tuple(map(Known, entries)))
+    left, right = as_number(left), Operand(_numbers(keys), right.span)
     try:
         item, collection = static_value(left.value), static_value(right.value)
     except NotStaticError:

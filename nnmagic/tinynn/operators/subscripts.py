@@ -39,6 +39,7 @@ from nnmagic.tinynn.values.values import (
     SliceOf,
     TupleOf,
     Value,
+    entries_of,
     static_value,
 )
 from nnmagic.tinynn.values.weak_arrays import as_weak_array, is_weak_array
@@ -46,14 +47,14 @@ from nnmagic.tinynn.values.weak_arrays import as_weak_array, is_weak_array
 
 def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
     """Evaluate ``value[index]`` of a tensor, a tuple or a dictionary."""
+    if (entries := entries_of(value.value)) is not None:
+        return _index_dictionary(DictOf(entries), index)
     if isinstance(value.value, TupleOf):
         return _index_tuple(value.value, index, span)
     if isinstance(value.value, ListOfRows):
         result = subscript(Operand(value.value.rows, value.span), index, span)
         is_slice = len(index) == 1 and isinstance(index[0].value, SliceOf) and isinstance(result, Computed)
         return ListOfRows(result) if is_slice and isinstance(result, Computed) else result
-    if isinstance(value.value, DictOf):
-        return _index_dictionary(value.value, index)
     if not is_tensor(value.value):
         raise RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)

@@ -114,6 +114,16 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return tree.Logical(span, keyword, [self.compile_expr(value) for value in values])
             case py.Compare():
                 return self._comparison(expr, span)
+            case py.Call(func=py.Name(id="dict"), args=args, keywords=keywords) if len(args) <= 1:
+                others = [(None, self.compile_expr(arg)) for arg in args]
+                named = [
+                    (
+                        None if each.arg is None else ast.Constant(span, each.arg),
+                        self.compile_expr(each.value),
+                    )
+                    for each in keywords
+                ]
+                return tree.Dictionary(span, [*others, *named])
             case py.Call():
                 return self._call(with_new_out(expr))
             case py.IfExp(test=test, body=then, orelse=other):
@@ -134,6 +144,15 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return ast.Tuple(span, [self.compile_expr(part) for part in parts])
             case py.List(elts=parts):
                 return ast.ArrayLiteral(span, [self.compile_expr(part) for part in parts])
+            case py.Dict(keys=keys, values=values):
+                rows = zip(keys, values, strict=True)
+                compile_ = self.compile_expr
+                items = [(None if key is None else compile_(key), compile_(value)) for key, value in rows]
+                return tree.Dictionary(span, items)
+            case py.DictComp(key=key, value=value, generators=generators):
+                pair = py.copy_location(py.Tuple([key, value], py.Load()), value)
+                listed = py.copy_location(py.ListComp(pair, generators), expr)
+                return tree.DictionaryComprehension(span, self._comprehension(listed, span))
             case py.ListComp() | py.GeneratorExp():
                 return self._comprehension(expr, span)
             case py.Starred(value=value):

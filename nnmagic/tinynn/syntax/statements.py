@@ -5,17 +5,22 @@ from __future__ import annotations
 import ast as py
 import re
 from collections.abc import Sequence
+from itertools import count
 from types import EllipsisType
 
 from synr import ast
 
+from nnmagic.diagnostics import Diagnostics
+from nnmagic.relay.failures import is_raisable
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
+from nnmagic.tinynn.syntax.formatted_texts import as_formatted
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
 from nnmagic.tinynn.syntax.printing import prints
+from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 NESTED = "this is nested too deeply"
 NESTED_HINT = "split it into several assignments"
@@ -31,6 +36,10 @@ _COMPOUND = re.compile(r"If|For|While|Match|With|Try|Async|FunctionDef|ClassDef"
 
 class StatementCompiler(PatternCompiler):
     """Compiler of the statements of a function's body."""
+
+    def __init__(self, spans: SpanMap, diagnostics: Diagnostics) -> None:
+        super().__init__(spans, diagnostics)
+        self._messages = count()
 
     def compile_stmt(self, stmt: py.stmt) -> ast.Stmt:
         """Compile one statement."""
@@ -75,7 +84,11 @@ class StatementCompiler(PatternCompiler):
                 return self._for(loop, loop.target, loop.iter, loop.body, loop.orelse)
             case py.Assert(test=test, msg=message):
                 condition = self.compile_expr(test)
-                return ast.Assert(span, condition, None if message is None else self.compile_expr(message))
+                return ast.Assert(
+                    span, condition, None if message is None else self._message([message], span)
+                )
+            case py.Raise():
+                return self._raise(stmt, span)
             case py.FunctionDef():
                 return self.compile_def(stmt)
             case py.With(items=[py.withitem(context_expr=context, optional_vars=None)], body=body) if (
@@ -193,12 +206,39 @@ class StatementCompiler(PatternCompiler):
         parts: list[str | tree.FormattedValue] = []
         for number, arg in enumerate(call.args):
             parts += [separator] if number else []
-            value = self.compile_expr(arg)
-            if isinstance(value, tree.FormattedString):
-                parts += value.parts
-            else:
-                parts.append(tree.FormattedValue(self.spans.of(arg), value, -1, None))
+            parts += self._text(arg)
         return tree.Printed(span, [*parts, end])
+
+    def _text(self, expr: py.expr) -> Sequence[str | tree.FormattedValue]:
+        """Compile what ``print`` and an exception write of a value: the parts of a formatted string."""
+        expr = as_formatted(expr)
+        value = self.compile_expr(expr)
+        if isinstance(value, tree.FormattedString):
+            return value.parts
+        return [tree.FormattedValue(self.spans.of(expr), value, -1, None)]
+
+    # -- exceptions ------------------------------------------------------------------------------------
+
+    def _message(self, args: Sequence[py.expr], span: ast.Span) -> tree.Message:
+        parts = [part for arg in args for part in self._text(arg)]
+        return tree.Message(span, parts, next(self._messages))
+
+    def _raise(self, stmt: py.Raise, span: ast.Span) -> ast.Stmt:
+        """Compile ``raise``: of a built-in exception, with a message or without."""
+        call = stmt.exc if isinstance(stmt.exc, py.Call) else None
+        exception = stmt.exc if call is None else call.func
+        args, keywords = ([], []) if call is None else (call.args, call.keywords)
+        if exception is None:
+            self.refuse("`raise` alone raises no exception here", span, unsupported_syntax.RAISE)
+        elif not isinstance(exception, py.Name | py.Attribute) or not is_raisable(name := name_of(exception)):
+            what = py.unparse(exception)
+            self.refuse(f"a cell cannot raise `{what}`", self.spans.of(exception), unsupported_syntax.RAISE)
+        elif len(args) > 1 or keywords or any(isinstance(arg, py.Starred) for arg in args):
+            hint = "put what it says into one formatted string, as in raise ValueError(f'{x} is negative')"
+            self.refuse("an exception of a cell has one message", span, hint)
+        else:
+            return tree.Raise(span, name, self._message(args, span))
+        return tree.InvalidStatement(span, [], returns=True)
 
     def _bare_expression(self, stmt: py.Expr) -> ast.Stmt:
         span = self.spans.of(stmt)
@@ -247,6 +287,11 @@ class StatementCompiler(PatternCompiler):
 
 def _is_shape_of_name(target: py.expr) -> bool:
     return isinstance(target, py.Attribute) and target.attr == "shape" and isinstance(target.value, py.Name)
+
+
+def name_of(exception: py.Name | py.Attribute) -> str:
+    """Return the name of a class, without the module."""
+    return exception.id if isinstance(exception, py.Name) else exception.attr
 
 
 def statement_refusal(kind: str) -> tuple[str, str]:

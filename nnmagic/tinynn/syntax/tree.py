@@ -124,6 +124,31 @@ class Printed(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
+class Dictionary(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``{key: value, **others}``; the key of others is None."""
+
+    span: ast.Span
+    items: Sequence[tuple[ast.Expr | None, ast.Expr]]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class DictionaryComprehension(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``{key: value for target in items}``; ``pairs`` is the comprehension of keys and values."""
+
+    span: ast.Span
+    pairs: Comprehension
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Message(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """The message of an exception: its texts and values. ``number`` tells the messages of a cell apart."""
+
+    span: ast.Span
+    parts: Sequence[str | FormattedValue]
+    number: int
+
+
+@attr.s(auto_attribs=True, frozen=True)
 class NamedExpr(ast.Expr):  # type: ignore[misc]  # synr is untyped
     """``name := value``."""
 
@@ -244,6 +269,15 @@ class Pass(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """``pass``, or a lone string."""
 
     span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Raise(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``raise kind(message)``; ``kind`` is the name of the class."""
+
+    span: ast.Span
+    kind: str
+    message: Message
 
 
 @attr.s(auto_attribs=True, frozen=True)

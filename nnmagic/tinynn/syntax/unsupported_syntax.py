@@ -28,6 +28,14 @@ PRINT = (
 )
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
+_TRY = (
+    f"`try` {_NEVER}: an exception ends the call",
+    "test before what would fail, as in `if y != 0:`, or write `try` around the call of the function, in "
+    "another cell",
+)
+#: What ``raise`` takes.
+RAISE = "raise a built-in exception with a message, as in raise ValueError('x must be positive')"
+
 #: Statements: (message, hint).
 STATEMENTS: dict[str, tuple[str, str]] = {
     "ClassDef": ("a class inside a function is not part of TinyNN", "define it at the top of the cell"),
@@ -35,12 +43,8 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "AsyncFor": (f"`async` {_NEVER}", "leave `async` out"),
     "AsyncWith": (f"`async` {_NEVER}", "leave `async` out"),
     "With": (f"`with` {_NEVER}", _ELSEWHERE),
-    "Try": (f"`try` {_NEVER}", _ELSEWHERE),
-    "TryStar": (f"`try` {_NEVER}", _ELSEWHERE),
-    "Raise": (
-        f"`raise` {_NEVER}",
-        "write assert condition, 'message'; shapes and dtypes are checked from the annotations",
-    ),
+    "Try": _TRY,
+    "TryStar": _TRY,
     "Import": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "ImportFrom": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "Global": (f"`global` {_NEVER}", "return the value instead"),
@@ -74,13 +78,8 @@ TOP_LEVEL: dict[str, tuple[str, str]] = {
 
 #: Expressions: (message, hint).
 EXPRESSIONS: dict[str, tuple[str, str]] = {
-    "Dict": (f"a dictionary {_NEVER}", "use names or a tuple"),
     "Set": (f"a set {_NEVER}", "use a tuple"),
     "SetComp": (
-        f"a comprehension {_NEVER}",
-        "write a list instead, as in [x * 2, x * 3]",
-    ),
-    "DictComp": (
         f"a comprehension {_NEVER}",
         "write a list instead, as in [x * 2, x * 3]",
     ),
@@ -101,5 +100,5 @@ CHANGE_A_LIST: dict[str, str] = {
     "clear": "write {0} = []",
     "reverse": "write {0} = {0}[::-1]",
     "sort": "write {0} = sort({0}, axis=-1), and of a list: {0} = sort(stack({0}), axis=0)",
-    "update": "use names or a tuple",
+    "update": "write {0}[key] = value, or {0} = {{**{0}, **others}}",
 }

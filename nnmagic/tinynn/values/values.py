@@ -226,13 +226,14 @@ class LoopCall:
 
     kind: ``"scan"``, ``"apply_along_axis"``, ``"piecewise"``, ``"vectorize"``, ``"map"``, or what is written
     in the language as it stands, as ``"gcd"``. number: the axis, or how many conditions. dtypes: those of the
-    results, if they are given.
+    results, if they are given. text: of the kind ``"text"``, the function, in the language.
     """
 
     kind: str
     operands: tuple[Operand, ...]
     number: int = 0
     dtypes: tuple[str, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,6 +459,24 @@ def as_value(expr: ir.Expr, type_: Type) -> Value:
         for index, item in enumerate(type_.fields)
     )
     return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, RecordType) else None)
+
+
+#: The record that a dictionary of a function is.
+DICTIONARY = "dict"
+
+
+def dictionary_of(entries: Mapping[object, Value]) -> TupleOf:
+    """Return a dictionary: a record of its keys, whose types its items decide."""
+    return TupleOf(tuple(entries.values()), record=RecordType((), DICTIONARY, tuple(entries)))  # type: ignore[arg-type]
+
+
+def entries_of(value: Value) -> Mapping[object, Value] | None:
+    """Return the items of a dictionary by their keys; None of any other value."""
+    if isinstance(value, DictOf):
+        return value.items
+    if isinstance(value, TupleOf) and value.record is not None and value.record.name == DICTIONARY:
+        return dict(zip(value.record.names, value.items, strict=True))
+    return None
 
 
 def tuple_type(fields: Iterable[Type], record: RecordType | None) -> TupleType:

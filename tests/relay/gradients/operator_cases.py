@@ -35,6 +35,7 @@ def index(*values: object, dtype: str = "int64") -> np.ndarray:
 
 POSITIVE = Numbers((2, 3), 0.3, 2.5)
 UNIT = Numbers((2, 3), -0.8, 0.8)
+POSITIVE_UNIT = Numbers((2, 3), 0.1, 0.9)
 APART = Numbers((3, 4), apart=True)
 TENSOR = (2, 3)
 
@@ -45,12 +46,17 @@ _UNARY = {
     "nn.relu": APART, "rsqrt": POSITIVE, "sigmoid": TENSOR, "sin": TENSOR, "sinh": TENSOR, "sqrt": POSITIVE,
     "tan": UNIT, "tanh": TENSOR, "nn.batch_flatten": (2, 3, 2),
     "numpy.cbrt": POSITIVE, "numpy.expm1": TENSOR, "numpy.log1p": UNIT, "special.erfc": TENSOR,
+    "special.erfcinv": POSITIVE_UNIT, "special.erfinv": UNIT, "special.gamma": POSITIVE,
+    "special.gammaln": POSITIVE, "special.i0": TENSOR, "special.i0e": TENSOR,
+    "special.i1": TENSOR, "special.i1e": TENSOR,
+    "special.log_ndtr": TENSOR, "special.ndtri": POSITIVE_UNIT,
 }  # fmt: skip
 _POOL = {"pool_size": (2, 3), "strides": (2, 2), "padding": (1, 1, 0, 1)}
 
 CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     *((name, [spec], {}) for name, spec in _UNARY.items()),
     ("nn.leaky_relu", [APART], {"alpha": 0.3}),
+    *(("special.polygamma", [POSITIVE], {"n": order}) for order in (0, 2)),
     ("clip", [APART], {"a_min": -0.7, "a_max": 0.9}),
     ("cast", [TENSOR], {"dtype": "float64"}),
     ("cast_like", [TENSOR, np.zeros(2)], {}),

@@ -20,7 +20,7 @@ from nnmagic.relay.text.parser import parse_module
 FLOATS = [0.0, 1e-38, 3e-8, 0.3, 0.5, 1.0, 1.5, 2.5, 27.0, 1e9, 3e38, np.inf, np.nan]
 VALUES = np.array([sign * value for value in FLOATS for sign in (1, -1)])
 #: Those that subtract numbers near 1: their errors are units of 1, not of the result.
-CANCELLING = ("numpy.logaddexp", "special.erfc")
+CANCELLING = ("numpy.logaddexp", "special.erfc", "special.log_ndtr")
 
 
 def text_of(name, dtype):

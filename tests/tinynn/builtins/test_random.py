@@ -190,7 +190,6 @@ def test_threads_draw_the_same() -> None:
 REFUSED = [
     ("random.normal(3, (2,))", "random.normal: `key` must be a key of random numbers, not the number 3"),
     ("random.normal(k, (2,), f16)", "random.normal: `dtype` must be f32 or f64, not f16"),
-    ("random.normal(k, (n,))", "random.normal: the size of the result is not known before the run"),
     ("random.normal(k, (2,), scale=x)", "random.normal: `scale` is f64, and the numbers are f32"),
     (
         "random.normal(k, (2,), f64, scale=x)",
@@ -258,3 +257,29 @@ def test_what_hints_say_to_write_compiles() -> None:
 def test_the_operator_of_relay_has_its_defaults() -> None:
     source = "def f(k: Tensor[(10,), u64]):\n    return relay.random.normal(k, (3,))[1]\n"
     np.testing.assert_array_equal(nnmagic.compile(source)(draw("k")), draw("random.normal(k, (3,))"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "normal(k, S)",
+        "normal(k, S, f64, scale=2)",
+        "uniform(k, S, low=1)",
+        "integers(k, 9, shape=S)",
+        "choice(k, 9, S)",
+    ],
+)
+def test_a_shape_may_have_sizes_of_the_call(text: str) -> None:
+    """The numbers are those of the shape that is known, up to the last digits of logarithms."""
+    source = f"def f(n: i64, seed: i64):\n    k = random.key(seed)\n    return random.{text}\n"
+    measured = nnmagic.compile(source.replace("S", "(n, 3)"), engine="numpy", cache=False)
+    known = nnmagic.compile(source.replace("S", "(40, 3)"), engine="numpy", cache=False)
+    found, expected = measured(40, 7), known(40, 7)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-4 if found.dtype == "f4" else 1e-13, atol=1e-6)
+
+
+def test_machine_code_draws_as_many_paths_as_the_call_asks_for() -> None:
+    source = "def f(paths: i64):\n    return random.normal(random.key(0), (paths,), f64)\n"
+    expected = nnmagic.compile(source.replace("(paths,)", "(1000,)"), cache=False)(0)
+    np.testing.assert_allclose(nnmagic.compile(source, cache=False)(1000), expected, rtol=1e-12)

@@ -81,7 +81,7 @@ def f(w: Tensor[(2,), f32], b: Tensor[(2,), bf16], u: u8):
         ("print(x, file=3)", "`file=3` is not supported"),
         (
             "print(x + 1j)",
-            "print shows tensors, numbers, strings and tuples of them, not a Tensor[(2,), c128]",
+            "a text shows tensors, numbers, strings and tuples of them, not a Tensor[(2,), c128]",
         ),
         ("y = print(x)", "`print` has no value"),
     ],

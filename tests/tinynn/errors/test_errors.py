@@ -152,8 +152,7 @@ CASES: list[tuple[str, list[str]]] = [
     (body("return «words» + x"), ["`words` is a NumPy array of <U1, which a cell cannot use"]),
     (body("return «masked» + x"), ["`masked` is a masked array, which a cell cannot use"]),
     (body("return «np» * x"), ["`np` is the module numpy, which a cell cannot use"]),
-    (body("return «np.frexp»(x)"), ["`np.frexp` is not supported in a cell"]),
-    (body("return «math.gamma»(x)"), ["`math.gamma` is not supported in a cell"]),
+    (body("return «np.busday_count»(x)"), ["`np.busday_count` is not supported in a cell"]),
     (body("return «math.pie» * x"), ["the module math has no pie"]),
     (body("return np.pi * x + «np.no_such_name»"), ["the module numpy has no no_such_name"]),
     # calls
@@ -284,7 +283,7 @@ HINTS = [
     (body("return math.pie * x"), "did you mean math.pi?"),
     ("def f(x: Tensor[(2,), f32]):\n    return x\n", "for the language's own write nnmagic.Tensor, or rename the notebook's"),
     (body("return exp(x)"), "for the operator write relay.exp, or rename the notebook's `exp`"),
-    (body("return np.frexp(x)"), ELSEWHERE),
+    (body("return np.busday_count()"), ELSEWHERE),
     (body("width = width + 1\nreturn x"), "the function assigns `width`, which hides the notebook's `width`: rename one of them"),
     ("def f(x: f32):\n    y = x + 1\n    z = y\n", "add `return z` at its end"),
     ("class A:\n    def A(x): ...\n", "write its type, as in x: Tensor[(2, 3), f32]"),

@@ -874,9 +874,9 @@ CASES = [
     ),
     case(
         "x: Tensor[(4,), f32]",
-        "assert x.sum() > -9, x.shape\nreturn x",
-        "write a plain string, as in assert condition, 'message'",
-        "assert x.sum() > -999, 'message'\nreturn x",
+        "assert x.sum() > -9, x + 1j\nreturn x",
+        "write its real and its imaginary part",
+        "assert x.sum() > -999, (x + 1j).real\nreturn x",
     ),
     # other libraries
     case(
@@ -903,7 +903,7 @@ CASES = [
     ),
     case(
         "x: Tensor[(3, 3), f32], n: i64",
-        "for i in range(n):\n    x = np.linalg.tensorinv(x)\nreturn x",
+        "for i in range(n):\n    x = np.busday_count()\nreturn x",
         unsupported_functions.ELSEWHERE,
         "x @ x",
     ),
@@ -1305,11 +1305,10 @@ CASES = [
     case(X, "async def g(a):\n    return a\nreturn x", "write `def`", "def g(a):\n    return a\nreturn g(x)"),
     case(
         X,
-        "if x.sum() > 0:\n    raise ValueError\nreturn x",
-        "write assert condition, 'message'; shapes and dtypes are checked from the annotations",
-        "assert x.sum() < 999, 'message'\nreturn x",
+        "if x.sum() > 999:\n    raise MyError\nreturn x",
+        "raise a built-in exception with a message, as in raise ValueError('x must be positive')",
+        "if x.sum() > 999:\n    raise ValueError('x must be positive')\nreturn x",
     ),
-    case(X, "a = {'x': x}\nreturn a['x']", "use names or a tuple", "a = (x,)\nreturn a[0]"),
     case(X, "a = {x}\nreturn x", "use a tuple", "a = (x,)\nreturn a[0]"),
     case(
         X,
@@ -1332,7 +1331,7 @@ CASES = [
     case(
         "",
         "def f(x: f32):\n    return helper(x)\n",
-        "put %%tinynn above its definition, or write callback(helper, ...), which calls Python",
+        "put %%tinynn above its definition, or write callback(helper, x, result=f32), which calls Python",
         "def helper(x: f32):\n    return x + 1\n\ndef f(x: f32):\n    return helper(x)\n",
     ),
     # complex numbers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnmagic.diagnostics import append_location
 from nnmagic.relay.expr import Call, Constructor, Expr, Function, If, Match, OpRef, PatternConstructor
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order, rewrite
 
@@ -14,18 +14,20 @@ from nnmagic.relay.traverse import post_order, rewrite
 FAIL = "nnmagic.fail"
 
 
-def lower_assertions(module: Module, texts: list[str]) -> Module:
+def lower_assertions(module: Module, failures: list[Failure]) -> Module:
     """Replace assertions by branches that end in a call of ``FAIL``.
 
-    ``texts`` takes the message and location of each assertion, whose number is its position.
+    ``failures`` takes what each assertion raises, whose number is its position.
     """
 
     def lower(_old: Expr, new: Expr) -> Expr:
         if not isinstance(new, Match) or new.assertion is None or not _is_assertion(new):
             return new
         assert isinstance(new.data, If)
-        failure = Call(OpRef(FAIL), (), {"number": len(texts)}, span=new.span, checked_type=new.checked_type)
-        texts.append(append_location(new.assertion or "the assertion does not hold", new.span))
+        failure = Call(
+            OpRef(FAIL), (), {"number": len(failures)}, span=new.span, checked_type=new.checked_type
+        )
+        failures.append(new.assertion.at(new.span))
         return If(new.data.cond, new.clauses[0].rhs, failure, span=new.span, checked_type=new.checked_type)
 
     functions = {name: _rewrite(function, lower) for name, function in module.functions.items()}

@@ -14,6 +14,7 @@ from nnmagic.engine.relax.analysis.first_order_functions import first_order_func
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.expr import Call, operator_of
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -31,13 +32,13 @@ from nnmagic.relay.types import TensorType
 
 @dataclass(slots=True)
 class _State:
-    """A module on its way through the pipeline; ``assertions``: the texts of those that were lowered."""
+    """A module on its way through the pipeline; ``assertions``: what those raise that were lowered."""
 
     module: Module
     entry: str
     opt_level: int
     runs: list[PassRun] | None
-    assertions: list[str] = field(default_factory=list)
+    assertions: list[Failure] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +147,14 @@ class Optimized:
     """A module after the passes.
 
     plain: its first-order functions. loops: the functions that were local ones, and take no stack where they
-    call themselves at their end. assertions: the texts of assertions, by number.
+    call themselves at their end. assertions: what assertions raise, by number.
     """
 
     module: Module
     graph: CallGraph
     plain: frozenset[str]
     loops: frozenset[str]
-    assertions: list[str]
+    assertions: list[Failure]
 
 
 def optimize(

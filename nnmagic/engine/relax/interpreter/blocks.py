@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nnmagic.diagnostics import append_location
 from nnmagic.engine.relax.interpreter.instructions import (
     Apply,
     Block,
@@ -221,8 +220,7 @@ def _too_deep() -> Exception:
 def _failure(instruction: Select, value: Any) -> Exception:
     """Return the exception for a value that no arm takes."""
     if instruction.assertion is not None:
-        message = instruction.assertion or "the assertion does not hold"
-        return AssertionError(append_location(message, instruction.span))
+        return instruction.assertion.error(instruction.span)
     what = value[0] if isinstance(value, list) else "this value"
     where = "" if instruction.span is None else f" at {instruction.span}"
     return RuntimeError(f"no arm of the match{where} takes {what}")

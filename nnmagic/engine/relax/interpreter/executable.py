@@ -25,6 +25,7 @@ from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, MachineExecutable, reason_of
 from nnmagic.relay.expr import Function, Var
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import TupleType
 from nnmagic.relay.values import AdtValue
 
@@ -107,7 +108,7 @@ class NativeInterpretedProgram(InterpretedProgram):
         kernels: Sequence[Function],
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
-        assertions: Sequence[str] = (),
+        assertions: Sequence[Failure] = (),
     ) -> None:
         """Load the kernels.
 
@@ -117,7 +118,7 @@ class NativeInterpretedProgram(InterpretedProgram):
             kernels: the Relay functions of the kernels, by number.
             artifact: an INTERPRETER artifact.
             compiled: returns the stages, compiling if it must.
-            assertions: the texts of the assertions in kernels, by number.
+            assertions: what the assertions in kernels raise, by number.
 
         """
         super().__init__(entry, parameters, artifact, compiled, interpret)
@@ -143,7 +144,7 @@ class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
         kernels: Sequence[tuple[str, bool]],
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
-        assertions: Sequence[str] = (),
+        assertions: Sequence[Failure] = (),
     ) -> None:
         """Load the kernels.
 
@@ -153,7 +154,7 @@ class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
             kernels: by number, each kernel's name in the machine code and whether it may recurse.
             artifact: an INTERPRETER artifact.
             compiled: returns the stages, compiling if it must.
-            assertions: the texts of the assertions in kernels, by number.
+            assertions: what the assertions in kernels raise, by number.
 
         """
         MachineExecutable.__init__(self, artifact, compiled)
@@ -198,7 +199,7 @@ def _end(_kernels: Kernels, _stack: list[tuple[Block, Frame]], _frame: Frame) ->
 
 
 def _kernel(
-    run: Callable[..., Any], function: str, deep: bool, assertions: Sequence[str]
+    run: Callable[..., Any], function: str, deep: bool, assertions: Sequence[Failure]
 ) -> Callable[[Sequence[np.ndarray]], Any]:
     """Wrap a kernel of a virtual machine to take and return arrays, and raise what a call raises."""
 

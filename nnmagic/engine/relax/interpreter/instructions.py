@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.callbacks import Callback
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.sizes import Sizes, bind_sizes
 from nnmagic.relay.types import Type
 
@@ -178,13 +179,13 @@ class Arm:
 class Select:
     """Continue with the first arm whose pattern takes the value.
 
-    ``assertion``: the message of a match that stands for an assertion; ``span``: the location of the match.
+    ``assertion``: what a match raises that stands for an assertion; ``span``: the location of the match.
     """
 
     data: int
     arms: tuple[Arm, ...]
     target: int
-    assertion: str | None
+    assertion: Failure | None
     span: Span | None
 
     @property

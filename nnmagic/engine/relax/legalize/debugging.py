@@ -12,15 +12,17 @@ from tvm import te, tirx
 
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, assertion, shape_of
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.runtime.callbacks import PRINT
+from nnmagic.engine.relax.runtime.callbacks import PRINT, RAISE_EXCEPTION
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt
+from nnmagic.relay.failures import RAISE
 
 #: The attribute of kernels that print.
 _PRINTS = "nnmagic.prints"
 
 
-def _print(call: OpCall) -> Value:
+def _called(call: OpCall, callee: str, *more: PrimExpr | str) -> Value:
+    """Return a kernel that calls Python with its arrays, after what else the function takes; it is true."""
     (values,) = call.args
 
     def compute(*tensors: Tensor) -> Tensor:
@@ -30,12 +32,21 @@ def _print(call: OpCall) -> Value:
             for buffer in ins:
                 numbers.append(tirx.address_of(tirx.BufferLoad(buffer, [as_expr(0)] * len(buffer.ty.shape))))
                 numbers += [as_expr(dim).astype("int64") for dim in buffer.ty.shape]
-            printed = tirx.call_packed(PRINT, str(call.attrs["layout"]), json.dumps(arrays), *numbers)
-            return sequence([tirx.Evaluate(printed), tirx.BufferStore(outs[0], tirx.const(1, "bool"), [])])
+            called = tirx.call_packed(callee, str(call.attrs["layout"]), json.dumps(arrays), *more, *numbers)
+            return sequence([tirx.Evaluate(called), tirx.BufferStore(outs[0], tirx.const(1, "bool"), [])])
 
-        return te.extern([()], list(tensors), emit, dtype=["bool"], name="printed")
+        return te.extern([()], list(tensors), emit, dtype=["bool"], name="called")
 
     return call.te(compute, *values, primfunc_attrs={"op_pattern": OPAQUE, _PRINTS: True})
+
+
+def _print(call: OpCall) -> Value:
+    return _called(call, PRINT)
+
+
+def _raise(call: OpCall) -> Value:
+    number = tirx.const(int(str(call.attrs["number"])), "int64")
+    return _called(call, RAISE_EXCEPTION, str(call.attrs["kind"]), number)
 
 
 def _require(call: OpCall) -> Value:
@@ -52,4 +63,5 @@ def prints(kernel: PrimFunc) -> bool:
 
 
 RULES["python.print"] = _print
+RULES[RAISE] = _raise
 RULES["python.require"] = _require

@@ -14,7 +14,7 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.tir import vector_math
@@ -226,6 +226,12 @@ def _threefry_generate(call: OpCall) -> Value:
     return relax.Tuple([after, reshape_to(words, shape)])
 
 
+def _threefry_generate_like(call: OpCall) -> Value:
+    shape = shape_of(call.args[1])
+    _, words = _emit_words(call, element_count(shape))
+    return reshape_to(words, shape)
+
+
 def _uniform(call: OpCall) -> Value:
     dtype, shape, standard = str(call.attrs["out_dtype"]), _shape(call), _is_standard(call)
     after, words = _emit_words(call, element_count(shape))
@@ -285,6 +291,7 @@ RULES.update(
     {
         "random.normal": _normal,
         "random.threefry_generate": _threefry_generate,
+        "numpy.random.bits_like": _threefry_generate_like,
         "random.threefry_split": lambda call: call.te(_threefry_split, call.args[0]),
         "random.uniform": _uniform,
     }

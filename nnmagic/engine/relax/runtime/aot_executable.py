@@ -24,6 +24,7 @@ from nnmagic.engine.relax.runtime.tensors import argument_array
 from nnmagic.engine.relax.runtime.ufunc import LoopProgram
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
 
 
@@ -44,7 +45,7 @@ class AotExecutable:
         function: Function,
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
-        assertions: Sequence[str] = (),
+        assertions: Sequence[Failure] = (),
         library: Any = None,
         *,
         lengths: Sequence[int] = (),
@@ -57,7 +58,7 @@ class AotExecutable:
             function: the Relay function, for its types.
             artifact: an AOT artifact.
             compiled: returns the stages, compiling if it must.
-            assertions: the texts of the function's assertions, by number.
+            assertions: what the function's assertions raise, by number.
             library: the artifact's code where it is loaded already.
             lengths: the parameters that are integers and sizes of what is computed; the function's last
                 parameters stand for these.

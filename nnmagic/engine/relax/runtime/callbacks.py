@@ -25,6 +25,7 @@ from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.tensors import host_array
 from nnmagic.engine.relax.runtime.thread_pool import is_stopping
 from nnmagic.relay.expr import Attrs
+from nnmagic.relay.failures import RAISE, Failure, exception_class
 from nnmagic.relay.serialization import types_from_data, types_to_data
 from nnmagic.relay.types import ARRAY_DTYPES, Type
 
@@ -34,6 +35,9 @@ REQUIRED, ASSERTED = "nnmagic.required", "nnmagic.asserted"
 
 #: Prints the arrays that it is given.
 PRINT = "nnmagic.print"
+
+#: Raises an exception with a message of arrays.
+RAISE_EXCEPTION = "nnmagic.raise"
 
 #: Asks nothing: TVM's fusion fails on sizes that nobody uses inside of a branch.
 SIZES_NAMED = "nnmagic.sizes_named"
@@ -58,6 +62,9 @@ _ends: dict[int, BaseException] = {}
 _numbers = itertools.count()
 _ENDED = "ended"
 
+#: The kind that says that an assertion failed; its number is the message.
+_ASSERTED = "asserted"
+
 
 class CheckError(RuntimeError):
     """A failed check on its way through TVM, which keeps an exception's kind and text: the text is JSON."""
@@ -67,16 +74,19 @@ class CheckError(RuntimeError):
         """Return the error that crosses TVM for an exception of a built-in kind."""
         return cls(json.dumps([kind.__name__, message, check.operator, check.axis_size]))
 
-    def to_builtin(self, assertions: Sequence[str] = ()) -> BaseException:
+    def to_builtin(self, assertions: Sequence[Failure] = ()) -> BaseException:
         """Return the exception of the call, with its failed check attached.
 
-        ``assertions`` are the texts of the function's assertions, by number.
+        ``assertions`` are what the function's assertions raise, by number.
         """
         kind, message, operator, axis_size = json.loads(last_line(self))
         if kind == _ENDED:
             return _ends.pop(int(message))
-        if kind == "AssertionError":
-            return AssertionError(assertions[int(message)])
+        if kind == _ASSERTED:
+            return assertions[int(message)].error()
+        if operator == RAISE:
+            take_pending()
+            return attach_check(exception_class(kind)(message), FailedCheck(operator, number=axis_size))
         if kind == "IndexError":
             return attach_check(IndexError(message), FailedCheck(operator, axis_size))
         return refused_value(message, operator)
@@ -122,7 +132,7 @@ def index_message(index: int, length: int) -> str:
 def _check_assertion(condition: Any, number: int) -> None:
     """Raise CheckError unless an assertion, the one of this number, holds."""
     if not host_array(condition).item():
-        raise CheckError(json.dumps(["AssertionError", str(number), "", None]))
+        raise CheckError(json.dumps([_ASSERTED, str(number), "", None]))
 
 
 #: Where an error object of TVM's has the address and the length of the text of its kind.
@@ -275,16 +285,34 @@ def _print(layout: str, described: str, *numbers: int) -> None:
         raise
 
 
+def _raise(layout: str, described: str, kind: str, number: int, *numbers: int) -> None:
+    """Raise CheckError for an exception whose message is made of arrays, which are given as to ``_print``."""
+    from nnmagic.relay.reference.printing import text_of
+
+    try:
+        text = json.dumps([kind, text_of(layout, _arrays(described, numbers)), RAISE, number])
+    except BaseException as error:
+        _pending.error = error
+        raise
+    _pending.error = CheckError(text)
+    raise _pending.error
+
+
 def _print_arrays(layout: str, described: str, *numbers: int) -> None:
     from nnmagic.relay.reference.printing import print_values
 
-    rest, arrays = iter(numbers), []
+    print_values(layout, _arrays(described, numbers))
+
+
+def _arrays(described: str, numbers: Sequence[int]) -> list[np.ndarray]:
+    """Return copies of the arrays that kernels give by their addresses and sizes."""
+    rest, arrays = iter(numbers), list[np.ndarray]()
     for name, rank in json.loads(described):
         address, shape = int(getattr(next(rest), "value", 0) or 0), tuple(islice(rest, rank))
         dtype = ARRAY_DTYPES[name]
         content = ctypes.string_at(address, math.prod(shape) * dtype.itemsize)
         arrays.append(np.frombuffer(content, dtype).reshape(shape))
-    print_values(layout, arrays)
+    return arrays
 
 
 tvm_ffi.register_error("nnmagic.CheckError", CheckError)
@@ -294,6 +322,7 @@ tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
 tvm_ffi.register_global_func(REQUIRED, _require, override=True)
 tvm_ffi.register_global_func(ASSERTED, _check_assertion, override=True)
 tvm_ffi.register_global_func(PRINT, _print, override=True)
+tvm_ffi.register_global_func(RAISE_EXCEPTION, _raise, override=True)
 tvm_ffi.register_global_func(SIZES_NAMED, lambda _: None, override=True)
 tvm_ffi.register_global_func(SHAPE_TO_NAME, lambda shape: shape, override=True)
 tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)

@@ -20,6 +20,7 @@ from nnmagic.engine.relax.runtime.tensors import argument_array, copy_from_devic
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP, reason_of
 from nnmagic.relay.expr import Function
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import NUMPY_DTYPES
 
 #: A virtual machine's settings: the device with a pool of buffers, as CUDA takes long to allocate; and the
@@ -60,8 +61,10 @@ class CudaExecutable:
     #: Nothing of it is kept on disk.
     artifact = None
 
-    def __init__(self, name: str, function: Function, code: CudaCode, assertions: Sequence[str] = ()) -> None:
-        """Keep a program; ``assertions`` are the texts of the function's assertions, by number."""
+    def __init__(
+        self, name: str, function: Function, code: CudaCode, assertions: Sequence[Failure] = ()
+    ) -> None:
+        """Keep a program; ``assertions`` are what the function's assertions raise, by number."""
         self._name, self._code, self._assertions = name, code, assertions
         self._parameters = [
             (flat, NUMPY_DTYPES[leaf.dtype])

@@ -17,6 +17,7 @@ from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH, reason_of
 from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP as TOO_DEEP_MESSAGE
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import NUMPY_DTYPES
 
 #: The name of the entry in the library.
@@ -63,7 +64,7 @@ class NativeEntry:
         library: Any,
         facts: Json,
         constants: Sequence[np.ndarray],
-        assertions: Sequence[str],
+        assertions: Sequence[Failure],
     ) -> None:
         """Find the entry in the library, which is loaded.
 
@@ -72,7 +73,7 @@ class NativeEntry:
             library: the machine code.
             facts: what the artifact says of it.
             constants: the arrays that it reads.
-            assertions: the texts of the function's assertions, by number.
+            assertions: what the function's assertions raise, by number.
 
         """
         self.name = name
@@ -197,7 +198,7 @@ class NativeEntry:
                 return KeyboardInterrupt() if is_interrupt else out_of_memory(self.name)
         match self._failures[code - FAILURES]:
             case ["assertion", int() as number]:
-                return AssertionError(self._assertions[number])
+                return self._assertions[number].error()
             case ["index"]:
                 index, length = self._state_words(workspace)[_DETAIL : _DETAIL + 2].tolist()
                 message = callbacks.index_message(index, length)

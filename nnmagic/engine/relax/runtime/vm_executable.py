@@ -21,6 +21,7 @@ from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import argument_array, as_tensor, bfloat16_array, plain_array
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.relay.expr import Function
+from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
 _Machine = TypeVar("_Machine")
@@ -111,12 +112,12 @@ class VmExecutable(MachineExecutable[Callable[..., Any]]):
         function: Function,
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
-        assertions: Sequence[str] = (),
+        assertions: Sequence[Failure] = (),
     ) -> None:
         """Load the machine code.
 
-        ``compiled`` returns the stages, compiling if it must; ``assertions`` are the texts of the function's
-        assertions, by number.
+        ``compiled`` returns the stages, compiling if it must; ``assertions`` are what the function's
+        assertions raise, by number.
         """
         self._assertions = assertions
         super().__init__(artifact, compiled)
@@ -176,7 +177,7 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
     return as_tensor(argument_array(value, leaf.name, leaf.dtype))
 
 
-def reason_of(error: Exception, function: str, assertions: Sequence[str] = ()) -> BaseException:
+def reason_of(error: Exception, function: str, assertions: Sequence[Failure] = ()) -> BaseException:
     """Return what TVM's machine raised as the built-in exception of the call."""
     if isinstance(error, callbacks.CheckError):
         return error.to_builtin(assertions)

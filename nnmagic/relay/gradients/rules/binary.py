@@ -11,7 +11,7 @@ from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import rule, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 
-zero("floor_divide", "trunc_divide", "python.print")
+zero("floor_divide", "trunc_divide", "python.print", "python.raise")
 zero("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
 zero("left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 

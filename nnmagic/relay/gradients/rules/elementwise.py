@@ -28,6 +28,13 @@ zero(
 )
 zero("reinterpret", "fixed_point_multiply")
 
+
+def _per(y: TensorExpr, x: TensorExpr) -> TensorExpr:
+    """Return y / x of a function whose limit at 0 is 1/2."""
+    zero = x.equal(0)
+    return zero.choose(0.5, y / zero.choose(1.0, x))
+
+
 #: The derivative of each operator from its operand x, its result y and the cotangent d.
 _DERIVATIVES: dict[str, Callable[[TensorExpr, TensorExpr, TensorExpr], TensorExpr]] = {
     "abs": lambda x, _y, d: d * x.op("sign"),
@@ -57,6 +64,16 @@ _DERIVATIVES: dict[str, Callable[[TensorExpr, TensorExpr, TensorExpr], TensorExp
     "sin": lambda x, _y, d: d * x.op("cos"),
     "sinh": lambda x, _y, d: d * x.op("cosh"),
     "special.erfc": lambda x, _y, d: d * ((-(x * x)).op("exp") * (-2 / math.sqrt(math.pi))),
+    "special.erfcinv": lambda _x, y, d: d * ((y * y).op("exp") * (-math.sqrt(math.pi) / 2)),
+    "special.erfinv": lambda _x, y, d: d * ((y * y).op("exp") * (math.sqrt(math.pi) / 2)),
+    "special.gamma": lambda x, y, d: d * y * x.op("special.polygamma", n=0),
+    "special.gammaln": lambda x, _y, d: d * x.op("special.polygamma", n=0),
+    "special.i0": lambda x, _y, d: d * x.op("special.i1"),
+    "special.i0e": lambda x, y, d: d * (x.op("special.i1e") - x.op("sign") * y),
+    "special.i1": lambda x, y, d: d * (x.op("special.i0") - _per(y, x)),
+    "special.i1e": lambda x, y, d: d * (x.op("special.i0e") - x.op("sign") * y - _per(y, x)),
+    "special.log_ndtr": lambda x, y, d: d * ((x * x * -0.5 - y).op("exp") / math.sqrt(2 * math.pi)),
+    "special.ndtri": lambda _x, y, d: d * ((y * y * 0.5).op("exp") * math.sqrt(2 * math.pi)),
     "tan": lambda _x, y, d: d * (1 + y * y),
     "tanh": lambda _x, y, d: d * (1 - y * y),
 }
@@ -107,6 +124,11 @@ def _is_sum_of_squares(p: Place) -> bool:
             )
         return False
     return False
+
+
+@rule("special.polygamma")
+def _polygamma(p: Place) -> Sequence[Contribution]:
+    return [p.d * p.x().op("special.polygamma", n=cast("int", p.attrs["n"]) + 1)]
 
 
 @rule("nn.leaky_relu")

@@ -24,7 +24,7 @@ refuse("it has no rule", "stft")
 refuse("what a function of Python computes is not known", "python.callback")
 refuse("it selects boxes", *(name for name in OPERATORS if name.startswith("vision.")))
 refuse("it computes with quantized numbers", *(name for name in OPERATORS if name.startswith("qnn.")))
-zero("random.threefry_generate", "random.threefry_split", "numpy.pcg64_seed")
+zero("random.threefry_generate", "numpy.random.bits_like", "random.threefry_split", "numpy.pcg64_seed")
 
 
 @rule("python.require")

@@ -520,6 +520,15 @@ CREATION = (
         method=False,
     ),
     Builtin(
+        "asfortranarray",
+        "object dtype?",
+        _array,
+        "Return the tensor itself: the order in memory is no part of it.",
+        "asfortranarray",
+        "a=object",
+        method=False,
+    ),
+    Builtin(
         "ascontiguousarray",
         "object dtype?",
         _contiguous,

@@ -137,7 +137,7 @@ def _op(name: str) -> Callable[[Formula, Formula], Formula]:
     return lambda left, right: left.op(name, right)
 
 
-def _nextafter(left: Formula, right: Formula) -> Formula:
+def next_float(left: Formula, right: Formula) -> Formula:
     """Return the neighbour in the order of the bits, which are those of integers for each sign."""
     if left.dtype not in ("float32", "float64"):
         message = f"nextafter is defined for f32 and f64, not {dtype_short_name(left.dtype)}"
@@ -162,7 +162,7 @@ def _heaviside(left: Formula, right: Formula) -> Formula:
     return left.equal(0).choose(right, step)
 
 
-def _equal_numbers(left: Formula, right: Formula) -> Formula:
+def equal_numbers(left: Formula, right: Formula) -> Formula:
     """Return where both are equal; NaN never is, not even of a tensor compared with itself."""
     same = left.equal(right)
     return same & ~left.op("isnan") if left.is_float or left.is_complex else same
@@ -174,7 +174,7 @@ def _closeness(call: Arguments) -> Formula:
         left, right = left.cast("float64"), right.cast("float64")
     rtol, atol = static_number(call, "rtol", 1e-5), static_number(call, "atol", 1e-8)
     near = (left - right).abs() <= (atol + rtol * right.abs())
-    close = (near & right.op("isfinite")) | _equal_numbers(left, right)
+    close = (near & right.op("isfinite")) | equal_numbers(left, right)
     if flag(call, "equal_nan"):
         close = close | (left.op("isnan") & right.op("isnan"))
     return close
@@ -189,7 +189,7 @@ def _array_equal(call: Arguments) -> Value:
     if isinstance(alike, Computed):
         left, right = left.flat(), right.flat()
         left, right = _truncate_like(left, right), _truncate_like(right, left)
-    same = _equal_numbers(left, right)
+    same = equal_numbers(left, right)
     if flag(call, "equal_nan") and left.is_float:
         same = same | (left.op("isnan") & right.op("isnan"))
     result = same.op("all")
@@ -259,7 +259,7 @@ BINARY = (
     _binary_function(
         "logaddexp", "Compute log(exp(x1) + exp(x2)) without overflow.", _op("numpy.logaddexp"), floats=True
     ),
-    _binary_function("nextafter", "Return the next float after x1 towards x2.", _nextafter, floats=True),
+    _binary_function("nextafter", "Return the next float after x1 towards x2.", next_float, floats=True),
     _binary_function(
         "logaddexp2", "Compute log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True
     ),

@@ -351,6 +351,7 @@ JOINING = (
         _STACK_NAMES,
         method=False,
     ),
+    Builtin("row_stack", _STACK, _vstack, "Do as vstack does.", "row_stack", _STACK_NAMES, method=False),
     Builtin("dstack", _STACK, _dstack, "Join along the third axis.", "dstack", _STACK_NAMES, method=False),
     Builtin(
         "column_stack",

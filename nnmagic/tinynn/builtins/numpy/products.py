@@ -162,8 +162,10 @@ def _kron(call: Arguments) -> Value:
 
 
 def _cross(call: Arguments) -> Value:
-    """Compute the cross product of vectors with three components along an axis."""
+    """Compute the cross product of vectors with three components along an axis; of two, its third one."""
     left, right = pair(call, "a", "b")
+    if (flat := _cross_of_two(call, left, right)) is not None:
+        return flat.value
     parts: list[list[Formula]] = []
     for vector in (left, right):
         axis = one_axis(call, "axis", vector.rank, -1)
@@ -178,6 +180,20 @@ def _cross(call: Arguments) -> Value:
     components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     axis = static_int(call, "axis", -1)
     return stack(components, axis if axis >= 0 else components[0].rank + 1 + axis).value
+
+
+def _cross_of_two(call: Arguments, left: Formula, right: Formula) -> Formula | None:
+    """Return the cross product of vectors with two components, a number each; None of others."""
+    places = [one_axis(call, "axis", vector.rank, -1) if vector.rank else -1 for vector in (left, right)]
+    if not all(
+        place >= 0 and vector.shape[place] == 2 for place, vector in zip(places, (left, right), strict=True)
+    ):
+        return None
+    (a0, a1), (b0, b1) = (
+        [_component(vector, place, index) for index in range(2)]
+        for place, vector in zip(places, (left, right), strict=True)
+    )
+    return a0 * b1 - a1 * b0
 
 
 def _component(data: Formula, axis: int, index: int) -> Formula:

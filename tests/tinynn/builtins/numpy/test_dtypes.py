@@ -32,7 +32,8 @@ _OF_VECTOR = """
     cumulative_prod cumulative_sum unique_all unique_counts unique_inverse unique_values
     zeros_like real imag conj conjugate angle iscomplexobj isrealobj isreal iscomplex nanargmin
     nanargmax nancumsum nancumprod unwrap
-    nanmedian polyder polyint packbits unpackbits
+    nanmedian polyder polyint packbits unpackbits asfortranarray diagflat frexp i0 sort_complex
+    bitwise_count diag_indices_from
 """
 #: Of one matrix, by name.
 _OF_MATRIX = "diagonal fliplr flipud matrix_transpose rot90 trace tril triu"
@@ -45,7 +46,7 @@ _OF_TWO = """
     less less_equal logaddexp logaddexp2 logical_and logical_or logical_xor matmul maximum meshgrid
     minimum mod multiply not_equal outer pow power remainder right_shift searchsorted subtract
     true_divide trapezoid vdot vecdot convolve correlate isin nextafter
-    intersect1d union1d setdiff1d histogram2d
+    intersect1d union1d setdiff1d histogram2d array_equiv float_power setxor1d polydiv
 """
 _EXPRESSIONS = """
     arange(3); arange(3.0); arange(1, 2, 0.5); array_split(v, 2); average(v, weights=w);
@@ -72,12 +73,16 @@ _EXPRESSIONS = """
     piecewise(v, [v > 1], [2, 3]); insert(v, 1, 5); partition(v, 1); argpartition(v, 1);
     block([v, w]); lexsort((v, w)); ravel_multi_index((i, i), (4, 4)); choose(i, [v, w, v]);
     nanquantile(v, 0.5); nanquantile(v, [0.5]); nanpercentile(v, 50); delete(v, 1); delete(v, [0, 1]);
-    gcd(v, 2); delete(x, 0, axis=1)
+    gcd(v, 2); delete(x, 0, axis=1); matvec(x, v); vecmat(v, x); ldexp(v, 2); row_stack([v, w]);
+    resize(v, (2, 2)); kaiser(3, 2.0); tril_indices_from(x); triu_indices_from(x);
+    mask_indices(3, triu); apply_over_axes(sum, x, 0)
 """
 #: Functions of cells that always refuse, one whose name NumPy does not have, and what is indexed.
 _OTHERS = {"bincount", "compress", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
     *("apply_along_axis", "vectorize"),  # take functions
     "poly",  # of few zeros
+    "spacing",  # of f32 and f64
+    "histogram_bin_edges",  # of real numbers
     "sliding_window_view",  # of numpy.lib.stride_tricks
     *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),
     *("bartlett", "blackman", "hamming", "hanning"),

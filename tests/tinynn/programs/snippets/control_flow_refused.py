@@ -64,10 +64,11 @@ CASES: list[Case] = [
     body("a-sum-that-begins-as-a-number", "total = 0\nfor i in range(n):\n    total = «total» + x\nreturn total", "`total` is the number 0 or a Tensor[(3,), f32] here: it changes from round to round", "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"),
     body("only-the-loop-assigns", "for i in range(n):\n    y = x * i\nreturn «y»", "`y` may not be assigned here: only a loop assigns it", "assign it before the loop"),
     refused("a-loop-without-end", "def «f»(x: f32):\n    while True:\n        x = x + 1\n", "`f` never returns: it has a loop without end", "end the loop with `break` or `return`"),
-    body("a-comprehension-that-chooses", "return stack([a for a in x if «a > 0»])", "what a comprehension keeps must be known at compile time", "keep all, and choose with where(condition, x, y)"),
+    body("a-comprehension-that-chooses", "return stack([a for a in (x[0], x[1]) if «a > 0»])", "what a comprehension keeps of a tuple must be known at compile time", "stack the items into one tensor, and go over its rows"),
     # -- assert ----------------------------------------------------------------------------------------------
     body("an-assert-that-is-false", "assert «x.shape == (4,)», 'four'\nreturn x", "this assertion does not hold: four"),
-    body("a-message-that-is-no-string", "assert n > 0, «n»\nreturn x", "the message of an assertion must be a string"),
+    body("a-message-without-a-text", "assert n > 0, «x + 1j»\nreturn x", "a text shows tensors, numbers, strings and tuples of them, not a Tensor[(3,), c64]", "write its real and its imaginary part"),
+    body("raise-of-no-built-in-exception", "if n > 0:\n    raise «outside»\nreturn x", "a cell cannot raise `outside`", "raise a built-in exception with a message, as in raise ValueError('x must be positive')", outside=outside),
     # -- functions -------------------------------------------------------------------------------------------
     refused("recursion-without-end", "def «f»(x: f32):\n    return f(x)\n", "`f` calls itself, and no branch says what it returns", "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"),
     body("nested-recursion-without-types", "def g(y):\n    return «g»(y)\nreturn g(x)", "the function `g` calls itself", "give its parameters and its result types, so that it becomes a Relay function"),

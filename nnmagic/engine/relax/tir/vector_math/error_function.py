@@ -7,6 +7,7 @@ from tvm import tirx
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.vector_math.core import LOG2_E, Computation, vector_function
 from nnmagic.engine.relax.tir.vector_math.exponential import exp_near_zero, reduce_exp_argument, scale
+from nnmagic.relay.functions.normal_distribution import EXP_ERFC, EXP_ERFC_RANGE, EXP_ERFC_SHIFT
 
 #: The argument from which on the second polynomial is used.
 _NEAR = {"float32": 0.92578125, "float64": 1.0}
@@ -70,9 +71,9 @@ _LOG_ERFC = {
 }
 
 #: The argument from which on erfc is computed by itself, and the one from which on it is 0.
-_ERFC_RANGE = {"float32": (0.5, 10.5), "float64": (0.5, 28.0)}
+_ERFC_RANGE = {"float32": (0.5, 10.5), "float64": EXP_ERFC_RANGE}
 #: ``exp(t**2) * erfc(t) * (t + shift)`` in terms of ``w = 1 / (t + shift)``, moved and scaled to -1 to 1.
-_ERFC_SHIFT = {"float32": 3.0, "float64": 4.0}
+_ERFC_SHIFT = {"float32": 3.0, "float64": EXP_ERFC_SHIFT}
 _ERFC = {
     "float32": (
         4.885276184295659e-06,
@@ -86,29 +87,7 @@ _ERFC = {
         0.6242492129140962,
         1.1479953494369397,
     ),
-    "float64": (
-        -5.393466924636428e-11,
-        -2.765713621315146e-11,
-        9.230304338410553e-10,
-        1.0853848537554698e-09,
-        -1.1021162643623294e-08,
-        -2.8320465462162644e-08,
-        1.0080378279413506e-07,
-        5.954034583267034e-07,
-        -5.854656291828436e-09,
-        -9.154296134438622e-06,
-        -3.2616464519751224e-05,
-        1.9119794640591072e-05,
-        0.0007122500149104589,
-        0.00410576649799945,
-        0.01569239287988338,
-        0.04694498486118278,
-        0.11684668469210592,
-        0.24942978782576525,
-        0.4645638577869513,
-        0.7626233701824806,
-        1.1097094521551207,
-    ),
+    "float64": EXP_ERFC,
 }
 
 

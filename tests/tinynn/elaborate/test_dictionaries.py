@@ -1,0 +1,92 @@
+"""Dictionaries of a function, and as its result: Python is the judge."""
+
+# ruff: noqa: E501  # a body reads best on one line
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnmagic
+
+_VECTOR = 'def f(x: Tensor[("n",), f64]):\n'
+
+#: Bodies of functions of a vector.
+BODIES = {
+    "a result": "return {'mean': x.mean(), 'max': x.max()}",
+    "nested": "return {'a': {'b': x, 'c': 1}, 'd': (x, 2.0)}, {'e': x}",
+    "keys one by one": "d = {}\nd['a'] = x.sum()\nd['b'] = x * 2\nd['a'] = d['a'] + 1\nreturn d['a'], d['b'], len(d)",
+    "views": (
+        "d = {'a': x, 'b': 2.0}\ntotal = 0.0\nfor key, value in d.items():\n"
+        "    total = total + value if key != 'b' else total * value\n"
+        "for key in d:\n    total = total + d[key]\nfor value in d.values():\n    total = total + value\n"
+        "return total, d.get('c', 5.0), d.get('b'), len(d.keys())"
+    ),
+    "changed in a loop over its keys": "d = {'a': x, 'b': 2.0}\nfor k in d:\n    d[k] = d[k] + 1\nreturn d['a'], d['b']",
+    "questions": "d = {'a': 1}\nreturn 'a' in d, 'b' in d, 'b' not in d",
+    "a comprehension": "d = {k: x * k for k in range(3)}\nreturn d[1], d[2], {f'k{i}': x[i] for i in range(2)}",
+    "a call": "d = dict(a=x, b=2.0)\ne = dict(d, c=3.0)\ne['a'] = d['a'] * 2\nreturn d, e, {**e, 'a': 0.0}",
+    "a copy": "d = {'a': x}\ne = d.copy()\ne['a'] = x + 1\nreturn d['a'], e['a']",
+    "a loop": "d = {'s': 0.0, 'n': 0}\nfor i in range(len(x)):\n    d['s'] += x[i]\n    d['n'] += 1\nreturn d",
+    "while": "d = {'i': 0}\nwhile d['i'] < 3:\n    d['i'] = d['i'] + 1\nreturn d['i']",
+    "branches": "d = {'a': 1.0}\nif x.sum() > 0:\n    d['a'] = 2.0\nelse:\n    d['a'] = x[0]\nreturn d",
+    "two returns": "if x.sum() > 0:\n    return {'a': x, 'k': 1}\nreturn {'a': x + 1, 'k': 2}",
+    "a helper": "def g(y):\n    return {'twice': y * 2}\nreturn g(x)['twice']",
+}
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return np.asarray(value).tolist()
+
+
+@pytest.mark.parametrize("engine", ["numpy", pytest.param("relax", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", BODIES)
+def test_dictionaries_are_those_of_python(name: str, engine: str) -> None:
+    source = _VECTOR + "".join(f"    {line}\n" for line in BODIES[name].split("\n"))
+    namespace: dict[str, Any] = {"np": np}
+    exec("from __future__ import annotations\n" + source, namespace)
+    function = nnmagic.compile(source, engine=engine, namespace={"np": np}, cache=False)
+    for x in (np.array([1.0, -2, 3]), np.array([-1.0, -2, 0.5])):
+        assert plain(function(x)) == plain(namespace["f"](x))
+
+
+def test_a_result_is_a_dictionary_in_machine_code_and_in_other_cells() -> None:
+    source = _VECTOR + "    return {'mean': x.mean(), 'parts': {'first': x[0]}}\n"
+    first = nnmagic.compile(source, cache=False)
+    result = first(np.arange(3.0))
+    assert type(result) is dict
+    assert plain(result) == {"mean": 1.0, "parts": {"first": 0.0}}
+    later = 'def g(x: Tensor[("n",), f64]):\n    d = f(x)\n    return d["mean"] + d["parts"]["first"], d\n'
+    value, given = nnmagic.compile(later, namespace={"f": first}, engine="numpy", cache=False)(np.arange(3.0))
+    assert float(value) == 1.0
+    assert plain(given) == plain(result)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("d = {'a': x}\ne = d\ne['a'] = x + 1\nreturn d['a']", "`d` is the same dictionary as `e`"),
+        ("d = {'a': x}\nreturn d['b']", "the dictionary has no key 'b'"),
+        (
+            "d = {'a': x}\nd['a'] += 1\nreturn d['a']",
+            "an array that a dictionary holds is not changed in place",
+        ),
+        ("d = {x.sum(): 1}\nreturn x", "a dictionary's key must be a string or an int"),
+        ("d = {'a': 1}\nif x.sum() > 0:\n    d['b'] = 2\nreturn d", "`d` is"),
+        (
+            "def g():\n    d['a'] = 2\n    return d['a']\nd = {'a': 1}\nreturn g()",
+            "belongs to the function around",
+        ),
+    ],
+)
+def test_what_is_refused(body: str, message: str) -> None:
+    source = _VECTOR + "".join(f"    {line}\n" for line in body.split("\n"))
+    with pytest.raises(nnmagic.TinyNNError) as caught:
+        nnmagic.compile(source, cache=False)
+    assert message in str(caught.value)
