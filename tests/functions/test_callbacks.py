@@ -336,7 +336,7 @@ def test_a_callback_may_call_compiled_functions():
 
 
 REFUSED = {
-    "z = total(x)": "write callback(total, ...)",
+    "z = total(x)": "write callback(total, x, result=f32)",
     "callback(square, x)": "neither a result nor effects are declared",
     "callback(square, x, result=f32)": "the result of this callback is not used",
     "z = callback(absent, x, result=f32)": "unknown name `absent`",

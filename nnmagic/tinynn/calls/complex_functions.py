@@ -23,7 +23,7 @@ _SHAPES = (
     "rot90 roll ravel flatten squeeze expand_dims atleast_1d atleast_2d atleast_3d broadcast_to "
     "broadcast_arrays concatenate concat append stack hstack vstack dstack column_stack split array_split "
     "hsplit vsplit dsplit tile repeat diag diagflat diagonal tril triu pad meshgrid resize "
-    "row_stack apply_over_axes"
+    "row_stack apply_over_axes diag_indices_from tril_indices_from triu_indices_from"
 )
 _SELECTION = (
     "where take take_along_axis nonzero flatnonzero argwhere item unstack unique unique_values unique_counts "

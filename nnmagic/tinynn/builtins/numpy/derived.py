@@ -28,7 +28,8 @@ _TEXTS: dict[str, tuple[str, str, str]] = {
     "vecmat": (
         "x1 x2",
         "Compute the products of vectors and matrices; complex vectors are conjugated.",
-        "def vecmat(x1, x2):\n    return matmul(conj(x1)[..., None, :], x2)[..., 0, :]\n",
+        "def vecmat(x1, x2):\n    row = conj(x1) if iscomplexobj(x1) else x1\n"
+        "    return matmul(row[..., None, :], x2)[..., 0, :]\n",
     ),
     "setxor1d": (
         "ar1 ar2 assume_unique?=0",
@@ -104,9 +105,8 @@ def _bitwise_count(call: Arguments) -> Value:
 
 def _float_power(call: Arguments) -> Value:
     left, right = pair(call, "x1", "x2")
-    if not left.is_complex:
-        left, right = left.cast("float64"), right.cast("float64")
-    return (left**right).value
+    wide = "complex128" if left.is_complex else "float64"
+    return (left.cast(wide) ** right.cast(wide)).value
 
 
 def _frexp(call: Arguments) -> Value:

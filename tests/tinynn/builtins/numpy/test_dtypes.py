@@ -103,7 +103,7 @@ _REFUSED = {
     "b": """
         fabs square rint signbit round around floor_divide mod remainder power pow left_shift
         right_shift bitwise_left_shift bitwise_right_shift fmod divmod matmul dot vdot outer kron
-        vecdot linalg.multi_dot cross v@w v//2 v%2 7//v maximum(v,1) searchsorted(v,1)
+        vecdot vecmat matvec linalg.multi_dot cross v@w v//2 v%2 7//v maximum(v,1) searchsorted(v,1)
         max(v,initial=1) isclose(v,1) v<<1 conj conjugate piecewise polyadd polysub polymul
     """,  # arithmetic of bools, and numbers beside them
     "biu": "reciprocal",  # would be 0 nearly everywhere
@@ -112,7 +112,7 @@ _REFUSED = {
         maximum median min minimum nanmax nanmin nanmedian
         ptp rint round around searchsorted sign sort unique v>1 v>w
         partition argpartition insert
-        nanargmax nanargmin nancumsum nancumprod intersect1d union1d setdiff1d unwrap histogram2d
+        nanargmax nanargmin nancumsum nancumprod intersect1d union1d setdiff1d setxor1d unwrap histogram2d
         lexsort choose block
         where(v>0,v,w) astype v.astype(float32) mean(v,dtype=float32) prod(v,dtype=int64)
         std(v,dtype=float32) sum(v,dtype=float32) acos acosh arccos arccosh arcsin arcsinh arctan arctanh
