@@ -9,10 +9,11 @@ from nnmagic.engine.arguments import as_numpy
 from nnmagic.functions.lossless import holds
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
 from nnmagic.relay.values import AdtValue
+from nnmagic.tinynn.program import NumberType
 from nnmagic.tinynn.types.annotations import OpenTensor
 
 #: What Python's numbers are in a compiled function.
-_NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
+_NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
 def is_known_value(value: object) -> bool:
@@ -64,7 +65,7 @@ def argument_type(
 
 def _of_number(what: str, pattern: OpenTensor | None, value: object) -> TensorType:
     if pattern is None:
-        return TensorType((), _NUMBERS[type(value)])
+        return NumberType((), _NUMBERS[type(value)])
     if pattern.shape:
         raise TypeError(f"{what} must be {pattern!r}, not {kind_of(value)}")
     return TensorType((), _NUMBERS[type(value)] if pattern.dtype is None else pattern.dtype.name)

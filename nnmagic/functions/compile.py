@@ -45,7 +45,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
-    promote: bool = False,
+    promote: bool | None = None,
     convert: bool = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
@@ -63,7 +63,9 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
             ``@main`` is to run, to a callable that takes NumPy arrays.
         target: None for this machine's CPU, or TVM's dict of settings.
         opt_level: 0 to 3.
-        promote: whether arrays of different dtypes meet as in NumPy 2, rather than being refused.
+        promote: how arrays of different dtypes meet. None: as in NumPy 2, but an integer array and a float
+            array in the dtype of the floats. True: all as in NumPy 2. False: where NumPy's dtype is a wider
+            float than the operands have, they are refused.
         convert: whether calls convert arguments to the parameters' dtypes where no number can change.
         passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
             one, or names of those in ``nnmagic.relay.passes``.
@@ -190,7 +192,7 @@ def function(
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
-    promote: bool = False,
+    promote: bool | None = None,
     convert: bool = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
@@ -207,7 +209,7 @@ def function(
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
-    promote: bool = False,
+    promote: bool | None = None,
     convert: bool = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,

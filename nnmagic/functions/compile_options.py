@@ -30,7 +30,9 @@ class Options:
 
     engine: one of ENGINES, the name of a registered one, or a callable.
     target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
-    promote: whether dtypes are promoted as in NumPy. convert: whether calls convert arguments without loss.
+    promote: how arrays of different dtypes meet: None, integers beside floats in the dtype of the floats, all
+    others as in NumPy; True, all as in NumPy; False, none in a wider float.
+    convert: whether calls convert arguments without loss.
     passes: passes that run before the compiler's own, as names of the library's or functions.
     debug: whether ``print`` prints values as they are computed.
     Raises TypeError or ValueError for anything else.
@@ -39,7 +41,7 @@ class Options:
     engine: str | Engine = "auto"
     target: Target = None
     opt_level: int = 3
-    promote: bool = False
+    promote: bool | None = None
     convert: bool = False
     passes: tuple[NamedPass, ...] = ()
     debug: bool = False
@@ -55,8 +57,9 @@ class Options:
             raise TypeError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level!r}")
         if self.opt_level not in OPT_LEVELS:
             raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level}")
-        switches = {"promote": self.promote, "convert": self.convert, "debug": self.debug}
-        for name, switch in switches.items():
+        if self.promote is not None and not isinstance(self.promote, bool):
+            raise TypeError(f"promote must be True, False or None, not {self.promote!r}")
+        for name, switch in {"convert": self.convert, "debug": self.debug}.items():
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")
         if self.target is not None and not isinstance(self.target, str | Mapping):

@@ -39,7 +39,7 @@ from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import StatementCompiler
 from nnmagic.tinynn.types.annotations import OpenTensor
-from nnmagic.tinynn.values.promotion import numpy_promotion
+from nnmagic.tinynn.values.promotion import promotion
 from nnmagic.tinynn.values.values import Formal, Known, NotStaticError
 from nnmagic.tracebacks import frames_of, is_own_fault
 
@@ -49,18 +49,19 @@ def compile_source(
     namespace: Mapping[str, object],
     specialization: Specialization | None = None,
     *,
-    promote: bool = False,
+    promote: bool | None = None,
     debug: bool = False,
 ) -> Program:
     """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     ``specialization``: the arguments to compile one function for, whose parameters have open types.
-    ``promote``: whether arrays of different dtypes meet as in NumPy. ``debug``: whether ``print`` prints.
+    ``promote``: how arrays of different dtypes meet, as `promotion` takes it. ``debug``: whether ``print``
+    prints.
     Nothing of the namespace is run. Raises TinyNNError with every error of the cell, and InternalError.
     """
-    with numpy_promotion(on=promote), printing(on=debug):
+    with printing(on=debug):
         try:
-            return _compile_source(source, namespace, specialization)
+            return _compile_source(source, namespace, specialization, promote)
         except Exception as error:
             if isinstance(error, CompileError) or not is_own_fault(error):
                 raise
@@ -84,7 +85,10 @@ def _span_of_fault(error: Exception, source: Source) -> Span:
 
 
 def _compile_source(
-    source: Source, namespace: Mapping[str, object], specialization: Specialization | None
+    source: Source,
+    namespace: Mapping[str, object],
+    specialization: Specialization | None,
+    promote: bool | None,
 ) -> Program:
     diagnostics = Diagnostics()
     module = parse(source, diagnostics)
@@ -92,7 +96,8 @@ def _compile_source(
         diagnostics.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
     elaboration = new_elaboration(source, namespace, diagnostics)
-    functions = elaborate_cell(elaboration, module, specialization)
+    with promotion(promote, elaboration.note):
+        functions = elaborate_cell(elaboration, module, specialization)
     diagnostics.raise_if_any(TinyNNError)
     resolver = elaboration.resolver
     expected = set(resolver.functions) if specialization else set(module.funcs) - set(resolver.templates)

@@ -63,7 +63,7 @@ from nnmagic.tinynn.namespace.capture import as_compiled_function, capture
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
-from nnmagic.tinynn.program import Specialization
+from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tinynn.types.part_counts import count_parts, nesting
@@ -85,9 +85,11 @@ from nnmagic.tinynn.values.values import (
     OperatorName,
     RecordName,
     RefusalError,
+    TupleOf,
     Value,
     as_value,
     is_failed,
+    tuple_type,
 )
 
 #: How often the functions of a group are tried, each time with the types found so far.
@@ -101,7 +103,8 @@ class _Signature:
     ``destinations``: the parameters whose arrays it changes, each with ``"Out"`` or ``"InOut"``.
     ``open``: the parameters whose types each call completes, with what is written of them. ``known``: the
     values of parameters that are known at compile time, which are none of ``parameters``. ``completed``: the
-    parameters whose types the call that it is specialized for has completed; they have no default.
+    parameters whose types the call that it is specialized for has completed, with these types; they have no
+    default.
     """
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
@@ -111,7 +114,7 @@ class _Signature:
     failed: bool
     open: dict[str, OpenTensor | None]
     known: dict[str, Value]
-    completed: set[str]
+    completed: Mapping[str, Type]
 
     def results(self) -> Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
@@ -278,14 +281,14 @@ def _elaborate_signature(
     destinations: dict[str, str] = {}
     open_types: dict[str, OpenTensor | None] = {}
     known: dict[str, Value] = {}
-    completed: set[str] = set()
+    completed: dict[str, Type] = {}
     failed = False
     for parameter in definition.params:
         type_, destination = _parameter_pattern(ctx, parameter)
         is_open = parameter.ty is None or isinstance(type_, OpenTensor)
         if specialization is not None and parameter.name in specialization.types and is_open:
-            type_ = specialization.types[parameter.name]
-            completed.add(parameter.name)
+            completed[parameter.name] = specialization.types[parameter.name]
+            type_ = _without_numbers(completed[parameter.name])
         elif specialization is not None and parameter.name in specialization.values:
             known[parameter.name] = _known_argument(ctx, parameter, type_, specialization)
             continue
@@ -313,6 +316,25 @@ def _elaborate_signature(
     )
     is_silent = is_silent and not declares
     return _Signature(parameters, destinations, declared, is_silent, failed, open_types, known, completed)
+
+
+def _without_numbers(type_: Type) -> Type:
+    """Return the type of an argument with tensors of rank 0 for Python's numbers."""
+    if isinstance(type_, TupleType):
+        return tuple_type(
+            map(_without_numbers, type_.fields), type_ if isinstance(type_, RecordType) else None
+        )
+    return TensorType((), type_.dtype) if isinstance(type_, NumberType) else type_
+
+
+def _with_numbers(value: Value, given: Type | None) -> Value:
+    """Return a parameter whose parts are Python numbers where those of the argument are."""
+    match value, given:
+        case TupleOf(items=items), TupleType(fields=fields):
+            return replace(value, items=tuple(map(_with_numbers, items, fields)))
+        case Computed(), NumberType():
+            return replace(value, weak=True)
+    return value
 
 
 def _parameter_pattern(
@@ -543,7 +565,7 @@ def _try_body(
         params.append(variable)
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
-        value = as_value(variable, type_)
+        value = _with_numbers(as_value(variable, type_), signature.completed.get(parameter.name))
         if destination == "Out":
             value = Computed(apply("zeros_like", span, Computed(variable, type_)).expr, type_)
         bindings.bind(parameter.name, value, span)

@@ -205,6 +205,10 @@ class Elaboration:
         """Record a warning, once for its place."""
         self.warnings.setdefault((message, span), Diagnostic(message, span, hint, severity="warning"))
 
+    def note(self, message: str, span: Span, *, hint: str) -> None:
+        """Record a line that is good to know, once for its place."""
+        self.warnings.setdefault((message, span), Diagnostic(message, span, hint, severity="note"))
+
     def span(self, span: ast.Span) -> Span:
         """Convert a span of the tree to a span of Relay and of diagnostics."""
         source = self.source

@@ -18,10 +18,11 @@ from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_share
 from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import tensor_type
-from nnmagic.tinynn.values.promotion import check_update, numpy_promotion
+from nnmagic.tinynn.values.promotion import check_update, promotion
 from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
@@ -32,7 +33,6 @@ from nnmagic.tinynn.values.values import (
     Unassigned,
     is_failed,
 )
-from nnmagic.tinynn.values.weak_arrays import as_weak_as
 
 
 def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: Operand | None) -> None:
@@ -53,7 +53,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
     bind_names(ctx)
-    changed = as_weak_as(tensor, value, set_elements(tensor, index, value, span))
+    changed = set_elements(tensor, index, value, span)
     bind_changed(ctx, variable, memory, changed, span)
 
 
@@ -74,7 +74,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
     if mask is not None:  # for all elements, of which those of the mask are taken
         current = tensor.value
-    with numpy_promotion(on=True):  # the array keeps its dtype
+    with promotion(promote=True):  # the array keeps its dtype
         result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
     if is_failed(result):
         _fail(ctx, target)
@@ -85,7 +85,8 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     if mask is not None:
         assert isinstance(tensor.value, Computed)
         changed = set_where(tensor.value, mask, changed, span)
-    bind_changed(ctx, variable, memory, as_weak_as(tensor, right, changed), target_span)
+    changed = inherit_default_dtype(changed, [tensor.value, right.value])
+    bind_changed(ctx, variable, memory, changed, target_span)
 
 
 def update_destination(ctx: Elaboration, stmt: tree.UpdateName) -> None:

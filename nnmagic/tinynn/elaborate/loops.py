@@ -399,8 +399,8 @@ def _kinds_of_names(ctx: Elaboration, stmt: tree.For | tree.While) -> frozenset[
 
 def _kind_of(value: Value | None) -> object:
     match value:
-        case Computed(type=type_, weak=weak, weak_array=weak_array):
-            return type_, weak, weak_array
+        case Computed(type=type_, weak=weak, default_dtype=place):
+            return type_, weak, place is None
         case TupleOf(items=items):
             return tuple(map(_kind_of, items))
     return type(value)

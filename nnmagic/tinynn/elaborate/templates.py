@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nnmagic.diagnostics import CompileError, Note, Span
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, Type
+from nnmagic.relay.types import AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type
 from nnmagic.tinynn.calls.function_calls import (
     FunctionMaker,
     bind_arguments,
@@ -17,6 +17,7 @@ from nnmagic.tinynn.calls.function_calls import (
 from nnmagic.tinynn.elaborate.annotation_types import parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.capture import as_compiled_function
+from nnmagic.tinynn.program import NumberType
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tinynn.values.descriptions import describe
@@ -25,6 +26,8 @@ from nnmagic.tinynn.values.operator_calls import as_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
+    Computed,
+    Dimension,
     Environment,
     Known,
     LocalFunction,
@@ -32,10 +35,12 @@ from nnmagic.tinynn.values.values import (
     Operand,
     RefusalError,
     SpecializableFunction,
+    TupleOf,
     Value,
     as_value,
     is_failed,
     static_value,
+    tuple_type,
 )
 
 #: What a parameter's annotation says: a type, a part of one, or nothing.
@@ -192,4 +197,15 @@ def _argument_type(function: str, parameter: str, operand: Operand) -> Type:
         )
         hint = "define the function in this cell, or write the type of the parameter"
         raise RefusalError(message, operand.span, hint=hint)
-    return tensor.type
+    return _with_numbers(tensor.type, operand.value)
+
+
+def _with_numbers(type_: Type, value: Value) -> Type:
+    """Return the type of an argument, with that of a number where it is one of Python's."""
+    match type_, value:
+        case TupleType(fields=fields), TupleOf(items=items):
+            record = type_ if isinstance(type_, RecordType) else None
+            return tuple_type(map(_with_numbers, fields, items), record)
+        case TensorType(shape=(), dtype=dtype), Known() | Dimension() | Computed(weak=True):
+            return NumberType((), dtype)
+    return type_

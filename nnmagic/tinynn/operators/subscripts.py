@@ -23,6 +23,7 @@ from nnmagic.tinynn.operators.slices import (
     static_bound,
     take_slices,
 )
+from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
@@ -40,7 +41,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     static_value,
 )
-from nnmagic.tinynn.values.weak_arrays import as_weak_array, is_weak_array
+from nnmagic.tinynn.values.weak_types import as_weak
 
 
 def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
@@ -57,7 +58,7 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
         raise RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
     result = _index_tensor(value.value, index, span)
-    return as_weak_array(result) if is_weak_array(value.value) else result
+    return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
 
 
 def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:

@@ -37,14 +37,14 @@ class Computed:
 
     ``weak``: a Python number (int64, float64 or bool of rank 0) known at run time only, such as a loop's
     counter. Like a literal it takes the dtype of the tensor beside it. ``least``: a lower bound of such an
-    int, None if unknown. ``weak_array``: an array that was made without a dtype, which does the same.
+    int, None if unknown. ``default_dtype``: where an array was made without a dtype, so that it has NumPy's.
     """
 
     expr: ir.Expr
     type: Type
     weak: bool = False
     least: int | None = field(default=None, compare=False)
-    weak_array: bool = field(default=False, compare=False)
+    default_dtype: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,6 +507,15 @@ def check_size(value: Value, span: Span) -> None:
         raise RefusalError(f"{message} (at most {MAX_TUPLE_SIZE})", span)
     if isinstance(value, TypeOf):
         raise RefusalError(f"this type has more than {MAX_TUPLE_SIZE} parts", span)
+
+
+def parts_of(value: Value) -> Iterator[Value]:
+    """Yield a value, or the items of a tuple and of the tuples in it."""
+    if isinstance(value, TupleOf):
+        for item in value.items:
+            yield from parts_of(item)
+    else:
+        yield value
 
 
 def is_failed(value: Value) -> bool:
