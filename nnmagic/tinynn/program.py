@@ -74,7 +74,8 @@ class Specialization:
     """The arguments that a function is compiled for.
 
     types: those of the parameters that each call gives a value; a number has a NumberType. values: the
-    compile-time values of others: None, numbers, strings and tuples of them. A parameter that is in neither has its default.
+    compile-time values of others: None, numbers, strings and tuples of them. A parameter that is in neither
+    has its default.
     """
 
     name: str
