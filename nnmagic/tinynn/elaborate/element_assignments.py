@@ -54,6 +54,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
         )
     bind_names(ctx)
     changed = set_elements(tensor, index, value, span)
+    changed = inherit_default_dtype(changed, [tensor.value, value.value])
     bind_changed(ctx, variable, memory, changed, span)
 
 

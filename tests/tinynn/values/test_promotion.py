@@ -106,7 +106,7 @@ def test_machine_code_computes_in_the_same_dtypes(first: str, second: str) -> No
 def test_updates_keep_the_dtype(first: str, second: str) -> None:
     a, b = array(first), array(second)
     source = (
-        "def f(a, b):\n    x, y, z = a.copy(), a.copy(), a.copy()\n"
+        f"def f(a, b):  # of {first} and {second}\n    x, y, z = a.copy(), a.copy(), a.copy()\n"
         "    x += b\n    y[0] *= b[1]\n    z[:, 1] = b[:, 0]\n    return x, y, z\n"
     )
     f = nnmagic.compile(source, engine="numpy")
