@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import numpy as np
+
 from nnmagic.diagnostics import Source, TinyNNWarning
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.argument_types import argument_type, is_known_value
@@ -103,8 +105,35 @@ class SpecializingFunction:
             hide_frames(error)
             raise
         compiled = self._specialized(types, values)
+        if any(each.destination for each in compiled.__relay_parameters__):
+            given = self._with_changed(compiled, given, self._bind(*args, **kwargs))
         positional, keywords = self._split(given)
         return compiled(*positional, out=out, **keywords)
+
+    def _with_changed(
+        self, compiled: CompiledFunction, given: dict[str, Any], bound: Sequence[Any]
+    ) -> dict[str, Any]:
+        """Return the arguments of a call that changes some: those themselves, and no copies.
+
+        Raises ValueError where another one shares memory with one of them: in Python it would change, too.
+        """
+        whole = dict(zip((each.name for each in self._template.info.parameters), bound, strict=True))
+        changed = {each.name: whole[each.name] for each in compiled.__relay_parameters__ if each.destination}
+        for name, array in changed.items():
+            for other, value in given.items():
+                arrays = isinstance(array, np.ndarray) and isinstance(value, np.ndarray)
+                if (
+                    other != name
+                    and self._template.info.open.get(name) is None
+                    and arrays
+                    and np.may_share_memory(array, value)
+                ):
+                    hint = f"give a copy, as in {other}.copy()"
+                    message = (
+                        f"{self.__name__}() changes {name!r}, with which {other!r} shares memory; {hint}"
+                    )
+                    raise ValueError(message)
+        return {**given, **changed}
 
     def specialize_for(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -167,6 +167,10 @@ def elaborate_cell(
     functions = {
         name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
     }
+    if specialization is not None:
+        name = specialization.name
+        while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
+            functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
     parts = [*functions.values(), *templates.values()]
     ctx.changes_tensors = changes_tensors(parts) or _mentions_assigning(ctx, parts)
@@ -180,6 +184,33 @@ def elaborate_cell(
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
+
+
+def _changeable(signature: _Signature) -> frozenset[str]:
+    """Return the parameters without types that took arrays, which the function may change as Python's do."""
+    return frozenset(
+        parameter.name
+        for parameter, type_ in signature.parameters
+        if parameter.ty is None
+        and parameter.name not in signature.destinations
+        and isinstance(type_, TensorType)
+        and type_.shape
+    )
+
+
+def _let_change(
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature, names: Iterable[str]
+) -> tree.DefinitionNode:
+    """Let a function change arrays of its callers; return it with its calls of itself marked."""
+    name = definition.name
+    signature.destinations |= dict.fromkeys(names, "InOut")
+    signature.is_silent = signature.declared is None and not _returns(definition)
+    formals = _elaborate_formals(ctx, signature)
+    ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], parameters=formals, type=None)
+    results = signature.results()
+    if results is not None and not signature.failed:
+        _set_type(ctx, name, signature, results)
+    return mark_changing_calls(definition, partial(_find_formals, ctx))
 
 
 def _mentions_assigning(ctx: Elaboration, parts: Sequence[object]) -> bool:
@@ -310,12 +341,16 @@ def _elaborate_signature(
     if definition.ret_type is not None and declares:
         declared = type_or_none(ctx, definition.ret_type)
     failed = failed or (declares and declared is None)
-    is_silent = bool(destinations) and not any(
+    is_silent = bool(destinations) and not declares and not _returns(definition)
+    return _Signature(parameters, destinations, declared, is_silent, failed, open_types, known, completed)
+
+
+def _returns(definition: tree.DefinitionNode) -> bool:
+    """Return whether a function returns a value anywhere."""
+    return any(
         isinstance(part, ast.Return) and part.value is not None
         for part in walk(definition.body, into_functions=False)
     )
-    is_silent = is_silent and not declares
-    return _Signature(parameters, destinations, declared, is_silent, failed, open_types, known, completed)
 
 
 def _without_numbers(type_: Type) -> Type:
@@ -508,10 +543,14 @@ def _elaborate_body(
     forms, first, as_written = LoopForms(), None, list[Diagnostic]()
     while True:
         ctx.diagnostics, ctx.reported, ctx.loop_forms = Diagnostics(), set(reported), forms
+        ctx.changeable, ctx.changing = _changeable(signature), set()
         try:
             body = _try_body(ctx, definition, signature)
         finally:
             errors, ctx.diagnostics = ctx.diagnostics.errors, diagnostics
+        if errors and ctx.changing:
+            definition = _let_change(ctx, definition, signature, ctx.changing)
+            continue
         if not errors and not _has_unknown_size(body[1]):
             break
         shared = [name for lost in ctx.reported for name in lost.shared]

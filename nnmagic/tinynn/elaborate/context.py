@@ -132,6 +132,9 @@ class Elaboration:
     callers: list[Environment] = field(default_factory=list)
     #: Whether the cell changes tensors in place anywhere: only then does it matter what values share.
     changes_tensors: bool = False
+    #: The parameters of the function at hand whose arrays it may change without saying so, and does.
+    changeable: frozenset[str] = frozenset()
+    changing: set[str] = field(default_factory=set)
     #: Whether a function of the cell calls Python for its effects.
     has_effects: bool = False
     #: The memory that values may share.

@@ -14,7 +14,13 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.operations import binary_operation
-from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
+from nnmagic.tinynn.elaborate.shared_memory import (
+    Foreign,
+    Tokens,
+    forget_shared_names,
+    may_share,
+    parameters_of,
+)
 from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -140,6 +146,7 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span)
     tokens = tokens_of(ctx, tensor)
     foreign = [token for token in tokens if isinstance(token, Foreign)]
     if foreign:
+        ctx.changing |= parameters_of(foreign) & ctx.changeable
         whose = foreign[0].what or "a value that is used elsewhere"
         message = f"`{name}` may share memory with {whose}, which a cell does not change"
         hint = f"change a copy: write {name} = {name}.copy() before"

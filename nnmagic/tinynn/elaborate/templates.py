@@ -29,6 +29,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Environment,
+    GlobalFunction,
     Known,
     LocalFunction,
     NotStaticError,
@@ -85,7 +86,7 @@ def _pattern(ctx: Elaboration, environment: Environment, annotation: tree.Annota
     return parameter_type(Operand(value, ctx.span(annotation.span)))[0]
 
 
-def refuse_destinations(function: LocalFunction | SpecializableFunction, span: Span) -> None:
+def refuse_destinations(function: GlobalFunction | LocalFunction | SpecializableFunction, span: Span) -> None:
     """Raise RefusalError for a function that changes its arguments: only one with all its types can."""
     if any(formal.destination for formal in function.parameters):
         message = "one that changes its arguments is called from a cell only if all its types are written"
@@ -170,6 +171,7 @@ def call_specialized(
         raise RefusalError(str(error), span) from None
     assert compiled is not None
     linked = ctx.resolver.linker.link_function(written, compiled, span)
+    refuse_destinations(linked, span)
     left = [Operand(operand.value, operand.span, name) for name, operand in given.items() if name in types]
     names = {formal.name for formal in linked.parameters}
     left += [
