@@ -20,7 +20,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
-from nnmagic.tinynn.analysis.kernels import check_kernels
+from nnmagic.tinynn.analysis.kernels import check_kernels, settle_pranges
 from nnmagic.tinynn.analysis.lint import lint
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
@@ -107,6 +107,7 @@ def _compile_source(
             Module({**functions, **elaboration.resolver.linker.functions}, elaboration.resolver.types()),
             look_into_callees=True,
         )
+        typed = settle_pranges(typed, elaboration.note)
         check_kernels(typed, diagnostics)
         diagnostics.raise_if_any(TinyNNError)
         expanded = expand_marks(typed) if elaboration.asks_for_gradients else Expanded(typed)

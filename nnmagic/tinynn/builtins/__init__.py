@@ -62,6 +62,7 @@ from nnmagic.tinynn.builtins.torch_names import (
 )
 from nnmagic.tinynn.builtins.torch_orders import torch_orders
 from nnmagic.tinynn.calls.argument_binding import Builtin
+from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 
 __all__ = [
@@ -237,6 +238,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "torch": torch_functions(BUILTINS, _TORCH_METHODS) | _TORCH_ORDERS | DTYPE_LIMITS,
     "torch.nn.functional": _FUNCTIONAL,
     "math": _MATH,
+    "numba": {"prange": ITERATION["prange"]},
 }
 
 #: NumPy's names of numbers and dtypes.
