@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from synr import ast
 
@@ -96,6 +97,7 @@ def _compile_source(
         diagnostics.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
     elaboration = new_elaboration(source, namespace, diagnostics)
+    elaboration.specialize = partial(_compile_source, source, namespace, promote=promote)
     with promotion(promote, elaboration.note):
         functions = elaborate_cell(elaboration, module, specialization)
     diagnostics.raise_if_any(TinyNNError)

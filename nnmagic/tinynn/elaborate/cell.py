@@ -68,6 +68,7 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tinynn.types.part_counts import count_parts, nesting
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number, natural_dtype
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -104,7 +105,7 @@ class _Signature:
     ``open``: the parameters whose types each call completes, with what is written of them. ``known``: the
     values of parameters that are known at compile time, which are none of ``parameters``. ``completed``: the
     parameters whose types the call that it is specialized for has completed, with these types; they have no
-    default.
+    default, but for those that are ``left_out``.
     """
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
@@ -115,6 +116,7 @@ class _Signature:
     open: dict[str, OpenTensor | None]
     known: dict[str, Value]
     completed: Mapping[str, Type]
+    left_out: set[str]
 
     def results(self) -> Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
@@ -162,7 +164,14 @@ def elaborate_cell(
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
     find_formals = partial(_find_formals, ctx)
-    for name in (name for group in callees_first(templates) for name in group):
+    groups = callees_first(templates)
+    ctx.recursive = frozenset(
+        name
+        for group in groups
+        for name in group
+        if len(group) > 1 or name in find_mentioned_names(templates[name].body)
+    )
+    for name in (name for group in groups for name in group):
         ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
     functions = {
         name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
@@ -211,6 +220,18 @@ def _let_change(
     if results is not None and not signature.failed:
         _set_type(ctx, name, signature, results)
     return mark_changing_calls(definition, partial(_find_formals, ctx))
+
+
+def _let_vary(ctx: Elaboration, name: str, signature: _Signature, types: Mapping[str, Type]) -> None:
+    """Let a function take the arguments with which it calls itself, too."""
+    signature.completed = {**signature.completed, **types}
+    signature.parameters = [
+        (parameter, _without_numbers(types[parameter.name]) if parameter.name in types else type_)
+        for parameter, type_ in signature.parameters
+    ]
+    results = signature.results()
+    if results is not None and not signature.failed:
+        _set_type(ctx, name, signature, results)
 
 
 def _mentions_assigning(ctx: Elaboration, parts: Sequence[object]) -> bool:
@@ -313,6 +334,7 @@ def _elaborate_signature(
     open_types: dict[str, OpenTensor | None] = {}
     known: dict[str, Value] = {}
     completed: dict[str, Type] = {}
+    left_out: set[str] = set()
     failed = False
     for parameter in definition.params:
         type_, destination = _parameter_pattern(ctx, parameter)
@@ -325,8 +347,17 @@ def _elaborate_signature(
             continue
         elif specialization is not None and is_open:
             assert parameter.default is not None, "a parameter without an argument"
-            known[parameter.name] = ctx.evaluate(parameter.default)
-            continue
+            value = ctx.evaluate(parameter.default)
+            number = value.value if isinstance(value, Known) else None
+            if definition.name not in find_mentioned_names(definition.body) or not is_number(number):
+                known[parameter.name] = value
+                continue
+            assert isinstance(number, bool | int | float | complex)
+            left_out.add(parameter.name)
+            completed[parameter.name] = NumberType(
+                (), natural_dtype(number)
+            )  # which its own calls may change
+            type_ = _without_numbers(completed[parameter.name])
         elif is_open:
             open_types[parameter.name] = type_ if isinstance(type_, OpenTensor) else None
             type_ = None
@@ -342,7 +373,9 @@ def _elaborate_signature(
         declared = type_or_none(ctx, definition.ret_type)
     failed = failed or (declares and declared is None)
     is_silent = bool(destinations) and not declares and not _returns(definition)
-    return _Signature(parameters, destinations, declared, is_silent, failed, open_types, known, completed)
+    return _Signature(
+        parameters, destinations, declared, is_silent, failed, open_types, known, completed, left_out
+    )
 
 
 def _returns(definition: tree.DefinitionNode) -> bool:
@@ -428,7 +461,9 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal,
             message = f"`{parameter.name}` is `{destination}`: it has no default"
             hint = "leave the default out: each call gives its own array"
             ctx.report(RefusalError(message, ctx.span(parameter.default.span), hint=hint))
-        elif parameter.default is not None and parameter.name not in signature.completed:
+        elif parameter.default is not None and (
+            parameter.name in signature.left_out or parameter.name not in signature.completed
+        ):
             default = ctx.evaluate(parameter.default)
             if not is_failed(default):
                 try:
@@ -476,7 +511,8 @@ def _find_types(
     ctx: Elaboration, group: Sequence[str], cell: tree.CellNode, signatures: dict[str, _Signature]
 ) -> None:
     """Infer the result types of functions that call each other and do not declare them."""
-    called = find_mentioned_names([cell.funcs[member].body for member in group])
+    bodies = [template.definition.body for template in ctx.resolver.templates.values()]
+    called = find_mentioned_names([*(cell.funcs[member].body for member in group), *bodies])
     waiting = [name for name in group if name in called and not signatures[name].failed]
     for _ in range(_ROUNDS * len(group)):
         waiting = [name for name in waiting if ctx.resolver.functions[name].type is None]
@@ -544,10 +580,16 @@ def _elaborate_body(
     while True:
         ctx.diagnostics, ctx.reported, ctx.loop_forms = Diagnostics(), set(reported), forms
         ctx.changeable, ctx.changing = _changeable(signature), set()
+        own = {each.name: signature.known.get(each.name) for each in definition.params}
+        ctx.own_parameters = own if signature.completed or signature.known else {}
+        ctx.own_arguments, ctx.varying = dict(signature.completed), {}
         try:
             body = _try_body(ctx, definition, signature)
         finally:
             errors, ctx.diagnostics = ctx.diagnostics.errors, diagnostics
+        if ctx.varying:
+            _let_vary(ctx, definition.name, signature, ctx.varying)
+            continue
         if errors and ctx.changing:
             definition = _let_change(ctx, definition, signature, ctx.changing)
             continue

@@ -80,7 +80,11 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> Value:
     path = (name, *(link.field.name for link in chain))
     span = ctx.span(expr.span)
     try:
-        value, taken = ctx.resolver.lookup(path, span, ctx.environment.names())
+        imports = [each.imports for each in ctx.environment.chain() if name in each.imports]
+        if imports:
+            value, taken = ctx.resolver.lookup_imported(path, imports[0], span)
+        else:
+            value, taken = ctx.resolver.lookup(path, span, ctx.environment.names())
     except UnknownNameError:
         if ctx.in_shape:
             raise unknown_dimension(name, span, ctx.resolver.namespace) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from nnmagic.diagnostics import CompileError, Note, Span
 from nnmagic.relay.signatures import dtype_short_name
@@ -16,12 +17,12 @@ from nnmagic.tinynn.calls.function_calls import (
 )
 from nnmagic.tinynn.elaborate.annotation_types import parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.namespace.capture import as_compiled_function
-from nnmagic.tinynn.program import NumberType
+from nnmagic.tinynn.namespace.capture import CompiledGlobal, as_compiled_function
+from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
@@ -29,6 +30,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Environment,
+    Formal,
     GlobalFunction,
     Known,
     LocalFunction,
@@ -136,31 +138,141 @@ def fit_pattern(
     return operand.value
 
 
+def is_template(ctx: Elaboration, function: LocalFunction) -> bool:
+    """Return whether a function is one of the cell whose parameters have no types."""
+    template = ctx.resolver.templates.get(function.name)
+    return template is not None and template.definition is function.definition
+
+
+def _compile_instance(
+    ctx: Elaboration, name: str, types: Mapping[str, Type], values: Mapping[str, object]
+) -> CompiledGlobal:
+    """Return a function of the cell, compiled for the types of a call. Raises TinyNNError."""
+    key = (name, tuple(types.items()), tuple((each, repr(value)) for each, value in values.items()))
+    if key not in ctx.instances:
+        assert ctx.specialize is not None
+        program = ctx.specialize(Specialization(name, types, values))
+        (info,) = (each for each in program.functions if each.name == name)
+        ctx.instances[key] = CompiledGlobal(name, program.module, info.parameters, program.known_types)
+        ctx.resolver.looked_up.update(program.captured)
+        ctx.warnings |= {
+            (each.message, each.span): each for each in program.warnings if each.span is not None
+        }
+    return ctx.instances[key]
+
+
+def without_known(
+    ctx: Elaboration, function: GlobalFunction, operands: Sequence[Operand], span: Span
+) -> list[Operand]:
+    """Return the arguments that a function gives itself without those that it is compiled for.
+
+    Raises RefusalError for another value of these.
+    """
+    formals = [Formal(name, default=known or Known(None)) for name, known in ctx.own_parameters.items()]
+    given = bind_arguments(function.written, formals, operands, span)
+    left = []
+    for name, known in ctx.own_parameters.items():
+        operand = given[name]
+        if known is None and not _is_default(operand, span):
+            left.append(replace(operand, keyword=name))
+        elif known is not None and not is_failed(operand.value) and operand.value != known:
+            message = f"{function.written}: `{name}` is {describe(known)} here, and cannot change"
+            hint = "write another function for the other value"
+            raise RefusalError(message, operand.span, hint=hint)
+    return left
+
+
+def varies(ctx: Elaboration, function: GlobalFunction, operands: Sequence[Operand], span: Span) -> bool:
+    """Return whether a function that is compiled for arguments calls itself with others than these.
+
+    What varies is recorded: sizes of arrays, and whether a number is an int or a float.
+    """
+    if any(is_failed(each.value) for each in operands):
+        return False
+    before = dict(ctx.varying)
+    for name, operand in bind_arguments(function.written, function.parameters, operands, span).items():
+        given = ctx.varying.get(name, ctx.own_arguments.get(name))
+        try:
+            passed = _argument_type(function.written, name, operand)
+        except RefusalError:
+            continue
+        if given is not None and (wider := _wider(given, passed)) not in (None, given):
+            assert wider is not None
+            ctx.varying[name] = wider
+    return ctx.varying != before
+
+
+def _wider(given: Type, passed: Type) -> Type | None:
+    """Return the type of a parameter that takes two arguments of different sizes, or an int and a float."""
+    match given, passed:
+        case NumberType(dtype=dtype), NumberType(dtype=other):
+            order = ("bool", "int64", "float64", "complex128")
+            return given if order.index(dtype) >= order.index(other) else passed
+        case TensorType(shape=shape), TensorType(shape=other_shape, dtype=dtype) if (
+            len(shape) == len(other_shape) and dtype == given.dtype
+        ):
+            dims = zip(shape, other_shape, strict=True)
+            sizes = (AnyDim(f"n{a}") if isinstance(a, int) and a != b else a for a, b in dims)
+            return replace(given, shape=tuple(sizes))
+    return None
+
+
 def call_specialized(
     ctx: Elaboration,
-    function: SpecializableFunction,
+    function: LocalFunction | SpecializableFunction,
     operands: list[Operand],
     span: Span,
     make_function: FunctionMaker,
 ) -> Value:
-    """Call a function of an earlier cell, compiled for the types of this call. Raises RefusalError."""
-    written = function.written
+    """Call a function compiled for the types of this call: of an earlier cell, or one that calls itself.
+
+    Raises RefusalError.
+    """
     refuse_destinations(function, span)
+    written = function.name if isinstance(function, LocalFunction) else function.written
     given = bind_arguments(written, function.parameters, operands, span)
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
+    linked = specialized(ctx, function, given, span)
+    refuse_destinations(linked, span)
+    names = [formal.name for formal in linked.parameters]
+    left = [Operand(given[name].value, given[name].span, name) for name in names]
+    return call_function(linked, left, span, make_function)
+
+
+def specialized(
+    ctx: Elaboration,
+    function: LocalFunction | SpecializableFunction,
+    given: Mapping[str, Operand],
+    span: Span,
+) -> GlobalFunction:
+    """Return a function compiled for the arguments of a call, of which it takes those that are not known.
+
+    Raises RefusalError.
+    """
+    is_own = isinstance(function, LocalFunction)
+    written = function.name if isinstance(function, LocalFunction) else function.written
     defaults = {formal.name: formal.default for formal in function.parameters}
     types: dict[str, Type] = {}
     values: dict[str, object] = {}
     for name, operand in given.items():
-        if operand.value is defaults[name] or _is_default(operand, span):
+        if not is_own and (operand.value is defaults[name] or _is_default(operand, span)):
             continue
         try:
-            values[name] = static_value(operand.value)
+            known = static_value(operand.value)
         except NotStaticError:
             types[name] = _argument_type(written, name, operand)
+            continue
+        if is_own and is_number(known):  # which changes from call to call
+            types[name] = _argument_type(written, name, operand)
+        else:
+            values[name] = known
     try:
-        compiled = as_compiled_function(function.specialize(types, values))
+        compiled = (
+            _compile_instance(ctx, function.name, types, values)
+            if isinstance(function, LocalFunction)
+            else as_compiled_function(function.specialize(types, values))
+        )
     except CompileError as error:
         first = error.diagnostics[0]
         notes = () if first.span is None else (Note(first.message, first.span),)
@@ -170,16 +282,7 @@ def call_specialized(
     except TypeError as error:
         raise RefusalError(str(error), span) from None
     assert compiled is not None
-    linked = ctx.resolver.linker.link_function(written, compiled, span)
-    refuse_destinations(linked, span)
-    left = [Operand(operand.value, operand.span, name) for name, operand in given.items() if name in types]
-    names = {formal.name for formal in linked.parameters}
-    left += [
-        Operand(operand.value, operand.span, name)
-        for name, operand in given.items()
-        if name not in types and name in names
-    ]
-    return call_function(linked, left, span, make_function)
+    return ctx.resolver.linker.link_function(written, compiled, span)
 
 
 def _is_default(operand: Operand, span: Span) -> bool:
@@ -189,6 +292,9 @@ def _is_default(operand: Operand, span: Span) -> bool:
 
 def _argument_type(function: str, parameter: str, operand: Operand) -> Type:
     value = operand.value
+    if isinstance(value, Known) and is_number(value.value):
+        assert isinstance(value.value, bool | int | float | complex)
+        return NumberType((), natural_dtype(value.value))
     try:
         tensor = as_computed(as_number(operand))
     except RefusalError:

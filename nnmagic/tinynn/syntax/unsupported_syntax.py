@@ -41,8 +41,14 @@ STATEMENTS: dict[str, tuple[str, str]] = {
         f"`raise` {_NEVER}",
         "write assert condition, 'message'; shapes and dtypes are checked from the annotations",
     ),
-    "Import": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
-    "ImportFrom": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
+    "Import": (
+        f"`import` {_NEVER}",
+        "import in another cell; operators need no import",
+    ),
+    "ImportFrom": (
+        f"`import` {_NEVER}",
+        "import in another cell; operators need no import",
+    ),
     "Global": (f"`global` {_NEVER}", "return the value instead"),
     "Nonlocal": (f"`nonlocal` {_NEVER}", "return the value instead"),
     "Delete": (f"`del` {_NEVER}", "leave it out: what is not used costs nothing"),

@@ -602,6 +602,8 @@ class Environment:
     failed: bool = False
     #: The parameters whose arrays the function changes, with their types.
     destinations: dict[str, Type] = field(default_factory=dict)
+    #: What it imports, by the names that it gives that.
+    imports: dict[str, object] = field(default_factory=dict)
     #: What the named dimensions of its annotations are in the function that it is inlined in.
     sizes: dict[str, Dim] = field(default_factory=dict)
 
