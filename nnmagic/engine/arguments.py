@@ -259,7 +259,7 @@ def _as_array(name: _Path | str, type_: TensorType, value: object) -> np.ndarray
 
 
 def as_numpy(what: str, value: object) -> np.ndarray | None:
-    """Return an array, a NumPy scalar or an object with ``__dlpack__`` or ``__array__`` as a NumPy array.
+    """Return an array, a NumPy scalar, bytes or what has ``__dlpack__`` or ``__array__`` as a NumPy array.
 
     Return None for anything else. Raises TypeError, which names ``what``, where the export fails.
     """
@@ -280,6 +280,8 @@ def _importer(value: object) -> Callable[[], np.ndarray] | None:
         return lambda: np.from_dlpack(value)
     if hasattr(value, "__array__"):
         return lambda: np.asarray(value)
+    if isinstance(value, bytes | bytearray):
+        return lambda: np.frombuffer(value, np.uint8)
     return None
 
 

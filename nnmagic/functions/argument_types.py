@@ -49,6 +49,8 @@ def argument_type(
     array = as_numpy(what, value) if not isinstance(value, AdtValue) else None
     if array is None:
         raise TypeError(f"{what} must be an array or a number, not {kind_of(value)}{_hint(value)}")
+    if isinstance(value, bytes | bytearray) and pattern is None:
+        array = array.astype(np.int64)  # whose items are ints, as Python has them
     dtype = dtype_of_array(array)
     if dtype is None:
         raise TypeError(f"{what} must be an array of numbers, not an array of {array.dtype}")

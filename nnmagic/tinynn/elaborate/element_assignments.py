@@ -13,6 +13,7 @@ from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
+from nnmagic.tinynn.elaborate.list_items import list_to_change, set_item, update_item
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import (
     Foreign,
@@ -47,8 +48,12 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     ``others``: the value whose parts other targets of the statement take.
     """
     variable, span = target.params[0], ctx.span(target.span)
-    tensor = read_changed(ctx, variable)
+    items = list_to_change(ctx, variable)
+    tensor = None if items is not None else read_changed(ctx, variable)
     index = evaluate_index(ctx, target.params[1].values)
+    if items is not None and not any(is_failed(item.value) for item in index):
+        set_item(ctx, variable, items, index, value, span)
+        return
     if tensor is None or any(is_failed(item.value) for item in index):
         _fail(ctx, target)
         return
@@ -68,9 +73,15 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     """Elaborate ``name[index] += value`` with any operator. Raises RefusalError."""
     target, span = stmt.target, ctx.span(stmt.span)
     variable = target.params[0]
-    tensor = read_changed(ctx, variable)
+    items = list_to_change(ctx, variable)
+    tensor = None if items is not None else read_changed(ctx, variable)
     index = evaluate_index(ctx, target.params[1].values)
     right = ctx.operand(stmt.rhs)
+    if items is not None and not any(is_failed(item.value) for item in (*index, right)):
+        new = update_item(ctx, stmt, Operand(items, ctx.span(variable.span)), index, right)
+        if not is_failed(new.value):
+            set_item(ctx, variable, items, index, new, span)
+            return
     if tensor is None or any(is_failed(item.value) for item in (*index, right)):
         _fail(ctx, target)
         return
@@ -128,7 +139,7 @@ def read_changed(ctx: Elaboration, variable: ast.Var) -> Operand | None:
     if is_failed(value):
         return None
     if isinstance(value, TupleOf):
-        hint = f"make a new one, as in {name} = {name}[:i] + [item] + {name}[i + 1:]"
+        hint = f"make a new one, as in {name} = {name}[:i] + (item,) + {name}[i + 1:]"
         if value.items and all(isinstance(item, Known) and is_number(item.value) for item in value.items):
             hint = f"make an array of the numbers: {name} = np.array({name})"
         raise RefusalError("the items of a tuple or a list cannot be assigned", span, hint=hint)

@@ -39,7 +39,8 @@ def elaborate_constant(ctx: Elaboration, expr: ast.Constant) -> Value:
 
 def elaborate_tuple(ctx: Elaboration, expr: ast.Tuple | ast.ArrayLiteral) -> Value:
     """Elaborate a tuple or a list."""
-    return TupleOf(tuple(item.value for item in evaluate_operands(ctx, expr.values)))
+    items = tuple(item.value for item in evaluate_operands(ctx, expr.values))
+    return TupleOf(items, written="tuple" if isinstance(expr, ast.Tuple) else "list")
 
 
 def elaborate_slice(ctx: Elaboration, expr: ast.Slice) -> Value:

@@ -27,6 +27,7 @@ from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.context import Elaboration, Growth
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
+from nnmagic.tinynn.elaborate.list_items import holds
 from nnmagic.tinynn.elaborate.merging import plan_value, types_of
 from nnmagic.tinynn.elaborate.sequencing import run_steps
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
@@ -70,15 +71,11 @@ def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
         raise RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
-            if (environment, other) != (ctx.environment, name) and _holds(held, value):
+            if (environment, other) != (ctx.environment, name) and holds(held, value):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
                 raise RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
     item = ctx.evaluate(stmt.item)
     ctx.environment.bindings.bind(name, TupleOf((*value.items, item)), ctx.span(target.span))
-
-
-def _holds(value: Value, item: TupleOf) -> bool:
-    return value is item or (isinstance(value, TupleOf) and any(_holds(each, item) for each in value.items))
 
 
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:

@@ -442,9 +442,17 @@ _MAX_BITS = 64
 def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
-        joined = TupleOf(left.value.items + right.value.items)
+        joined = TupleOf(left.value.items + right.value.items, written=left.value.written)
         check_size(joined, span)
         return joined
+    times = right.value.value if isinstance(right.value, Known) else None
+    if (
+        isinstance(left.value, TupleOf)
+        and left.value.written
+        and isinstance(times, int)
+        and op is BuiltinOp.Mul
+    ):
+        return _repeat(left.value, times, span)
     try:
         left_value, right_value = static_value(left.value), static_value(right.value)
     except NotStaticError:
@@ -490,7 +498,7 @@ def _repeat(value: Value, times: int, span: Span) -> Value:
     length = max(times, 0) * len(value.items)
     if length > MAX_TUPLE_SIZE:
         raise RefusalError(f"a tuple of {length} is too long", span)
-    return TupleOf(value.items * times if length else ())
+    return TupleOf(value.items * times if length else (), written=value.written)
 
 
 def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:

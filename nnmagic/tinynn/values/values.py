@@ -73,6 +73,8 @@ class TupleOf:
     whole: Computed | None = None
     #: The record that it is, if its items have names.
     record: RecordType | None = None
+    #: How it was written: ``"list"``, or ``"tuple"``, whose items cannot be assigned; empty for a result.
+    written: str = field(default="", compare=False)
     #: What a function of PyTorch calls its results, as ``x.max(dim=1).values``.
     names: tuple[str, ...] = field(default=(), compare=False)
     #: The number of its items, and of those of the tuples in it.

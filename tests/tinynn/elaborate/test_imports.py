@@ -11,7 +11,8 @@ from nnmagic import TinyNNError
 PROGRAMS = {
     "a module": "    import numpy as np\n    return np.exp(x) * np.pi\n",
     "members": (
-        "    from math import pi as p, sqrt\n    import math\n    return sqrt(2.0) * p * x * math.sin(math.e)\n"
+        "    from math import pi as p, sqrt\n    import math\n"
+        "    return sqrt(2.0) * p * x * math.sin(math.e)\n"
     ),
     "submodules": (
         "    import numpy.linalg as la\n    from numpy.linalg import norm\n    from numpy import fft\n"

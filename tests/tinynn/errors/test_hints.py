@@ -234,9 +234,9 @@ CASES = [
     ),
     case(
         X,
-        "t = [x, y]\nt[1] = x\nreturn stack(t)",
-        "make a new one, as in t = t[:i] + [item] + t[i + 1:]",
-        "t = [x, y]\nt = t[:1] + [x] + t[2:]\nreturn stack(t)",
+        "t = (x, y)\nt[1] = x\nreturn stack(t)",
+        "make a new one, as in t = t[:i] + (item,) + t[i + 1:]",
+        "t = (x, y)\nt = t[:1] + (x,) + t[2:]\nreturn stack(t)",
     ),
     case(
         X,
@@ -329,9 +329,9 @@ CASES = [
     ),
     case(
         "x: Tensor[(3,), f64]",
-        "d = [0.5] * 3\nd[1] = 4\nreturn x + d[1]",
+        "d = (0.5,) * 3\nd[1] = 4\nreturn x + d[1]",
         "make an array of the numbers: d = np.array(d)",
-        "d = np.array([0.5] * 3)\nd[1] = 4\nreturn x + d[1]",
+        "d = np.array((0.5,) * 3)\nd[1] = 4\nreturn x + d[1]",
         lambda x: x + 4,
         _array(3, dtype="f8"),
     ),
