@@ -153,13 +153,14 @@ def test_torch(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and types."""
+    """Check style and types, also of the Python files that the documentation shows."""
     install(session, ["--editable", ".", "--group", "lint"])
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     schema = ("--builtin-schema", "vendor.github-workflows")
     session.run("check-jsonschema", *schema, *map(str, Path(".github/workflows").glob("*.yml")))
     session.run("mypy")
+    session.run("python", "tools/check_examples.py")
 
 
 @nox.session(name="format")

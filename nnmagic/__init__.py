@@ -13,8 +13,6 @@ TYPE_CHECKING = (
     False  # type checkers take it for typing's, whose import would be most of the cost of this one
 )
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
-
     from nnmagic import relay
     from nnmagic.cache import CacheWarning, set_cache
     from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError, TinyNNWarning
@@ -25,31 +23,38 @@ if TYPE_CHECKING:
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.from_onnx import from_onnx
     from nnmagic.functions.from_torch import TorchFunction, from_torch
-    from nnmagic.functions.gradients import grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.functions.stepping import step
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
-
-    # To a type checker a parameter of any of these takes whatever can be an array or a number.
-    Tensor: TypeAlias = Any
-    InOut: TypeAlias = Any
-    Out: TypeAlias = Any
-    bf16: TypeAlias = Any
-    bool_: TypeAlias = Any
-    c64: TypeAlias = Any
-    c128: TypeAlias = Any
-    f16: TypeAlias = Any
-    f32: TypeAlias = Any
-    f64: TypeAlias = Any
-    i8: TypeAlias = Any
-    i16: TypeAlias = Any
-    i32: TypeAlias = Any
-    i64: TypeAlias = Any
-    u8: TypeAlias = Any
-    u16: TypeAlias = Any
-    u32: TypeAlias = Any
-    u64: TypeAlias = Any
+    from nnmagic.numpy import (
+        Array,
+        InOut,
+        Out,
+        Tensor,
+        bf16,
+        bool_,
+        c64,
+        c128,
+        f16,
+        f32,
+        f64,
+        grad,
+        hessian,
+        i8,
+        i16,
+        i32,
+        i64,
+        jacobian,
+        jvp,
+        u8,
+        u16,
+        u32,
+        u64,
+        value_and_grad,
+        vjp,
+        vmap,
+    )
 
 #: Where each public name stands.
 _MODULES = {
@@ -66,6 +71,7 @@ _MODULES = {
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
     "nnmagic.functions.stepping": "step",
+    "nnmagic.numpy": "Array",
     "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
     "nnmagic.tinynn.types.annotations": (
         "InOut Out Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_ c64 c128"
@@ -74,6 +80,7 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
+    "Array",
     "CacheInfo",
     "CacheWarning",
     "CompileError",

@@ -23,7 +23,7 @@ PACKAGE = ROOT / "nnmagic"
 MAY_IMPORT = {
     part: set(may.split())
     for part, may in {
-        "__init__": "_version cache diagnostics engine fork_safety functions jupyter relay tinynn",
+        "__init__": "_version cache diagnostics engine fork_safety functions jupyter numpy relay tinynn",
         "_version": "",
         "diagnostics": "limits",
         "tracebacks": "diagnostics",
@@ -31,6 +31,7 @@ MAY_IMPORT = {
         "progress": "",
         "limits": "",
         "cache": "fork_safety tracebacks",
+        "numpy": "relay tinynn",
         "relay": "diagnostics limits tracebacks",
         "tinynn": "diagnostics limits tracebacks relay",
         "importers": "diagnostics limits tracebacks relay",

@@ -55,31 +55,37 @@ def argument_type(
     if dtype is None:
         raise TypeError(f"{what} must be an array of numbers, not an array of {array.dtype}")
     if pattern is not None:
-        wanted = dtype if pattern.dtype is None else pattern.dtype.name
+        wanted = dtype if pattern.own_dtype is None else pattern.own_dtype.name
         if converts and holds(wanted, dtype):
             dtype, value = wanted, array.astype(NUMPY_DTYPES[wanted], copy=False)
         _check_pattern(what, pattern, array, dtype)
-    shape: tuple[Dim, ...] = array.shape
-    if pattern is not None and pattern.shape is not None:
-        shape = tuple(AnyDim(dim) if isinstance(dim, str) else dim for dim in pattern.shape)
+    dims = [None] * array.ndim if pattern is None else pattern.dims(array.ndim)
+    assert dims is not None
+    shape: tuple[Dim, ...] = tuple(
+        AnyDim(dim) if isinstance(dim, str) else size if dim is None else dim
+        for dim, size in zip(dims, array.shape, strict=True)
+    )
     return TensorType(shape, dtype), value if isinstance(value, np.ndarray) else array
 
 
 def _of_number(what: str, pattern: OpenTensor | None, value: object) -> TensorType:
+    dtype = _NUMBERS[type(value)]
     if pattern is None:
-        return NumberType((), _NUMBERS[type(value)])
-    if pattern.shape:
+        return NumberType((), dtype)
+    own = pattern.own_dtype
+    if pattern.dims(0) is None or (own is None and not pattern.allows(dtype)):
         raise TypeError(f"{what} must be {pattern!r}, not {kind_of(value)}")
-    return TensorType((), _NUMBERS[type(value)] if pattern.dtype is None else pattern.dtype.name)
+    return TensorType((), dtype if own is None else own.name)
 
 
 def _check_pattern(what: str, pattern: OpenTensor, array: np.ndarray, dtype: str) -> None:
-    if pattern.dtype is not None and pattern.dtype.name != dtype:
-        hint = f"convert it with .astype({pattern.dtype.name!r})"
-        raise TypeError(f"{what} must be {pattern!r}, not an array of {array.dtype}; {hint}")
-    if pattern.shape is not None and len(pattern.shape) != array.ndim:
+    if not pattern.allows(dtype):
+        own = pattern.own_dtype
+        hint = "" if own is None else f"; convert it with .astype({own.name!r})"
+        raise TypeError(f"{what} must be {pattern!r}, not an array of {array.dtype}{hint}")
+    if pattern.dims(array.ndim) is None:
         raise TypeError(
-            f"{what} must be {pattern!r}, of rank {len(pattern.shape)}, not of rank {array.ndim} "
+            f"{what} must be {pattern!r}, of rank {pattern.rank_shown}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
 

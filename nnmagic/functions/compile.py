@@ -8,7 +8,7 @@ import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from nnmagic.cache import digest
 from nnmagic.diagnostics import (
@@ -34,13 +34,45 @@ from nnmagic.tracebacks import callers_locals, short_errors
 
 if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
-    from nnmagic.functions.typed import P, TypedFunction
+    from nnmagic.functions.typed import P, R, TypedFunction
     from nnmagic.relay.passes.pipeline import NamedPass, Pass
+
+
+@overload
+def compile(  # noqa: A001
+    source: Callable[P, R],
+    *,
+    engine: str | Engine = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    promote: bool = False,
+    convert: bool = False,
+    passes: Iterable[str | Pass] = (),
+    debug: bool = False,
+    namespace: Mapping[str, object] | None = None,
+    cache: bool = True,
+) -> TypedFunction[P, R]: ...
+
+
+@overload
+def compile(  # noqa: A001
+    source: str | Module,
+    *,
+    engine: str | Engine = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    promote: bool = False,
+    convert: bool = False,
+    passes: Iterable[str | Pass] = (),
+    debug: bool = False,
+    namespace: Mapping[str, object] | None = None,
+    cache: bool = True,
+) -> TypedFunction[..., Any]: ...
 
 
 @short_errors
 def compile(  # noqa: A001 - the public name; Python's own compile is not used here
-    source: str | FunctionType | Module,
+    source: str | Callable[..., object] | Module,
     *,
     engine: str | Engine = "auto",
     target: Target = None,
@@ -183,7 +215,7 @@ def _compile_function(
 
 
 @overload
-def function(source: Callable[P, object], /) -> TypedFunction[P] | SpecializingFunction: ...
+def function(source: Callable[P, R], /) -> TypedFunction[P, R]: ...
 
 
 @overload
@@ -198,7 +230,7 @@ def function(
     debug: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
-) -> Callable[[Callable[P, object]], TypedFunction[P] | SpecializingFunction]: ...
+) -> Callable[[Callable[P, R]], TypedFunction[P, R]]: ...
 
 
 @short_errors

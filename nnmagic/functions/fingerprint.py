@@ -30,7 +30,8 @@ from nnmagic.tinynn.namespace.torch_values import (
 )
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
-from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
+from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, OpenType, Tensor
+from nnmagic.tinynn.types.foreign_types import ForeignTypeError, constructor_name, foreign_annotation
 
 _unique = itertools.count()
 
@@ -97,10 +98,26 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
                 return f"value {kind} {next(_unique)}"
             items = json.dumps([keys, [*map(of_part, dict.values(value))]]).encode()
             return f"dict {len(value)} {hashlib.sha256(items).hexdigest()}"
-        case None | EllipsisType() | DType() | Tensor() | OpenTensor() | Destination() | np.dtype():
+        case (
+            None
+            | EllipsisType()
+            | DType()
+            | DTypeKind()
+            | Tensor()
+            | OpenTensor()
+            | OpenType()
+            | Destination()
+            | np.dtype()
+        ):
             return f"value {kind} {value!r}"
         case _ if (key := _data_type_key(value)) is not None:
             return f"class {key}"
+        case ModuleType():
+            return f"module {vars(value).get('__name__')}"
+        case _ if (name := constructor_name(value)) is not None:
+            return f"annotation {name}"
+        case _ if (meant := _foreign_annotation(value)) is not None:
+            return f"annotation {of_part(meant)}"
         case _ if is_alias(value):
             parts = (getattr(value, "__origin__", None), getattr(value, "__args__", None))
             return f"alias {_compute_fingerprint(parts, known)}"
@@ -114,18 +131,25 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"module {kind} {hashlib.sha256(json.dumps(members).encode()).hexdigest()}"
         case _ if torch_dtype_name(value) is not None:
             return f"value {kind} {torch_dtype_name(value)}"
-        case ModuleType():
-            return f"module {vars(value).get('__name__')}"
         case PythonFunction(function=function, name=name):  # kept by its module, so no other has its identity
             owner = getattr(function, "__self__", None)
             return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"
     key = inspect.getattr_static(value, "__relay_key__", None)
     if isinstance(key, str):
         return f"function {key}"
-    from nnmagic.tinynn.namespace.library_functions import library_function
+    from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 
+    if (own := own_name(value)) is not None:
+        return f"{_LIBRARY}{'.'.join(own)}"
     of_library = library_function(value)
     return f"value {kind} {next(_unique)}" if of_library is None else f"{_LIBRARY}{of_library[0]}"
+
+
+def _foreign_annotation(value: object) -> object | None:
+    try:
+        return foreign_annotation(value)
+    except ForeignTypeError as problem:
+        return str(problem)
 
 
 def is_still(value: object, was: str) -> bool:

@@ -30,7 +30,9 @@ def python_source(function: FunctionType) -> Source:
         ) from error
     # Only the indentation of the first line is taken off: a string or a comment may reach further left.
     indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
-    lines = [line[indent:] if not line[:indent].strip() else line.lstrip(" \t") for line in lines]
+    lines = [
+        line[indent:] or line[-1:] if not line[:indent].strip() else line.lstrip(" \t") for line in lines
+    ]
     definition = _definition("".join(lines), name)
     if definition is None:
         raise ValueError(

@@ -21,7 +21,7 @@ from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, Type
 from nnmagic.tracebacks import short_errors
 
 #: What stands for an expression: numbers and arrays become constants.
-Operand = Expr | Real | np.ndarray
+Operand = Expr | Real | float | np.ndarray
 
 
 class Builder:

@@ -183,6 +183,26 @@ def test_every_level_gives_the_same(level: int) -> None:
     np.testing.assert_allclose(function(ONES), np.exp(ONES) * 2 + 1, rtol=1e-6)
 
 
+def test_blank_lines_of_an_indented_function_count() -> None:
+    def f(x: Tensor[(3,), f32]):
+        y = x * 2
+
+        return y + 1
+
+    np.testing.assert_array_equal(nnmagic.compile(f, engine="numpy")(np.ones(3, "float32")), [3, 3, 3])
+
+    def wrong(x: Tensor[(3,), f32]):
+        y = x * 2
+
+        return y + nothing  # noqa: F821
+
+    with pytest.raises(nnmagic.TinyNNError) as caught:
+        nnmagic.compile(wrong)
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert span.line == wrong.__code__.co_firstlineno + 3
+
+
 def test_importing_is_cheap_and_names_are_there() -> None:
     code = textwrap.dedent(
         """

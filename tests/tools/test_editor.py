@@ -14,17 +14,18 @@ import pytest
 pytestmark = pytest.mark.full
 
 FILE = '''\
+from typing import Annotated
 import numpy as np
 import nnmagic
-from nnmagic import Tensor, f32
+from nnmagic import Array, Tensor, f32
 
 @nnmagic.function
-def affine(x: Tensor[("n", 3), f32], w: Tensor[(3, 4), f32], scale: f32 = 1.0):
+def affine(x: Annotated[Array, Tensor[("n", 3), f32]], w: Tensor, scale: f32 = 1.0) -> float:
     """Scale a product."""
-    return x @ w * scale
+    return (x @ w * scale).sum()
 
 @nnmagic.function(opt_level=2)
-def double(x: Tensor[("n",), f32]):
+def double(x: Array):
     return x * 2
 
 affine(np.ones((5, 3)), np.ones((3, 4)), out=np.ones((5, 4)))
@@ -107,7 +108,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, s
 
 @pytest.mark.parametrize(
     ("line", "parameters"),
-    [("affine(", "(x: Tensor, w: Tensor, scale: f32 = 1)"), ("double(", "(x: Tensor)")],
+    [
+        ("affine(", "(x: Array, w: Tensor, scale: f32 = 1) -> float"),
+        ("double(", "(x: Array) -> Array"),
+    ],
 )
 def test_a_call_completes_its_parameters(server: tuple[Server, str], line: str, parameters: str) -> None:
     asked, address = server
@@ -121,4 +125,4 @@ def test_a_wrong_argument_is_underlined_and_out_is_not(server: tuple[Server, str
     asked, _ = server
     asked.wait_for_diagnostics()
     calls = [each for each in asked.diagnostics if each.get("code") == "reportCallIssue"]
-    assert {each["range"]["start"]["line"] for each in calls} & {13, 14} == {14}
+    assert {each["range"]["start"]["line"] for each in calls} & {14, 15} == {15}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from nnmagic.relay.expr import (
@@ -29,14 +29,15 @@ _MOST_BYTES = 4096
 
 
 @keeps_types
-def eliminate_common_subexpr(module: Module) -> Module:
+def eliminate_common_subexpr(module: Module, *, apart: Callable[[Call], bool] = lambda _: False) -> Module:
     """Merge equal calls, tuples, projections and constants if one is computed before the other.
 
     The calls are those of operators, of constructors and of functions without effects. What two branches of
-    an ``if`` or two functions compute stays apart: merged, it would have to be computed before the branch.
+    an ``if`` or two functions compute stays apart: merged, it would have to be computed before the branch. So
+    do the calls that ``apart`` chooses, but for what is computed from them.
     """
     effects = Effects(module)
-    return map_functions(module, lambda function: _Numbering(function, effects).function())
+    return map_functions(module, lambda function: _Numbering(function, effects, apart).function())
 
 
 @dataclass(slots=True)
@@ -57,9 +58,10 @@ class _Numbering:
     nodes of the scopes around. names: by number, the variable that a let around binds to it.
     """
 
-    def __init__(self, function: Function, effects: Effects) -> None:
+    def __init__(self, function: Function, effects: Effects, apart: Callable[[Call], bool]) -> None:
         self.old = function
         self.effects = effects
+        self.apart = apart
         self.scopes = scopes_of(function, lets=True)
         self.numbers: dict[Expr, Expr] = {}
         self.first: dict[Hashable, Expr] = {}
@@ -113,6 +115,8 @@ class _Numbering:
             if number is node:
                 return key
             self.numbers[node] = number
+            if isinstance(node, Call) and self.apart(node):
+                return None
             self.replaced[node] = number if isinstance(node, Constant) else self.names.get(number, number)
         return None
 

@@ -52,8 +52,8 @@ def names_of(target: ast.Expr) -> list[str]:
     match target:
         case ast.Var():
             return [target.id.name]
-        case ast.Call(params=[ast.Var() as owner, *_]):
-            return [owner.id.name]
+        case ast.Call():
+            return names_of(tree.subscripts_of(target)[0])
         case tree.Starred():
             return names_of(target.value)
         case ast.Tuple():

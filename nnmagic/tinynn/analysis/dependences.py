@@ -298,7 +298,7 @@ class LoopAccesses:
         """Yield the access of a subscript, and those in its indices; ``y[i][j]`` is ``y[i, j]``."""
         indices: list[ast.Expr] = []
         base: ast.Expr = call
-        while isinstance(base, ast.Call) and getattr(base.func_name, "name", None) == ast.BuiltinOp.Subscript:
+        while tree.is_subscript(base):
             own = list(base.params[1].values)
             if indices and any(self._index(part) is None for part in own):
                 indices = []  # an index of what the first one selects

@@ -54,7 +54,7 @@ def write_out_views(definition: tree.DefinitionNode, names: Collection[str]) -> 
             result = _write_out_inside(result, names)
             return None if result is definition else result
         written = _write_out(result, chosen.name, names)
-        if written is None or _name_of_part(chosen) in find_mentioned_names(definition):
+        if written is None:
             kept.add(chosen.name)
         else:
             result = written
@@ -81,11 +81,6 @@ def _with(node: object, old: ast.Node, new: ast.Node) -> object:
     return attr.evolve(node, **changed) if changed else node
 
 
-def _name_of_part(view: _View) -> str:
-    """Return the name for a copy of a view that is changed, another one for a view of a view."""
-    return f"{view.name}_part{'_' * (len(view.indices) - 1)}"
-
-
 def _find_views(definition: tree.DefinitionNode) -> Iterator[_View]:
     for part in walk(definition.body, into_functions=False):
         for name, value in _bindings_of(part):
@@ -110,25 +105,13 @@ def _bindings_of(stmt: ast.Node) -> list[tuple[str, ast.Expr]]:
 
 def _read_view(name: str, value: ast.Expr) -> _View | None:
     """Return the view that a name stands for; None for other values than parts by slices and ints."""
-    indices: list[tuple[ast.Expr, ...]] = []
-    node = value
-    while _is_subscript(node):
-        items = tuple(node.params[1].values)
-        if not all(isinstance(item, ast.Slice) or _is_number(item) for item in items):
-            return None
-        indices.insert(0, items)
-        node = node.params[0]
-    if len(indices) > _MOST or not isinstance(node, ast.Var) or node.id.name == name:
+    root, chain = tree.subscripts_of(value)
+    indices = [tuple(part.params[1].values) for part in chain]
+    if not all(isinstance(item, ast.Slice) or _is_number(item) for index in indices for item in index):
         return None
-    return _View(name, node.id.name, tuple(indices), value)
-
-
-def _is_subscript(node: ast.Expr) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func_name, ast.Op)
-        and node.func_name.name == ast.BuiltinOp.Subscript
-    )
+    if len(indices) > _MOST or not isinstance(root, ast.Var) or root.id.name == name:
+        return None
+    return _View(name, root.id.name, tuple(indices), value)
 
 
 def _is_number(item: ast.Expr) -> bool:
@@ -139,7 +122,7 @@ def _is_number(item: ast.Expr) -> bool:
         case ast.Var():
             return True
         case ast.Call(func_name=ast.Op(), params=params):
-            return not _is_subscript(item) and all(map(_is_number, params))
+            return not tree.is_subscript(item) and all(map(_is_number, params))
     return False
 
 
@@ -246,47 +229,18 @@ class _Replacing:
         name = self.view.name
         if name not in find_mentioned_names(stmt):
             return [stmt]
+        if type(stmt) is tree.UpdateName and stmt.lhs[0].id.name == name:
+            whole = tree.subscript(stmt.span, stmt.lhs[0], [tree.EllipsisLiteral(stmt.span)])
+            stmt = tree.UpdateElements(stmt.span, whole, stmt.rhs.func_name, stmt.rhs.params[1])
+        bound = set(names_bound(stmt))
         match stmt:
-            case tree.UpdateElements(target=target) if target.params[0].id.name == name:
-                new = attr.evolve(stmt, rhs=self.expression(stmt.rhs))
-                return self._assigned(new, self.expression(target.params[1]), "target")
-            case tree.UpdateName() if type(stmt) is tree.UpdateName and stmt.lhs[0].id.name == name:
-                operator, value = stmt.rhs.func_name, self.expression(stmt.rhs.params[1])
-                whole = ast.Tuple(stmt.span, [tree.EllipsisLiteral(stmt.span)])
-                update = tree.UpdateElements(stmt.span, stmt.rhs, operator, value)
-                return self._assigned(update, whole, "target")
-            case tree.Unpack(targets=[ast.Call(params=[ast.Var(id=ast.Id(name=owner)), index]) as target]):
-                new = attr.evolve(stmt, rhs=self.expression(stmt.rhs))
-                if owner != name:
-                    changed = attr.evolve(target, params=[target.params[0], self.expression(index)])
-                    return [attr.evolve(new, targets=[changed])]
-                return self._assigned(new, self.expression(index), "targets")
-        for part in (stmt, *getattr(stmt, "targets", ())):
-            if name in _names_of_parts(part):
-                raise _KeptError
+            case tree.UpdateElements():
+                bound = set()
+            case tree.Unpack(targets=targets):
+                bound = {each.id.name for target in targets for each in targets_of(target)}
+        if name in bound:
+            raise _KeptError
         return [self._in_parts(stmt)]
-
-    def _assigned(self, stmt: ast.Stmt, index: ast.Tuple, field: str) -> list[ast.Stmt]:
-        """Return a statement that changes elements of the view as one that changes the array.
-
-        Where slices of slices cannot be one, a copy of a part is changed, and put back.
-        """
-        merged = index.values
-        for outer in reversed(self.view.indices):
-            merged = None if merged is None else _merge(outer, merged)
-        root = ast.Var(stmt.span, ast.Id(stmt.span, self.view.root))
-        if merged is not None:
-            return [_with_target(stmt, field, _subscript(stmt.span, root, merged))]
-        part = ast.Var(stmt.span, ast.Id(stmt.span, _name_of_part(self.view)))
-        copied = ast.Call(stmt.span, ast.Attr(stmt.span, self.view.source, ast.Id(stmt.span, "copy")), [], {})
-        bind = ast.Assign(stmt.span, [part], None, copied)
-        change = _with_target(stmt, field, _subscript(stmt.span, part, index.values))
-        inner = _View(self.view.name, self.view.root, self.view.indices[:-1], self.view.source.params[0])
-        put = tree.Unpack(stmt.span, [_subscript(stmt.span, root, self.view.indices[0])], part)
-        if inner.indices:
-            whole = ast.Tuple(stmt.span, list(self.view.indices[-1]))
-            return [bind, change, *_Replacing(inner)._assigned(put, whole, "targets")]
-        return [bind, change, put]
 
     def expression(self, node: ast.Expr) -> ast.Expr:
         """Return an expression with the view for the name."""
@@ -320,42 +274,3 @@ class _Replacing:
             case dict():
                 return {key: self._value(item) for key, item in value.items()}
         return value
-
-
-def _names_of_parts(part: ast.Node) -> set[str]:
-    """Return the names that a node binds or changes, in whatever way."""
-    return {*names_bound(part), *(name for name in ([part.id.name] if isinstance(part, ast.Var) else []))}
-
-
-def _with_target(stmt: ast.Stmt, field: str, target: ast.Call) -> ast.Stmt:
-    return attr.evolve(stmt, **{field: [target] if field == "targets" else target})
-
-
-def _subscript(span: ast.Span, owner: ast.Expr, index: Sequence[ast.Expr]) -> ast.Call:
-    return ast.Call(span, ast.Op(span, ast.BuiltinOp.Subscript), [owner, ast.Tuple(span, list(index))], {})
-
-
-def _merge(outer: Sequence[ast.Expr], inner: Sequence[ast.Expr]) -> list[ast.Expr] | None:
-    """Return the index of ``x[outer][inner]`` as one; None where slices of slices, or arrays, are in it."""
-    if len(inner) == 1 and isinstance(inner[0], tree.EllipsisLiteral):
-        return list(outer)
-    if not all(isinstance(item, ast.Slice) or _is_number(item) for item in inner):
-        return None
-    rest, merged = list(inner), list[ast.Expr]()
-    for item in outer:
-        if not isinstance(item, ast.Slice) or not rest:
-            merged.append(item)
-        elif _is_full(item):
-            merged.append(rest.pop(0))
-        elif isinstance(rest[0], ast.Slice) and _is_full(rest[0]):
-            merged.append(item)
-            rest.pop(0)
-        else:
-            return None
-    return [*merged, *rest]
-
-
-def _is_full(item: ast.Slice) -> bool:
-    """Return whether a slice is ``:``."""
-    parts = (item.start, item.step, item.end)
-    return all(isinstance(part, ast.Constant) and part.value is None for part in parts)

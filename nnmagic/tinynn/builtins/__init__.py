@@ -51,7 +51,7 @@ from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.sizes import SIZES
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
-from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
+from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, add_up_items
 from nnmagic.tinynn.builtins.random import RANDOM
 from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
 from nnmagic.tinynn.builtins.torch_names import (
@@ -73,7 +73,6 @@ __all__ = [
     "MODULES",
     "MODULE_METHODS",
     "PYTHON_ONLY",
-    "PYTHON_TYPES",
 ]
 
 _NUMPY_ROWS = (

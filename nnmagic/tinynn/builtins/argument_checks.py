@@ -5,7 +5,6 @@ An argument that does not fit raises RefusalError, located at the argument.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
@@ -17,7 +16,7 @@ from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.operators.arithmetic import same_dtype
-from nnmagic.tinynn.types.annotations import DType, dtype_named
+from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
@@ -377,31 +376,23 @@ def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
     return dtype_of_operand(operand, call.name)
 
 
-def _numpy_dtype(text: str) -> str | None:
-    """Return the dtype of a cell for one of NumPy's names, such as ``f4`` and ``float``."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # NumPy warns of deprecated names
-        try:
-            dtype = dtype_named(np.dtype(text).name)
-        except (TypeError, ValueError, Warning):
-            return None
-    return None if dtype is None else dtype.short
+#: The hint for what is no dtype.
+WHICH_DTYPES = "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
+
+
+def dtype_meant(value: Value) -> DType | None:
+    """Return the dtype that a value stands for: ``f32``, ``float``, ``np.float32``, ``"f4"``; else None."""
+    if isinstance(value, BuiltinName):
+        return PYTHON_DTYPES.get(value.builtin.name)
+    return as_dtype(static_value_or_none(value))
 
 
 def dtype_of_operand(operand: Operand, function: str) -> str:
     """Return the name of the dtype that an operand stands for."""
-    value = static_value_or_none(operand.value)
-    dtype = value if isinstance(value, DType) else dtype_named(value) if isinstance(value, str) else None
-    if dtype is None and isinstance(operand.value, BuiltinName):
-        python = {"bool": "bool", "int": "int64", "float": "float64", "complex": "complex128"}
-        dtype = dtype_named(python.get(operand.value.builtin.name, ""))
+    dtype = dtype_meant(operand.value)
     if dtype is None:
-        meant = _numpy_dtype(value) if isinstance(value, str) else None
-        hint = (
-            f"write {meant}"
-            if meant
-            else "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
-        )
+        value = static_value_or_none(operand.value)
+        hint = WHICH_DTYPES
         if isinstance(value, int) and function in ("zeros", "ones", "empty"):
             hint = f"a shape goes in brackets, as in {function}((2, 3))"
         elif isinstance(value, int) and function in ("sum", "mean", "prod", "std", "var"):

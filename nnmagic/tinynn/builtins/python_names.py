@@ -130,15 +130,6 @@ PYTHON = (
 )
 
 
-#: Python's types, which are functions in an expression but not types in an annotation: (message, hint).
-PYTHON_TYPES: dict[str, tuple[str, str]] = {
-    "float": ("`float` is not a TinyNN type", "write f32 or f64"),
-    "int": ("`int` is not a TinyNN type", "write i32 or i64"),
-    "bool": ("`bool` is not a TinyNN type", "write bool_"),
-    "complex": ("`complex` is not a TinyNN type", "write c64 or c128"),
-}
-
-
 #: Python's built-in names that a cell lacks: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "print": ("`print` has no value", "write it as a statement, in a cell of %%tinynn --debug"),

@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import TypeVar
 
+from synr import ast
+
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.polynomials import NoPolynomialError, polynomial
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
-from nnmagic.tinynn.builtins import PYTHON_TYPES
+from nnmagic.tinynn.builtins.argument_checks import WHICH_DTYPES, dtype_meant, static_value_or_none
 from nnmagic.tinynn.calls.function_calls import substitute_dims
 from nnmagic.tinynn.elaborate.context import Elaboration, WorkLimitError
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import (
+    PYTHON_DTYPES,
     Destination,
     DType,
+    DTypeKind,
     OpenTensor,
+    OpenType,
     Tensor,
     dtype_named,
     parse_named_dim,
@@ -62,6 +67,10 @@ def annotation_type(operand: Operand) -> Type:
     match operand.value:
         case Known(value=OpenTensor(dtype=None)):
             raise RefusalError("the tensor's dtype is missing", operand.span, hint=_EXAMPLE)
+        case Known(value=DTypeKind()) | Known(value=OpenTensor(dtype=DTypeKind())):
+            raise RefusalError("the dtype must be known here", operand.span, hint=_EXAMPLE)
+        case Known(value=OpenType()):
+            raise RefusalError("the whole type must be known here", operand.span, hint=_EXAMPLE)
         case Known(value=OpenTensor()):
             hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
             raise RefusalError("a tensor's rank must be known here", operand.span, hint=hint)
@@ -81,11 +90,11 @@ def annotation_type(operand: Operand) -> Type:
             raise RefusalError(
                 "a type in quotes is not supported", operand.span, hint="write it without the quotes"
             )
-        case BuiltinName(builtin=builtin) if builtin.name in PYTHON_TYPES:
-            message, hint = PYTHON_TYPES[builtin.name]
-            raise RefusalError(message, operand.span, hint=hint)
+        case BuiltinName(builtin=builtin) if builtin.name in PYTHON_DTYPES:
+            return PYTHON_DTYPES[builtin.name].relay_type()
         case TupleConstructor(name=name):
-            raise RefusalError(f"`{name}` alone is no type", operand.span, hint=_WHOLE_TYPES[name])
+            hint = _WHOLE_TYPES.get(name, _EXAMPLE)
+            raise RefusalError(f"`{name}` alone is no type", operand.span, hint=hint)
         case TupleOf():
             raise RefusalError(
                 "a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]"
@@ -98,18 +107,59 @@ def _misplaced(destination: str, operand: Operand) -> RefusalError:
     return RefusalError(message, operand.span, hint="write the type of the tensor alone")
 
 
-def parameter_type(operand: Operand) -> tuple[Type | OpenTensor, str]:
+def parameter_type(operand: Operand) -> tuple[Type | OpenTensor | OpenType, str]:
     """Return the type of a parameter, and ``"Out"`` or ``"InOut"`` if a call changes its argument."""
     match operand.value:
-        case Known(value=OpenTensor() as partial):
-            return partial, ""
-        case TupleConstructor(name="Tensor"):
-            return OpenTensor(), ""
         case TypeOf(type=type_, destination=destination) if destination:
             return type_, destination
         case Known(value=Destination(tensor=tensor) as marked):
             return tensor.relay_type(), type(marked).__name__
-    return annotation_type(operand), ""
+    return result_type(operand), ""
+
+
+def is_type(value: Value) -> bool:
+    """Return whether a value is written as an annotation."""
+    match value:
+        case TupleConstructor() | TypeOf() | RecordName() | DataTypeName():
+            return True
+        case Known(value=DType() | DTypeKind() | Tensor() | OpenTensor() | OpenType()):
+            return True
+        case BuiltinName(builtin=builtin):
+            return builtin.name in PYTHON_DTYPES or builtin.name == "ndarray"
+    return False
+
+
+def result_type(operand: Operand) -> Type | OpenTensor | OpenType:
+    """Return the type of a result, or the part of it that is written."""
+    match operand.value:
+        case Known(value=OpenType() as open_type):
+            return open_type
+        case TupleConstructor(name="Any"):
+            return OpenType()
+        case Known(value=OpenTensor() as partial):
+            return partial
+        case Known(value=DTypeKind() as kind):
+            return OpenTensor((), kind)
+        case TupleConstructor(name="Tensor" | "ndarray" | "NDArray"):
+            return OpenTensor()
+        case BuiltinName(builtin=builtin) if builtin.name == "ndarray":
+            return OpenTensor()
+    return annotation_type(operand)
+
+
+def has_python_numbers(annotation: tree.Annotation | None) -> bool:
+    """Return whether an annotation is Python's ``float`` or the like, or a tuple that has one."""
+    written = None if annotation is None else annotation.expr
+    if isinstance(written, ast.Call) and written.func_name.name is ast.BuiltinOp.Subscript:
+        parts = (part for params in written.params[1:] for part in params.values)
+        return any(isinstance(part, ast.Var) and part.id.name in PYTHON_DTYPES for part in parts)
+    return is_python_number(annotation)
+
+
+def is_python_number(annotation: tree.Annotation | None) -> bool:
+    """Return whether an annotation is Python's ``int``, ``float`` or ``complex``, and no dtype of a cell."""
+    written = None if annotation is None else annotation.expr
+    return isinstance(written, ast.Var) and written.id.name in PYTHON_DTYPES and written.id.name != "bool"
 
 
 def destination_annotation(name: str, items: Sequence[Operand], span: Span) -> Value:
@@ -128,35 +178,37 @@ def destination_annotation(name: str, items: Sequence[Operand], span: Span) -> V
 
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
     """Return ``Tensor[shape, dtype]``; ``shape_parts``: the dimensions with their own spans, if written."""
-    if all(_is_dimension(item) for item in items):  # of none it is one number
+    if _are_dimensions(items):  # of none it is one number
         return Known(OpenTensor(tuple(map(_open_dim, shape_parts or items)), None))
     if len(items) == 1 and isinstance(items[0].value, TupleOf):
         parts = list(shape_parts) or [Operand(item, items[0].span) for item in items[0].value.items]
         return Known(OpenTensor(tuple(map(_open_dim, parts)), None))
     if len(items) != 2:
         raise RefusalError("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
-    shape, dtype = items
-    match shape.value, dtype.value:
-        case Known(value=size), Known(value=DType() as element) if size is Ellipsis:
-            return Known(OpenTensor(None, element))
-    if isinstance(dtype.value, Known) and isinstance(dtype.value.value, int):
+    shape, element = items
+    dtype = dtype_meant(element.value)
+    if isinstance(element.value, Known) and isinstance(element.value.value, int):
         raise RefusalError("the tensor's dtype is missing", span, hint=_EXAMPLE)
-    if not (isinstance(dtype.value, Known) and isinstance(dtype.value.value, DType)):
-        if isinstance(shape.value, Known) and isinstance(shape.value.value, DType):
+    if dtype is None:
+        if not isinstance(static_value_or_none(shape.value), str) and dtype_meant(shape.value) is not None:
             raise RefusalError("the shape of a tensor comes first, then its dtype", span, hint=_EXAMPLE)
-        static = dtype.value
-        meant = dtype_named(str(static.value)) if isinstance(static, Known) else None
-        hint = (
-            f"write {meant.short}"
-            if meant
-            else "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
-        )
-        raise RefusalError(f"a tensor's dtype cannot be {describe(dtype.value)}", dtype.span, hint=hint)
+        message = f"a tensor's dtype cannot be {describe(element.value)}"
+        raise RefusalError(message, element.span, hint=WHICH_DTYPES)
+    if shape.value == Known(Ellipsis):
+        return Known(OpenTensor(None, dtype))
     if isinstance(shape.value, TupleOf):
         parts = list(shape_parts) or [Operand(item, shape.span) for item in shape.value.items]
     else:
         parts = [shape]
-    return TypeOf(TensorType(tuple(map(_dim, parts)), dtype.value.value.name))
+    return TypeOf(TensorType(tuple(map(_dim, parts)), dtype.name))
+
+
+def _are_dimensions(items: Sequence[Operand]) -> bool:
+    """Return whether all parts are dimensions; ``Tensor["n", "float32"]`` has a dtype."""
+    last = items[-1].value if len(items) == 2 else None
+    if isinstance(last, Known) and isinstance(last.value, str) and dtype_named(last.value) is not None:
+        return False
+    return all(map(_is_dimension, items))
 
 
 def _is_dimension(operand: Operand) -> bool:
@@ -181,13 +233,13 @@ def _open_dim(operand: Operand) -> int | str:
 
 def _in_brackets(items: Sequence[Operand]) -> str:
     """Suggest the brackets that a shape lacks, or show the example."""
-    last = items[-1].value if items else None
-    if len(items) > 2 and isinstance(last, Known) and isinstance(last.value, DType):
+    dtype = dtype_meant(items[-1].value) if items else None
+    if len(items) > 2 and dtype is not None:
         dims = [item.value for item in items[:-1]]
         sizes = [dim.value for dim in dims if isinstance(dim, Known) and isinstance(dim.value, int | str)]
         if len(sizes) == len(dims):
             written = ", ".join(f'"{dim}"' if isinstance(dim, str) else str(dim) for dim in sizes)
-            return f"put the shape in brackets, as in Tensor[({written}), {last.value.short}]"
+            return f"put the shape in brackets, as in Tensor[({written}), {dtype.short}]"
     return _EXAMPLE
 
 
@@ -260,6 +312,9 @@ def tuple_annotation(items: Sequence[Operand]) -> Value:
     if items and items[-1].value == Known(Ellipsis):
         hint = "write one type for each item"
         raise RefusalError("a tuple's length must be known", items[-1].span, hint=hint)
+    fields = tuple(map(result_type, items))
+    if any(isinstance(field, OpenTensor | OpenType) for field in fields):
+        return Known(OpenType(fields))
     return TypeOf(TupleType(tuple(map(annotation_type, items))))
 
 
@@ -274,9 +329,24 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
     return TypeOf(FuncType(tuple(parameters), annotation_type(items[1])))
 
 
+def is_open(ctx: Elaboration, ty: tree.Annotation) -> bool:
+    """Return whether the annotation of a parameter leaves something to each call."""
+    with ctx.trial():
+        try:
+            return isinstance(_resolve(ctx, ty, result_type), OpenTensor | OpenType)
+        except RefusalError:
+            return False
+
+
 def elaborate_type(ctx: Elaboration, ty: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where an error was reported. Raises RefusalError."""
     return in_caller(ctx, _resolve(ctx, ty, annotation_type))
+
+
+def elaborate_result_type(ctx: Elaboration, ty: tree.Annotation) -> Type | OpenTensor | OpenType | None:
+    """Return what the annotation of a result means, as `elaborate_type` does."""
+    type_ = _resolve(ctx, ty, result_type)
+    return type_ if isinstance(type_, OpenTensor | OpenType) else in_caller(ctx, type_)
 
 
 def in_caller(ctx: Elaboration, type_: _Type) -> _Type:
@@ -297,9 +367,15 @@ def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
     return in_caller(ctx, _resolve_or_report(ctx, annotation, annotation_type))
 
 
+def result_type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | OpenTensor | OpenType | None:
+    """Return what the annotation of a result means, as `type_or_none` does."""
+    type_ = _resolve_or_report(ctx, annotation, result_type)
+    return type_ if isinstance(type_, OpenTensor | OpenType) else in_caller(ctx, type_)
+
+
 def parameter_type_or_none(
     ctx: Elaboration, annotation: tree.Annotation
-) -> tuple[Type | OpenTensor | None, str]:
+) -> tuple[Type | OpenTensor | OpenType | None, str]:
     """Return what `parameter_type` does; None and ``""`` where there is an error, which is reported."""
     return _resolve_or_report(ctx, annotation, parameter_type) or (None, "")
 

@@ -204,7 +204,7 @@ def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
 def elaborate_write_out(ctx: Elaboration, stmt: tree.WriteOut) -> None:
     """Elaborate a call whose result goes to a destination, in the dtype of that. Raises RefusalError."""
     target = stmt.targets[0]
-    name = target.params[0].id.name
+    (name,) = names_of(target)
     value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
     before = ctx.environment.bindings.locals.get(name, FAILED)
     if not is_failed(value.value):

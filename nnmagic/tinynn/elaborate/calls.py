@@ -11,6 +11,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import FuncType
 from nnmagic.tinynn.builtins import BUILTINS, MODULE_METHODS
+from nnmagic.tinynn.builtins.argument_checks import dtype_of_operand
 from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
@@ -31,7 +32,7 @@ from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_known
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.operators.iteration import ITERATION
-from nnmagic.tinynn.types.annotations import DType
+from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import (
@@ -213,6 +214,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             )
         case TupleConstructor(name="tuple"):
             return ITERATION["list"].call(operands, span)
+        case TupleConstructor(name="dtype") if len(operands) == 1:
+            return Known(dtype_named(dtype_of_operand(operands[0], "np.dtype")))
         case Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
     hint: str | None = None

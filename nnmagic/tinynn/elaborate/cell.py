@@ -45,7 +45,9 @@ from nnmagic.tinynn.analysis.view_names import write_out_views
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import (
     find_named_dimensions,
+    is_python_number,
     parameter_type_or_none,
+    result_type_or_none,
     type_or_none,
 )
 from nnmagic.tinynn.elaborate.calls import as_function
@@ -65,7 +67,7 @@ from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.types.part_counts import count_parts, nesting
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype
@@ -92,6 +94,7 @@ from nnmagic.tinynn.values.values import (
     is_failed,
     tuple_type,
 )
+from nnmagic.tinynn.values.weak_types import as_weak
 
 #: How often the functions of a group are tried, each time with the types found so far.
 _ROUNDS = 3
@@ -110,7 +113,7 @@ class _Signature:
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
     destinations: dict[str, str]
-    declared: Type | None
+    declared: Type | OpenTensor | OpenType | None
     is_silent: bool
     failed: bool
     open: dict[str, OpenTensor | None]
@@ -121,6 +124,8 @@ class _Signature:
     def results(self) -> Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
         types = [type_ for parameter, type_ in self.parameters if parameter.name in self.destinations]
+        if isinstance(self.declared, OpenTensor | OpenType):
+            return None
         if self.declared is not None:
             types.insert(0, self.declared)
         elif not self.is_silent:
@@ -337,8 +342,7 @@ def _elaborate_signature(
     left_out: set[str] = set()
     failed = False
     for parameter in definition.params:
-        type_, destination = _parameter_pattern(ctx, parameter)
-        is_open = parameter.ty is None or isinstance(type_, OpenTensor)
+        type_, destination, is_open = _parameter_pattern(ctx, parameter)
         if specialization is not None and parameter.name in specialization.types and is_open:
             completed[parameter.name] = specialization.types[parameter.name]
             type_ = _without_numbers(completed[parameter.name])
@@ -370,7 +374,7 @@ def _elaborate_signature(
     if destinations and declares and declares_none(definition):
         declares = False
     if definition.ret_type is not None and declares:
-        declared = type_or_none(ctx, definition.ret_type)
+        declared = result_type_or_none(ctx, definition.ret_type)
     failed = failed or (declares and declared is None)
     is_silent = bool(destinations) and not declares and not _returns(definition)
     return _Signature(
@@ -407,8 +411,14 @@ def _with_numbers(value: Value, given: Type | None) -> Value:
 
 def _parameter_pattern(
     ctx: Elaboration, parameter: tree.ParameterNode
-) -> tuple[Type | OpenTensor | None, str]:
-    return (None, "") if parameter.ty is None else parameter_type_or_none(ctx, parameter.ty)
+) -> tuple[Type | OpenTensor | None, str, bool]:
+    """Return what is written of a parameter's type, how it is changed, and whether calls complete it."""
+    if parameter.ty is None:
+        return None, "", True
+    type_, destination = parameter_type_or_none(ctx, parameter.ty)
+    if isinstance(type_, OpenType):
+        return None, "", True
+    return type_, destination, isinstance(type_, OpenTensor)
 
 
 def _known_argument(
@@ -647,6 +657,8 @@ def _try_body(
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
         value = _with_numbers(as_value(variable, type_), signature.completed.get(parameter.name))
+        if is_python_number(parameter.ty):
+            value = as_weak(value)
         if destination == "Out":
             value = Computed(apply("zeros_like", span, Computed(variable, type_)).expr, type_)
         bindings.bind(parameter.name, value, span)

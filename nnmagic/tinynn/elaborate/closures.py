@@ -25,10 +25,16 @@ from nnmagic.tinynn.analysis.bound_names import (
     walk,
 )
 from nnmagic.tinynn.calls.function_calls import FunctionMaker, bind_arguments
-from nnmagic.tinynn.elaborate.annotation_types import elaborate_type
+from nnmagic.tinynn.elaborate.annotation_types import (
+    elaborate_result_type,
+    elaborate_type,
+    has_python_numbers,
+    is_open,
+    is_python_number,
+)
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind
-from nnmagic.tinynn.elaborate.conversions import convert_to_declared
+from nnmagic.tinynn.elaborate.conversions import convert_result
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.joins import hoist_bindings
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
@@ -37,6 +43,7 @@ from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import fit_template_arguments
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -54,6 +61,7 @@ from nnmagic.tinynn.values.values import (
     captured_bindings,
     is_failed,
 )
+from nnmagic.tinynn.values.weak_types import as_weak
 
 #: Statements whose blocks are no part of the code around them.
 _BRANCHING = ast.If | tree.For | tree.While | tree.MatchNode | ast.Assert
@@ -75,7 +83,7 @@ def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode)
         hint = f"write its type, as in {untyped.name}: Tensor[(2, 3), f32], or leave all types out"
         ctx.environment.bindings.bind(name, FAILED, span)
         raise RefusalError(f"parameter `{untyped.name}` has no type", ctx.span(untyped.span), hint=hint)
-    if not all(typed) or not typed:
+    if not all(typed) or not typed or any(is_open(ctx, param.ty) for param in definition.params if param.ty):
         local = LocalFunction(name, definition, formals, ctx.environment, _capture_versions(ctx, definition))
         ctx.environment.bindings.bind(name, local, span)
         return
@@ -252,7 +260,7 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
         return Inlined(_as_declared(ctx, definition, end.value), changed)
     declared = None
     if definition.ret_type is not None and not (destinations and declares_none(definition)):
-        declared = elaborate_type(ctx, definition.ret_type)
+        declared = elaborate_result_type(ctx, definition.ret_type)
     result = finish_body(ctx, definition, block, declared)
     if result is None:
         return None
@@ -273,11 +281,12 @@ def _as_declared(ctx: Elaboration, definition: tree.DefinitionNode, value: Opera
     """Return what a function returns in the type that it declares."""
     if value is None or definition.ret_type is None or is_failed(value.value):
         return None if value is None else value.value
-    declared = elaborate_type(ctx, definition.ret_type)
+    declared = elaborate_result_type(ctx, definition.ret_type)
     if declared is None:
         return FAILED
     what, span = f"the result of `{definition.name}`", ctx.span(definition.ret_type.span)
-    converted = convert_to_declared(what, declared, value, span)
+    of_python = has_python_numbers(definition.ret_type)
+    converted = convert_result(what, declared, value, span, of_python=of_python)
     return as_value(converted.expr, converted.type)
 
 
@@ -286,7 +295,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     parameters = [
         (param, elaborate_type(ctx, param.ty)) for param in definition.params if param.ty is not None
     ]
-    declared = None if definition.ret_type is None else elaborate_type(ctx, definition.ret_type)
+    declared = None if definition.ret_type is None else elaborate_result_type(ctx, definition.ret_type)
     if any(type_ is None for _, type_ in parameters) or (
         definition.ret_type is not None and declared is None
     ):
@@ -295,7 +304,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     used = find_mentioned_names(definition)
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])
     recursive = reads_outer_name(definition, definition.name)
-    if recursive and declared is None:
+    if recursive and (declared is None or isinstance(declared, OpenTensor | OpenType)):
         hint = "write it after the parameters, as in -> Tensor[(2, 3), f32]"
         name_span = ctx.span(definition.name_span)
         raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", name_span, hint=hint)
@@ -312,7 +321,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     span = ctx.span(definition.span)
     variable = ir.Var(definition.name, span=span)
     bindings = Bindings()
-    if recursive and declared is not None:
+    if recursive and declared is not None and not isinstance(declared, OpenTensor | OpenType):
         bindings.bind(definition.name, closure(declared, variable))
     params = []
     for parameter, type_ in parameters:
@@ -320,7 +329,8 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
         param = ir.Var(parameter.name, type_, span=ctx.span(parameter.span))
         params.append(param)
         ctx.memory.own(param, f"the parameter `{parameter.name}`")
-        bindings.bind(parameter.name, as_value(param, type_), param.span)
+        value = as_value(param, type_)
+        bindings.bind(parameter.name, as_weak(value) if is_python_number(parameter.ty) else value, param.span)
     body = _elaborate_body(ctx, definition, bindings, declared)
     if body is None:
         return FAILED
@@ -336,7 +346,10 @@ def _changing_captures(ctx: Elaboration, versions: Mapping[str, int], name: str)
 
 
 def _elaborate_body(
-    ctx: Elaboration, definition: tree.DefinitionNode, bindings: Bindings, declared: Type | None
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    bindings: Bindings,
+    declared: Type | OpenTensor | OpenType | None,
 ) -> Computed | None:
     reassigned = find_reassigned_names(definition.body, bindings.locals)
     environment = Environment(

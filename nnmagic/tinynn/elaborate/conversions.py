@@ -18,7 +18,7 @@ from nnmagic.relay.types import (
     is_float,
     scalar_type,
 )
-from nnmagic.tinynn.types.annotations import DType, Tensor
+from nnmagic.tinynn.types.annotations import DType, OpenTensor, OpenType, Tensor
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
@@ -60,6 +60,78 @@ def convert_to_declared(
         hint = _cast_hint(declared, part.type, source_text(value.span))
         raise RefusalError(message, value.span, hint=hint, notes=notes)
     return Computed(part.expr, _refine(declared, part.type))
+
+
+def convert_result(
+    what: str,
+    declared: Type | OpenTensor | OpenType,
+    value: Operand,
+    span: Span | None,
+    *,
+    of_python: bool = False,
+) -> Computed:
+    """Convert a result to what its annotation says. Raises RefusalError.
+
+    ``of_python``: the annotation is Python's ``float`` or the like, which a number of a narrower dtype fits.
+    """
+    if isinstance(declared, OpenType):
+        return _convert_items(what, declared, value, span, of_python=of_python)
+    if of_python and type(declared) is TupleType:
+        return _convert_items(what, OpenType(declared.fields), value, span, of_python=True)
+    if not isinstance(declared, OpenTensor):
+        part = to_relay(value, declared)
+        if of_python and isinstance(part.type, TensorType) and isinstance(declared, TensorType):
+            dtypes = (part.type.dtype, declared.dtype)
+            if not part.type.shape and dtypes[0] != dtypes[1] and _widens(*dtypes):
+                return cast(part, declared.dtype, value.span)
+        return convert_to_declared(what, declared, value, span)
+    part, own = to_relay(value), declared.own_dtype
+    if own is not None and isinstance(part.type, TensorType):  # Python's numbers take the dtype
+        part = to_relay(value, TensorType(part.type.shape, own.name))
+    if not _fits_pattern(declared, part.type):
+        notes = () if span is None else (Note("declared here", span),)
+        message = f"{what} is declared as {declared!r}, but is {format_type(part.type)}"
+        hint = None if own is None else _cast_hint(scalar_type(own.name), part.type, source_text(value.span))
+        raise RefusalError(message, value.span, hint=hint, notes=notes)
+    return part
+
+
+def _convert_items(
+    what: str, declared: OpenType, value: Operand, span: Span | None, *, of_python: bool
+) -> Computed:
+    """Convert a tuple whose items have types of their own; anything where nothing is said of it."""
+    whole = to_relay(value)
+    if declared.fields is None:
+        return whole
+    split = value.value if isinstance(value.value, TupleOf) else as_value(whole.expr, whole.type)
+    items = split.items if isinstance(split, TupleOf) else ()
+    if len(items) != len(declared.fields):
+        notes = () if span is None else (Note("declared here", span),)
+        message = f"{what} is declared as a tuple of {len(declared.fields)}, but is {format_type(whole.type)}"
+        raise RefusalError(message, value.span, notes=notes)
+    parts = [
+        convert_result(f"{what}[{number}]", field, Operand(item, value.span), span, of_python=of_python)
+        for number, (field, item) in enumerate(zip(declared.fields, items, strict=True))
+    ]
+    node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
+    return Computed(node, TupleType(tuple(part.type for part in parts)))
+
+
+def _widens(dtype: str, wanted: str) -> bool:
+    """Return whether a dtype of Python's numbers holds all numbers of another dtype of their kind."""
+    if wanted == "int64":
+        return dtype not in ("uint64", "bool") and not is_float(dtype) and not is_complex(dtype)
+    return is_float(dtype) if wanted == "float64" else is_float(dtype) or is_complex(dtype)
+
+
+def _fits_pattern(pattern: OpenTensor, given: Type) -> bool:
+    if not isinstance(given, TensorType) or not pattern.allows(given.dtype):
+        return False
+    dims = pattern.dims(len(given.shape))
+    return dims is not None and not any(
+        dim is not None and dims_differ(AnyDim(dim) if isinstance(dim, str) else dim, size)
+        for dim, size in zip(dims, given.shape, strict=True)
+    )
 
 
 def _cast_hint(declared: Type, actual: Type, text: str) -> str | None:

@@ -209,8 +209,7 @@ class _Rewriter:
             case ast.Call() if read_last(node) in self.begun:
                 rows, count = (_variable(node.span, name) for name in self.names[read_last(node)])
                 last = ast.Call(node.span, ast.Op(node.span, BuiltinOp.Sub), [count, _one(node.span)], {})
-                subscripted = ast.Op(node.span, BuiltinOp.Subscript)
-                return ast.Call(node.span, subscripted, [rows, ast.Tuple(node.span, [last])], {})
+                return tree.subscript(node.span, rows, [last])
         changed = copy.copy(node)
         for field, part in vars(node).items():
             object.__setattr__(changed, field, self.replace(part))

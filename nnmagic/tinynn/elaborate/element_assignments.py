@@ -5,6 +5,8 @@ In Relay nothing changes in place; the engine does it where nobody needs the old
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from synr import ast
 
 from nnmagic.diagnostics import Note, Span
@@ -23,6 +25,7 @@ from nnmagic.tinynn.elaborate.shared_memory import (
     parameters_of,
 )
 from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
+from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
@@ -43,19 +46,20 @@ from nnmagic.tinynn.values.values import (
 
 
 def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: Operand | None) -> None:
-    """Elaborate ``name[index] = value``. Raises RefusalError.
+    """Elaborate ``name[index] = value``, and chains as ``name[i][j]``. Raises RefusalError.
 
     ``others``: the value whose parts other targets of the statement take.
     """
-    variable, span = target.params[0], ctx.span(target.span)
+    span = ctx.span(target.span)
+    variable, indices = _evaluate_target(ctx, target)
     items = list_to_change(ctx, variable)
     tensor = None if items is not None else read_changed(ctx, variable)
-    index = evaluate_index(ctx, target.params[1].values)
-    if items is not None and not any(is_failed(item.value) for item in index):
-        set_item(ctx, variable, items, index, value, span)
+    is_refused = any(is_failed(item.value) for index in indices for item in index)
+    if items is not None and not is_refused:
+        set_item(ctx, variable, items, indices, value, span)
         return
-    if tensor is None or any(is_failed(item.value) for item in index):
-        _fail(ctx, target)
+    if tensor is None or is_refused:
+        _fail(ctx, variable)
         return
     memory = own_memory(ctx, variable, tensor, span)
     if others is not None and may_share(tokens_of(ctx, others), memory):
@@ -64,30 +68,47 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
     bind_names(ctx)
-    changed = set_elements(tensor, index, value, span)
-    changed = inherit_default_dtype(changed, [tensor.value, value.value])
+    changed = inherit_default_dtype(set_chain(tensor, indices, value, span), [tensor.value, value.value])
     bind_changed(ctx, variable, memory, changed, span)
 
 
 def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     """Elaborate ``name[index] += value`` with any operator. Raises RefusalError."""
-    target, span = stmt.target, ctx.span(stmt.span)
-    variable = target.params[0]
+    variable, indices = _evaluate_target(ctx, stmt.target)
     items = list_to_change(ctx, variable)
     tensor = None if items is not None else read_changed(ctx, variable)
-    index = evaluate_index(ctx, target.params[1].values)
     right = ctx.operand(stmt.rhs)
-    if items is not None and not any(is_failed(item.value) for item in (*index, right)):
-        new = update_item(ctx, stmt, Operand(items, ctx.span(variable.span)), index, right)
-        if not is_failed(new.value):
-            set_item(ctx, variable, items, index, new, span)
-            return
-    if tensor is None or any(is_failed(item.value) for item in (*index, right)):
-        _fail(ctx, target)
+    is_refused = any(is_failed(item.value) for index in (*indices, [right]) for item in index)
+    if items is not None and not is_refused:
+        update_item(ctx, stmt, variable, items, indices, right)
         return
-    target_span = ctx.span(target.span)
+    if tensor is None or is_refused:
+        _fail(ctx, variable)
+        return
+    target_span = ctx.span(stmt.target.span)
     memory = own_memory(ctx, variable, tensor, target_span)
     bind_names(ctx)
+    changed = _updated(ctx, stmt, tensor, join_all(tensor, indices, target_span), right)
+    if changed is None:
+        _fail(ctx, variable)
+    else:
+        changed = inherit_default_dtype(changed, [tensor.value, right.value])
+        bind_changed(ctx, variable, memory, changed, target_span)
+
+
+def _updated(
+    ctx: Elaboration,
+    stmt: tree.UpdateElements,
+    tensor: Operand,
+    indices: Sequence[Sequence[Operand]],
+    right: Operand,
+) -> Computed | None:
+    """Return a tensor with elements updated, which a chain of indices chooses; None after an error."""
+    span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
+    index, *rest = indices
+    if rest:
+        part = _updated(ctx, stmt, part_to_change(tensor, index, target_span), rest, right)
+        return None if part is None else put_back(tensor, index, part, target_span)
     current = subscript(tensor, index, target_span)
     mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
     if mask is not None:  # for all elements, of which those of the mask are taken
@@ -95,24 +116,26 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     with promotion(promote=True):  # the array keeps its dtype
         result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
     if is_failed(result):
-        _fail(ctx, target)
-        return
+        return None
     every = [Operand(Known(Ellipsis), target_span)]
     new = check_update(f"{SIGNS[stmt.op.name]}=", current, Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)
     if mask is not None:
         assert isinstance(tensor.value, Computed)
         changed = set_where(tensor.value, mask, changed, span)
-    changed = inherit_default_dtype(changed, [tensor.value, right.value])
-    bind_changed(ctx, variable, memory, changed, target_span)
+    return changed
+
+
+def _evaluate_target(ctx: Elaboration, target: ast.Call) -> tuple[ast.Var, list[list[Operand]]]:
+    """Return the name of a target, and its indices."""
+    variable, chain = tree.subscripts_of(target)
+    return variable, [evaluate_index(ctx, part.params[1].values) for part in chain]
 
 
 def update_destination(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     """Elaborate ``name += value`` for a parameter whose array is changed. Raises RefusalError."""
     call, variable = stmt.rhs, stmt.lhs[0]
-    every = ast.Tuple(variable.span, [tree.EllipsisLiteral(variable.span)])
-    subscripted = ast.Op(variable.span, ast.BuiltinOp.Subscript)
-    target = ast.Call(variable.span, subscripted, [variable, every], {})
+    target = tree.subscript(variable.span, variable, [tree.EllipsisLiteral(variable.span)])
     elaborate_update(ctx, tree.UpdateElements(stmt.span, target, call.func_name, call.params[1]))
 
 
@@ -209,5 +232,5 @@ def bind_changed(ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: C
     forget_shared_names(ctx.memory, ctx.environment.chain(), name, memory, span)
 
 
-def _fail(ctx: Elaboration, target: ast.Call) -> None:
-    ctx.environment.bindings.bind(target.params[0].id.name, FAILED)
+def _fail(ctx: Elaboration, variable: ast.Var) -> None:
+    ctx.environment.bindings.bind(variable.id.name, FAILED)

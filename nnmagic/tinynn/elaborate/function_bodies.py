@@ -8,11 +8,13 @@ from nnmagic.diagnostics import Note
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TupleType, Type
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names
+from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, exits_of, render
-from nnmagic.tinynn.elaborate.conversions import convert_to_declared, to_relay
+from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
 from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, Value, is_failed
@@ -20,7 +22,10 @@ from nnmagic.tinynn.values.weak_types import is_weak
 
 
 def finish_body(
-    ctx: Elaboration, definition: tree.DefinitionNode, block: Block, declared: Type | None
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    block: Block,
+    declared: Type | OpenTensor | OpenType | None,
 ) -> Computed | None:
     """Return a function's body as one expression; None where an error was reported. Raises RefusalError."""
     exits = [exit_ for exit_, _ in exits_of(block.end)]
@@ -50,7 +55,7 @@ def _finish_changing(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
     block: Block,
-    declared: Type | None,
+    declared: Type | OpenTensor | OpenType | None,
     exits: Sequence[BlockExit],
 ) -> Computed | None:
     """Return the body of a function that changes arrays: what they hold in the end, after its own result."""
@@ -99,7 +104,7 @@ def _finish(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
     block: Block,
-    declared: Type | None,
+    declared: Type | OpenTensor | OpenType | None,
     exits: Sequence[BlockExit],
     more: tuple[Type, ...] = (),
     leaf: Callable[[BlockExit, tuple[ir.Expr, ...]], ir.Expr] = lambda _exit, own: own[0],
@@ -114,18 +119,26 @@ def _finish(
         return None
     span = None if definition.ret_type is None else ctx.span(definition.ret_type.span)
     what = f"the result of `{definition.name}`"
+    of_python = has_python_numbers(definition.ret_type)
     plan: MergePlan | None = None
+    fitted = {id(value): value for value in usable}
+    if isinstance(declared, OpenTensor | OpenType):
+        fitted = {
+            id(value): Operand(convert_result(what, declared, value, span, of_python=of_python), value.span)
+            for value in usable
+        }
+        declared = None
     if declared is None and len(usable) > 1:
-        plan = _plan_result(definition, usable)
+        plan = _plan_result(definition, [*fitted.values()])
 
     def part_of(value: Operand) -> Computed:
         if declared is not None:
-            return convert_to_declared(what, declared, value, span)
+            return convert_result(what, declared, value, span, of_python=of_python)
         return to_relay(value) if plan is None else to_planned_type(plan, value)
 
-    parts = {id(value): part_of(value) for value in usable}
+    parts = {id(value): part_of(fitted[id(value)]) for value in usable}
     result = declared if declared is not None and len(usable) > 1 else parts[id(usable[0])].type
-    weak = declared is None and all(_is_number_alone(value.value) for value in usable)
+    weak = declared is None and all(_is_number_alone(each.value) for each in fitted.values())
     if more:
         result, weak = TupleType((result, *more)), False
     if ctx.environment.failed or len(usable) < len(values):

@@ -363,7 +363,7 @@ class _LastItems:
         if name not in self.appended:
             place = ast.Call(span, ast.Op(span, BuiltinOp.Sub), [place, ast.Constant(span, 1)], {})
         rows = ast.Var(span, ast.Id(span, self.names[name]))
-        return ast.Call(span, ast.Op(span, BuiltinOp.Subscript), [rows, ast.Tuple(span, [place])], {})
+        return tree.subscript(span, rows, [place])
 
 
 def _statements(

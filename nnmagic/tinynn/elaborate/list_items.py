@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from synr import ast
 
@@ -10,12 +11,13 @@ from nnmagic.diagnostics import Span
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, may_share
-from nnmagic.tinynn.operators.element_assignment import set_elements
+from nnmagic.tinynn.operators.index_chains import set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.promotion import check_update, promotion
 from nnmagic.tinynn.values.values import (
+    FAILED,
     Computed,
     ListOfRows,
     NotStaticError,
@@ -23,6 +25,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
+    is_failed,
     static_value,
 )
 
@@ -43,48 +46,76 @@ def set_item(
     ctx: Elaboration,
     variable: ast.Var,
     items: TupleOf | ListOfRows,
-    index: Sequence[Operand],
+    indices: Sequence[Sequence[Operand]],
     value: Operand,
     span: Span,
 ) -> None:
-    """Assign an item of a list. Raises RefusalError."""
-    name = variable.id.name
-    _check_holders(ctx, name, items, span)
-    changed: Value
+    """Assign an item of a list, or a part of one. Raises RefusalError."""
+    _check_holders(ctx, variable.id.name, items, span)
+    ctx.environment.bindings.bind(variable.id.name, _changed(ctx, items, indices, value, span), span)
+
+
+def _changed(
+    ctx: Elaboration,
+    items: TupleOf | ListOfRows,
+    indices: Sequence[Sequence[Operand]],
+    value: Operand,
+    span: Span,
+) -> Value:
+    """Return a list with another item, or with one of which a part is another."""
     if isinstance(items, ListOfRows):
-        changed = ListOfRows(set_elements(Operand(items.rows, span), index, value, span))
-    else:
-        place = _place(items, index, span)
-        changed = TupleOf((*items.items[:place], value.value, *items.items[place + 1 :]))
-    ctx.environment.bindings.bind(name, changed, span)
+        return ListOfRows(set_chain(Operand(items.rows, span), indices, value, span))
+    index, *rest = indices
+    place = _place(items, index, span)
+    item, new = items.items[place], value.value
+    if rest and isinstance(item, TupleOf | ListOfRows):
+        new = _changed(ctx, item, rest, value, span)
+    elif rest:
+        _check_alone(ctx, items, place, span)
+        new = set_chain(Operand(item, span), rest, value, span)
+    return replace(items, items=(*items.items[:place], new, *items.items[place + 1 :]))
 
 
 def update_item(
-    ctx: Elaboration, stmt: tree.UpdateElements, items: Operand, index: Sequence[Operand], right: Operand
-) -> Operand:
-    """Return what ``name[index] += value`` makes of an item. Raises RefusalError.
+    ctx: Elaboration,
+    stmt: tree.UpdateElements,
+    variable: ast.Var,
+    items: TupleOf | ListOfRows,
+    indices: Sequence[Sequence[Operand]],
+    right: Operand,
+) -> None:
+    """Elaborate ``name[index] += value`` for a list. Raises RefusalError.
 
     An array changes in place, as in Python: no other name may show it.
     """
-    span = ctx.span(stmt.span)
-    before = Operand(subscript(items, index, items.span), span)
-    if isinstance(before.value, Computed) and not before.value.weak:
-        chain = ctx.environment.chain()
-        tokens = ctx.memory.of_value(before.value, chain)
-        own = ctx.environment.bindings.locals
-        values = [(f"`{name}`", value) for name, value in own.items() if value is not items.value]
-        if isinstance(items.value, TupleOf):
-            place = _place(items.value, index, span)
-            others = (*items.value.items[:place], *items.value.items[place + 1 :])
-            values += [("another item", each) for each in others]
-        shared = [what for what, value in values if may_share(ctx.memory.of_value(value, chain), tokens)]
-        if shared or any(isinstance(token, Foreign) for token in tokens):
-            what = shared[0] if shared else "an array that is not the function's own"
-            message = f"this item may share memory with {what}, which Python would change, too"
-            raise RefusalError(message, span, hint="write name[i] = name[i] + value for a new array")
+    span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
+    before: Value = items
+    for index in indices:
+        before = subscript(Operand(before, target_span), index, target_span)
+    if isinstance(before, Computed) and not before.weak and len(indices) == 1 and isinstance(items, TupleOf):
+        _check_alone(ctx, items, _place(items, indices[0], span), span)
     with promotion(promote=True):
-        result = binary_operation(ctx, stmt.op.name, before, right, span)
-    return Operand(check_update(f"{SIGNS[stmt.op.name]}=", before.value, Operand(result, span)).value, span)
+        result = binary_operation(ctx, stmt.op.name, Operand(before, target_span), right, span)
+    if is_failed(result):
+        ctx.environment.bindings.bind(variable.id.name, FAILED)
+        return
+    new = check_update(f"{SIGNS[stmt.op.name]}=", before, Operand(result, span))
+    set_item(ctx, variable, items, indices, new, target_span)
+
+
+def _check_alone(ctx: Elaboration, items: TupleOf, place: int, span: Span) -> None:
+    """Check that nothing else shows an array of a list, which is changed in place. Raises RefusalError."""
+    chain = ctx.environment.chain()
+    tokens = ctx.memory.of_value(items.items[place], chain)
+    own = ctx.environment.bindings.locals
+    values = [(f"`{name}`", value) for name, value in own.items() if not holds(value, items)]
+    others = (*items.items[:place], *items.items[place + 1 :])
+    values += [("another item", each) for each in others]
+    shared = [what for what, value in values if may_share(ctx.memory.of_value(value, chain), tokens)]
+    if shared or any(isinstance(token, Foreign) for token in tokens):
+        what = shared[0] if shared else "an array that is not the function's own"
+        message = f"this item may share memory with {what}, which Python would change, too"
+        raise RefusalError(message, span, hint="write name[i] = name[i] + value for a new array")
 
 
 def _place(items: TupleOf, index: Sequence[Operand], span: Span) -> int:

@@ -9,22 +9,25 @@ from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.annotation_types import (
     callable_annotation,
     destination_annotation,
+    is_type,
     tensor_annotation,
     tuple_annotation,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
+from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
+from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
-from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
-from nnmagic.tinynn.types.annotations import DESTINATIONS
+from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
     Computed,
+    Known,
     Operand,
     RefusalError,
     TupleConstructor,
@@ -79,6 +82,12 @@ def binary_operation(
     """Return the value of a binary operator; an error is reported here and gives FAILED."""
     if is_failed(left.value) or is_failed(right.value):
         return FAILED
+    if (
+        op is ast.BuiltinOp.BitOr
+        and is_type(left.value)
+        and (is_type(right.value) or right.value == Known(None))
+    ):
+        return Known(OpenType())
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], left, right, span)
@@ -100,24 +109,44 @@ def _is_binary(expr: ast.Expr) -> bool:
 
 
 def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
-    owner, index = ctx.operand(expr.params[0]), expr.params[1].values
-    span = ctx.span(expr.span)
+    root, chain = tree.subscripts_of(expr)
+    owner = ctx.operand(root)
+    indices: list[tuple[list[Operand], Span]] = []
+    for part in chain:
+        span = ctx.span(part.span)
+        if not indices and (special := _of_name(ctx, owner, part, span)) is not None:
+            owner = Operand(special, span)
+            continue
+        since = len(ctx.changed_by_calls)
+        indices.append((evaluate_index(ctx, part.params[1].values), span))
+        check_unchanged(ctx, [owner], since)
+    if any(is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
+        return FAILED
+    value = owner.value
+    for value, index in read_chain(owner, indices) if indices else ():
+        if isinstance(value, Computed) and any(_is_array(item.value) for item in index):
+            ctx.memory.own(value.expr)  # NumPy copies what arrays choose
+    return value
+
+
+def _of_name(ctx: Elaboration, owner: Operand, part: ast.Call, span: Span) -> Value | None:
+    """Return what the subscript of a name of cells is: a type, or a grid; None for other owners."""
+    index = part.params[1].values
     if isinstance(owner.value, TupleConstructor):
         return _elaborate_type_subscript(ctx, owner.value, index, span)
-    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
+    if isinstance(owner.value, Known) and isinstance(owner.value.value, DTypeKind):
+        return kind_subscript(ctx, owner.value.value, index, span)
+    if not isinstance(owner.value, BuiltinName):
+        return None
+    if owner.value.builtin.name == "ndarray":
+        return foreign_subscript(ctx, "ndarray", index, span)
+    if owner.value.builtin.name == "list":
         hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
         raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
-    since = len(ctx.changed_by_calls)
+    if owner.value.builtin.name not in _INDEXED:
+        return None
     items = evaluate_index(ctx, index)
-    check_unchanged(ctx, [owner], since)
-    if any(is_failed(part.value) for part in (owner, *items)):
-        return FAILED
-    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name in _INDEXED:
-        return owner.value.builtin.call(items, span)
-    value = subscript(owner, items, span)
-    if isinstance(value, Computed) and any(_is_array(item.value) for item in items):
-        ctx.memory.own(value.expr)  # NumPy copies what arrays choose
-    return value
+    return FAILED if any(is_failed(item.value) for item in items) else owner.value.builtin.call(items, span)
 
 
 #: The functions of NumPy that are called by indexing them.
@@ -133,6 +162,8 @@ def _is_array(value: Value) -> bool:
 def _elaborate_type_subscript(
     ctx: Elaboration, owner: TupleConstructor, index: list[ast.Expr], span: Span
 ) -> Value:
+    if owner.name in ("ndarray", "NDArray", "dtype", "Annotated", "Literal", "Any", "Optional", "Union"):
+        return foreign_subscript(ctx, owner.name, index, span)
     if owner.name == "Callable":
         items = evaluate_operands(ctx, index)
         return FAILED if any(is_failed(item.value) for item in items) else callable_annotation(items, span)

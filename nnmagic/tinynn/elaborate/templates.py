@@ -15,12 +15,12 @@ from nnmagic.tinynn.calls.function_calls import (
     fit_argument,
     match_dim_of_argument,
 )
-from nnmagic.tinynn.elaborate.annotation_types import parameter_type
+from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.capture import CompiledGlobal, as_compiled_function
 from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed
@@ -45,6 +45,7 @@ from nnmagic.tinynn.values.values import (
     static_value,
     tuple_type,
 )
+from nnmagic.tinynn.values.weak_types import as_weak
 
 #: What a parameter's annotation says: a type, a part of one, or nothing.
 Pattern = Type | OpenTensor | None
@@ -72,6 +73,8 @@ def fit_template_arguments(
             continue
         operand = given[parameter.name]
         value = fit_pattern(function.name, parameter.name, pattern, operand, dims, make_function)
+        if is_python_number(parameter.ty):
+            value = as_weak(value)
         fitted[parameter.name] = Operand(value, operand.span)
     return fitted, {name: dim for name, (dim, _) in dims.items()}
 
@@ -85,7 +88,8 @@ def _pattern(ctx: Elaboration, environment: Environment, annotation: tree.Annota
         ctx.environment = outer
     if is_failed(value):
         return ""
-    return parameter_type(Operand(value, ctx.span(annotation.span)))[0]
+    pattern = parameter_type(Operand(value, ctx.span(annotation.span)))[0]
+    return None if isinstance(pattern, OpenType) else pattern
 
 
 def refuse_destinations(function: GlobalFunction | LocalFunction | SpecializableFunction, span: Span) -> None:
@@ -110,12 +114,16 @@ def fit_pattern(
         fitted = fit_argument(function, parameter, pattern, operand, dims, make_function)
         return as_value(fitted.expr, fitted.type)
     operand = as_number(operand)
-    if isinstance(operand.value, Known) and is_number(operand.value.value) and not pattern.shape:
+    if isinstance(operand.value, Known) and is_number(operand.value.value) and pattern.dims(0) is not None:
         if pattern.dtype is None:
             return operand.value
         number = operand.value.value
-        assert isinstance(number, bool | int | float)
-        return number_constant(number, pattern.dtype.name, operand.span)
+        assert isinstance(number, bool | int | float | complex)
+        own = pattern.own_dtype
+        if own is not None:
+            return number_constant(number, own.name, operand.span)
+        if pattern.allows(natural_dtype(number)):
+            return operand.value
     wanted = f"`{parameter}` is {pattern!r}"
     try:
         tensor = as_computed(operand)
@@ -124,17 +132,19 @@ def fit_pattern(
     if tensor is None or not isinstance(tensor.type, TensorType):
         raise RefusalError(f"{function}: {wanted}, not {describe(operand.value)}", operand.span)
     type_ = tensor.type
-    if pattern.dtype is not None and pattern.dtype.name != type_.dtype:
-        hint = f"convert it with .astype({pattern.dtype.short})"
+    if not pattern.allows(type_.dtype):
+        own = pattern.own_dtype
+        hint = None if own is None else f"convert it with .astype({own.short})"
         message = f"{function}: {wanted}, not a tensor of {dtype_short_name(type_.dtype)}"
         raise RefusalError(message, operand.span, hint=hint)
-    if pattern.shape is not None and len(pattern.shape) != len(type_.shape):
+    written = pattern.dims(len(type_.shape))
+    if written is None:
         message = f"{function}: {wanted}, not a tensor of rank {len(type_.shape)}"
         raise RefusalError(message, operand.span)
-    for dim, size in zip(pattern.shape or (), type_.shape, strict=False):
-        match_dim_of_argument(
-            function, parameter, AnyDim(dim) if isinstance(dim, str) else dim, size, operand, dims
-        )
+    for dim, size in zip(written, type_.shape, strict=True):
+        if dim is not None:
+            own_dim = AnyDim(dim) if isinstance(dim, str) else dim
+            match_dim_of_argument(function, parameter, own_dim, size, operand, dims)
     return operand.value
 
 

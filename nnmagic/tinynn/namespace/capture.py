@@ -25,11 +25,19 @@ from nnmagic.tinynn.namespace.torch_values import (
     module_member,
     module_members,
     torch_array,
-    torch_dtype_name,
 )
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
-from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor, dtype_named
+from nnmagic.tinynn.types.annotations import (
+    Destination,
+    DType,
+    DTypeKind,
+    OpenTensor,
+    OpenType,
+    Tensor,
+    as_dtype,
+)
+from nnmagic.tinynn.types.foreign_types import ForeignTypeError, constructor_name, foreign_annotation
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -55,6 +63,9 @@ _DTYPE_HINTS = {
     "M": "convert it in another cell: {name} = {name}.astype('int64')",
     "m": "convert it in another cell: {name} = {name}.astype('int64')",
 }
+
+
+_NO_DTYPE = "use one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
 
 
 class NotCapturableError(Exception):
@@ -249,6 +260,7 @@ _NUMBERS = (
     np.ndarray,
     np.ufunc,
     DType,
+    DTypeKind,
     Tensor,
     OpenTensor,
     AdtValue,
@@ -313,7 +325,7 @@ def array_of_torch(value: object) -> np.ndarray:
 def capture(value: object) -> Value:
     """Convert a snapshot to a value of a cell. Raises NotCapturableError."""
     match value:
-        case None | DType() | Tensor() | OpenTensor() | Destination():
+        case None | DType() | DTypeKind() | Tensor() | OpenTensor() | OpenType() | Destination():
             return Known(value)
         case np.ndarray():  # a snapshot already owns its array
             return _tensor(ir.Constant(value))
@@ -333,12 +345,10 @@ def capture(value: object) -> Value:
             return TupleOf(tuple(item for _, item in _capture_items(capture, enumerate(value))))
         case dict():
             return DictOf(dict(_capture_items(capture, value.items())))
-        case np.dtype():
-            return _dtype(value)
     if value is Ellipsis:
         return Known(Ellipsis)
-    if (dtype_name := torch_dtype_name(value)) is not None and dtype_named(dtype_name) is not None:
-        return Known(dtype_named(dtype_name))
+    if (dtype := as_dtype(value)) is not None:
+        return Known(dtype)
     if value is tuple or value is typing.Tuple:  # noqa: UP006  # the object that a notebook may hold
         return TupleConstructor("tuple")
     if value is Tensor:
@@ -347,11 +357,20 @@ def capture(value: object) -> Value:
         return TupleConstructor(value.__name__)
     if is_callable_name(value):
         return TupleConstructor("Callable")
+    if (name := constructor_name(value)) is not None:
+        return TupleConstructor(name)
+    try:
+        meant = foreign_annotation(value)
+    except ForeignTypeError as problem:
+        raise NotCapturableError(f"the type of {problem}", _NO_DTYPE) from None
+    if meant is not None:
+        return capture(meant)
     alias = _alias(value)
     if alias is not None:
         return alias
-    if isinstance(value, type) and issubclass(value, np.generic):
-        return _dtype(np.dtype(value))
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        shown = value if isinstance(value, np.dtype) else value.__name__
+        raise NotCapturableError(f"the NumPy dtype {shown}", _NO_DTYPE)
     raise not_capturable(value)
 
 
@@ -423,15 +442,6 @@ def _capture_items(
             yield key, take(item)
     except NotCapturableError as problem:
         raise problem.inside(key) from None
-
-
-def _dtype(value: np.dtype[np.generic]) -> Known:
-    dtype = dtype_named(value.newbyteorder("=").name)
-    if dtype is None:
-        raise NotCapturableError(
-            f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
-        )
-    return Known(dtype)
 
 
 def not_capturable(value: object) -> NotCapturableError:

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import sys
+from types import FunctionType, ModuleType
 
 import numpy as np
 
 from nnmagic.tinynn.builtins import MODULES
+from nnmagic.tinynn.builtins.gradients import GRADIENTS
 from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.namespace.unsupported_functions import FUNCTIONS
+
+
+def own_name(value: object) -> tuple[str, str] | None:
+    """Return the module and the bare name of what nnmagic gives under the name that it has in a cell.
+
+    That is a function of ``nnmagic.numpy`` or a transformation such as ``nnmagic.grad``; for others, None.
+    """
+    if isinstance(value, ModuleType) and value.__name__.startswith("nnmagic.numpy."):
+        return "nnmagic.numpy", value.__name__.rpartition(".")[2]
+    if not isinstance(value, FunctionType):
+        return None
+    for module, names in (("nnmagic.numpy", None), ("nnmagic", _TRANSFORMATIONS)):
+        name = value.__name__
+        known = sys.modules.get(module)
+        if known is not None and vars(known).get(name) is value and (names is None or name in names):
+            return module, name
+    return None
+
+
+_TRANSFORMATIONS = frozenset(row.name for row in GRADIENTS)
 
 
 def library_function(value: object) -> tuple[str, Builtin] | None:

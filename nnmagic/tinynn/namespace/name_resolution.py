@@ -35,7 +35,7 @@ from nnmagic.tinynn.namespace.capture import (
     snapshot,
     types_with,
 )
-from nnmagic.tinynn.namespace.library_functions import library_function
+from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import CALLED, look_up
 from nnmagic.tinynn.namespace.random_functions import (
@@ -80,6 +80,8 @@ _TYPES_IN_LOWER_CASE = {each.lower(): each for each in ("InOut", "Out", "Tensor"
 _COMPLEX = frozenset(("complex_", "cfloat", "cdouble", "csingle", "c32", "c256"))
 #: Prefixes that an operator's name may have.
 _PREFIXES = ("relay", "nnmagic")
+#: The modules of nnmagic that have the names of cells, with what they are to `language_name`.
+_OWN_MODULES = {"nnmagic": "nnmagic", "nnmagic.numpy": "nnmagic", "nnmagic.relay": "relay"}
 #: First parts of the written paths of operators.
 _FAMILIES = frozenset({*_PREFIXES, *(name.partition(".")[0] for name in OPERATORS if "." in name)})
 
@@ -216,9 +218,15 @@ class NameResolver:
         return self._found[name]
 
     def _of_notebook(self, path: tuple[str, ...], value: object, span: Span) -> tuple[Value, int]:
-        if isinstance(value, ModuleType) and value.__name__ in ("nnmagic", "nnmagic.relay"):
-            prefix = value.__name__.rpartition(".")[2]  # under any name of the notebook
-            own = language_name((prefix, *path[1:]))
+        if isinstance(value, ModuleType) and value.__name__ in _OWN_MODULES:  # under any name of the notebook
+            skipped = int(value.__name__ == "nnmagic" and path[1:2] == ("numpy",))  # nnmagic.numpy.exp
+            own = language_name((_OWN_MODULES[value.__name__], *path[1 + skipped :]))
+            if own is not None:
+                return own[0], own[1] + skipped
+            if path[1 + skipped : 2 + skipped] == ("Array",):
+                return TupleConstructor("ndarray"), 2 + skipped
+        if (own_path := own_name(value)) is not None:
+            own = language_name((own_path[1], *path[1:]))
             if own is not None:
                 return own
         used, module = 1, library_of(value)
@@ -414,8 +422,8 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
         return BuiltinName(BUILTINS[".".join(rest)]), len(path)
     if head == "linalg" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["numpy.linalg"]:
         return BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
-    if head in CONSTANTS and len(path) == 1:
-        return Known(CONSTANTS[head]), 1
+    if head in CONSTANTS and len(rest) == 1 and path[0] != "relay":
+        return Known(CONSTANTS[head]), used
     if len(path) == 1 and head in ITERATION:
         return BuiltinName(ITERATION[head]), 1
     name = ".".join(rest)

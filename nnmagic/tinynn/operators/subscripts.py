@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay import expr as ir
@@ -25,6 +25,7 @@ from nnmagic.tinynn.operators.slices import (
 )
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.values import (
@@ -308,6 +309,8 @@ def _gather(value: Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[
     """
     singles = [axis_index for axis_index in indices if not axis_index.is_array]
     arrays = [axis_index for axis_index in indices if axis_index.is_array]
+    if len(singles) == len(tensor_type(Operand(value, span)).shape):
+        singles = _as_element(singles, span)
     cuts = [axis_index for axis_index in singles if isinstance(axis_index.index, int)]
     if cuts:
         starts = [int(axis_index.index) for axis_index in cuts if isinstance(axis_index.index, int)]
@@ -337,6 +340,18 @@ def _gather(value: Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[
         rank = len(tensor_type(Operand(only.index, span)).shape)
         return apply("take", span, value, only.index, axis=axes[0], mode=mode), rank, axes[0]
     return _gather_several(value, arrays, axes, span)
+
+
+def _as_element(singles: Sequence[AxisIndex], span: Span) -> list[AxisIndex]:
+    """Return the indices of one element, all to be taken in the same way if the run decides one."""
+    if all(isinstance(axis_index.index, int) for axis_index in singles):
+        return list(singles)
+    return [
+        replace(axis_index, index=number_constant(axis_index.index, "int64", span))
+        if isinstance(axis_index.index, int)
+        else axis_index
+        for axis_index in singles
+    ]
 
 
 def _gather_several(

@@ -10,7 +10,6 @@ from synr.compiler import Compiler
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
-from nnmagic.tinynn.syntax.chained_subscripts import merge_read, merge_subscripts
 from nnmagic.tinynn.syntax.destinations import with_new_out
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
@@ -126,8 +125,6 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return tree.NamedExpr(span, self.compile_var(target), self.compile_expr(value))
             case py.JoinedStr():
                 return self._formatted_string(expr, expr)
-            case py.Subscript() if (merged := merge_read(expr, self.function)) is not expr:
-                return self.compile_expr(merged)
             case py.Subscript():
                 value, index = self.compile_expr(expr.value), self.compile_subscript_slice(expr.slice)
                 return ast.Call(span, ast.Op(index.span, ast.BuiltinOp.Subscript), [value, index], {})
@@ -255,15 +252,10 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                     self.refuse("only one name of an assignment can be starred", starred[1].span)
                     return None
                 return None if any(part is None for part in inner) else ast.Tuple(span, inner)
-            case py.Subscript(value=py.Name()) if elements:
-                return self.compile_expr(target)
-            case py.Subscript(value=py.Subscript(value=py.Name(id=name))) if elements:
-                merged = merge_subscripts(target, self.function)
-                if merged is not None:
-                    return self.compile_expr(merged)
-                hint = f"write one index, as in {name}[i, j]"
-                self.refuse("elements are assigned by one index of a name", span, hint)
             case py.Subscript() if elements:
+                compiled = self.compile_expr(target)
+                if isinstance(tree.subscripts_of(compiled)[0], ast.Var):
+                    return compiled
                 hint = "give the tensor a name first: y = ..., then y[i] = value"
                 self.refuse("elements are assigned by one index of a name", span, hint)
             case py.Subscript():

@@ -10,7 +10,6 @@ from types import EllipsisType
 from synr import ast
 
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
-from nnmagic.tinynn.syntax.chained_subscripts import split_assignment
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
@@ -43,8 +42,6 @@ class StatementCompiler(PatternCompiler):
     def _statement(self, stmt: py.stmt) -> ast.Stmt:
         span = self.spans.of(stmt)
         always = ast.Constant(span, value=True)
-        if len(parts := split_assignment(stmt, self.function)) > 1:
-            return ast.If(span, always, self._block(parts, span), self._block([], span))
         match stmt:
             case py.Return(value=value):
                 return ast.Return(span, None if value is None else self.compile_expr(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
+from typing import TypeGuard
 
 import attr
 from synr import ast
@@ -316,7 +317,7 @@ class Grow(ast.Stmt):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class UpdateElements(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """``target[index] += rhs`` with any operator; ``target`` is a subscript of a Var."""
+    """``target += rhs`` with any operator; ``target`` is a subscript of a Var, or a chain of them."""
 
     span: ast.Span
     target: ast.Call
@@ -424,3 +425,29 @@ class InvalidPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
 
     span: ast.Span
     names: Sequence[str]
+
+
+# -- subscripts ----------------------------------------------------------------------------------------
+
+
+def subscript(span: ast.Span, owner: ast.Expr, index: Sequence[ast.Expr]) -> ast.Call:
+    """Return ``owner[index]``."""
+    return ast.Call(span, ast.Op(span, ast.BuiltinOp.Subscript), [owner, ast.Tuple(span, list(index))], {})
+
+
+def is_subscript(node: object) -> TypeGuard[ast.Call]:
+    """Return whether a node is ``owner[index]``."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func_name, ast.Op)
+        and node.func_name.name is ast.BuiltinOp.Subscript
+    )
+
+
+def subscripts_of(node: ast.Expr) -> tuple[ast.Expr, list[ast.Call]]:
+    """Return what a chain of subscripts begins with, and its subscripts: ``y[i]``, then ``y[i][j]``."""
+    chain: list[ast.Call] = []
+    while is_subscript(node):
+        chain.insert(0, node)
+        node = node.params[0]
+    return node, chain

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 
 from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.types import FuncType, TupleType, Type
-from nnmagic.tinynn.types.annotations import DType, Tensor
+from nnmagic.tinynn.types.annotations import DType, Tensor, as_dtype
+from nnmagic.tinynn.types.foreign_types import ForeignTypeError, foreign_annotation
 
 #: Classes of ``tuple[...]`` and ``Callable[...]``, from Python's own syntax and from typing.
 _ALIASES = (types.GenericAlias, type(typing.Tuple[int]), type(typing.Callable[[], int]))  # noqa: UP006
@@ -50,6 +51,17 @@ def alias_type(value: object, named: Callable[[object], Type | None]) -> Type | 
     return _alias_type(value, named, itertools.count(1))
 
 
+def _annotation(part: object) -> object:
+    """Return the dtype or the tensor annotation that a part of an alias stands for, or the part."""
+    if isinstance(part, str):
+        return None
+    try:
+        meant = foreign_annotation(part)
+    except ForeignTypeError:
+        raise NoTypeError(part) from None
+    return as_dtype(part if meant is None else meant) or meant or part
+
+
 def _alias_type(value: object, named: Callable[[object], Type | None], count: Iterator[int]) -> Type | None:
     """Return the type that a part of an alias stands for; ``count`` counts the parts of the whole."""
     if not is_alias(value):
@@ -60,7 +72,8 @@ def _alias_type(value: object, named: Callable[[object], Type | None], count: It
     def part_type(part: object) -> Type:
         if next(count) > MAX_TUPLE_SIZE:
             raise WideTypeError
-        resolved = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
+        own = _annotation(part)
+        resolved = own.relay_type() if isinstance(own, DType | Tensor) else named(part)
         if resolved is None:
             resolved = _alias_type(part, named, count)
         if resolved is None:

@@ -5,28 +5,35 @@ Imports neither NumPy nor synr nor the rest of the compiler, so that importing n
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import TYPE_CHECKING, NoReturn
+from types import EllipsisType
+from typing import TYPE_CHECKING, NoReturn, TypeGuard
 
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnmagic.relay.types import TensorType
+    from nnmagic.relay.types import TensorType, Type
 
 __all__ = [
     "DESTINATIONS",
     "DTYPES",
+    "PYTHON_DTYPES",
     "DType",
+    "DTypeKind",
     "Destination",
     "Dim",
     "InOut",
     "OpenTensor",
+    "OpenType",
     "Out",
     "Tensor",
+    "as_dtype",
     "dtype_named",
 ]
 
@@ -35,8 +42,21 @@ __all__ = [
 Dim = int | str
 
 
+class _Annotation:
+    """What annotations have in common: ``f32 | None`` is a union in Python."""
+
+    __slots__ = ()
+
+    def __or__(self, other: object) -> object:
+        import typing
+
+        return typing.Union[self, other]  # noqa: UP007  # `|` is what is defined here
+
+    __ror__ = __or__
+
+
 @dataclass(frozen=True, slots=True)
-class DType:
+class DType(_Annotation):
     """Element type; as an annotation, a tensor of rank 0 (``alpha: f32``).
 
     ``name`` is Relay's and NumPy's (``float32``), ``short`` is the cell's (``f32``).
@@ -83,18 +103,85 @@ DTYPES: dict[str, DType] = {
 }
 _BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
 
+#: What Python's types of numbers are, by their names.
+PYTHON_DTYPES: dict[str, DType] = {"bool": bool_, "int": i64, "float": f64, "complex": c128}
+_PYTHON_TYPES = {bool: bool_, int: i64, float: f64, complex: c128}
+
 
 def dtype_named(name: str) -> DType | None:
     """Return the dtype by its name in Relay, NumPy or a cell; None if there is none."""
     return _BY_NAME.get(name) or DTYPES.get(name)
 
 
+def as_dtype(value: object) -> DType | None:
+    """Return the dtype that an object stands for, None if it stands for none.
+
+    That is a dtype of a cell, Python's ``bool``, ``int``, ``float`` and ``complex``, a dtype or a scalar type
+    of NumPy, JAX or PyTorch, or the name of one, as in ``"float32"`` and ``"f4"``.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str):
+        return dtype_named(value) or _numpy_dtype(value)
+    for python, dtype in _PYTHON_TYPES.items():  # by identity: classes of the notebook may define equality
+        if value is python:
+            return dtype
+    if type(value).__qualname__ == "dtype" and type(value).__module__ == "torch":
+        return dtype_named(repr(value).removeprefix("torch."))
+    if "numpy" not in sys.modules:
+        return None
+    import numpy as np
+
+    if is_class(value):
+        if value.__module__.startswith("jax."):  # a scalar type of JAX has its dtype as an attribute
+            return _numpy_dtype(vars(value).get("dtype"))
+        return _numpy_dtype(value) if issubclass(value, np.generic) else None
+    return _numpy_dtype(value)
+
+
+def is_class(value: object) -> TypeGuard[type]:
+    """Return whether a value is a class; in Python 3.10, ``isinstance`` takes ``list[int]`` for one."""
+    return issubclass(type(value), type)
+
+
+def _numpy_dtype(value: object) -> DType | None:
+    """Return the dtype of a NumPy dtype, its name or its scalar type, in any byte order."""
+    import numpy as np
+
+    if not isinstance(value, str | type | np.dtype):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "error"
+        )  # NumPy warns of deprecated names, and of types that are kinds of dtypes
+        try:
+            return _BY_NAME.get(np.dtype(value).newbyteorder("=").name)
+        except (TypeError, ValueError, Warning):
+            return None
+
+
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class DTypeKind(_Annotation):
+    """Several dtypes of which an annotation allows each, such as those of ``np.floating``."""
+
+    name: str
+    dtypes: tuple[DType, ...]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Refuse to make a number; defined because Python 3.10 requires a type hint to be callable."""
+        raise TypeError(f"{self!r} is a kind of dtypes; it does not make numbers")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(_Annotation):
     """Annotation of a tensor: ``Tensor[(2, "n"), f32]`` has two rows and any number of columns.
 
     ``Tensor[(), f32]`` has rank 0. ``Tensor[..., f32]`` and ``Tensor[("n", 3)]`` leave the shape or the dtype
-    to each call. An invalid shape or dtype raises TypeError or ValueError.
+    to each call. A dtype may also be Python's (``float``) or NumPy's (``np.float32``, ``"float32"``). An
+    invalid shape or dtype raises TypeError or ValueError.
     """
 
     shape: tuple[Dim, ...]
@@ -104,17 +191,16 @@ class Tensor:
     def __class_getitem__(cls, item: object) -> Tensor | OpenTensor:
         if _is_open_shape(item):
             return OpenTensor(check_shape(item), None)
-        if isinstance(item, tuple) and len(item) == 2 and item[0] is Ellipsis and isinstance(item[1], DType):
-            return OpenTensor(None, item[1])
         if not isinstance(item, tuple) or len(item) != 2:
             example = "Tensor[(2, 3), f32]"
-            if isinstance(item, tuple) and len(item) > 2 and isinstance(item[-1], DType):
-                example = f"Tensor[{item[:-1]!r}, {item[-1]!r}]"
+            if isinstance(item, tuple) and len(item) > 2 and (dtype := as_dtype(item[-1])) is not None:
+                example = f"Tensor[{item[:-1]!r}, {dtype!r}]"
             raise TypeError(f"Tensor takes a shape and a dtype, as in {example}")
-        shape, dtype = item
-        if not isinstance(dtype, DType):
-            raise TypeError(f"the second part of Tensor[...] must be a dtype such as f32, not {dtype!r}")
-        return cls(check_shape(shape), dtype)
+        shape, element = item
+        dtype = as_dtype(element)
+        if dtype is None:
+            raise TypeError(f"the second part of Tensor[...] must be a dtype such as f32, not {element!r}")
+        return OpenTensor(None, dtype) if shape is Ellipsis else cls(check_shape(shape), dtype)
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Refuse to make a tensor; defined because Python 3.10 requires a type hint to be callable."""
@@ -132,14 +218,15 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTensor:
+class OpenTensor(_Annotation):
     """Annotation of a tensor that a call completes: ``Tensor``, ``Tensor[..., f32]``, ``Tensor[("n", 3)]``.
 
-    ``shape`` and ``dtype`` are None where the argument's count.
+    ``shape`` and ``dtype`` are None where the argument's count. In the annotations of other libraries, a
+    dimension that is None has any size, and an Ellipsis stands for any number of them.
     """
 
-    shape: tuple[Dim, ...] | None = None
-    dtype: DType | None = None
+    shape: tuple[Dim | EllipsisType | None, ...] | None = None
+    dtype: DType | DTypeKind | None = None
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Refuse to make a tensor; defined because Python 3.10 requires a type hint to be callable."""
@@ -148,18 +235,60 @@ class OpenTensor:
     def __repr__(self) -> str:
         if self.shape is None:
             return "Tensor" if self.dtype is None else f"Tensor[..., {self.dtype!r}]"
-        return f"Tensor[{self.shape!r}]"
+        dims = "".join(
+            f"{'...' if dim is Ellipsis else '_' if dim is None else repr(dim)}, " for dim in self.shape
+        )
+        shape = f"({dims[:-1] if len(self.shape) == 1 else dims[:-2]})"
+        return f"Tensor[{shape}]" if self.dtype is None else f"Tensor[{shape}, {self.dtype!r}]"
+
+    @property
+    def own_dtype(self) -> DType | None:
+        """Return the dtype if the annotation allows only one."""
+        return self.dtype if isinstance(self.dtype, DType) else None
+
+    def allows(self, dtype: str) -> bool:
+        """Return whether the annotation allows a dtype."""
+        if isinstance(self.dtype, DTypeKind):
+            return any(dtype == each.name for each in self.dtype.dtypes)
+        return self.dtype is None or dtype == self.dtype.name
+
+    def dims(self, rank: int) -> tuple[Dim | None, ...] | None:
+        """Return the dimensions of a tensor of a rank, None for any size; None if the rank does not fit."""
+        shape = (Ellipsis,) if self.shape is None else self.shape
+        more = [None] * (rank - len(shape) + 1)
+        known = [more if dim is Ellipsis else [dim] for dim in shape]
+        result = tuple(dim for part in known for dim in part)
+        return result if len(result) == rank else None
+
+    @property
+    def rank_shown(self) -> str:
+        """Return the ranks that the annotation allows, as messages say them."""
+        assert self.shape is not None
+        least = len(self.shape) - (Ellipsis in self.shape)
+        return f"{least}" if least == len(self.shape) else f"{least} or more"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenType:
+    """Annotation such as ``Any``, ``np.ndarray | None`` and ``tuple[np.ndarray, float]``.
+
+    ``fields``: the types of a tuple's items, a part of which are open; None if it is not known to be a tuple.
+    """
+
+    fields: tuple[Type | OpenTensor | OpenType, ...] | None = None
 
 
 def _is_open_shape(item: object) -> bool:
     """Return whether what stands in the brackets of ``Tensor`` is a shape alone: dimensions and no dtype."""
-    return isinstance(item, tuple) and all(
-        isinstance(dim, int | str) and not isinstance(dim, bool) for dim in item
-    )
+    if not isinstance(item, tuple):
+        return False
+    if len(item) == 2 and isinstance(item[1], str) and dtype_named(item[1]) is not None:
+        return False  # Tensor["n", "float32"]
+    return all(isinstance(dim, int | str) and not isinstance(dim, bool) for dim in item)
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(_Annotation):
     """Annotation of a parameter whose array a call changes; ``tensor`` is the array's type."""
 
     tensor: Tensor

@@ -7,7 +7,7 @@ import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, FuncType, RecordType, Type, TypeCall
-from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
+from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, Tensor
 from nnmagic.tinynn.values.values import (
     BuiltinName,
     ClosureValue,
@@ -121,7 +121,7 @@ def _describe_known(value: object) -> str:
     match value:
         case None:
             return "None"
-        case bool() | DType() | Tensor() | OpenTensor() | Destination():
+        case bool() | DType() | DTypeKind() | Tensor() | OpenTensor() | Destination():
             return repr(value)
         case int() | float() | complex():
             return f"the number {brief(value)}"

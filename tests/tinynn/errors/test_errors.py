@@ -202,11 +202,11 @@ CASES: list[tuple[str, list[str]]] = [
         ['g: the dimension "n" would be 4 and 3'],
     ),
     # types
-    ("def f(x: f32) -> «Tensor[..., f32]»:\n    return x\n", ["a tensor's rank must be known here"]),
+    ("def f(x: f32):\n    y: «Tensor[..., f32]» = x\n    return y\n", ["a tensor's rank must be known here"]),
     ("def f(x: Tensor[(2, «-1»), f32]):\n    return x\n", ["a dimension cannot be -1"]),
     ('def f(x: Tensor[(«"n / 2"»,), f32]):\n    return x\n', ["'n / 2' is no name of a dimension"]),
-    ("def f(x: «float»):\n    return x\n", ["`float` is not a TinyNN type"]),
-    ("def f(x: f32) -> «Tensor[(2, 3)]»:\n    return x\n", ["the tensor's dtype is missing"]),
+    ("def f(x: «str»):\n    return x\n", ["`str` is not a TinyNN type"]),
+    ("def f(x: f32):\n    y: «Tensor[(2, 3)]» = x\n    return y\n", ["the tensor's dtype is missing"]),
     ('def f(x: «"f32"»):\n    return x\n', ["a type in quotes is not supported"]),
     # syntax, with characters of several bytes before the error
     ("def f(ü: f32):\n    é = '🎉🎉'; return ü + «nothing»\n", ["unknown name `nothing`"]),
@@ -226,8 +226,8 @@ CASES: list[tuple[str, list[str]]] = [
         ["unknown name `rleu`", "unknown name `b2`", "`@`: the inner dimensions of (2, 3) and (2, 3) differ (3 and 2)"],
     ),
     (
-        "def f(x: «int», y: f32) -> «str»:\n    return x + «q»\n\ndef g(z: f32):\n    return f(z, z) + «q»\n",
-        ["`int` is not a TinyNN type", "`str` is not a TinyNN type", "unknown name `q`", "unknown name `q`"],
+        "def f(x: «set», y: f32) -> «str»:\n    return x + «q»\n\ndef g(z: f32):\n    return f(z, z) + «q»\n",
+        ["`set` is not part of TinyNN", "`str` is not a TinyNN type", "unknown name `q`", "unknown name `q`"],
     ),
     (body("return (x + «a») * («b» - y)"), ["unknown name `a`", "unknown name `b`"]),
     (body("return nn.relu(«a», «b»)"), ["unknown name `a`", "unknown name `b`"]),
@@ -285,7 +285,6 @@ HINTS = [
     (body("width = width + 1\nreturn x"), "the function assigns `width`, which hides the notebook's `width`: rename one of them"),
     ("def f(x: f32):\n    y = x + 1\n    z = y\n", "add `return z` at its end"),
     ("class A:\n    def A(x): ...\n", "write its type, as in x: Tensor[(2, 3), f32]"),
-    ("def f(x: float):\n    return x\n", "write f32 or f64"),
     ("", "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"),
 ]  # fmt: skip
 

@@ -112,11 +112,6 @@ MISTAKES = [
         "write %%tinynn --debug, or compile(..., debug=True); "
         "or return the value and print it in another cell",
     ),
-    (
-        "def f(x: float):\n    return x\n",
-        "`float` is not a TinyNN type",
-        "write f32 or f64",
-    ),
 ]
 
 WEIGHTS = {"np": np, "weights": {"layer1": np.ones(6, "float32")}}

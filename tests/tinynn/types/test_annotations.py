@@ -74,7 +74,12 @@ def test_annotations_of_a_python_function() -> None:
     [
         (f32, "Tensor takes a shape and a dtype, as in Tensor[(2, 3), f32]"),
         (((2, 3),), "Tensor takes a shape and a dtype, as in Tensor[(2, 3), f32]"),
-        (((2, 3), "f32"), "the second part of Tensor[...] must be a dtype such as f32, not 'f32'"),
+        (((2, 3), "f23"), "the second part of Tensor[...] must be a dtype such as f32, not 'f23'"),
+        (((2, 3), str), "the second part of Tensor[...] must be a dtype such as f32, not <class 'str'>"),
+        (
+            ((2, 3), np.dtype("M8[s]")),
+            "the second part of Tensor[...] must be a dtype such as f32, not dtype('<M8[s]')",
+        ),
         (
             ((2, ...), f32),
             "a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]",

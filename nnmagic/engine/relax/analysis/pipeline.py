@@ -13,6 +13,7 @@ from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callgraph import CallGraph, call_graph, recursive_functions
+from nnmagic.relay.expr import Call, operator_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -25,6 +26,7 @@ from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
 from nnmagic.relay.passes.pipeline import Pass, PassRun, run_instrumented
 from nnmagic.relay.passes.softmax import fold_softmax
 from nnmagic.relay.passes.views import fold_views
+from nnmagic.relay.types import TensorType
 
 
 @dataclass(slots=True)
@@ -71,6 +73,23 @@ WITH_KERNELS = frozenset(
     ("numpy.expm1", "numpy.maximum.accumulate", "numpy.minimum.accumulate", "numpy.rint", "special.erfc")
 )
 
+
+def _selects_position(call: Call) -> bool:
+    """Return whether a call takes a row, a column or a plane.
+
+    Elements of the same one are read where they are; merged, it would have to be in memory for both.
+    """
+    if operator_of(call) != "take":
+        return False
+    index, type_ = call.args[1].checked_type, call.checked_type
+    return (
+        isinstance(index, TensorType)
+        and not index.shape
+        and isinstance(type_, TensorType)
+        and bool(type_.shape)
+    )
+
+
 _EXPANSIONS = (
     CompilerPass(
         "expand_operators",
@@ -81,7 +100,12 @@ _EXPANSIONS = (
 )
 _CLEANUPS = (
     _module_pass(fold_constants),
-    _module_pass(eliminate_common_subexpr),
+    CompilerPass(
+        "eliminate_common_subexpr",
+        1,
+        "all programs",
+        lambda _, module: eliminate_common_subexpr(module, apart=_selects_position),
+    ),
     _module_pass(dead_code_elimination),
 )
 _LOOPS = (

@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from nnmagic.engine.relax.codegen.assignment_conflicts import find_conflicts
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
 from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reductions
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
@@ -51,7 +52,7 @@ def fuse_kernels(
         transform.ConvertToDataflow(1),
         legalize_relax_ops(),
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
-        _keep_sizes_apart(),
+        _keep_some_apart(),
         *fusion,
         transform.DeadCodeElimination(),
     ]
@@ -121,15 +122,16 @@ def _in_order(bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
     return ordered
 
 
-def _keep_sizes_apart() -> tvm.transform.Pass:
-    """Return a pass that keeps kernels out of fusion that make arrays of sizes alone.
+def _keep_some_apart() -> tvm.transform.Pass:
+    """Return a pass that keeps kernels apart that make arrays of sizes alone, or read what they assign.
 
-    TVM would define the sizes that are their parameters twice in a fused kernel, and refuse it.
+    Of the first, TVM would define the sizes that are their parameters twice in a fused kernel, and refuse it.
     """
 
     def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         kernels = [each for each in module.functions.items() if isinstance(each[1], tirx.PrimFunc)]
-        return _keep_apart(module, [name for name, kernel in kernels if _is_made_of_sizes(kernel)])
+        made_of_sizes = [name for name, kernel in kernels if _is_made_of_sizes(kernel)]
+        return _keep_apart(module, [*made_of_sizes, *find_conflicts(module)])
 
     return tvm.transform.module_pass(transform_module, opt_level=0)
 

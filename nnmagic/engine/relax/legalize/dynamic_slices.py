@@ -14,7 +14,13 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import OPAQUE, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size
-from nnmagic.engine.relax.legalize.slicing import ASSIGNS, BEYOND, locate, reads, resolve_slice, set_region
+from nnmagic.engine.relax.legalize.slicing import (
+    ASSIGNS,
+    BEYOND,
+    locate,
+    resolve_slice,
+    set_region,
+)
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
@@ -197,7 +203,7 @@ def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSl
             call.require(as_expr(given) == axis.length, "the values have not the shape of the slice")
     starts = [axis.start for axis in slices if not isinstance(axis.start, Element)]
     is_region = len(starts) == len(slices) and all(axis.step == 1 for axis in slices)
-    if is_region and not reads(call, values, data):
+    if is_region:
         return set_region(call, data, values, starts, [axis.length for axis in slices])
     tensors, index_of = _operands(slices)
 

@@ -9,13 +9,14 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 
 from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
+from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, minimum, same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.tir.builders import as_expr, static_int
 from nnmagic.engine.relax.tir.regions import inside
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, RelaxExpr
 
 #: Marks a kernel that copies rows which lie together, and one that copies parts of rows.
 COPIES_ROWS, COPIES_COLUMNS = "nnmagic.copies_rows", "nnmagic.copies_columns"
@@ -132,11 +133,11 @@ def strided_set(call: OpCall) -> Value:
         if not same_size(given, length):
             call.require(given == length, "the values have not the shape of the slice")
 
-    in_place = all(length == 1 for length in lengths) or reads(call, values, data)
-    if all(step == 1 for step in strides) and not in_place:
+    is_element = all(length == 1 for length in lengths)
+    if all(step == 1 for step in strides) and not is_element:
         return set_region(call, data, values, starts, lengths)
     is_thin = any(length == 1 and dim != 1 for length, dim in zip(lengths, shape_of(data), strict=True))
-    if is_thin or in_place:
+    if is_element or is_thin or _reads(call, values, data):
         return _set_in_place(call, data, values, starts, strides)
 
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
@@ -160,7 +161,7 @@ def strided_set(call: OpCall) -> Value:
 _MOST_LOOKED_AT = 64
 
 
-def reads(call: OpCall, values: Value, data: Value) -> bool:
+def _reads(call: OpCall, values: Value, data: Value) -> bool:
     """Return whether values are computed from an array here, and so may be fused with reads of it.
 
     What is assigned to an array is not: all of that is read once more, or handed on.
@@ -212,7 +213,17 @@ def set_region(
         return te.compute(x.shape, element)
 
     sizes = relax.ShapeExpr(starts), relax.ShapeExpr(lengths)
-    return call.te(compute, data, values, *sizes, primfunc_attrs={ASSIGNS: 1})
+    result = call.te(compute, data, values, *sizes, primfunc_attrs={ASSIGNS: 1})
+    return _kept_apart(call, result) if _reads(call, values, data) else result
+
+
+def _kept_apart(call: OpCall, value: RelaxExpr) -> RelaxExpr:
+    """Return a value that is computed with nothing that reads it: so it may be where the array was."""
+
+    def compute(x: Tensor) -> Tensor:
+        return te.compute(x.shape, lambda *index: x(*index))  # noqa: PLW0108 - TVM counts a function's arguments
+
+    return call.te(compute, call.emit(value), primfunc_attrs={IS_RESHAPE: 1, "op_pattern": OPAQUE})
 
 
 def _set_in_place(

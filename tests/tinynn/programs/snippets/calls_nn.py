@@ -140,7 +140,7 @@ CASES: list[Case] = [
     refused("a-ufunc-by-its-name", function(X, "«spacing»(x)"), "`spacing` is not supported in a cell", CALL, {"spacing": np.spacing}),
     refused("a-function-of-torch", function(X, "«F.multi_margin_loss»(x)"), "`F.multi_margin_loss` is not supported in a cell", CALL, {"F": TORCH}),
     refused("a-function-of-torch-that-is-an-operator", function(X, "«torch.topk»(x, 2)"), "`torch.topk` is not supported in a cell", "write topk", {"torch": TORCH}),
-    refused("an-array-as-a-type", "def f(x: «np.ndarray»):\n    return x\n", "the function ndarray is no type", "write a type, as in Tensor[(2, 3), f32]", {"np": np}),
+    refused("an-array-as-the-type-of-a-variable", "def f(x: f32):\n    y: «np.ndarray» = x\n    return y\n", "the function ndarray is no type", "write a type, as in Tensor[(2, 3), f32]", {"np": np}),
     refused("a-class-of-numpy", function(X, "«np.poly1d»(x)"), "`np.poly1d` is not supported in a cell", CALL, {"np": np}),
     refused("an-object-that-can-be-called", function(X, "«layer»(x)"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
     refused("a-member-of-an-object", function(X, "«layer.weight» @ x"), "`layer` (a Layer) holds no `weight`", "if code makes it, give it a name in another cell, as in weight = layer.weight", {"layer": Layer()}),

@@ -22,6 +22,7 @@ from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.schedules.elementwise.schedule import UPDATES, is_elementwise
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
+from nnmagic.engine.relax.schedules.overlaps import Positions, all_loads
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, indices_are_axes, static_int
 from nnmagic.engine.relax.tir.regions import IN_PLACE, last_store, region_of
 from nnmagic.engine.relax.tir.types import Buffer, Load, PrimFunc, RelaxExpr, Stmt, Var
@@ -137,7 +138,8 @@ def find_updated(kernel: PrimFunc) -> list[int]:
     if not read.stages[-1].buffer.same_as(result):
         return []
     for stage in read.stages:
-        if not _is_like(stage.buffer, result):
+        is_number = all(static_int(size) == 1 for size in stage.buffer.ty.shape)
+        if not is_number and not _is_like(stage.buffer, result):
             return []
         for load in collect_loads(stage.value):
             if not _is_in_order(load, stage.axes, _is_like(load.source, result)):
@@ -187,15 +189,31 @@ def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     number = next((at for at, param in enumerate(buffers[:-1]) if param.same_as(old)), None)
     loads: list[Any] = []
     visit(kernel.body, [(ir.TensorLoad, loads.append)])
-    if number is None or sum(load.source.same_as(old) for load in loads) > 1:
-        return None  # it would read what it has written
+    is_read = sum(load.source.same_as(old) for load in loads) > 1
+    if number is None or (is_read and not _reads_before_writing(kernel, old)):
+        return None
 
     def read_result(load: Any) -> Any:
         return tirx.BufferLoad(store.buffer, load.indices) if load.source.same_as(old) else load
 
     body = rewrite(kernel.body, [(ir.TensorLoad, read_result)])
     params = [param for param in kernel.params if not param.same_as(old)]
-    return number, tirx.PrimFunc(params, body, kernel.ret_type, kernel.attrs).with_attr(IN_PLACE, 1)
+    changed = tirx.PrimFunc(params, body, kernel.ret_type, kernel.attrs).with_attr(IN_PLACE, 1)
+    return number, changed.with_attr(UPDATES, 1) if is_read else changed
+
+
+def _reads_before_writing(kernel: PrimFunc, old: Buffer) -> bool:
+    """Return whether a kernel reads an array where it writes it, or outside of the region that it sets."""
+    read = read_kernel(kernel)
+    if read is None or not is_elementwise(read.stages):
+        return False
+    *others, last = read.stages
+    region = region_of(last.value, last.axes)
+    if region is None:
+        return False
+    axes = zip(last.axes, read.shape(last), strict=True)
+    positions = Positions(last.axes, [region.spans.get(axis, (0, extent)) for axis, extent in axes])
+    return all_loads(others, region.new, lambda buffer, at: not buffer.same_as(old) or positions.is_safe(at))
 
 
 def _without_copy(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
@@ -416,10 +434,15 @@ class _FunctionAnalysis:
     def _find_updated(
         self, var: RelaxExpr, kernel: ir.GlobalVar, arrays: Sequence[RelaxExpr], path: _Path
     ) -> int | None:
-        """Return the number of the caller's array that an element-wise kernel may update; None for none."""
-        if self.var is not None or len(path) > 1 or self.planning.holds_element(var):
+        """Return the number of the array that an element-wise kernel may update; None for none.
+
+        It is the caller's, or one of which a loop changes regions.
+        """
+        if len(path) > (1 if self.var is None else 3) or self.planning.holds_element(var):
             return None
         memories = [frozenset(_roots(self._evaluate(array))) for array in arrays]
+        if self.var is not None and not any(root.param in self.changed for each in memories for root in each):
+            return None  # no region of it is changed by then
         if not any(root.owned and root.param is not None for memory in memories for root in memory):
             return None
         for number in self.planning.updated_by(kernel):
@@ -536,7 +559,9 @@ def _fields(type_: Any) -> list[Any]:
 
 def _may_be_view(kernel: PrimFunc) -> bool:
     """Return whether the planner may take a kernel's result for its operand as it lies in memory."""
+    if IS_RESHAPE in (kernel.attrs or {}):
+        return True
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     if all(isinstance(dim, tirx.IntImm) for buffer in buffers for dim in buffer.ty.shape):
         return False
-    return IS_RESHAPE in (kernel.attrs or {}) or has_reshape_order(kernel)
+    return has_reshape_order(kernel)

@@ -1,0 +1,164 @@
+"""Elaborate annotations in the spelling of NumPy's typing, jaxtyping and ``typing.Annotated``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synr import ast
+
+from nnmagic.diagnostics import Span
+from nnmagic.tinynn.builtins.argument_checks import WHICH_DTYPES, dtype_meant, static_value_or_none
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.types.annotations import (
+    DESTINATIONS,
+    Destination,
+    DType,
+    DTypeKind,
+    OpenTensor,
+    OpenType,
+    Tensor,
+)
+from nnmagic.tinynn.types.foreign_types import ForeignTypeError, Shape, tensor_of
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    BuiltinName,
+    Known,
+    Operand,
+    RefusalError,
+    TupleConstructor,
+    TypeOf,
+    Value,
+    is_failed,
+)
+
+
+def foreign_subscript(ctx: Elaboration, name: str, index: Sequence[ast.Expr], span: Span) -> Value:
+    """Return what ``np.ndarray[...]``, ``NDArray[...]``, ``np.dtype[...]`` or ``Annotated[...]`` says."""
+    match name, index:
+        case "Annotated", [base, *metadata] if metadata:
+            return _annotated(ctx, base, metadata)
+        case ("NDArray", [element]) | ("ndarray", [_, element]):
+            shape = _shape(index[0]) if name == "ndarray" else None
+            dtype = _element(ctx, element)
+            return dtype if is_failed(dtype) else _tensor(shape, dtype)
+        case "dtype", [element]:
+            return _element(ctx, element)
+        case (("Optional" | "Union"), [_, *_]):
+            return Known(OpenType())
+    example = {"NDArray": "NDArray[np.float32]", "dtype": "np.dtype[np.float32]"}.get(
+        name, 'Annotated[np.ndarray, Tensor[("n", 3), f32]]'
+    )
+    raise RefusalError(f"`{name}` is not subscripted like this", span, hint=f"write it as in {example}")
+
+
+def _tensor(shape: Shape | None, dtype: Value) -> Value:
+    if isinstance(dtype, Known) and isinstance(dtype.value, DType | DTypeKind):
+        return Known(OpenTensor(shape, dtype.value))
+    return Known(OpenTensor(shape))
+
+
+def _annotated(ctx: Elaboration, base: ast.Expr, metadata: Sequence[ast.Expr]) -> Value:
+    """Return the annotation of a cell in the metadata of ``Annotated``; if there is none, its first type."""
+    for part in metadata:
+        if isinstance(part, ast.Constant):
+            continue
+        if _is_own(part):
+            return ctx.evaluate(part)
+        with ctx.trial():  # what no cell knows is for other readers
+            value = ctx.evaluate(part)
+        if _is_annotation(value):
+            return value
+    return ctx.evaluate(base)
+
+
+def _is_own(part: ast.Expr) -> bool:
+    """Return whether metadata is written as ``Tensor[...]`` and the like."""
+    return any(_subscripts(part, name) is not None for name in ("Tensor", *DESTINATIONS))
+
+
+def _is_annotation(value: Value) -> bool:
+    match value:
+        case Known(value=DType() | Tensor() | OpenTensor() | Destination()) | TypeOf():
+            return True
+        case TupleConstructor(name="Tensor"):
+            return True
+    return False
+
+
+def _shape(written: ast.Expr) -> Shape | None:
+    """Return the shape that NumPy's first parameter of ``ndarray`` says: ``tuple[int, Literal[3]]``."""
+    parts = _subscripts(written, "tuple")
+    if parts is None or any(isinstance(part, tree.EllipsisLiteral) for part in parts):
+        return None
+    return tuple(map(_size, parts))
+
+
+def _size(written: ast.Expr) -> int | None:
+    match _subscripts(written, "Literal"):
+        case [ast.Constant(value=int() as size)]:
+            return size
+    return None
+
+
+def _subscripts(written: ast.Expr, owner: str) -> Sequence[ast.Expr] | None:
+    """Return what stands in the brackets after a name, or after a name of a module; else None."""
+    if not (isinstance(written, ast.Call) and isinstance(written.func_name, ast.Op)):
+        return None
+    if written.func_name.name is not ast.BuiltinOp.Subscript:
+        return None
+    name = written.params[0]
+    last = (
+        name.id.name if isinstance(name, ast.Var) else name.field.name if isinstance(name, ast.Attr) else ""
+    )
+    if last != owner:
+        return None
+    values: Sequence[ast.Expr] = written.params[1].values
+    if len(values) == 1 and isinstance(values[0], ast.Tuple):
+        return tuple(values[0].values)
+    return values
+
+
+def _element(ctx: Elaboration, written: ast.Expr) -> Value:
+    """Return the dtype or the kind of dtypes that an element type says; ``...`` for any."""
+    (operand,) = evaluate_operands(ctx, [written])
+    match operand.value:
+        case value if is_failed(value):
+            return FAILED
+        case Known(value=DTypeKind() | OpenType()) | TupleConstructor(name="Any"):
+            return operand.value
+        case value if not isinstance(static_value_or_none(value), str) and dtype_meant(value) is not None:
+            return Known(dtype_meant(value))
+    message = f"the elements of an array cannot be {describe(operand.value)}"
+    raise RefusalError(message, operand.span, hint=WHICH_DTYPES)
+
+
+def kind_subscript(ctx: Elaboration, kind: DTypeKind, index: Sequence[ast.Expr], span: Span) -> Value:
+    """Return what jaxtyping's ``Float[Array, "n 3"]`` says, or NumPy's ``np.floating[Any]``."""
+    if len(index) == 1:
+        return Known(kind)
+    operands = evaluate_operands(ctx, index)
+    if any(is_failed(operand.value) for operand in operands):
+        return FAILED
+    dims = static_value_or_none(operands[-1].value)
+    if len(operands) != 2 or not isinstance(dims, str) or not _is_array(operands[0]):
+        hint = f'write it as in {kind.name}[np.ndarray, "n 3"]'
+        raise RefusalError(f"`{kind.name}` takes an array class and the dimensions", span, hint=hint)
+    try:
+        found = tensor_of(kind, dims)
+    except ForeignTypeError as problem:
+        raise RefusalError(f"this is {problem}", operands[-1].span) from None
+    return Known(found)
+
+
+def _is_array(operand: Operand) -> bool:
+    match operand.value:
+        case TupleConstructor(name="ndarray" | "NDArray" | "Tensor" | "Any"):
+            return True
+        case BuiltinName(builtin=builtin):
+            return builtin.name == "ndarray"
+        case Known(value=OpenTensor()):
+            return True
+    return False
