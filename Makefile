@@ -12,7 +12,7 @@
 #   make fuzz    random programs, judged for FUZZ_SECONDS (an hour), from the seed FUZZ_FIRST on
 #   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make test-array-api   the array API standard's conformance suite; ARRAY_API_TESTS=PATH names a checkout of it
-#   make test-tools   nbconvert, papermill, Jupyter console, marimo, an ipyparallel cluster, an editor
+#   make test-tools   nbconvert, papermill, Jupyter console, marimo, an ipyparallel cluster, an editor, pandas, Sphinx
 #   make windows tests in a Python for Windows under Wine; wants Debian's wine64 and gcc-mingw-w64-x86-64
 #   make docs    the documentation, in site/; strict
 #   make lint    style and strict types    make format      put style right

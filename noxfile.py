@@ -120,7 +120,7 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session(name="test-tools")
 def test_tools(session: nox.Session) -> None:
-    """Test nnmagic in what runs notebooks, in a cluster of kernels and in an editor."""
+    """Test nnmagic in what runs notebooks, a cluster, an editor, and libraries that take functions."""
     install(session, ["--editable", ".", "--group", "tools"])
     session.run(*PYTEST, "--full", "tests/tools", *session.posargs)
 
@@ -147,8 +147,11 @@ def test_torch(session: nox.Session) -> None:
     """Test the import of PyTorch programs, with torch's build for CPUs and a C++ compiler."""
     install(session, ["--editable", ".", "--group", "torch"])
     cells = ("tests/tinynn/elaborate/test_torch_modules.py", "tests/tinynn/builtins/test_torch_names.py")
+    arrays = "tests/engine/test_foreign_arrays.py"
     notebook = "tests/notebooks/test_examples.py::test_an_example_gives_what_it_shows[pytorch]"
-    session.run(*PYTEST, "--full", "tests/importers/torch", *cells, notebook, *PARALLEL, *session.posargs)
+    session.run(
+        *PYTEST, "--full", "tests/importers/torch", *cells, arrays, notebook, *PARALLEL, *session.posargs
+    )
 
 
 @nox.session

@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -181,6 +182,15 @@ def callers_locals() -> Mapping[str, object]:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return {} if frame is None else frame.f_locals
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the nearest caller whose code lies outside nnmagic."""
+    frame: FrameType | None = sys._getframe()
+    level = 1
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _is_intended(error: Exception) -> bool:

@@ -56,7 +56,7 @@ def test_compile_takes_its_keywords() -> None:
     signature = inspect.signature(nnmagic.compile)
     defaults = {name: p.default for name, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
     promised = {"engine": "auto", "target": None, "opt_level": 3, "namespace": None, "cache": True}
-    promised |= {"promote": None, "convert": False, "passes": (), "debug": False}
+    promised |= {"promote": None, "convert": False, "passes": (), "debug": False, "zero_d_arrays": False}
     assert defaults == promised
     function = nnmagic.compile(
         SOURCE, engine="relax", target=None, opt_level=1, namespace={"shift": SHIFT}, cache=False
@@ -204,7 +204,7 @@ def test_its_attributes(affine: nnmagic.CompiledFunction) -> None:
     assert affine.__relay_code__ == affine.relay_text
     assert affine.__dsl_code__ == SOURCE.rstrip()
     assert affine.__doc__ == "Scaled, then moved."
-    assert list(inspect.signature(affine).parameters) == ["x", "alpha", "out"]
+    assert list(inspect.signature(affine).parameters) == ["x", "alpha"]
     annotations = [parameter.annotation for parameter in affine.__signature__.parameters.values()]
     assert annotations[:2] == [nnmagic.Tensor[("n", 2), nnmagic.f32], nnmagic.f32]
 

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from nnmagic.diagnostics import kind_of
+from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, importer_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, linear, names, polynomial
@@ -69,8 +70,8 @@ def convert_argument(
 
     Args:
         parameter: the parameter.
-        value: a NumPy array or scalar, a Python number (rank 0 only), or an object with ``__dlpack__`` or
-            ``__array__``. It is copied only if it must be.
+        value: a NumPy array or scalar, a Python number (rank 0 only), or an object that exports an
+            array (``foreign_arrays``). It is copied only if it must be.
         dims: collects the sizes of named dimensions over the arguments of one call.
         is_checked: returns whether a value of a data type, whole or a part, needs no check.
 
@@ -246,43 +247,48 @@ def _as_array(name: _Path | str, type_: TensorType, value: object) -> np.ndarray
         return _from_complex(name, type_, value)
     if isinstance(value, bool | int | float):
         return _from_number(name, type_, value)
-    imported = _importer(value)
+    _refuse_lazy(name, value)
+    imported = importer_of(value)
     if imported is None:
         hint = "; convert it with numpy.asarray(..., dtype=...)" if isinstance(value, list | tuple) else ""
         raise TypeError(f"{name} must be {format_type(type_)}, not {kind_of(value)}{hint}")
     try:
         return imported()
-    except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
+    except EXPORT_ERRORS as error:
         raise TypeError(
             f"{name} must be {format_type(type_)}; {kind_of(value)} gave no array: {error}"
         ) from error
 
 
 def as_numpy(what: str, value: object) -> np.ndarray | None:
-    """Return an array, a NumPy scalar, bytes or what has ``__dlpack__`` or ``__array__`` as a NumPy array.
+    """Return an array, a NumPy scalar or an object that exports an array as a NumPy array.
 
     Return None for anything else. Raises TypeError, which names ``what``, where the export fails.
     """
     if isinstance(value, np.ndarray | np.generic):
         return value if isinstance(value, np.ndarray) else np.asarray(value)
-    imported = _importer(value)
+    _refuse_lazy(what, value)
+    imported = importer_of(value)
     if imported is None:
         return None
     try:
         return imported()
-    except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
+    except EXPORT_ERRORS as error:
         raise TypeError(f"{what}: {kind_of(value)} gave no array: {error}") from error
 
 
-def _importer(value: object) -> Callable[[], np.ndarray] | None:
-    """Return a function that exports the array of a foreign object (torch, jax, pandas, …), or None."""
-    if hasattr(value, "__dlpack__"):
-        return lambda: np.from_dlpack(value)
-    if hasattr(value, "__array__"):
-        return lambda: np.asarray(value)
-    if isinstance(value, bytes | bytearray):
-        return lambda: np.frombuffer(value, np.uint8)
-    return None
+def _refuse_lazy(name: _Path | str, value: object) -> None:
+    """Raise TypeError for an array that is computed when it is asked for: Dask's, and xarray's over these."""
+    graph = getattr(type(value), "__dask_graph__", None)
+    if graph is None or graph(value) is None:
+        return
+    mapped = "x.map_blocks(f, dtype=...)"
+    if hasattr(value, "dims"):
+        mapped = "xarray.apply_ufunc(f, x, dask='parallelized', output_dtypes=[...])"
+    raise TypeError(
+        f"{name} is a lazy array, all of which the call would compute: map the function over its blocks, as "
+        f"in {mapped} or f.ufunc(x), or compute it first, as in f(x.compute())"
+    )
 
 
 def _python_number(value: np.generic, wanted: str) -> object:

@@ -6,14 +6,19 @@ import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import as_numpy
-from nnmagic.functions.lossless import holds
-from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
+from nnmagic.functions.compile_options import Convert
+from nnmagic.functions.conversions import converted, is_taken
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.program import NumberType
-from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.program import MISSING, NumberType
+from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 
 #: What Python's numbers are in a compiled function.
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+
+
+#: The types of parameters that may be known when a function is compiled: those of Python's bools and ints.
+PYTHON_INTEGERS = (TensorType((), "bool"), TensorType((), "int64"))
 
 
 def is_known_value(value: object) -> bool:
@@ -21,8 +26,30 @@ def is_known_value(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
+def plain_number(value: object) -> object:
+    """Return an argument as plain numbers of Python: a number, or a tuple of such; MISSING for any other."""
+    if isinstance(value, tuple):
+        parts = tuple(map(plain_number, value))
+        return MISSING if MISSING in parts else parts
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        value = value.item()
+    return value if type(value) in _NUMBERS else MISSING
+
+
 def argument_type(
-    what: str, pattern: OpenTensor | None, value: object, *, converts: bool = False
+    what: str, pattern: OpenTensor | None, value: object, *, converts: Convert = False
+) -> tuple[Type | Generator, object]:
+    """Return the type of an argument that may be a generator of random numbers, and the argument.
+
+    Takes and raises what `value_type` does.
+    """
+    if pattern is None and isinstance(value, np.random.Generator):
+        return GENERATOR, value
+    return value_type(what, pattern, value, converts=converts)
+
+
+def value_type(
+    what: str, pattern: OpenTensor | None, value: object, *, converts: Convert = False
 ) -> tuple[Type, object]:
     """Return the type of an argument, and the argument as an array where it is foreign.
 
@@ -30,7 +57,7 @@ def argument_type(
         what: how messages name the argument.
         pattern: what the parameter's annotation says; None where it has none.
         value: an array, a Python number, or, where there is no annotation, a tuple of them.
-        converts: whether lists of numbers are taken, and arrays in a dtype that the annotation's can hold.
+        converts: whether lists of numbers are taken, and which arrays of other dtypes than the annotation's.
 
     Raises:
         TypeError: for anything else, and where the argument is not what the annotation says.
@@ -38,8 +65,7 @@ def argument_type(
     """
     if pattern is None and isinstance(value, tuple):
         parts = [
-            argument_type(f"{what}[{index}]", None, part, converts=converts)
-            for index, part in enumerate(value)
+            value_type(f"{what}[{index}]", None, part, converts=converts) for index, part in enumerate(value)
         ]
         return TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
     if type(value) in _NUMBERS:
@@ -56,8 +82,8 @@ def argument_type(
         raise TypeError(f"{what} must be an array of numbers, not an array of {array.dtype}")
     if pattern is not None:
         wanted = dtype if pattern.own_dtype is None else pattern.own_dtype.name
-        if converts and holds(wanted, dtype):
-            dtype, value = wanted, array.astype(NUMPY_DTYPES[wanted], copy=False)
+        if wanted != dtype and is_taken(wanted, dtype, converts):
+            dtype, value = wanted, converted(what, array, wanted)
         _check_pattern(what, pattern, array, dtype)
     dims = [None] * array.ndim if pattern is None else pattern.dims(array.ndim)
     assert dims is not None

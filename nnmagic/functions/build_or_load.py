@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import CacheWarning, Content, MissingEntry, Store, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module
+from nnmagic.tracebacks import warn_caller
 
 if TYPE_CHECKING:
     from nnmagic.engine.executable import Executable
     from nnmagic.engine.relax.artifact import Artifact
 
 #: The version of what an entry holds and of how machine code is called.
-FORMAT = 5
+FORMAT = 6
 
 #: What an engine raises for an artifact that is not what it should be.
 _OF_OTHER_CODE = (
@@ -40,6 +42,10 @@ _OF_OTHER_CODE = (
     ArithmeticError,
     RuntimeError,
 )
+
+
+class _OtherVersionError(ValueError):
+    """Machine code in a file that another version made."""
 
 
 class Use(Enum):
@@ -126,6 +132,8 @@ def build(
             return _load_from_file(carried, module, entry, options, destinations), Origin(None)
         except _OF_OTHER_CODE as error:
             why = f"its machine code cannot run here: {_reason(error)}"
+            if isinstance(error, _OtherVersionError) and has_compiler():  # or what follows says it
+                _warn_once(entry, str(error))
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
         return _compile(module, entry, options, why, destinations), Origin(None, why)
@@ -186,8 +194,21 @@ def _load_from_file(
     made_of, here = content.header["made of"], {"format": str(FORMAT), **environment()}
     for name in ("format", *FOR_RUNNING):
         if made_of[name] != here[name]:
-            raise ValueError(f"it is for the {name} {made_of[name]}, and this is {here[name]}")
+            raise _OtherVersionError(f"it is for the {name} {made_of[name]}, and this is {here[name]}")
     return _load(content, module, entry, options, destinations)
+
+
+def _warn_once(entry: str, reason: str) -> None:
+    """Warn of machine code of another version, once for all functions that it has the same reason for."""
+    if reason not in _warned:
+        _warned.add(reason)
+        told = f"the machine code of @{entry} cannot run here: {reason}; it is compiled again"
+        hint = "pickle or save it again with this version"
+        warn_caller(f"{told} (and so are others like it); {hint}", CacheWarning)
+
+
+#: Why machine code of other versions could not run, where a warning said so.
+_warned: set[str] = set()
 
 
 def _load(
@@ -205,8 +226,6 @@ def _compile(
     module: Module, entry: str, options: Options, why: str, destinations: Sequence[int]
 ) -> Executable:
     """Compile; ``why``: the reason why existing code could not be used."""
-    from nnmagic.engine.relax.runtime.installation import has_compiler
-
     if why and not has_compiler():
         hint = (
             "install apache-tvm, or unset TVM_USE_RUNTIME_LIB; its compiler makes the code again from Relay"

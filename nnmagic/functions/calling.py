@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.executable import Executable
+from nnmagic.engine.foreign_arrays import note_change
 from nnmagic.functions.calls import CallAdapter, store
-from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
+from nnmagic.functions.compile_options import Convert
+from nnmagic.functions.destinations import check_overlap, destination, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
+from nnmagic.functions.generators import locked, take_generators
+from nnmagic.functions.scalars import Conversion, to_scalars
 from nnmagic.relay.callbacks import take_frames
+from nnmagic.relay.generators import set_state, state_of
 from nnmagic.relay.module import Module
-from nnmagic.tracebacks import hide_frames, show_frames_of
+from nnmagic.tracebacks import frames_of, hide_frames, is_ours, show_frames_of, traceback_of
 
 if TYPE_CHECKING:
     from nnmagic.functions.compiled import CompiledFunction
@@ -40,21 +46,30 @@ class Caller:
         "direct",
         "fast_path",
         "make_direct",
+        "of_states",
         "owner",
         "path_into",
         "raise_interrupt",
         "records",
         "run",
+        "takes_states",
+        "to_scalars",
     )
 
     def __init__(self, definition: Definition, records: RecordCalls | None) -> None:
         self.definition = definition
         self.call: CallAdapter = definition.call
         self.records = records
+        result, arrays = self.call.result, definition.options.zero_d_arrays
+        #: Makes scalars of the arrays of rank 0 in a result; None where arrays stay, or there are none.
+        self.to_scalars: Conversion | None = None if result is None or arrays else to_scalars(result)
         #: Raises what ended a call that CPython made directly, and that is made again; None elsewhere.
         self.raise_interrupt: Callable[[], None] | None = None
         #: The function, which holds this object.
         self.owner: weakref.ref[CompiledFunction] | None = None
+        #: What takes the states of generators in place of these; and whether this object does.
+        self.of_states: Caller | None = None
+        self.takes_states = False
         self.use(definition.built_executable)
 
     def use(self, run: Executable | None) -> None:
@@ -69,16 +84,17 @@ class Caller:
     def _otherwise(self) -> Callable[..., Any]:
         """Return a caller that ``direct`` may hold: one that does not hold ``direct``."""
         other = Caller.__new__(Caller)
-        for name in ("definition", "call", "records", "owner", "run", "fast_path", "path_into"):
+        for name in ("definition", "call", "records", "owner", "run", "fast_path", "path_into", "to_scalars"):
             setattr(other, name, getattr(self, name))
+        other.of_states, other.takes_states = None, False
         other.direct = other.make_direct = None
         other.raise_interrupt = getattr(self.run, "raise_interrupt", None)
         return other
 
-    def _set_direct(self, make_direct: Callable[[Callable[..., Any]], Any]) -> None:
+    def _set_direct(self, make_direct: Callable[..., Any]) -> None:
         """Let the function use machine code that CPython calls, from the next call on."""
         self.make_direct = None
-        self.direct = make_direct(self._otherwise())
+        self.direct = make_direct(self._otherwise(), scalars=self.to_scalars is not None)
         self._set_in_owner()
 
     def _set_in_owner(self) -> None:
@@ -105,6 +121,13 @@ class Caller:
             except TypeError as error:
                 hide_frames(error)
                 raise
+        if self.call.generators and not self.takes_states:
+            try:
+                return self._with_states(args, out)
+            except BaseException as error:
+                others = [frame for frame in frames_of(error) if not is_ours(frame)]
+                show_frames_of(error, traceback_of(others))
+                raise
         if self.fast_path is not None:
             try:
                 if self.raise_interrupt is not None:
@@ -116,7 +139,7 @@ class Caller:
                 _present(error, self.definition.module)
                 raise
             if result is not None:
-                return result if out is None else self._store(result, out)
+                return self._given(result) if out is None else self._store(result, out)
         if self.path_into is not None and out is None:
             try:
                 own = self.path_into(args)
@@ -124,19 +147,9 @@ class Caller:
                 self._say_where(error, self.call.destinations)
                 raise
             if own is not None:
-                return own[0] if own else None
+                return self._given(own[0]) if own else None
         try:
-            changed = [(self.call.parameters[number], args[number]) for number in self.call.destinations]
-            for parameter, array in changed:
-                check_destination(parameter, array)
-            if self.definition.options.convert:
-                args = self._convert_losslessly(args)
-            dims: dict[str, int] = {}
-            values = [
-                convert_argument(parameter, value, dims)
-                for parameter, value in zip(self.call.parameters, args, strict=True)
-            ]
-            check_overlap(changed)
+            values = self._checked(args, how=self.definition.options.convert)
         except (TypeError, ValueError) as error:
             if isinstance(error, TypeError) and self._would_convert(args):
                 error.args = (f"{error}, or in every call: %%tinynn --convert, in a file convert=True",)
@@ -144,14 +157,33 @@ class Caller:
             raise
         run = self.run or self.build()
         if self.call.destinations:
-            result = self._run_into(run, values)
+            result = self._run_into(run, values, args)
         else:
             try:
                 result = run(values)
             except BaseException as error:
                 _present(error, self.definition.module)
                 raise
-        return result if out is None else self._store(result, out)
+        return self._given(result) if out is None else self._store(result, out)
+
+    def _given(self, result: Any) -> Any:
+        """Return a result as the caller gets it."""
+        return result if self.to_scalars is None else self.to_scalars(result)
+
+    def _with_states(self, args: tuple[Any, ...], out: Any) -> Any:
+        """Call the function with the states of generators, which have new ones if the call succeeds."""
+        if self.of_states is None:
+            self.of_states = Caller(self.definition, None)
+            self.of_states.call = replace(self.call, arity=len(self.call.parameters))
+            self.of_states.takes_states, self.of_states.to_scalars = True, None
+        numbers = self.call.generators
+        generators = take_generators([(self.call.parameters[number], args[number]) for number in numbers])
+        with locked(generators):
+            states = dict(zip(numbers, map(state_of, generators), strict=True))
+            result = self.of_states(*(states.get(number, value) for number, value in enumerate(args)))
+            for number, generator in zip(numbers, generators, strict=True):
+                set_state(generator, states[number])
+        return self._given(result) if out is None else self._store(result, out)
 
     def _store(self, result: Any, out: Any) -> Any:
         """Write the result into ``out``, and return that."""
@@ -161,31 +193,40 @@ class Caller:
             hide_frames(error)
             raise
 
-    def _would_convert(self, args: Sequence[Any]) -> bool:
+    def _would_convert(self, args: tuple[Any, ...]) -> bool:
         """Return whether calls of a cell's function would take arguments if they converted without loss."""
         is_bound = len(args) == self.call.arity
         if self.definition.options.convert or self.definition.language != "tinynn" or not is_bound:
             return False
-        dims: dict[str, int] = {}
         try:
-            for parameter, value in zip(self.call.parameters, self._convert_losslessly(args), strict=True):
-                convert_argument(parameter, value, dims)
+            self._checked(args, how=True)
         except (TypeError, ValueError):
             return False
         return True
 
-    def _convert_losslessly(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments in the dtypes of the parameters, where that loses nothing."""
-        from nnmagic.functions.lossless import convert_losslessly
+    def _checked(self, args: Sequence[Any], *, how: Convert) -> list[Any]:
+        """Return the arguments as arrays of the parameters' types. Raises TypeError or ValueError."""
+        parameters, values = self.call.parameters, list(args)
+        for number in self.call.destinations:
+            values[number] = destination(parameters[number], args[number])
+        changed = [(parameters[number], values[number]) for number in self.call.destinations]
+        if how:
+            from nnmagic.functions.conversions import convert_to_dtypes
 
-        kept = self.call.destinations
-        return tuple(
-            value if number in kept else convert_losslessly(parameter, value)
-            for number, (parameter, value) in enumerate(zip(self.call.parameters, args, strict=True))
-        )
+            for number, parameter in enumerate(parameters):
+                if number not in self.call.destinations:
+                    values[number] = convert_to_dtypes(parameter, values[number], how)
+        dims: dict[str, int] = {}
+        pairs = zip(parameters, values, strict=True)
+        values = [convert_argument(parameter, value, dims) for parameter, value in pairs]
+        check_overlap(changed)
+        return values
 
-    def _run_into(self, run: Executable, values: list[Any]) -> Any:
-        """Run the function and write into the arrays that it changes; errors say which may have changed."""
+    def _run_into(self, run: Executable, values: list[Any], given: Sequence[Any]) -> Any:
+        """Run the function and write into the arrays that it changes; errors say which may have changed.
+
+        ``given``: the arguments, as the caller has them.
+        """
         call, changed = self.call, list[int]()
         arrays = [values[number] for number in call.destinations]
         call_into = getattr(run, "call_into", None)
@@ -197,11 +238,18 @@ class Caller:
         except BaseException as error:
             self._say_where(error, changed)
             raise
+        finally:
+            for number in call.destinations:
+                note_change(given[number])
 
     def _say_where(self, error: BaseException, changed: Sequence[int]) -> None:
         """Say in an error of a run where it was raised, and which arguments it may have changed."""
         names = list(self.call.signature.parameters)
-        _present(error, self.definition.module, [names[number] for number in changed])
+        if self.call.destinations == self.call.generators:  # they are as they were
+            _present(error, self.definition.module)
+            return
+        shown = [names[number] for number in changed if number not in self.call.generators]
+        _present(error, self.definition.module, shown)
 
     def _bind_arguments(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.engine.arguments import Parameter
+from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, note_change, shared_array
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.text.types import type_text
@@ -30,7 +31,7 @@ from nnmagic.relay.types import (
     VarDim,
 )
 from nnmagic.tinynn.program import MISSING, ParameterInfo
-from nnmagic.tinynn.types.annotations import DESTINATIONS, Tensor, dtype_named
+from nnmagic.tinynn.types.annotations import CHANGED, Destination, Generator, Tensor, dtype_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,15 @@ class CallAdapter:
         name: for messages.
         parameters: what each takes; their names are those of messages.
         signature: Python's signature, with annotations.
-        takes_out: whether ``out=`` is ours; a function may have a parameter of that name.
+        takes_out: whether a call takes ``out=``, which the signature does not show; a function may have a
+            parameter of that name.
         arity: the number of positional arguments; None if some parameters are keyword-only.
         binder: returns the arguments in the order of the parameters.
         destinations: the numbers of the parameters whose arrays a call changes; what these hold afterwards
             are the last results of the function.
-        reads: for each of them, whether the function reads the array.
-        returns: whether it has a result of its own.
+        generators: those of them that are generators of random numbers, whose states the function takes.
+        reads: for each of the destinations, whether the function reads the array.
+        result: the type of what it returns; None if that is nothing.
         crosses: whether Python can hold all arguments and results; it cannot hold Relay's functions.
 
     """
@@ -91,8 +94,9 @@ class CallAdapter:
     binder: Callable[..., tuple[object, ...]]
     crosses: bool
     destinations: tuple[int, ...] = ()
+    generators: tuple[int, ...] = ()
     reads: tuple[bool, ...] = ()
-    returns: bool = True
+    result: Type | None = None
 
     def destinations_read(self) -> list[tuple[int, bool]]:
         """Return the parameters whose arrays a call changes, each with whether the function reads it."""
@@ -104,7 +108,7 @@ class CallAdapter:
             return []
         names = list(self.signature.parameters)
         return [
-            *(["what it returns"] if self.returns else []),
+            *(["what it returns"] if self.result is not None else []),
             *(names[number] for number in self.destinations),
         ]
 
@@ -171,11 +175,10 @@ def call_with(
         for info, type_ in zip(infos, types, strict=True)
     ]
     destinations = tuple(number for number, info in enumerate(infos) if info.destination)
+    generators = tuple(number for number in destinations if infos[number].destination == "Generator")
     reads = tuple(infos[number].destination != "Out" for number in destinations)
     own = _own_result(result, len(destinations))
     takes_out = takes_out and own is not None
-    if takes_out:
-        shown.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     parameters = tuple(
         Parameter(f"{name}() argument {info.name!r}", type_, data_types)
         for info, type_ in zip(infos, types, strict=True)
@@ -187,13 +190,23 @@ def call_with(
     crosses = not any(map(_holds_function, (*types, result)))
     binder = make_binder(name, infos)
     return CallAdapter(
-        name, parameters, signature, takes_out, arity, binder, crosses, destinations, reads, own is not None
+        name,
+        parameters,
+        signature,
+        takes_out,
+        arity,
+        binder,
+        crosses,
+        destinations,
+        generators,
+        reads,
+        own,
     )
 
 
 def _parameter_annotation(info: ParameterInfo, type_: Type) -> object:
     shown = annotation(type_)
-    return DESTINATIONS[info.destination](shown) if isinstance(shown, Tensor) and info.destination else shown
+    return CHANGED[info.destination](shown) if isinstance(shown, Tensor) and info.destination else shown
 
 
 def _own_result(result: Type, destinations: int) -> Type | None:
@@ -267,9 +280,11 @@ def parameter_names(hints: Sequence[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def annotation(type_: Type) -> object:
+def annotation(type_: Type | Generator) -> object:
     """Return a type as an annotation, ``Tensor[(2, "n"), f32]``, or as text if a cell cannot write it."""
     match type_:
+        case Destination():
+            return type_
         case TensorType(shape=shape, dtype=dtype):
             dims = [_annotation_dim(dim) for dim in shape]
             known = dtype_named(dtype)
@@ -303,16 +318,17 @@ def store(result: object, out: object, where: str = "out") -> object:
     Nothing is written unless everything fits. Raises TypeError or ValueError.
     """
     pairs = list(_pairs(result, out, where))
-    for (_, one, name), (_, other, other_name) in itertools.combinations(pairs, 2):
+    for (_, one, _, name), (_, other, _, other_name) in itertools.combinations(pairs, 2):
         if np.shares_memory(one, other):
             raise ValueError(f"{name} and {other_name} share memory: one result would overwrite the other")
-    for array, target, _ in pairs:
+    for array, target, given, _ in pairs:
         np.copyto(target, array)
+        note_change(given)
     return out
 
 
-def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np.ndarray, str]]:
-    """Yield each array of a result with the array that receives it."""
+def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np.ndarray, object, str]]:
+    """Return each array of a result with the array that receives it, what has that, and its name."""
     if isinstance(result, tuple):
         if not isinstance(out, tuple | list) or len(out) != len(result):
             what = f"of {len(out)}" if isinstance(out, tuple | list) else kind_of(out)
@@ -321,12 +337,16 @@ def _pairs(result: object, out: object, where: str) -> list[tuple[np.ndarray, np
         return [pair for i, (part, target) in parts for pair in _pairs(part, target, f"{where}[{i}]")]
     if not isinstance(result, np.ndarray):
         raise TypeError(f"{where}: only arrays can be written to, and the result is {kind_of(result)}")
-    if not isinstance(out, np.ndarray):
+    try:
+        target = shared_array(out)
+    except EXPORT_ERRORS as error:
+        raise TypeError(f"{where}: {kind_of(out)} gave no array: {error}") from error
+    if target is None:
         raise TypeError(f"{where} must be a NumPy array, not {kind_of(out)}")
-    if out.dtype.newbyteorder("=") != result.dtype:
-        raise TypeError(f"{where} must be an array of {result.dtype}, not of {out.dtype}")
-    if out.shape != result.shape:
-        raise ValueError(f"{where} must have the shape {result.shape}, not {out.shape}")
-    if not out.flags.writeable:
+    if target.dtype.newbyteorder("=") != result.dtype:
+        raise TypeError(f"{where} must be an array of {result.dtype}, not of {target.dtype}")
+    if target.shape != result.shape:
+        raise ValueError(f"{where} must have the shape {result.shape}, not {target.shape}")
+    if not target.flags.writeable:
         raise ValueError(f"{where} is read-only")
-    return [(result, out, where)]
+    return [(result, target, out, where)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from inspect import getattr_static
+from types import FunctionType, ModuleType
 
 from nnmagic.tinynn import look_up
 from nnmagic.tinynn.program import MISSING
@@ -14,12 +15,24 @@ from nnmagic.tinynn.program import MISSING
 
 @dataclass(frozen=True)
 class Captured:
-    """What free names stand for, with arrays and lists copied. It pickles."""
+    """What free names stand for, with arrays and lists copied.
+
+    It pickles: what a pickle cannot hold is left out, except what is called. ``calls_python``: whether
+    functions of Python are.
+    """
 
     namespace: Mapping[str, object]
+    calls_python: bool = False
 
-    def __reduce__(self) -> tuple[object, tuple[dict[str, bytes]]]:
-        return _restore, ({name: _pickled(value) for name, value in self.namespace.items()},)
+    def __reduce__(self) -> tuple[object, tuple[dict[str, bytes], dict[str, object], bool]]:
+        functions = {name: each for name, each in self.namespace.items() if self._is_called(each)}
+        others = {name: _pickled(each) for name, each in self.namespace.items() if name not in functions}
+        return _restore, (others, functions, self.calls_python)
+
+    def _is_called(self, value: object) -> bool:
+        """Return whether a value is a function that cells call: cloudpickle holds more of Python's."""
+        is_compiled = getattr_static(value, "__relay_key__", None) is not None
+        return is_compiled or (self.calls_python and isinstance(value, FunctionType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,7 @@ class NotPickled:
     """Stands for a value that a pickle cannot hold; a cell that uses it is refused."""
 
 
-def capture_names(names: Iterable[str], namespace: Mapping[str, object]) -> Captured:
+def capture_names(names: Collection[str], namespace: Mapping[str, object]) -> Captured:
     """Return what names stand for in a namespace, and the data types whose constructors they are."""
     from nnmagic.tinynn.namespace.capture import types_with
 
@@ -44,7 +57,7 @@ def capture_names(names: Iterable[str], namespace: Mapping[str, object]) -> Capt
             kept |= types_with(namespace, name)
         else:
             kept[name] = _copy(value)
-    return Captured(kept)
+    return Captured(kept, "callback" in names)
 
 
 def _copy(value: object) -> object:
@@ -65,11 +78,13 @@ def _pickled(value: object) -> bytes:
         return pickle.dumps(NotPickled())
 
 
-def _restore(pickled: Mapping[str, bytes]) -> Captured:
+def _restore(pickled: Mapping[str, bytes], functions: Mapping[str, object], calls_python: bool) -> Captured:
     values = {name: pickle.loads(data) for name, data in pickled.items()}  # noqa: S301 - inside a pickle
     return Captured(
         {
             name: importlib.import_module(value.name) if isinstance(value, _Module) else value
             for name, value in values.items()
         }
+        | dict(functions),
+        calls_python,
     )

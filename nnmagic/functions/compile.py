@@ -19,7 +19,7 @@ from nnmagic.diagnostics import (
 )
 from nnmagic.functions.build_or_load import Use
 from nnmagic.functions.compile_cell import compile_cell, dependencies, with_needed_functions
-from nnmagic.functions.compile_options import Options, Target
+from nnmagic.functions.compile_options import Convert, Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.python_source import python_namespace, python_source
@@ -46,9 +46,10 @@ def compile(  # noqa: A001
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,
-    convert: bool = False,
+    convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
+    zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> TypedFunction[P, R]: ...
@@ -62,25 +63,27 @@ def compile(  # noqa: A001
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,
-    convert: bool = False,
+    convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
+    zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> TypedFunction[..., Any]: ...
 
 
 @short_errors
-def compile(  # noqa: A001 - the public name; Python's own compile is not used here
+def compile(  # noqa: A001, PLR0913 - the public name; options
     source: str | Callable[..., object] | Module,
     *,
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     promote: bool | None = None,
-    convert: bool = False,
+    convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
+    zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> CompiledFunction | SpecializingFunction:
@@ -98,10 +101,12 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         promote: how arrays of different dtypes meet. None: as in NumPy 2, but an integer array and a float
             array in the dtype of the floats. True: all as in NumPy 2. False: where NumPy's dtype is a wider
             float than the operands have, they are refused.
-        convert: whether calls convert arguments to the parameters' dtypes where no number can change.
+        convert: whether calls convert arguments to the parameters' dtypes where no number can change, or
+            ``"same_kind"``: also to narrower dtypes, and integers to floats, as ``numpy.can_cast`` has it.
         passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
             one, or names of those in ``nnmagic.relay.passes``.
         debug: whether ``print`` prints values as they are computed, rather than being refused.
+        zero_d_arrays: whether results of rank 0 are arrays rather than NumPy scalars.
         namespace: where free names are looked up; for a Python function, before its closure and globals.
         cache: whether to use the caches.
 
@@ -116,7 +121,9 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), debug)
+    options = Options(
+        engine, target, opt_level, promote, convert, chosen_passes(passes), debug, zero_d_arrays
+    )
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -205,13 +212,18 @@ def _compile_function(
     scope = ChainMap(dict(namespace), *own.maps)
     cell = compile_cell(python_source(function), scope, options, cache=cache)
     compiled = cell.result
-    names = (function.__qualname__, function.__module__)
     for warning in cell.warnings:
         span = warning.span or Span(function.__code__.co_filename, function.__code__.co_firstlineno, 1, 1, 1)
         warnings.warn_explicit(warning.render(), TinyNNWarning, span.filename, span.line, function.__module__)
     if isinstance(compiled, SpecializingFunction):
-        return compiled._renamed(*names)
-    return CompiledFunction(compiled._definition, compiled.cache_info, qualname=names[0], module=names[1])
+        return compiled._of(function)
+    return CompiledFunction(
+        compiled._definition,
+        compiled.cache_info,
+        qualname=function.__qualname__,
+        module=function.__module__,
+        wrapped=function,
+    )
 
 
 @overload
@@ -225,16 +237,17 @@ def function(
     target: Target = None,
     opt_level: int = 3,
     promote: bool | None = None,
-    convert: bool = False,
+    convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
+    zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> Callable[[Callable[P, R]], TypedFunction[P, R]]: ...
 
 
 @short_errors
-def function(
+def function(  # noqa: PLR0913 - options
     source: Callable[..., object] | None = None,
     /,
     *,
@@ -242,9 +255,10 @@ def function(
     target: Target = None,
     opt_level: int = 3,
     promote: bool | None = None,
-    convert: bool = False,
+    convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
+    zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> (
@@ -257,7 +271,9 @@ def function(
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), debug)
+    options = Options(
+        engine, target, opt_level, promote, convert, chosen_passes(passes), debug, zero_d_arrays
+    )
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 

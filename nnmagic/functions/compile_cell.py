@@ -33,7 +33,7 @@ from nnmagic.relay.complex_numbers.lowering import lower_complex
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.types import TupleType, Type
+from nnmagic.relay.types import TupleType
 from nnmagic.relay.used_types import collect_used_types, with_field_types
 from nnmagic.tinynn import look_up
 from nnmagic.tinynn.program import NumberType
@@ -324,9 +324,10 @@ def _build(cell: CompiledCell, *, only_result: bool, build: bool) -> None:
 
 
 def _with_cache_info(cell: CompiledCell, info: CacheInfo) -> CompiledCell:
-    """Return the cell with its functions' ``cache_info`` replaced."""
+    """Return the cell with new objects for its functions, which have no attributes of users yet."""
     functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
-    return replace(cell, functions=functions, cache_info=info)
+    specializing = tuple(each.anew() for each in cell.specializing)
+    return replace(cell, functions=functions, specializing=specializing, cache_info=info)
 
 
 def _info_of(function: CompiledFunction, info: CacheInfo) -> CacheInfo:
@@ -364,8 +365,9 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
         **({"option promote": str(options.promote)} if options.promote is not None else {}),
-        **({"option convert": "True"} if options.convert else {}),
+        **({"option convert": str(options.convert)} if options.convert else {}),
         **({"option debug": "True"} if options.debug else {}),
+        **({"option zero_d_arrays": "True"} if options.zero_d_arrays else {}),
         **options.pass_key,
         _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",
         "format of the key": _KEY_FORMAT,
@@ -380,7 +382,7 @@ def _shown_arguments(given: Specialization) -> str:
     return f"{given.name}({', '.join([*types, *values])})"
 
 
-def _numbers_in(type_: Type) -> str:
+def _numbers_in(type_: object) -> str:
     """Return which parts of the type of an argument are Python numbers."""
     if isinstance(type_, TupleType):
         return f"({','.join(map(_numbers_in, type_.fields))})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
@@ -22,6 +22,8 @@ ENGINES = ("auto", "relax", "relay", "numpy")
 OPT_LEVELS = (0, 1, 2, 3)
 
 Target = str | Mapping[str, object] | None
+#: Whether calls convert arguments: not at all, where no number can change, or also as NumPy's rule has it.
+Convert = bool | Literal["same_kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,10 @@ class Options:
     target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
     promote: how arrays of different dtypes meet: None, integers beside floats in the dtype of the floats, all
     others as in NumPy; True, all as in NumPy; False, none in a wider float.
-    convert: whether calls convert arguments without loss.
+    convert: whether calls convert arguments without loss, or "same_kind".
     passes: passes that run before the compiler's own, as names of the library's or functions.
-    debug: whether ``print`` prints values as they are computed.
+    debug: whether ``print`` prints values as they are computed. zero_d_arrays: whether results of rank 0 are
+    arrays rather than scalars.
     Raises TypeError or ValueError for anything else.
     """
 
@@ -42,9 +45,10 @@ class Options:
     target: Target = None
     opt_level: int = 3
     promote: bool | None = None
-    convert: bool = False
+    convert: Convert = False
     passes: tuple[NamedPass, ...] = ()
     debug: bool = False
+    zero_d_arrays: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.engine, str) and not callable(self.engine):
@@ -59,7 +63,12 @@ class Options:
             raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level}")
         if self.promote is not None and not isinstance(self.promote, bool):
             raise TypeError(f"promote must be True, False or None, not {self.promote!r}")
-        for name, switch in {"convert": self.convert, "debug": self.debug}.items():
+        convert: object = self.convert
+        if not isinstance(convert, bool) and convert != "same_kind":
+            kind = ValueError if isinstance(convert, str) else TypeError
+            raise kind(f"convert must be True, False or 'same_kind', not {convert!r}")
+        for name in ("debug", "zero_d_arrays"):
+            switch = getattr(self, name)
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")
         if self.target is not None and not isinstance(self.target, str | Mapping):

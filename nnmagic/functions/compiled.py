@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from dataclasses import replace
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.engine.executable import Executable
 from nnmagic.functions.calling import Caller
-from nnmagic.functions.calls import CallAdapter
 from nnmagic.functions.definition import CacheInfo, Definition
+from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.functions.passes import Passes
 from nnmagic.functions.records import RecordCalls, holds_record
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
-from nnmagic.relay.types import TupleType
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
-    import inspect
     import os
 
+    import numpy as np
+
     from nnmagic.functions.data_types import DataType
+    from nnmagic.relay.callbacks import PythonFunction
     from nnmagic.rendering.graph import Graph
     from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Section
@@ -35,29 +37,20 @@ if TYPE_CHECKING:
 _ORIGINS: dict[str, Origins] = {"tinynn": "beside", "relay": "none"}
 
 
-class CompiledFunction:
+class CompiledFunction(FunctionAttributes):
     """A compiled tensor function: ``f(*args, out=None, **kwargs)``.
 
-    Takes NumPy arrays, Python scalars and anything with ``__dlpack__`` or ``__array__`` (for a parameter that
-    is a tuple, a tuple of them); gives a new NumPy array, a tuple of them, or an AdtValue. ``out`` is an
-    array, or a tuple of arrays, that takes the result and is given back; it may overlap the arguments.
-    Arguments of parameters that are ``Out`` or ``InOut`` in the signature are changed: NumPy arrays that may
-    overlap other arguments, but not each other. All arguments are read before anything is written.
+    Takes NumPy arrays, Python scalars and whatever ``numpy.asarray`` takes without a copy (for a parameter
+    that is a tuple, a tuple of them); gives a new NumPy array, a NumPy scalar for a result of rank 0, a tuple
+    of them, or an AdtValue. ``out`` is an array, or a tuple of arrays, that takes the result and is given
+    back; it may overlap the arguments. Arguments of parameters that are ``Out`` or ``InOut`` in the signature
+    are changed: arrays or tensors of PyTorch, which may overlap other arguments, but not each other.
+    All arguments are read before anything is written.
 
     Raises TypeError or ValueError, which name the parameter, for arguments that do not fit, AssertionError
-    with its message and location where an assertion of the function does not hold. It never changes, may be
-    called from any thread, and pickles.
+    with its message and location where an assertion of the function does not hold. It may be called from any
+    thread, pickles, and has attributes as every function of Python.
     """
-
-    __name__: str
-    __qualname__: str
-    __doc__: str | None
-    __module__: str
-    __signature__: inspect.Signature
-    _definition: Definition
-    _cache_info: CacheInfo
-    _call: CallAdapter
-    _caller: Caller
 
     def __init__(
         self,
@@ -66,22 +59,13 @@ class CompiledFunction:
         *,
         qualname: str | None = None,
         module: str | None = None,
+        wrapped: FunctionType | ModuleType | None = None,
         records: bool = True,
     ) -> None:
         call = definition.call
         caller = Caller(definition, _record_calls(definition, cache_info) if records else None)
-        self.__dict__.update(
-            __name__=definition.name,
-            __qualname__=qualname or definition.name,
-            __doc__=definition.doc,
-            __module__=module or "nnmagic",
-            __signature__=call.signature,
-            __relay_key__=definition.key,
-            _definition=definition,
-            _cache_info=cache_info,
-            _call=call,
-            _caller=caller,
-        )
+        self._describe(definition.name, qualname, module, definition.doc, call.signature, wrapped)
+        self._definition, self._cache_info, self._call, self._caller = definition, cache_info, call, caller
         caller.owner = weakref.ref(self)
         self._set_caller(caller)
 
@@ -92,7 +76,7 @@ class CompiledFunction:
 
     else:
         #: What CPython calls: it finds this place in the class, which holds a ``Caller`` or machine code.
-        __slots__ = ("__call__", "__dict__", "__weakref__")
+        __slots__ = ("__call__", "_cache_info", "_call", "_caller", "_definition")
 
     def _set_caller(self, caller: Caller) -> None:
         _CALLED.__set__(self, caller if caller.direct is None else caller.direct)
@@ -143,11 +127,30 @@ class CompiledFunction:
     @property
     def cache_info(self) -> CacheInfo:
         """Whether it was compiled or found in a cache, and why."""
-        return self._cache_info
+        origin, info = self._definition.origin, self._cache_info
+        if self._definition.carried is None or origin is None or not origin.why or origin.why in info.why:
+            return info
+        return replace(info, why=f"{info.why}; {origin.why}")
 
     @property
-    def __wrapped__(self) -> ModuleType:
-        """What ``inspect.getsource`` and IPython's ``f??`` read the function's own source from."""
+    @short_errors
+    def ufunc(self) -> np.ufunc:
+        """The function as a NumPy ufunc, with a loop for its dtypes.
+
+        A function of numbers is a ufunc of elements; one of arrays a generalized ufunc, whose signature has
+        the sizes of its types. Parameters that have a default keep it. Raises TypeError for a function that
+        can be none.
+        """
+        from nnmagic.functions.ufuncs import make_ufunc
+
+        return self._keep_ufunc(lambda: make_ufunc(self))
+
+    def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
+        """Return its ufunc, made if there is none yet."""
+        kept: dict[str, np.ufunc] = self._definition.__dict__
+        return kept["_ufunc"] if "_ufunc" in kept else kept.setdefault("_ufunc", make())
+
+    def _source_holder(self) -> FunctionType | ModuleType:
         return self._definition.source_holder
 
     @property
@@ -159,6 +162,11 @@ class CompiledFunction:
     def __relay_code__(self) -> str:
         """The same as ``relay_text``."""
         return self.relay_text
+
+    @property
+    def __relay_key__(self) -> str:
+        """What is equal only for the same definition, as another cell's cache has it."""
+        return self._definition.key
 
     @property
     def __relay_global__(self) -> tuple[str, Module]:
@@ -200,28 +208,16 @@ class CompiledFunction:
 
         write_onnx(self._definition.exported, path, name=self.name)
 
-    def __reduce__(self) -> tuple[Callable[[bytes], CompiledFunction], tuple[bytes]]:
-        from nnmagic.functions.saving import from_bytes, to_bytes
+    def __reduce__(self) -> tuple[Callable[..., CompiledFunction], tuple[object, ...], Any]:
+        from nnmagic.functions.saving import from_pickle, to_bytes
 
-        return from_bytes, (to_bytes(self),)
+        python: list[PythonFunction] = []  # which the pickle carries in its own way
+        data = to_bytes(self, python)
+        return from_pickle, (data, tuple(python)) if python else (data,), self._attributes()
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return what Dask identifies the function by."""
         return "nnmagic", self._definition.key
-
-    def __copy__(self) -> CompiledFunction:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, object]) -> CompiledFunction:
-        return self
-
-    @short_errors
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a compiled function cannot be changed: {self.name}.{name} was not set")
-
-    @short_errors
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a compiled function cannot be changed: {self.name}.{name} was not deleted")
 
     def __repr__(self) -> str:
         return f"<nnmagic function {self.name}{self._format_signature()}>"
@@ -248,21 +244,15 @@ class CompiledFunction:
         return signature_head(self.name, self._format_signature(), said)
 
     def _format_signature(self) -> str:
-        """Return the signature without ``out``, which all have."""
-        signature = self.__signature__
-        own = list(signature.parameters.values())
-        return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))
+        return str(self._call.signature)
 
 
 def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls | None:
     """Return what calls a function that takes or gives records; None for any other."""
     function = definition.module.functions[definition.name]
     types = [each.type for each in definition.call.parameters]
-    result = function.ret_type
-    assert result is not None
-    if definition.call.returns and definition.call.destinations:
-        assert isinstance(result, TupleType)
-        result = result.fields[0]
+    assert function.ret_type is not None
+    result = definition.call.result or function.ret_type
     if not any(map(holds_record, (*types, result))):
         return None
     plain = CompiledFunction(definition, cache_info, records=False)

@@ -10,6 +10,7 @@ from nnmagic.cache import digest
 from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.functions.calls import CallAdapter, call_with
+from nnmagic.functions.scalars import scalar_of
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.serialization import Json, module_from_data, module_to_data
@@ -148,7 +149,7 @@ class DataConstructor:
             fields = tuple(
                 value
                 if isinstance(parameter.type, TypeVar)
-                else convert_argument(parameter, value, dims, self._is_made)
+                else scalar_of(convert_argument(parameter, value, dims, self._is_made))
                 for parameter, value in zip(self._call.parameters, bound, strict=True)
             )
         except (TypeError, ValueError) as error:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 from nnmagic.cache import Content
@@ -21,6 +20,7 @@ from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.complex_arrays import ComplexExecutable
 from nnmagic.functions.passes import Passes
+from nnmagic.functions.python_source import source_holder
 from nnmagic.functions.stages import CUDA_STAGE, STAGES, Stages, tree_text
 from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module
@@ -193,16 +193,9 @@ class Definition:
         return text_without_types(self.relay)
 
     @Cached
-    def source_holder(self) -> ModuleType:
-        """Hold the function's source in a module, where Python looks for it.
-
-        It is a module because Python then shows all of its text, in whatever language. Nothing is run.
-        """
-        holder = ModuleType(self.name, self.doc)
-        holder.__file__ = f"<nnmagic {self.name} {self.key[:12]}>"
-        lines = self.text.splitlines(keepends=True)
-        linecache.cache[holder.__file__] = (len(self.text), None, lines, holder.__file__)
-        return holder
+    def source_holder(self) -> FunctionType | ModuleType:
+        """Return what Python's tools read its source from."""
+        return source_holder(self.name, self.text, self.doc, self.key)
 
     @Cached
     def _build_result(self) -> tuple[Executable, Origin]:

@@ -9,12 +9,13 @@ import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import Parameter
+from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, is_torch_tensor, shared_array
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType
 
 
-def check_destination(parameter: Parameter, array: object) -> None:
-    """Check an array that a call changes, beyond its shape: a converted copy would lose the result.
+def destination(parameter: Parameter, value: object) -> np.ndarray:
+    """Return the array that a call changes, checked beyond its shape: a converted copy would lose the result.
 
     Raises TypeError or ValueError.
     """
@@ -22,14 +23,20 @@ def check_destination(parameter: Parameter, array: object) -> None:
     variable = name.rpartition(" ")[2].strip("'")
     assert isinstance(parameter.type, TensorType)
     dtype = ARRAY_DTYPES[parameter.type.dtype]
-    if not isinstance(array, np.ndarray):
+    try:
+        array = shared_array(value)
+    except EXPORT_ERRORS as error:
+        message = f"{name} is changed by the call, and {kind_of(value)} gave no array: {error}"
+        raise TypeError(message) from error
+    if array is None:
         message = f"{name} is changed by the call: it must be a NumPy array"
         hint = f"make one before the call, as in {variable} = numpy.array({variable}, {dtype.name!r})"
-        raise TypeError(f"{message}, {format_type(parameter.type)}, not {kind_of(array)}; {hint}")
+        raise TypeError(f"{message}, {format_type(parameter.type)}, not {kind_of(value)}; {hint}")
     if array.dtype != dtype:
         order = "" if array.dtype.newbyteorder("=") != dtype else " in the other byte order"
         hint = "convert it before the call, which changes the new array: "
-        hint += f"{variable} = {variable}.astype({dtype.name!r})"
+        same = f".to(torch.{dtype.name})" if is_torch_tensor(value) else f".astype({dtype.name!r})"
+        hint += f"{variable} = {variable}{same}"
         message = f"{name} is changed by the call: it must be {format_type(parameter.type)}"
         raise TypeError(f"{message}, not an array of {array.dtype.name}{order}; {hint}")
     if not array.flags.writeable:
@@ -37,6 +44,7 @@ def check_destination(parameter: Parameter, array: object) -> None:
         raise ValueError(f"{name} is changed by the call, and the array is read-only; {hint}")
     if _may_overlap_itself(array):
         raise ValueError(f"{name} is changed by the call, and elements of the array share memory")
+    return array
 
 
 def check_overlap(arrays: Sequence[tuple[Parameter, object]]) -> None:

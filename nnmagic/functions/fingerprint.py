@@ -134,9 +134,8 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
         case PythonFunction(function=function, name=name):  # kept by its module, so no other has its identity
             owner = getattr(function, "__self__", None)
             return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"
-    key = inspect.getattr_static(value, "__relay_key__", None)
-    if isinstance(key, str):
-        return f"function {key}"
+    if isinstance(inspect.getattr_static(value, "__relay_key__", None), property):  # of a compiled function
+        return f"function {value.__relay_key__}"  # type: ignore[attr-defined]  # which it has
     from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 
     if (own := own_name(value)) is not None:

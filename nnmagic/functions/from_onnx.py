@@ -27,6 +27,7 @@ def from_onnx(
     target: Target = None,
     opt_level: int = 3,
     passes: Iterable[str | Pass | NamedPass] = (),
+    zero_d_arrays: bool = False,
     cache: bool = True,
 ) -> CompiledFunction:
     """Compile an ONNX model for the CPU.
@@ -40,6 +41,7 @@ def from_onnx(
         target: as ``compile`` takes it.
         opt_level: 0 to 3.
         passes: as ``compile`` takes them: they run on the Relay of the model.
+        zero_d_arrays: whether results of rank 0 are arrays rather than NumPy scalars.
         cache: whether to use the caches.
 
     Returns:
@@ -55,6 +57,8 @@ def from_onnx(
     """
     from nnmagic.importers.onnx import import_listed
 
-    options = Options(engine, target, opt_level, passes=chosen_passes(passes))  # errors before a long import
+    # Errors come before a long import.
+    passes = chosen_passes(passes)
+    options = Options(engine, target, opt_level, passes=passes, zero_d_arrays=zero_d_arrays)
     module, listing = import_listed(model, shapes=shapes, name=name)
     return compile_module(module, options, Use.YES if cache else Use.NO, listing, "onnx")

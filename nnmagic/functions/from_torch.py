@@ -125,9 +125,14 @@ def from_torch(
     """
     from nnmagic.importers.torch import from_torch as import_program
 
-    options = Options(engine, target, opt_level, passes=chosen_passes(passes))  # errors before a long import
+    options = _options(engine, target, opt_level, passes)  # errors before a long import
     program = import_program(module, args, kwargs, dynamic_shapes=dynamic_shapes, name=name)
     return TorchFunction(program, _build(program, options, cache=bool(cache)))
+
+
+def _options(engine: str | Engine, target: Target, opt_level: int, passes: Iterable[str | Pass]) -> Options:
+    """Return the options of the function that a program calls: its results become tensors."""
+    return Options(engine, target, opt_level, passes=chosen_passes(passes), zero_d_arrays=True)
 
 
 def _build(program: Program, options: Options, *, cache: bool) -> CompiledFunction:
@@ -165,7 +170,6 @@ def torch_backend(
     if mode not in (None, "default"):
         raise ValueError(f"the backend nnmagic has no mode {mode!r}")
     given = {"engine": "auto", "target": None, "opt_level": 3, "passes": (), "cache": True, **(options or {})}
-    passes = chosen_passes(given["passes"])
-    chosen = Options(given["engine"], given["target"], given["opt_level"], passes=passes)
+    chosen = _options(given["engine"], given["target"], given["opt_level"], given["passes"])
     cache = bool(given["cache"])
     return compile_graph(graph, example_inputs, lambda program: _build(program, chosen, cache=cache))

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from keyword import iskeyword
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, cast, overload
 
 from nnmagic.diagnostics import Source, TinyNNWarning, kind_of
 from nnmagic.functions.build_or_load import Use
 from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.records import record_class, records_in
+from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Function
 from nnmagic.relay.gradients.trees import float_leaves, leaves
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
-from nnmagic.tracebacks import short_errors
+from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tracebacks import short_errors, warn_caller
+
+#: What is differentiated: the gradient of a function without types has none either.
+_Differentiable = CompiledFunction | SpecializingFunction
+_Function = TypeVar("_Function", bound=_Differentiable)
 
 Argnums = int | Sequence[int]
 Axes: TypeAlias = "int | tuple[Axes, ...] | None"
 
 
 @short_errors
-def grad(function: CompiledFunction, argnums: Argnums = 0, *, has_aux: bool = False) -> CompiledFunction:
+def grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool = False) -> _Function:
     """Return the gradient of a compiled function, as a compiled function of the same parameters.
 
     Args:
@@ -36,7 +41,8 @@ def grad(function: CompiledFunction, argnums: Argnums = 0, *, has_aux: bool = Fa
         has_aux: the function returns ``(value, aux)``; the result is ``(gradient, aux)``.
 
     Returns:
-        The compiled function. A gradient has the structure, shape and dtype of its parameter.
+        The compiled function. A gradient has the structure, shape and dtype of its parameter. Of a function
+        without types it is one that is compiled for the types of each call.
 
     Raises:
         TinyNNError: what the function does has no gradient, or argnums do not fit.
@@ -47,9 +53,7 @@ def grad(function: CompiledFunction, argnums: Argnums = 0, *, has_aux: bool = Fa
 
 
 @short_errors
-def value_and_grad(
-    function: CompiledFunction, argnums: Argnums = 0, *, has_aux: bool = False
-) -> CompiledFunction:
+def value_and_grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool = False) -> _Function:
     """Return a compiled function that gives ``(value, gradient)``; see ``grad``.
 
     With ``has_aux`` it gives ``((value, aux), gradient)``.
@@ -57,28 +61,44 @@ def value_and_grad(
     return _compiled(function, "value_and_grad", _options(argnums, has_aux=has_aux))
 
 
+@overload
+def vjp(function: CompiledFunction, argnums: Argnums | None = None) -> CompiledFunction: ...
+
+
+@overload
+def vjp(function: SpecializingFunction, argnums: Argnums | None = None) -> SpecializingFunction: ...
+
+
 @short_errors
-def vjp(function: CompiledFunction, argnums: Argnums | None = None) -> CompiledFunction:
+def vjp(function: _Differentiable, argnums: Argnums | None = None) -> _Differentiable:
     """Return a compiled function that gives ``(result, gradients)`` for a cotangent of the result.
 
     Its parameters are those of the function, then ``cotangent``, of the result's type. ``gradients`` is a
-    tuple, one for each parameter of ``argnums``: by default, of each that is made of floats.
+    tuple, one for each parameter of ``argnums``: by default, of each that is made of floats, or has no type.
     """
     return _compiled(function, "vjp", "", argnums)
 
 
+@overload
+def jvp(function: CompiledFunction, argnums: Argnums | None = None) -> CompiledFunction: ...
+
+
+@overload
+def jvp(function: SpecializingFunction, argnums: Argnums | None = None) -> SpecializingFunction: ...
+
+
 @short_errors
-def jvp(function: CompiledFunction, argnums: Argnums | None = None) -> CompiledFunction:
+def jvp(function: _Differentiable, argnums: Argnums | None = None) -> _Differentiable:
     """Return a compiled function that gives ``(result, tangent)``: the directional derivative.
 
     Its parameters are those of the function, then ``tangent_NAME`` for each parameter of ``argnums``: by
-    default, for each that is made of floats.
+    default, for each that is made of floats, or has no type.
     """
     return _compiled(function, "jvp", "", argnums)
 
 
 @short_errors
-def jacobian(function: CompiledFunction, argnums: Argnums = 0) -> CompiledFunction:
+def jacobian(function: _Function, argnums: Argnums = 0) -> _Function:
     """Return a compiled function that gives the Jacobian: the derivative of each element of the result.
 
     Args:
@@ -97,7 +117,7 @@ def jacobian(function: CompiledFunction, argnums: Argnums = 0) -> CompiledFuncti
 
 
 @short_errors
-def hessian(function: CompiledFunction, argnums: Argnums = 0) -> CompiledFunction:
+def hessian(function: _Function, argnums: Argnums = 0) -> _Function:
     """Return a compiled function that gives the second derivatives of a function to a float of rank 0.
 
     With one parameter of a shape the result has that shape twice; with several ``argnums`` it is a tuple of
@@ -107,7 +127,7 @@ def hessian(function: CompiledFunction, argnums: Argnums = 0) -> CompiledFunctio
 
 
 @short_errors
-def vmap(function: CompiledFunction, in_axes: Axes = 0, out_axes: Axes = 0) -> CompiledFunction:
+def vmap(function: _Function, in_axes: Axes = 0, out_axes: Axes = 0) -> _Function:
     """Return a compiled function that computes another for each element of an axis of its arguments.
 
     Args:
@@ -155,47 +175,75 @@ def _check_argnums(argnums: Argnums) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A parameter: its name in the text, its type, and how a call gives it."""
+    """A parameter: its name in the text, its type, or what is written of it, and how a call gives it.
+
+    What is written the text has as the value of a name.
+    """
 
     name: str
-    type: Type
+    type: Type | OpenTensor | None
     info: ParameterInfo
 
     @property
     def is_float(self) -> bool:
+        if self.type is None or isinstance(self.type, OpenTensor):
+            return True  # as far as is known before a call
         floats = leaves(float_leaves(self.type), self.type)
         return bool(floats) and all(floats)
 
+    @property
+    def annotation(self) -> str:
+        if self.type is None:
+            return ""
+        if isinstance(self.type, OpenTensor):
+            return f": _type_{self.name}"
+        return f": {format_type(self.type)}"
+
 
 def _compiled(
-    function: object, kind: str, options: str, argnums: Argnums | None = None, in_axes: Axes = None
-) -> CompiledFunction:
+    function: _Function, kind: str, options: str, argnums: Argnums | None = None, in_axes: Axes = None
+) -> _Function:
     """Compile the text of the gradient, which calls the function."""
-    if not isinstance(function, CompiledFunction):
+    namespace: dict[str, object]
+    given: object = function
+    if isinstance(given, SpecializingFunction):
+        template, result = given._template, None
+        compile_options, cache = template.options, template.cache
+        parameters = [_Parameter(each.name, template.info.open[each.name], each) for each in given.parameters]
+        changes = any(each.destination for each in given.parameters)
+        namespace = {}
+    elif isinstance(given, CompiledFunction):
+        definition = given._definition
+        compile_options, cache = definition.options, definition.use is not Use.NO
+        own = definition.module.functions[given.name]
+        parameters, result = _parameters(own, definition.parameters), own.ret_type
+        changes = bool(definition.call.destinations)
+        namespace = {**definition.types}
+    else:
         hint = "compile it first, as with @nnmagic.function"
-        raise TypeError(f"nnmagic.{kind} takes a compiled function, not {kind_of(function)}: {hint}")
-    definition = function._definition
-    if definition.call.destinations:
+        raise TypeError(f"nnmagic.{kind} takes a compiled function, not {kind_of(given)}: {hint}")
+    if isinstance(given, CompiledFunction) and given._definition.call.generators:
+        hint = f"call {kind}({function.name}) in a cell, and give it the generator there"
+        raise TypeError(f"{function.name}() draws from a generator of its caller: {hint}")
+    if changes:
         raise TypeError(f"{function.name}() changes its arguments, and has no gradient: return the values")
-    own = definition.module.functions[function.name]
-    parameters = _parameters(own, definition.parameters)
     if kind == "vmap":
         parameters, options = _batched(parameters, in_axes, options)
-    namespace: dict[str, object] = {"_function": function, **definition.types}
-    for type_ in (*(each.type for each in parameters), own.ret_type):
-        namespace |= {record.name: record_class(record) for record in records_in(type_)}
+    namespace["_function"] = function
+    namespace |= {f"_type_{each.name}": each.type for each in parameters if isinstance(each.type, OpenTensor)}
+    for type_ in (*(each.type for each in parameters), result):
+        known = None if isinstance(type_, OpenTensor) else type_
+        namespace |= {record.name: record_class(record) for record in records_in(known)}
     namespace |= {
         f"_default_{each.name}": each.info.default for each in parameters if each.info.default is not MISSING
     }
     name = f"{function.name}_{kind}" if function.name.isidentifier() else kind
-    text = _TEXTS[kind](name, function.name, parameters, own, options, argnums)
+    text = _TEXTS[kind](name, function.name, parameters, result, options, argnums)
     source = Source(f"<{kind} of {function.name}>", text)
-    cell = compile_cell(source, namespace, definition.options, cache=definition.use is not Use.NO)
+    cell = compile_cell(source, namespace, compile_options, cache=cache)
     for warning in cell.warnings:
-        warnings.warn(warning.render(), TinyNNWarning, stacklevel=4)
-    result = cell.result
-    assert isinstance(result, CompiledFunction)  # the text has all types
-    return result
+        warn_caller(warning.render(), TinyNNWarning)
+    return cast(_Function, cell.result)
 
 
 def _parameters(function: Function, infos: Sequence[ParameterInfo]) -> list[_Parameter]:
@@ -237,7 +285,7 @@ def _signature(parameters: Sequence[_Parameter], more: Sequence[str] = ()) -> st
         if each.info.kind == "KEYWORD_ONLY" and (index == 0 or kinds[index - 1] != "KEYWORD_ONLY"):
             words += [*more, "*"]
         default = "" if each.info.default is MISSING or more else f" = _default_{each.name}"
-        words.append(f"{each.name}: {format_type(each.type)}{default}")
+        words.append(f"{each.name}{each.annotation}{default}")
         last = index + 1 == len(parameters) or kinds[index + 1] != "POSITIONAL_ONLY"
         if each.info.kind == "POSITIONAL_ONLY" and last:
             words.append("/")
@@ -254,11 +302,11 @@ def _gradient_text(
     name: str,
     of: str,
     parameters: Sequence[_Parameter],
-    own: Function,
+    result: Type | None,
     options: str,
     argnums: Argnums | None,
 ) -> str:
-    del own, argnums
+    del result, argnums
     kind = name.removeprefix(f"{of}_")
     what = {"value_and_grad": "The value and the gradient", "grad": "The gradient"}.get(kind, f"The {kind}")
     return (
@@ -288,16 +336,15 @@ def _vjp_text(
     name: str,
     of: str,
     parameters: Sequence[_Parameter],
-    own: Function,
+    result: Type | None,
     options: str,
     argnums: Argnums | None,
 ) -> str:
     del options
     chosen = _chosen(parameters, argnums)
-    assert own.ret_type is not None
-    result = format_type(_named(own.ret_type, iter(range(10_000, 20_000))))
+    shown = "" if result is None else f": {format_type(_named(result, iter(range(10_000, 20_000))))}"
     return (
-        f"def {name}({_signature(parameters, [f'cotangent: {result}'])}):\n"
+        f"def {name}({_signature(parameters, [f'cotangent{shown}'])}):\n"
         f'    """The result of {of}, and the gradients for a cotangent of it."""\n'
         f"    result, pull = vjp({_lambda(chosen, parameters)}, {', '.join(each.name for each in chosen)})\n"
         f"    return result, pull(cotangent)\n"
@@ -308,13 +355,13 @@ def _jvp_text(
     name: str,
     of: str,
     parameters: Sequence[_Parameter],
-    own: Function,
+    result: Type | None,
     options: str,
     argnums: Argnums | None,
 ) -> str:
-    del own, options
+    del result, options
     chosen = _chosen(parameters, argnums)
-    tangents = [f"tangent_{each.name}: {format_type(each.type)}" for each in chosen]
+    tangents = [f"tangent_{each.name}{each.annotation}" for each in chosen]
     primals = "".join(f"{each.name}, " for each in chosen)
     directions = "".join(f"tangent_{each.name}, " for each in chosen)
     return (
@@ -330,14 +377,32 @@ def _batched(parameters: Sequence[_Parameter], in_axes: Axes, out_axes: str) -> 
     each = in_axes if isinstance(in_axes, tuple) else (in_axes,) * count
     if len(each) != count:
         raise ValueError(f"in_axes has {len(each)} axes, but there are {count} parameters")
-    words = {name for each in parameters for name in re.findall(r"\w+", format_type(each.type))}
+    words = {name for each in parameters for name in re.findall(r"\w+", each.annotation)}
     name = next(name for n in range(len(words) + 1) if (name := f"batch{n or ''}") not in words)
     found = []
     for parameter, axes in zip(parameters, each, strict=True):
-        type_ = _with_axis(parameter, parameter.type, axes, name)
+        type_: Type | OpenTensor | None
+        if parameter.type is None or isinstance(parameter.type, OpenTensor):
+            type_ = _open_with_axis(parameter.type, axes, name)
+        else:
+            type_ = _with_axis(parameter, parameter.type, axes, name)
         info = parameter.info if axes is None else replace(parameter.info, default=MISSING)
         found.append(_Parameter(parameter.name, type_, info))
     return found, f"in_axes={each!r}, out_axes={out_axes}"
+
+
+def _open_with_axis(pattern: OpenTensor | None, axes: Axes, name: str) -> OpenTensor | None:
+    """Return what is written of a type with the axis of the examples; axes that do not fit a call refuses."""
+    if pattern is None or pattern.shape is None or axes is None:
+        return pattern
+    if Ellipsis in pattern.shape:
+        return replace(pattern, shape=None)
+    rank = len(pattern.shape) + 1
+    if isinstance(axes, tuple) or not -rank <= axes < rank:
+        return None
+    shape = list(pattern.shape)
+    shape.insert(axes % rank, name)
+    return replace(pattern, shape=tuple(shape))
 
 
 def _with_axis(parameter: _Parameter, type_: Type, axes: Axes, name: str) -> Type:
@@ -368,11 +433,11 @@ def _vmap_text(
     name: str,
     of: str,
     parameters: Sequence[_Parameter],
-    own: Function,
+    result: Type | None,
     options: str,
     argnums: Argnums | None,
 ) -> str:
-    del own, argnums
+    del result, argnums
     names = ", ".join(each.name for each in parameters)
     return (
         f"def {name}({_signature(parameters)}):\n"

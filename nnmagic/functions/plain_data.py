@@ -12,7 +12,7 @@ from nnmagic.relay.serialization import Json
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, PARAMETER_KINDS, ParameterInfo
-from nnmagic.tinynn.types.annotations import DESTINATIONS
+from nnmagic.tinynn.types.annotations import CHANGED
 
 
 def default_to_data(default: object, arrays: list[np.ndarray]) -> Json:
@@ -63,7 +63,7 @@ def parameter_from_data(data: Json, arrays: list[np.ndarray]) -> ParameterInfo:
     """Return a parameter again. Raises ValueError for data that ``parameter_to_data`` did not make."""
     match data:
         case [str() as name, str() as kind, default, str() as destination] if (
-            kind in PARAMETER_KINDS and destination in ("", *DESTINATIONS)
+            kind in PARAMETER_KINDS and destination in ("", *CHANGED)
         ):
             return ParameterInfo(name, kind, default_from_data(default, arrays), destination)
     raise ValueError(f"not a parameter: {data!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import copy
 import math
 import re
 import time
@@ -18,6 +19,7 @@ from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.functions.complex_arrays import ComplexExecutable
 from nnmagic.functions.from_torch import TorchFunction
+from nnmagic.functions.generators import with_states
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
@@ -81,17 +83,16 @@ def profile(
         return _profile_program(function, args, keywords)
     definition = function._definition
     if definition.call.destinations:  # not the caller's arrays, many times
-        args = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
-        keywords = {
-            name: arg.copy() if isinstance(arg, np.ndarray) else arg for name, arg in keywords.items()
-        }
+        args = list(map(_copied, args))
+        keywords = {name: _copied(arg) for name, arg in keywords.items()}
     function(*args, **keywords)
     seconds = least_time(lambda: function(*args, **keywords))
     dims: dict[str, int] = {}
     call = definition.call
+    bound = call.bind(tuple(args), dict(keywords))
     values = [
         convert_argument(parameter, value, dims)
-        for parameter, value in zip(call.parameters, call.bind(tuple(args), dict(keywords)), strict=True)
+        for parameter, value in zip(call.parameters, with_states(bound), strict=True)
     ]
     run = function.build()
     if isinstance(run, ComplexExecutable):
@@ -107,6 +108,11 @@ def profile(
         for kernel in kernels
     }
     return Profile(function.name, seconds, tuple(kernels), measure_peak(dtype, num_threads()), origins)
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of what a call may change."""
+    return copy.deepcopy(value) if isinstance(value, np.ndarray | np.random.Generator) else value
 
 
 def _profile_program(function: TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:

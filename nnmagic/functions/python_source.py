@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
+import warnings
 from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import suppress
-from types import FunctionType
+from types import CodeType, FunctionType, ModuleType
 
 from nnmagic.diagnostics import Source
 
@@ -63,3 +65,30 @@ def python_namespace(function: FunctionType, caller: Mapping[str, object]) -> Ch
         with suppress(ValueError):  # not assigned yet, such as the function itself
             closure[name] = cell.cell_contents
     return ChainMap(closure, dict(caller), function.__globals__)
+
+
+def source_holder(name: str, text: str, doc: str | None, key: str) -> FunctionType | ModuleType:
+    """Return what Python's tools read the source of a compiled function from; nothing of it is run.
+
+    It is a function of Python, or a module where the text is none: Python then shows all of it.
+    """
+    filename = f"<nnmagic {name} {key[:12]}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    code = _code(name, text, filename)
+    if code is not None:
+        return FunctionType(code, {"__name__": "nnmagic"}, name)
+    holder = ModuleType(name, doc)
+    holder.__file__ = filename
+    return holder
+
+
+def _code(name: str, text: str, filename: str) -> CodeType | None:
+    """Return the code of a function that a text defines; None if Python does not understand it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            defined = compile(text, filename, "exec", dont_inherit=True).co_consts
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    codes = (each for each in defined if isinstance(each, CodeType) and each.co_name == name)
+    return next(codes, None)

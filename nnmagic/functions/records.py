@@ -1,12 +1,20 @@
-"""Take records from Python, and give them back: dictionaries, dataclasses and NamedTuples of arrays."""
+"""Take records from Python, and give them back: dictionaries, objects, structured arrays and data frames.
+
+Libraries are not imported: a value of theirs says that they are loaded.
+"""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import sys
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.calls import CallAdapter
@@ -96,27 +104,99 @@ def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -
 
 def _fields_of(record: RecordType, value: object, path: str) -> tuple[list[object], Maker]:
     """Return the fields of a record in their order, and what makes one of the same kind."""
+    if isinstance(value, tuple | list) and not hasattr(type(value), "_fields"):
+        if len(value) == len(record.fields):
+            return list(value), tuple
+    elif (found := _named_fields(value)) is not None:
+        fields, make = found
+        _check_names(record, list(map(str, fields)), path)
+        return [fields[name] for name in record.names], lambda parts: make(
+            dict(zip(record.names, parts, strict=True))
+        )
+    message = f"{path} must be a {record.name}, or have its fields: {', '.join(record.names)}"
+    hint = "give a dictionary, a dataclass or another object with fields, a structured array or a data frame"
+    shown = f"a tuple of {len(value)}" if isinstance(value, tuple) else kind_of(value)
+    raise TypeError(f"{message}, not {shown}; {hint}")
+
+
+#: The fields of a value by name, and what makes another value of its kind.
+_Named = tuple[Mapping[str, object], Callable[[dict[str, Any]], object]]
+
+
+def _named_fields(value: Any) -> _Named | None:
+    """Return the fields of a value, and what makes one of the same kind of others; None if it has none."""
     kind = type(value)
     if isinstance(value, Mapping):
-        _check_names(record, [str(key) for key in value], path)
-        return [value[name] for name in record.names], lambda parts: dict(
-            zip(record.names, parts, strict=True)
+        return value, dict
+    if isinstance(value, np.ndarray | np.void):
+        names = value.dtype.names
+        if names is None:
+            return None
+        return {name: value[name] for name in names}, partial(_structured, value)
+    if isinstance(value, _loaded("pandas", "DataFrame")):
+        columns = {name: value[name] for name in value.columns}
+        return columns, partial(_frame, value, index=value.index)
+    if isinstance(value, _loaded("polars", "DataFrame")):
+        return {name: value[name] for name in value.columns}, partial(_frame, value)
+    if isinstance(value, type):
+        return None
+    if isinstance(value, SimpleNamespace):
+        return vars(value), lambda parts: kind(**parts)
+    if isinstance(value, tuple):
+        names = kind._fields
+    elif dataclasses.is_dataclass(value):
+        names = [each.name for each in dataclasses.fields(value)]
+    elif hasattr(kind, "__attrs_attrs__"):
+        names = [each.name for each in kind.__attrs_attrs__]
+        return {name: getattr(value, name) for name in names}, partial(_attrs_object, value)
+    elif isinstance(value, _loaded("pydantic", "BaseModel")) and hasattr(kind, "model_fields"):
+        names = list(kind.model_fields)
+        return {name: getattr(value, name) for name in names}, lambda parts: value.model_copy(update=parts)
+    else:
+        return None
+    return {name: getattr(value, name) for name in names}, lambda parts: kind(**parts)
+
+
+def _loaded(module: str, name: str) -> Any:
+    """Return a class of a library, for ``isinstance``: no value is of it unless the library is loaded."""
+    found = getattr(sys.modules.get(module), name, ())
+    return found if isinstance(found, type) else ()
+
+
+def _attrs_object(value: Any, parts: dict[str, Any]) -> object:
+    """Return an object of a class of attrs with other fields."""
+    changed = copy.copy(value)
+    for name, part in parts.items():
+        object.__setattr__(changed, name, part)  # it may be frozen
+    return changed
+
+
+def _structured(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
+    """Return a structured array of other fields: they have the axes of ``value`` in front, of any sizes."""
+    arrays = {name: np.asarray(part) for name, part in parts.items()}
+    shapes = {array.shape[: value.ndim] for array in arrays.values()}
+    if len(shapes) > 1 or any(array.ndim < value.ndim for array in arrays.values()):
+        shown = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(
+            f"the fields of the result have different shapes, and make no structured array: {shown}"
         )
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        _check_names(record, [each.name for each in dataclasses.fields(value)], path)
-        return [getattr(value, name) for name in record.names], lambda parts: kind(
-            **dict(zip(record.names, parts, strict=True))
+    dtype = [(name, array.dtype, array.shape[value.ndim :]) for name, array in arrays.items()]
+    made = np.empty(shapes.pop(), dtype)
+    for name, array in arrays.items():
+        made[name] = array
+    return made[()] if isinstance(value, np.void) else made.view(type(value))
+
+
+def _frame(value: Any, parts: dict[str, Any], index: Any = None) -> object:
+    """Return a data frame of other columns; with the index, if it is as long."""
+    lengths = {name: np.shape(part) for name, part in parts.items()}
+    if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
+        shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
+        raise ValueError(
+            f"the fields of the result make no data frame, whose columns have one length: {shown}"
         )
-    if isinstance(value, tuple) and (names := getattr(kind, "_fields", None)) is not None:
-        _check_names(record, list(names), path)
-        return [getattr(value, name) for name in record.names], lambda parts: kind(
-            **dict(zip(record.names, parts, strict=True))
-        )
-    if isinstance(value, tuple | list) and len(value) == len(record.fields):
-        return list(value), tuple
-    message = f"{path} must be a {record.name}, a dictionary or a dataclass of {', '.join(record.names)}"
-    shown = f"a tuple of {len(value)}" if isinstance(value, tuple) else kind_of(value)
-    raise TypeError(f"{message}, not {shown}")
+    keeps = index is not None and {(len(index),)} == set(lengths.values())
+    return type(value)(parts, index=index) if keeps else type(value)(parts)
 
 
 def _check_names(record: RecordType, given: Sequence[str], path: str) -> None:

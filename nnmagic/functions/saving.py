@@ -7,12 +7,14 @@ for people to read.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import time
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,16 @@ from typing import Any
 import numpy as np
 
 from nnmagic._version import __version__
-from nnmagic.cache import Content, from_members, to_members
+from nnmagic.cache import Content, Entry, MemoryCache, from_members, to_members
 from nnmagic.diagnostics import CompileError, kind_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
+from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
 from nnmagic.functions.unproven_loops import refuse_unproven
+from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serialization import (
@@ -54,6 +58,9 @@ _PARTS: dict[str, type | tuple[type, ...]] = {
 #: The names of the files beside those of the machine code: Relay's text, and how those of arrays end.
 _TEXT, _ARRAY = "relay.txt", ".npy"
 
+#: The functions of pickles that were loaded: a task of Dask or joblib loads its function each time.
+LOADED: MemoryCache[object] = MemoryCache(max_entries=128, max_bytes=1 << 28)
+
 #: What reading data raises that ``to_bytes`` did not make: zipfile's errors, then those of its parts.
 _OF_OTHER_DATA = (
     *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError),
@@ -62,15 +69,18 @@ _OF_OTHER_DATA = (
 )
 
 
-def to_bytes(function: CompiledFunction) -> bytes:
-    """Return the function as bytes, the same for the same function, with its machine code if there is any."""
+def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = None) -> bytes:
+    """Return the function as bytes, the same for the same function, with its machine code if there is any.
+
+    ``python`` takes the functions of Python that it calls; without it, one that calls some raises TypeError.
+    """
     definition = function._definition
     try:
-        module, arrays = module_to_data(definition.optimized[0])
+        module, arrays = module_to_data(definition.optimized[0], python=python)
     except PythonFunctionError as error:
         raise TypeError(
-            f"{definition.name} cannot be saved or pickled: it calls the Python function `{error.name}`, and "
-            "a file holds no Python; save the parts that call none, or the source"
+            f"{definition.name} cannot be saved: it calls the Python function `{error.name}`, and a file "
+            "holds no Python; save the parts that call none, or the source, or pickle it"
         ) from None
     parameters = [parameter_to_data(each, arrays) for each in definition.parameters]
     options = definition.options
@@ -107,10 +117,27 @@ def to_bytes(function: CompiledFunction) -> bytes:
     return packed.getvalue()
 
 
-def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> CompiledFunction:
+def from_pickle(data: bytes, python: tuple[PythonFunction, ...] = ()) -> CompiledFunction:
+    """Return the function of a pickle: the same object as long as it is among those that were loaded last.
+
+    ``python``: the functions of Python that it calls.
+    """
+    parts = {"data": hashlib.sha256(data).hexdigest(), "python": " ".join(map(fingerprint, python))}
+    known = LOADED.find(parts, str)
+    if known is None:
+        known = Entry(("pickle",), parts, {}, from_bytes(data, python=python), len(data))
+        LOADED.put(known)
+    assert isinstance(known.value, CompiledFunction)
+    return known.value
+
+
+def from_bytes(
+    data: bytes, origin: str = "a pickle", *, code: bool = True, python: Sequence[PythonFunction] = ()
+) -> CompiledFunction:
     """Return the function; it is built when it is first called. Raises ValueError for other data.
 
-    ``code``: whether the machine code in the data may be run.
+    ``code``: whether the machine code in the data may be run. ``python``: the functions of Python that it
+    calls.
     """
     begin = time.perf_counter()
     try:
@@ -122,7 +149,7 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
             raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
         files = content.files
         arrays = [from_npy(files[f"{index}{_ARRAY}"], dtype) for index, dtype in enumerate(head["dtypes"])]
-        definition = _definition(head, arrays, code=code)
+        definition = _definition(head, arrays, python, code=code)
         if code and "facts" in content.header:
             definition = replace(definition, carried=_code_of(content))
         qualname, module = head["qualname"], head["python_module"]
@@ -192,10 +219,7 @@ def load(path: str | os.PathLike[str], *, code: bool = True) -> CompiledFunction
     definition = function._definition
     if definition.call.crosses:
         function.build()
-    why = f"loaded from {os.fspath(path)}"
-    if definition.origin is not None and definition.origin.why:
-        why += f"; {definition.origin.why}"
-    info = CacheInfo(None, definition.key, time.perf_counter() - begin, why)
+    info = replace(function.cache_info, seconds=time.perf_counter() - begin)
     loaded = CompiledFunction(definition, info, qualname=function.__qualname__, module=function.__module__)
     if definition.call.crosses:
         loaded.build()
@@ -209,12 +233,14 @@ def _path(path: str | os.PathLike[str], taker: str) -> Path:
     return Path(path)
 
 
-def _definition(head: dict[str, Any], arrays: list[np.ndarray], *, code: bool) -> Definition:
+def _definition(
+    head: dict[str, Any], arrays: list[np.ndarray], python: Sequence[PythonFunction], *, code: bool
+) -> Definition:
     """Return the definition. Raises one of many errors for data that ``to_bytes`` did not make."""
     for part, kind in _PARTS.items():
         if not isinstance(head[part], kind):
             raise TypeError(f"its {part} is {kind_of(head[part])}")
-    module = infer_type(module_from_data(head["module"], arrays), look_into_callees=True)
+    module = infer_type(module_from_data(head["module"], arrays, python), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")
     if not code:
@@ -228,7 +254,7 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray], *, code: bool) -
         language=head["language"],
         doc=head["doc"],
         options=Options(**head["options"]),
-        key=content_digest(head, arrays)[:40],
+        key=content_digest([head, *map(fingerprint, python)] if python else head, arrays)[:40],
         parameters=tuple(parameter_from_data(each, arrays) for each in head["parameters"]),
         infos=infos_from_data(head["classes"]),
     )

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import warnings
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from nnmagic.diagnostics import Source, TinyNNWarning
+from nnmagic.cache import Entry
+from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
-from nnmagic.functions.argument_types import argument_type, is_known_value
+from nnmagic.functions.argument_types import PYTHON_INTEGERS, argument_type, is_known_value, plain_number
 from nnmagic.functions.calls import annotation, make_binder, shown_default
 from nnmagic.functions.captured import Captured
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
+from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.function_attributes import FunctionAttributes
+from nnmagic.functions.python_source import source_holder
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
-from nnmagic.tinynn.types.annotations import DESTINATIONS, OpenTensor, Tensor
-from nnmagic.tracebacks import hide_frames, short_errors
+from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
+from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from nnmagic.functions.compile_cell import CompiledCell
     from nnmagic.rendering.output import Section
 
 #: After so many specializations a warning says how to compile once for all sizes.
 _MANY = 32
 
 #: The types of a call by parameter, and how its compile-time values are written.
-_Key = tuple[tuple[tuple[str, Type], ...], tuple[tuple[str, str], ...]]
+_Key = tuple[tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...]]
 
 #: Stands for an argument that a call leaves out.
 _LEFT_OUT = object()
@@ -60,53 +69,64 @@ class Template:
     module: str | None = None
 
 
-class SpecializingFunction:
+class SpecializingFunction(FunctionAttributes):
     """A function that its first call compiles for the types of the arguments: ``f(*args, out=None)``.
 
     A parameter without a type takes what the call gives: an array with its dtype and sizes, a Python bool,
     int or float as a number of bool_, i64 or f64, a tuple of them. None and strings are known when it is
-    compiled, as is the default of a parameter that the call leaves out. ``Tensor[..., f32]`` fixes the
-    dtype, ``Tensor[("n", 3)]`` the shape.
+    compiled, as is the default of a parameter that the call leaves out, and so are numbers that the function
+    cannot be compiled without, such as an axis: it is compiled for each value of these. ``Tensor[..., f32]``
+    fixes the dtype, ``Tensor[("n", 3)]`` the shape.
 
     Raises what a compiled function raises, and TinyNNError where the function cannot be compiled for the
     types of a call. It may be called from any thread, and pickles.
     """
 
-    __name__: str
-    __qualname__: str
-    __doc__: str | None
-    __module__: str
-    __signature__: inspect.Signature
+    __slots__ = (
+        "_bind",
+        "_cache_info",
+        "_compiled",
+        "_compiling",
+        "_known_as",
+        "_needed",
+        "_patterns",
+        "_takes_out",
+        "_template",
+        "_ufunc",
+    )
 
-    def __init__(self, template: Template, cache_info: CacheInfo) -> None:
+    def __init__(
+        self, template: Template, cache_info: CacheInfo, *, wrapped: FunctionType | ModuleType | None = None
+    ) -> None:
         info = template.info
         names = {each.name for each in info.parameters}
         self._template = template
         self._cache_info = cache_info
         self._compiled: dict[_Key, CompiledFunction] = {}
+        #: For types of a call, the arguments that are known when the function is compiled for them.
+        self._needed: dict[_Key, tuple[str, ...]] = {}
         self._compiling = Lock()
+        self._ufunc: np.ufunc | None = None
+        self._known_as: str | None = None
         self._takes_out = "out" not in names
         self._bind = _binder(info)
         self._patterns = [info.open.get(each.name) for each in info.parameters]
-        self.__name__ = info.name
-        self.__qualname__ = template.qualname or info.name
-        self.__doc__ = info.docstring
-        self.__module__ = template.module or "nnmagic"
-        self.__signature__ = _signature(info, takes_out=self._takes_out)
-        self.__relay_key__ = template.key
+        names_of = template.qualname, template.module
+        self._describe(info.name, *names_of, info.docstring, _signature(info), wrapped)
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function, compiled for the types of the arguments; see the class."""
         try:
             if out is not None and not self._takes_out:
                 kwargs["out"], out = out, None
-            types, values, given = self._arguments(self._bind(*args, **kwargs))
-        except (TypeError, ValueError) as error:
+            bound = self._bind(*args, **kwargs)
+            types, values, given = self._arguments(bound)
+            compiled = self._for_arguments(types, values, given, bound)
+            if any(each.destination in ("InOut", "Out") for each in compiled.__relay_parameters__):
+                given = self._with_changed(compiled, given, bound)
+        except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
-        compiled = self._specialized(types, values)
-        if any(each.destination for each in compiled.__relay_parameters__):
-            given = self._with_changed(compiled, given, self._bind(*args, **kwargs))
         positional, keywords = self._split(given)
         return compiled(*positional, out=out, **keywords)
 
@@ -118,7 +138,11 @@ class SpecializingFunction:
         Raises ValueError where another one shares memory with one of them: in Python it would change, too.
         """
         whole = dict(zip((each.name for each in self._template.info.parameters), bound, strict=True))
-        changed = {each.name: whole[each.name] for each in compiled.__relay_parameters__ if each.destination}
+        changed = {
+            each.name: whole[each.name]
+            for each in compiled.__relay_parameters__
+            if each.destination in ("InOut", "Out")
+        }
         for name, array in changed.items():
             for other, value in given.items():
                 arrays = isinstance(array, np.ndarray) and isinstance(value, np.ndarray)
@@ -129,9 +153,7 @@ class SpecializingFunction:
                     and np.may_share_memory(array, value)
                 ):
                     hint = f"give a copy, as in {other}.copy()"
-                    message = (
-                        f"{self.__name__}() changes {name!r}, with which {other!r} shares memory; {hint}"
-                    )
+                    message = f"{self.name}() changes {name!r}, with which {other!r} shares memory; {hint}"
                     raise ValueError(message)
         return {**given, **changed}
 
@@ -142,8 +164,9 @@ class SpecializingFunction:
 
         Raises TypeError, ValueError or TinyNNError.
         """
-        types, values, given = self._arguments(self._bind(*args, **kwargs))
-        return (self._specialized(types, values), *self._split(given))
+        bound = self._bind(*args, **kwargs)
+        types, values, given = self._arguments(bound)
+        return (self._for_arguments(types, values, given, bound), *self._split(given))
 
     def _split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional arguments and the keyword arguments of a call."""
@@ -151,9 +174,11 @@ class SpecializingFunction:
         positional = [value for name, value in given.items() if name not in by_name]
         return positional, {name: value for name, value in given.items() if name in by_name}
 
-    def _arguments(self, bound: Sequence[Any]) -> tuple[dict[str, Type], dict[str, object], dict[str, Any]]:
+    def _arguments(
+        self, bound: Sequence[Any]
+    ) -> tuple[dict[str, Type | Generator], dict[str, object], dict[str, Any]]:
         """Return the types that a call completes, its compile-time values, and its other arguments."""
-        types: dict[str, Type] = {}
+        types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
         given: dict[str, Any] = {}
         converts = self._template.options.convert
@@ -167,14 +192,82 @@ class SpecializingFunction:
             elif pattern is None and is_known_value(value):
                 values[name] = value
             elif _is_open(pattern):
-                what = f"{self.__name__}() argument {name!r}"
+                what = f"{self.name}() argument {name!r}"
                 types[name], given[name] = argument_type(what, pattern, value, converts=converts)
             else:
                 given[name] = value
         return types, values, given
 
     @short_errors
-    def specialize(self, types: Mapping[str, Type], values: Mapping[str, object]) -> CompiledFunction:
+    def _for_arguments(
+        self,
+        types: dict[str, Type | Generator],
+        values: dict[str, object],
+        given: dict[str, Any],
+        bound: Sequence[Any],
+    ) -> CompiledFunction:
+        """Return the function compiled for a call; ``given`` loses the arguments that are known by then."""
+        key = _key(types, values)
+        if (compiled := self._compiled.get(key)) is not None:
+            return compiled
+        rows = zip(self._template.info.parameters, self._patterns, bound, strict=True)
+        numbers = {
+            each.name: number
+            for each, pattern, value in rows
+            if each.name in given and pattern in (None, *PYTHON_INTEGERS)
+            if (number := plain_number(value)) is not MISSING
+        }
+        needed = [name for name in self._needed.get(key, ()) if name in numbers]
+        compiled = None
+        try:
+            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+        except TinyNNError:
+            if len(needed) == len(numbers):
+                raise
+        if compiled is None:
+            found = self._find_needed(types, values, numbers)
+            needed = [name for name in numbers if name in found or name in needed]  # values may decide which
+            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+            self._needed[key] = tuple(needed)
+        for name in needed:
+            del given[name]
+        return compiled
+
+    def _with_known(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], known: Mapping[str, object]
+    ) -> CompiledFunction:
+        """Return the function compiled with some more arguments known."""
+        own = {name: type_ for name, type_ in types.items() if name not in known}
+        return self._specialized(own, {**values, **known})
+
+    def _find_needed(
+        self,
+        types: Mapping[str, Type | Generator],
+        values: Mapping[str, object],
+        numbers: Mapping[str, object],
+    ) -> tuple[str, ...]:
+        """Return which numbers must be known for the function to be compiled.
+
+        Raises TinyNNError where it cannot be compiled with all of them.
+        """
+        needed = dict(numbers)
+
+        def compile_with(known: Mapping[str, object]) -> None:
+            own = {name: type_ for name, type_ in types.items() if name not in known}
+            self._compile_quietly(own, {**values, **known}, build=False)
+
+        compile_with(needed)
+        for name in numbers if len(numbers) > 1 else ():
+            others = {other: number for other, number in needed.items() if other != name}
+            with contextlib.suppress(TinyNNError):
+                compile_with(others)
+                needed = others
+        return tuple(needed)
+
+    @short_errors
+    def specialize(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object]
+    ) -> CompiledFunction:
         """Return the function compiled for types of its parameters, by name; its machine code comes later.
 
         ``values``: those of parameters that are known when it is compiled. Raises TinyNNError.
@@ -183,9 +276,9 @@ class SpecializingFunction:
 
     @short_errors
     def _specialized(
-        self, types: Mapping[str, Type], values: Mapping[str, object], *, build: bool = True
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
-        key = (tuple(types.items()), tuple((name, repr(value)) for name, value in values.items()))
+        key = _key(types, values)
         compiled = self._compiled.get(key)
         if compiled is None:
             with self._compiling:
@@ -193,18 +286,35 @@ class SpecializingFunction:
                 self._compiled[key] = compiled
             if len(self._compiled) == _MANY:
                 hint = 'name the sizes that vary, as in Tensor[("n", 3), f32]'
-                message = f"{self.__name__}() has been compiled for {_MANY} sets of types: {hint}"
-                warnings.warn(message, TinyNNWarning, stacklevel=5)
+                if numbers := sorted({name for names in self._needed.values() for name in names}):
+                    hint += f"; it is compiled for each value of {', '.join(numbers)}"
+                message = f"{self.name}() has been compiled for {_MANY} sets of types: {hint}"
+                warn_caller(message, TinyNNWarning)
         return compiled
 
     def _compile(
-        self, types: Mapping[str, Type], values: Mapping[str, object], *, build: bool
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
     ) -> CompiledFunction:
+        cell = self._compile_quietly(types, values, build=build)
+        for warning in cell.warnings:
+            warn_caller(warning.render(), TinyNNWarning)
+        (compiled,) = cell.functions
+        return CompiledFunction(
+            compiled._definition,
+            compiled.cache_info,
+            qualname=self._template.qualname,
+            module=self._template.module,
+            wrapped=self._was_wrapped,
+        )
+
+    def _compile_quietly(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
+    ) -> CompiledCell:
         from nnmagic.functions.compile_cell import compile_cell
 
         template = self._template
         given = Specialization(template.info.name, dict(types), dict(values))
-        cell = compile_cell(
+        return compile_cell(
             template.source,
             template.captured.namespace,
             template.options,
@@ -212,17 +322,11 @@ class SpecializingFunction:
             specialization=given,
             build=build,
         )
-        for warning in cell.warnings:
-            warnings.warn(warning.render(), TinyNNWarning, stacklevel=6)
-        (compiled,) = cell.functions
-        return CompiledFunction(
-            compiled._definition, compiled.cache_info, qualname=self.__qualname__, module=self.__module__
-        )
 
     @property
     def name(self) -> str:
         """The function's name, in Relay as in Python."""
-        return self.__name__
+        return self._template.info.name
 
     @property
     def specializations(self) -> tuple[CompiledFunction, ...]:
@@ -246,6 +350,24 @@ class SpecializingFunction:
         )
 
     @property
+    @short_errors
+    def ufunc(self) -> np.ufunc:
+        """The function as a NumPy ufunc, with a loop for each dtype for which it can be compiled.
+
+        Parameters without a type are numbers, those that have a default keep it. Raises TypeError for a
+        function that can be no ufunc, TinyNNError for one that cannot be compiled for any dtype.
+        """
+        from nnmagic.functions.ufuncs import make_ufunc
+
+        return self._keep_ufunc(lambda: make_ufunc(self))
+
+    def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
+        """Return its ufunc, made if there is none yet."""
+        if self._ufunc is None:
+            self._ufunc = make()
+        return self._ufunc
+
+    @property
     def __dsl_code__(self) -> str:
         """The function's source."""
         return self._template.info.source
@@ -256,6 +378,11 @@ class SpecializingFunction:
         return self._template.info.parameters
 
     @property
+    def __relay_key__(self) -> str:
+        """What is equal only for the same definition, as another cell's cache has it."""
+        return self._template.key
+
+    @property
     def __relay_template__(self) -> SpecializingFunction:
         """What another cell has specialized for its calls."""
         return self
@@ -263,17 +390,26 @@ class SpecializingFunction:
     def save(self, path: object) -> None:
         """Refuse to write a file: it holds machine code, which each specialization has."""
         del path
-        hint = f"save one of its specializations, as in {self.__name__}.specializations[0].save(path)"
-        raise TypeError(f"{self.__name__}() is compiled for each set of types: {hint}")
+        hint = f"save one of its specializations, as in {self.name}.specializations[0].save(path)"
+        raise TypeError(f"{self.name}() is compiled for each set of types: {hint}")
 
-    def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[Template, CacheInfo]]:
-        return SpecializingFunction, (self._template, self._cache_info)
+    def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[object, ...], Any]:
+        known = tuple(self._compiled.items()), tuple(self._needed.items())
+        return _restored, (self._identity, self._template, self._cache_info, *known), self._attributes()
 
-    def __copy__(self) -> SpecializingFunction:
-        return self
+    @property
+    def _identity(self) -> str:
+        """What the copies in pickles share: its key, if that says all of what it depends on."""
+        if self._known_as is None:
+            captured = self._template.captured.namespace.values()
+            is_known = all(fingerprint(value) == fingerprint(value) for value in captured)
+            key = self._template.key
+            self._known_as = key if is_known else f"{key} {secrets.token_hex(8)}"
+        return self._known_as
 
-    def __deepcopy__(self, memo: dict[int, object]) -> SpecializingFunction:
-        return self
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        """Return what Dask identifies the function by."""
+        return "nnmagic", self._identity
 
     def __repr__(self) -> str:
         return f"<nnmagic function {self.name}{self._format_signature()}, {self._state()}>"
@@ -298,14 +434,50 @@ class SpecializingFunction:
         return f"compiled for {count} set{'' if count == 1 else 's'} of types"
 
     def _format_signature(self) -> str:
-        """Return the signature without ``out``, which all have."""
-        own = list(self.__signature__.parameters.values())
-        return str(self.__signature__.replace(parameters=own[:-1] if self._takes_out else own))
+        return str(_signature(self._template.info))
 
-    def _renamed(self, qualname: str, module: str) -> SpecializingFunction:
+    def _source_holder(self) -> FunctionType | ModuleType:
+        info, key = self._template.info, self._template.key
+        return source_holder(info.name, info.source, info.docstring, key)
+
+    def anew(self) -> SpecializingFunction:
+        """Return an object for the same function, with what is compiled so far and no attributes yet."""
+        other = SpecializingFunction(self._template, self._cache_info, wrapped=self._was_wrapped)
+        other._compiled, other._needed, other._compiling = self._compiled, self._needed, self._compiling
+        return other
+
+    def _of(self, function: FunctionType) -> SpecializingFunction:
         """Return the function under the names of the Python function that it was made from."""
-        renamed = replace(self._template, qualname=qualname, module=module)
-        return SpecializingFunction(renamed, self._cache_info)
+        renamed = replace(self._template, qualname=function.__qualname__, module=function.__module__)
+        return SpecializingFunction(renamed, self._cache_info, wrapped=function)
+
+
+def _restored(
+    identity: str,
+    template: Template,
+    cache_info: CacheInfo,
+    compiled: Sequence[tuple[_Key, CompiledFunction]],
+    needed: Sequence[tuple[_Key, tuple[str, ...]]],
+) -> SpecializingFunction:
+    """Return the function of a pickle: the same object as long as it is among those that were loaded last."""
+    from nnmagic.functions.saving import LOADED
+
+    parts = {"identity": identity}
+    found = LOADED.find(parts, str)
+    function = SpecializingFunction(template, cache_info) if found is None else found.value
+    assert isinstance(function, SpecializingFunction)
+    if found is None:
+        function._known_as = identity
+        LOADED.put(Entry(("pickle",), parts, {}, function, 0))
+    for key, each in compiled:
+        function._compiled.setdefault(key, each)
+    for key, names in needed:
+        function._needed.setdefault(key, names)
+    return function
+
+
+def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
+    return tuple(types.items()), tuple((name, repr(value)) for name, value in values.items())
 
 
 def _shown_values(key: _Key) -> str:
@@ -324,7 +496,7 @@ def _binder(info: FunctionInfo) -> Callable[..., tuple[Any, ...]]:
     return make_binder(info.name, marked)
 
 
-def _signature(info: FunctionInfo, *, takes_out: bool) -> inspect.Signature:
+def _signature(info: FunctionInfo) -> inspect.Signature:
     shown = [
         inspect.Parameter(
             each.name,
@@ -334,8 +506,6 @@ def _signature(info: FunctionInfo, *, takes_out: bool) -> inspect.Signature:
         )
         for each in info.parameters
     ]
-    if takes_out:
-        shown.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     return inspect.Signature(shown)
 
 
@@ -345,4 +515,4 @@ def _shown_pattern(pattern: Type | OpenTensor | None, destination: str) -> objec
     if isinstance(pattern, OpenTensor):
         return pattern
     shown = annotation(pattern)
-    return DESTINATIONS[destination](shown) if destination and isinstance(shown, Tensor) else shown
+    return CHANGED[destination](shown) if destination and isinstance(shown, Tensor) else shown

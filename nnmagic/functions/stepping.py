@@ -13,6 +13,7 @@ from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.numpy import Interpreter
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.complex_arrays import ComplexExecutable
+from nnmagic.functions.generators import with_states
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Call, Constant, Constructor, Expr, OpRef
 from nnmagic.relay.module import Module
@@ -150,7 +151,7 @@ def step(function: CompiledFunction | SpecializingFunction, /, *args: Any, **key
     call = function._definition.call
     values = [
         convert_argument(parameter, value, dims)
-        for parameter, value in zip(call.parameters, call.bind(args, keywords), strict=True)
+        for parameter, value in zip(call.parameters, with_states(call.bind(args, keywords)), strict=True)
     ]
     recorder = _Recorder(function.relay, function.name)
     result, failed = None, None

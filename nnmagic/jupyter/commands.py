@@ -170,12 +170,14 @@ def _call_form(operator: Operator) -> str:
 def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.cache import disk_cache
     from nnmagic.functions.compile_cell import MEMORY
+    from nnmagic.functions.saving import LOADED
 
     disk = disk_cache()
     if words:
         if words[0] != "--clear":
             raise MagicError("usage: %tinynn cache [--clear]")
         MEMORY.clear()
+        LOADED.clear()
         if disk is not None:
             disk.clear()
         return plain("cache", "the cache is empty now")

@@ -15,7 +15,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, kwds, magic_arguments
 from IPython.display import display
-from traitlets import Bool, Int, TraitError, Unicode, observe, validate
+from traitlets import Bool, Enum, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
@@ -61,8 +61,16 @@ _CELL_OPTIONS = (
     ),
     argument(
         "--convert",
+        nargs="?",
+        const=True,
+        metavar="same_kind",
+        help="let calls convert arguments to the parameters' dtypes where no number can change; same_kind: "
+        "also to narrower dtypes and from integers to floats, as NumPy's casting='same_kind' does",
+    ),
+    argument(
+        "--zero-d-arrays",
         action="store_true",
-        help="let calls convert arguments to the parameters' dtypes where no number can change",
+        help="return results of rank 0 as arrays, not as NumPy scalars",
     ),
     argument("--debug", action="store_true", help="let print show values as they are computed (%%%%tinynn)"),
     argument(
@@ -106,9 +114,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         help="Whether all dtypes meet as in NumPy, or (False) none in a wider float; None: as in NumPy, but "
         "integers and floats in the dtype of the floats.",
     ).tag(config=True)
-    convert = Bool(
+    convert = Enum(
+        (False, True, "same_kind"),
         default_value=False,
-        help="Whether calls convert arguments to the parameters' dtypes where no number can change.",
+        help="Whether calls convert arguments to the parameters' dtypes where no number can change, or "
+        "'same_kind': as NumPy's rule of this name allows.",
+    ).tag(config=True)
+    zero_d_arrays = Bool(
+        default_value=False, help="Whether results of rank 0 are arrays rather than NumPy scalars."
     ).tag(config=True)
     show = Unicode("relay", help=f"What a cell shows: a comma-separated list of {', '.join(SHOWN)}.").tag(
         config=True
@@ -383,9 +396,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 target=target_of(self.target if given.target is None else given.target),
                 opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
                 promote=self.promote if getattr(given, "promote", None) is None else given.promote,
-                convert=self.convert or getattr(given, "convert", False),
+                convert=getattr(given, "convert", None) or self.convert,
                 passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
                 debug=getattr(given, "debug", False),
+                zero_d_arrays=self.zero_d_arrays or getattr(given, "zero_d_arrays", False),
             )
         except (TypeError, ValueError) as error:
             raise MagicError(str(error)) from None

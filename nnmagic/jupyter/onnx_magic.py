@@ -55,6 +55,7 @@ def compile_model(given: Namespace, options: Options, *, cache: bool) -> Compile
         target=options.target,
         opt_level=options.opt_level,
         passes=options.passes,
+        zero_d_arrays=options.zero_d_arrays,
         cache=cache,
     )
 

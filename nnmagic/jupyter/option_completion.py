@@ -34,7 +34,8 @@ def complete_cell_options(
         return ()
     parser = getattr(TinyNNMagics, f"{magic}_cell").parser
     given = set(before.split())
-    return [
+    values = ["same_kind"] if re.search(r"--convert[ =]\w*$", before) else []
+    return values + [
         option
         for action in parser._actions
         if not given & set(action.option_strings)

@@ -39,13 +39,17 @@ class PythonFunctionError(TypeError):
         self.name = name
 
 
-def module_to_data(module: Module, *, spans: bool = False) -> tuple[Json, list[np.ndarray]]:
+def module_to_data(
+    module: Module, *, spans: bool = False, python: list[PythonFunction] | None = None
+) -> tuple[Json, list[np.ndarray]]:
     """Return a module as JSON data, and the arrays that it refers to by index.
 
     Inferred types, annotations included, are left out: ``infer_type`` finds them again. ``spans``: whether
-    every expression keeps its span, and the data the sources that spans point into.
+    every expression keeps its span, and the data the sources that spans point into. ``python`` takes the
+    functions of Python that the module calls, to which the data refers by index. Raises PythonFunctionError
+    for a module that calls some without it.
     """
-    encoder = Encoder()
+    encoder = Encoder(python)
     functions = {name: encoder.graph(function) for name, function in module.functions.items()}
     data_types = {
         name: {
@@ -60,12 +64,14 @@ def module_to_data(module: Module, *, spans: bool = False) -> tuple[Json, list[n
     return {**tables, "functions": functions, "data_types": data_types}, encoder.arrays
 
 
-def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
+def module_from_data(
+    data: Json, arrays: Sequence[np.ndarray], python: Sequence[PythonFunction] = ()
+) -> Module:
     """Return the module again, as it was before type inference.
 
     Raises ValueError, TypeError, KeyError or IndexError for data that ``module_to_data`` did not make.
     """
-    decoder = _Decoder(arrays)
+    decoder = _Decoder(arrays, python)
     for record in data["types"]:
         decoder.types.append(decoder.type(record))
     spans = _spans_from_data(data) if "spans" in data else [None] * len(data["nodes"])
@@ -104,10 +110,11 @@ def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
 class Encoder:
     """A table in which every type and expression gets an index."""
 
-    def __init__(self) -> None:
+    def __init__(self, python: list[PythonFunction] | None = None) -> None:
         self.types: list[Json] = []
         self.nodes: list[Json] = []
         self.arrays: list[np.ndarray] = []
+        self.python = python
         self._type_indices: dict[object, int] = {}
         self._node_indices: dict[ir.Expr, int] = {}
 
@@ -261,8 +268,12 @@ class Encoder:
         return [node.name, [self.type(part) for part in node.inputs], node.belong_to.name, node.tag]
 
     def python_function(self, function: PythonFunction) -> Json:
-        """Raise PythonFunctionError: a function of Python is no data."""
-        raise PythonFunctionError(function.name)
+        """Return the index of a function of Python. Raises PythonFunctionError where none are taken."""
+        if self.python is None:
+            raise PythonFunctionError(function.name)
+        if function not in self.python:
+            self.python.append(function)
+        return {"python": self.python.index(function)}
 
     def dim(self, dim: ty.Dim) -> Json:
         """Return a dimension as data."""
@@ -368,8 +379,9 @@ def _span(data: Json) -> Span | None:
 class _Decoder:
     """A decoder that makes types and expressions again, each from those before it."""
 
-    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+    def __init__(self, arrays: Sequence[np.ndarray], python: Sequence[PythonFunction] = ()) -> None:
         self.arrays = arrays
+        self.python = python
         self.types: list[ty.Type] = []
         self.nodes: list[ir.Expr] = []
 
@@ -492,6 +504,8 @@ class _Decoder:
                 return _expect(self.nodes[position], ir.Constant)
             case {"variable": int() as position}:
                 return _expect(self.nodes[position], ir.Var)
+            case {"python": int() as position}:
+                return self.python[position]
         raise ValueError(f"not an attribute's value: {data!r}")
 
 

@@ -6,8 +6,9 @@ Lists of data types nest deep, so nothing here recurses.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,10 +77,10 @@ class AdtValue:
         return _unflatten, (_flatten(self),)
 
 
-def _flatten(value: AdtValue) -> list[object]:
+def _flatten(value: object) -> list[tuple[Any, ...]]:
     """Return every part once, before its owner: (constructor, None for a tuple, and indices), or (leaf,)."""
     indices: dict[int, int] = {}
-    records: list[object] = []
+    records: list[tuple[Any, ...]] = []
     work: list[tuple[object, bool]] = [(value, False)]
     while work:
         item, entered = work.pop()
@@ -119,3 +120,8 @@ def is_masked(value: object) -> bool:
     """Return whether a value is NumPy's masked array, without loading that module, which takes 20 ms."""
     masked = sys.modules.get("numpy.ma")
     return masked is not None and isinstance(value, masked.MaskedArray)
+
+
+def map_leaves(value: object, function: Callable[[Any], object]) -> object:
+    """Return a value of a data type, or a tuple, with a function applied to each other part of it."""
+    return _unflatten([part if len(part) == 2 else (function(part[0]),) for part in _flatten(value)])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nnmagic.relay.module import Module
     from nnmagic.relay.types import RecordType, Type
-    from nnmagic.tinynn.types.annotations import OpenTensor
+    from nnmagic.tinynn.types.annotations import Generator, OpenTensor
 
 
 class _MissingName:
@@ -39,7 +39,8 @@ class ParameterInfo:
     """A parameter as a caller sees it.
 
     kind: one of PARAMETER_KINDS. default: a number, a bool, an array, an AdtValue or a tuple of
-    them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument.
+    them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument,
+    an array; ``"Generator"`` if it is a generator of random numbers.
     """
 
     name: str
@@ -73,13 +74,13 @@ class NumberType(TensorType):
 class Specialization:
     """The arguments that a function is compiled for.
 
-    types: those of the parameters that each call gives a value; a number has a NumberType. values: the
-    compile-time values of others: None, numbers, strings and tuples of them. A parameter that is in neither
-    has its default.
+    types: those of the parameters that each call gives a value; that of a number is a NumberType, that of a
+    generator of random numbers its annotation. values: the compile-time values of others:
+    None, numbers, strings and tuples of them. A parameter that is in neither has its default.
     """
 
     name: str
-    types: Mapping[str, Type]
+    types: Mapping[str, Type | Generator]
     values: Mapping[str, object] = field(default_factory=dict)
 
 

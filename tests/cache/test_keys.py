@@ -204,6 +204,9 @@ MEMORY_FIELDS: dict[str, dict[str, object]] = {
     "option engine": {"options": Options(engine="relax")},
     "option target": {"options": Options(target={"kind": "llvm", "mcpu": "x86-64"})},
     "option opt_level": {"options": Options(opt_level=2)},
+    "option convert": {"options": Options(convert=True)},
+    "option convert, of NumPy": {"options": Options(convert="same_kind")},
+    "option zero_d_arrays": {"options": Options(zero_d_arrays=True)},
     "captured array": {"namespace": {"w0": np.nextafter(W0, np.float32(9))}},
     "captured type": {"namespace": {"w0": W0.astype("float64").astype("float32").reshape(1, 2)}},
 }

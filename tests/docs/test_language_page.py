@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nnmagic.tinynn.builtins import BUILTINS, METHODS
@@ -21,7 +22,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("source", EXAMPLES, ids=[re.findall(r"def (\w+)", text)[0] for text in EXAMPLES])
 def test_an_example_compiles(source: str) -> None:
-    assert not errors_of(source)
+    assert not errors_of(source, {"np": np})
 
 
 def test_there_are_examples() -> None:

@@ -421,12 +421,30 @@ def test_a_function_of_python_can_be_given_to_a_call():
     np.testing.assert_array_equal(nnmagic.compile(module)(X), X * X)
 
 
-def test_files_and_pickles_say_what_they_cannot_hold(tmp_path):
+def test_files_say_what_they_cannot_hold(tmp_path):
     function = compile_cell(CELL)
-    for save in (pickle.dumps, lambda f: f.save(tmp_path / "f"), lambda f: f.to_onnx(tmp_path / "f.onnx")):
+    for save in (lambda f: f.save(tmp_path / "f"), lambda f: f.to_onnx(tmp_path / "f.onnx")):
         with pytest.raises((TypeError, nnmagic.RelayError), match=r"`square`|python\.callback"):
             save(function)
     assert not list(tmp_path.iterdir())
+
+
+UNTYPED = "def f(x):\n    return callback(square, x, result=Tensor[(4,), f32])\n"
+
+
+@pytest.mark.parametrize("text", [CELL, UNTYPED], ids=["typed", "untyped"])
+def test_a_pickle_holds_functions_of_python_as_pickles_do(text):
+    function = nnmagic.compile(text, namespace={"square": square})
+    expected = function(X)
+    again = pickle.loads(pickle.dumps(function))
+    np.testing.assert_array_equal(again(X), expected)
+    assert pickle.loads(pickle.dumps(again)) is again
+    local = nnmagic.compile(text, namespace={"square": lambda x: x * x})
+    local(X)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(local)
+    cloudpickle = pytest.importorskip("cloudpickle")
+    np.testing.assert_array_equal(pickle.loads(cloudpickle.dumps(local))(X), expected)
 
 
 def test_another_function_of_the_same_name_is_another_cell():

@@ -183,7 +183,7 @@ def test_description(affine: CompiledFunction) -> None:
     assert affine.__doc__ == "A product and a sum."
     assert affine.__dsl_code__.strip() == AFFINE.strip()
     signature = inspect.signature(affine)
-    assert [parameter.annotation for parameter in signature.parameters.values()][:3] == [
+    assert [parameter.annotation for parameter in signature.parameters.values()] == [
         Tensor[(2, 3), f32],
         Tensor[(3, 4), f32],
         Tensor[(2, 4), f32],
@@ -221,13 +221,7 @@ def test_relay_holds_the_function_and_what_it_calls_alone() -> None:
     np.testing.assert_array_equal(last(np.zeros(2, "float32")), [1, 1])
 
 
-def test_it_never_changes(affine: CompiledFunction) -> None:
-    with pytest.raises(AttributeError, match=r"cannot be changed: affine\.__name__"):
-        affine.__name__ = "other"
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        affine.new = 1
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        del affine.__doc__
+def test_copies_are_the_function_itself(affine: CompiledFunction) -> None:
     assert copy.copy(affine) is affine
     assert copy.deepcopy([affine])[0] is affine
 
@@ -281,7 +275,7 @@ def test_stages(affine: CompiledFunction) -> None:
 def test_names_that_python_lacks_become_names_that_it_has() -> None:
     text = '#[version = "0.0.5"]\ndef @main(%if: float32, %x: float32, %x: float32) { add(%if, %x) }'
     function = nnmagic.compile(nnmagic.relay.parse(text))
-    assert list(inspect.signature(function).parameters) == ["if_", "x", "x_1", "out"]
+    assert list(inspect.signature(function).parameters) == ["if_", "x", "x_1"]
     assert function(1.0, 2.0, 4.0) in (3.0, 5.0)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import nnmagic
 from nnmagic import CompiledFunction, relay
-from nnmagic.cache import Content, from_members, to_members
+from nnmagic.cache import CacheWarning, Content, from_members, to_members
 from nnmagic.functions.saving import from_bytes, to_bytes
 
 SOURCE = '''
@@ -199,3 +199,35 @@ def test_other_files_are_refused(whole: CompiledFunction, tmp_path: Path) -> Non
             nnmagic.load(path)
     with pytest.raises(FileNotFoundError):
         nnmagic.load(tmp_path / "missing")
+
+
+def test_a_pickle_that_is_loaded_again_is_the_same_function(whole: CompiledFunction) -> None:
+    data = pickle.dumps(whole)
+    first = pickle.loads(data)
+    assert pickle.loads(data) is first
+    other = nnmagic.compile(SOURCE, namespace={**NAMES, "third": 0.5}, opt_level=2)
+    assert pickle.loads(pickle.dumps(other)) is not first
+
+
+def test_code_of_another_version_says_so_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The program is compiled again, which `cache_info.why` and one warning say."""
+    from nnmagic.functions import build_or_load
+
+    f = nnmagic.compile("def f(x: f32):\n    return x * 3 + 1\n")
+    g = nnmagic.compile("def g(x: f32):\n    return x * 5 + 1\n")
+    f.save(tmp_path / "f.nnm")
+    pickled = [pickle.dumps(each) for each in (f, g)]
+    here = dict(build_or_load.environment())
+    monkeypatch.setattr(build_or_load, "environment", lambda: {**here, "version of nnmagic": "99.9"})
+    monkeypatch.setattr(build_or_load, "_warned", set())
+    loaded = [pickle.loads(data) for data in pickled]
+
+    def run_all() -> None:
+        assert [each(np.float32(1)) for each in loaded] == [4, 6]
+        assert nnmagic.load(tmp_path / "f.nnm")(np.float32(1)) == 4
+
+    with pytest.warns(CacheWarning, match=r"@f cannot run here: .*version of nnmagic .*99\.9") as caught:
+        run_all()
+    assert len(caught) == 1
+    for each in loaded:
+        assert "its machine code cannot run here: it is for the version of nnmagic" in each.cache_info.why

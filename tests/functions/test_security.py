@@ -122,7 +122,7 @@ def test_a_pickle_names_only_our_reader(function: CompiledFunction) -> None:
             if isinstance(argument, str):
                 strings.append(argument)
 
-    assert list(named()) == ["nnmagic.functions.saving.from_bytes"]
+    assert list(named()) == ["nnmagic.functions.saving.from_pickle"]
 
 
 def test_relay_text_is_data(tmp_path: Path) -> None:

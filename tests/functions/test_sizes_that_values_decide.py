@@ -137,3 +137,23 @@ def test_profile() -> None:
     names = " ".join(kernel.name for kernel in kernels)
     assert "argwhere" in names
     assert "adv_index" in names
+
+
+@pytest.mark.machine_code
+def test_branches_whose_arrays_exchange_their_sizes():
+    f = nnmagic.compile(
+        'def f(x: Tensor[("n",), f64], y: Tensor[("m",), f64], straight: bool_):\n'
+        "    if straight:\n"
+        "        a, b = x * 2.0, y * 3.0\n"
+        "    else:\n"
+        "        a, b = y * 2.0, x * 3.0\n"
+        "    c, d = sort(a), cumsum(b)\n"
+        "    return c, d, concatenate((c, d))\n"
+    )
+    for n, m in ((700, 80), (80, 700), (50, 3)):
+        x, y = np.random.default_rng(n).random(n), np.random.default_rng(m).random(m)
+        for straight in (True, False):
+            a, b = (x, y) if straight else (y, x)
+            c, d = np.sort(a * 2), np.cumsum(b * 3)
+            for ours, expected in zip(f(x, y, straight), (c, d, np.concatenate((c, d))), strict=True):
+                np.testing.assert_allclose(ours, expected, rtol=1e-12)

@@ -27,7 +27,7 @@ CELLS = {
     "nested call": "def user():\n    return foo(nope=1)\nuser()",
     "wrong path": "foo.save('/no/such/directory/x.nnm')",
     "wrong stage": "foo.stages['nope']",
-    "wrong attribute": "foo.x = 1",
+    "wrong attribute": "foo.name = 'bar'",
     "wrong source": "import nnmagic\nnnmagic.compile(3)",
     "wrong argument of an array": (
         "class Broken:\n    def __array__(self, dtype=None, copy=None):\n        raise ValueError('mine')\n"
@@ -128,8 +128,8 @@ def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.Note
         (
             "wrong attribute",
             "AttributeError",
-            "foo.x = 1",
-            "a compiled function cannot be changed: foo.x was not set",
+            "foo.name = 'bar'",
+            "name",
         ),
         (
             "wrong source",

@@ -306,6 +306,46 @@ def test_lines_are_split_alike_on_all_systems(shell: Shell, monkeypatch: pytest.
     test_targets_are_json(shell)
 
 
+def test_conversions_are_an_option_and_a_setting(shell: Shell) -> None:
+    doubles, text = np.ones(2), cell(function("f", "x * 2"), "{} -q --engine numpy")
+    for options, setting, takes in (
+        ("", False, False),
+        ("--convert", False, False),
+        ("--convert same_kind", False, True),
+        ("--convert=same_kind", False, True),
+        ("", "same_kind", True),
+        ("--convert", "same_kind", False),
+    ):
+        shell.run(f"%config TinyNNMagics.convert = {setting!r}")
+        try:
+            shell.run(text.format(options))
+        finally:
+            shell.run("%config TinyNNMagics.convert = False")
+        assert shell["f"]([1, 2]).tolist() == [2, 4] if options or setting else True
+        if takes:
+            assert shell["f"](doubles).dtype == np.float32
+        else:
+            with pytest.raises(TypeError, match="must be Tensor"):
+                shell["f"](doubles)
+
+
+def test_arrays_of_rank_0_are_an_option_and_a_setting(shell: Shell) -> None:
+    body = "def total(x: Tensor[(2,), f32]):\n    return x.sum()\n"
+    x = np.ones(2, "f4")
+    assert shell.run(f"{cell(body, '-q')}") == ""
+    assert type(shell["total"](x)) is np.float32
+    shell.run(cell(body, "-q --zero-d-arrays"))
+    assert type(shell["total"](x)) is np.ndarray
+    shell.run("%config TinyNNMagics.zero_d_arrays = True")
+    try:
+        shell.run(cell(body, "-q"))
+        assert type(shell["total"](x)) is np.ndarray
+    finally:
+        shell.run("%config TinyNNMagics.zero_d_arrays = False")
+    shell.run(cell(body, "-q"))
+    assert type(shell["total"](x)) is np.float32
+
+
 def test_settings(shell: Shell) -> None:
     defaults = {
         "show": "relay",

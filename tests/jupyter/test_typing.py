@@ -217,7 +217,7 @@ class TestKernel:
 
     def test_help_for_a_compiled_function(self, kernel: Kernel) -> None:
         for shown in (kernel.inspect("ba|r(1)"), kernel.pages("bar?")):
-            assert "bar(x: Tensor[(2,), f32], scale: f32, *, out=None) -> Tensor[(2,), f32]" in shown
+            assert "bar(x: Tensor[(2,), f32], scale: f32) -> Tensor[(2,), f32]" in shown
             assert "Scales x." in shown
             assert "multiply(%x, %scale)" in shown
             assert "Call signature" not in shown

@@ -92,7 +92,7 @@ def _differs(program: Program, steps: Steps, found: object, call: int, verdict: 
         if statement.name not in steps.values:
             continue  # a tuple, whose parts are judged
         wanted = steps.values[statement.name].arrays[call]
-        assert isinstance(part, np.ndarray)
+        assert isinstance(part, np.ndarray | np.generic)
         assert wanted is not None
         scale = 1.0 + float(np.abs(wanted).max(initial=0)) if program.rules.rtol else 0.0
         difference = compare(part, wanted, rtol=program.rules.rtol, scale=scale)

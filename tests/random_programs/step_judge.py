@@ -129,7 +129,7 @@ class StepJudge:
         raising = next((each for each in steps.statements if each.raises[call]), None)
         arguments = steps.given(call)
         try:
-            results = function(*[argument.copy() for argument in arguments])
+            results = as_arrays(function(*[argument.copy() for argument in arguments]))
         except Exception as error:  # noqa: BLE001  # that is what this looks for
             text, allowed = str(error), self.program.rules.errors
             line = _LINE.search(text)
@@ -202,11 +202,19 @@ class StepJudge:
         ``where(gelu(x))`` counts the elements that rounding makes zero.
         """
         whole = replace(steps, fused=False)
-        results = self.compile(whole)(*[argument.copy() for argument in arguments])
+        results = as_arrays(self.compile(whole)(*[argument.copy() for argument in arguments]))
         assert isinstance(results, tuple)
         pairs = zip(whole.returned, results, strict=True)
         (expected,) = (each for own, each in pairs if own.name == statement.name)
         return compare_step(result, expected, statement, 1.0) is None
+
+
+def as_arrays(result: object) -> object:
+    """Return a result with arrays of rank 0 in the place of scalars, as the values of statements are."""
+    if isinstance(result, tuple):
+        return tuple(map(as_arrays, result))
+    assert not isinstance(result, np.ndarray) or result.shape
+    return np.asarray(result)
 
 
 def statements_of(steps: Steps, line: int) -> tuple[Statement, ...]:

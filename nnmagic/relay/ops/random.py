@@ -1,6 +1,7 @@
-"""Declare random numbers from the counter-based generator Threefry.
+"""Declare random numbers: of the counter-based generator Threefry, and of NumPy's PCG64.
 
-A key is a vector of ten uint64 (Salmon et al. 2011).
+A key of Threefry is a vector of ten uint64 (Salmon et al. 2011); `nnmagic.relay.generators` says what the
+state of PCG64 is. Real Relay lacks the latter.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import DIM, DTYPE, one_or_more
+from nnmagic.relay.generators import STATE
+from nnmagic.relay.ops.attributes import DIM, DTYPE, STR, one_or_more
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.relations import dims, require_type, tensor
-from nnmagic.relay.types import TensorType, TupleType, Type, scalar_type
+from nnmagic.relay.types import TensorType, TupleType, Type, is_integer, scalar_type
 
 _KEY = TensorType((10,), "uint64")
 
@@ -83,5 +85,61 @@ declare(
     "key",
     _split,
     "Two independent keys from one.",
+    family="random",
+)
+
+
+def _seed(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    seed = tensor(types)
+    if seed.shape or not is_integer(seed.dtype):
+        raise RelationError("expected an integer of rank 0, found {seed}", 0, seed=seed)
+    return STATE
+
+
+def _draw(types: Sequence[Type], attrs: Attrs) -> TupleType:
+    state, like, parameters = tensor(types), tensor(types, 1), types[2]
+    if state != STATE:
+        raise RelationError("expected a state of type {wanted}, found {state}", 0, wanted=STATE, state=state)
+    if not isinstance(parameters, TupleType):
+        raise RelationError("expected a tuple of tensors, found {parameters}", 2, parameters=parameters)
+    for parameter in parameters.fields:
+        if not isinstance(parameter, TensorType):
+            raise RelationError("expected tensors, found {parameter}", 2, parameter=parameter)
+    function = str(attrs["function"])
+    if len(parameters.fields) != FUNCTIONS.get(function):
+        message = f"{function!r} of {len(parameters.fields)} parameters is no function of NumPy's generator"
+        raise RelationError(message, attr="function")
+    return TupleType((STATE, like))
+
+
+#: How many parameters each function of NumPy's generator has. ``order`` are indices in random order,
+#: ``orders`` rows of them, and ``choice`` some that differ; ``weighted`` ones have probabilities.
+FUNCTIONS = {
+    **dict.fromkeys(("random", "standard_normal", "standard_exponential", "standard_exponential inv"), 0),
+    **dict.fromkeys(("standard_cauchy", "order", "orders"), 0),
+    **dict.fromkeys(("exponential", "standard_gamma", "chisquare", "standard_t", "pareto", "weibull"), 1),
+    **dict.fromkeys(("power", "rayleigh", "poisson", "zipf", "geometric", "logseries", "dirichlet"), 1),
+    **dict.fromkeys(("choice", "choice unshuffled", "weighted", "weighted different"), 1),
+    **dict.fromkeys(("normal", "uniform", "gamma", "beta", "f", "noncentral_chisquare", "vonmises"), 2),
+    **dict.fromkeys(("laplace", "gumbel", "logistic", "lognormal", "wald", "binomial", "integers"), 2),
+    **dict.fromkeys(("negative_binomial", "multinomial"), 2),
+    **dict.fromkeys((f"multivariate_hypergeometric {method}" for method in ("marginals", "count")), 2),
+    **dict.fromkeys(("noncentral_f", "triangular", "hypergeometric"), 3),
+}
+
+declare(
+    "numpy.pcg64_seed",
+    "seed",
+    _seed,
+    "The state of NumPy's generator PCG64 for a seed.",
+    family="random",
+)
+declare(
+    "numpy.pcg64",
+    "state like parameters",
+    _draw,
+    "A new state of NumPy's generator PCG64, and numbers in the shape and dtype of `like`.",
+    Attr("function", STR),
+    attrs_key="Pcg64Attrs",
     family="random",
 )

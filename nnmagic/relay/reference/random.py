@@ -1,4 +1,4 @@
-"""Say what random numbers are: Threefry (Salmon et al. 2011) as Relay has it, in NumPy, bit for bit.
+"""Say what random numbers are: NumPy's, and Threefry's (Salmon et al. 2011) as Relay has it, bit for bit.
 
 A key is ten words: key 0-3, path 4-5, counter 6-7, and 8-9 with the one bit where the path goes on.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nnmagic.relay.generators import draw, seeded
 from nnmagic.relay.reference.given import Array, Given, Rule
 
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
@@ -123,7 +124,13 @@ def _rounded(function: Any, values: Array) -> Any:
     return function(values.astype(np.float64)).astype(values.dtype)
 
 
+def _pcg64(given: Given, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
+    return draw(str(given["function"]), state, like, parameters)
+
+
 RULES: dict[str, Rule] = {
+    "numpy.pcg64": _pcg64,
+    "numpy.pcg64_seed": lambda _given, seed: seeded(int(seed)),
     "random.threefry_generate": _threefry_generate,
     "random.threefry_split": _split,
     "random.uniform": _uniform,

@@ -37,6 +37,9 @@ _MAKING = frozenset(
 #: Operators of parts of one index, and of one element.
 _INDEXING = frozenset(("take", "scatter_nd", "expand_dims", "concatenate", "reshape"))
 
+#: Operators that draw a random number, or an array of them.
+_DRAWING = frozenset(("numpy.pcg64", "numpy.pcg64_seed"))
+
 
 def check_kernels(module: Module, diagnostics: Diagnostics) -> None:
     """Report, of each kernel of a typed module, the first expression that needs the graph level."""
@@ -142,6 +145,8 @@ def _beyond(module: Module, node: Expr, users: dict[Expr, list[Expr]]) -> str | 
     if _is_element(node) or name in _MAKING:
         reduces = any(_rank(arg) for arg in node.args) and name not in (*_INDEXING, *_MAKING)
         return f"`{name}` goes over a whole array" if reduces else None
+    if name in _DRAWING:
+        return f"`{name}` draws a whole array" if any(map(_rank, node.args[1:])) else None
     if name not in _INDEXING:
         return f"`{name}` computes a whole array"
     if name == "take":

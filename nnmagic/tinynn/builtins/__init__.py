@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnmagic.tinynn.builtins.callbacks import CALLBACK
+from nnmagic.tinynn.builtins.generators import GENERATORS
 from nnmagic.tinynn.builtins.gradients import GRADIENTS
 from nnmagic.tinynn.builtins.loop_functions import LOOP_FUNCTIONS
 from nnmagic.tinynn.builtins.nn.activations import ACTIVATIONS
@@ -229,6 +230,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "numpy": _NUMPY,
     "numpy.linalg": _LINALG,
     "numpy.fft": _FOURIER,
+    "numpy.random": GENERATORS,
     "numpy.lib.stride_tricks": {"sliding_window_view": BUILTINS["sliding_window_view"]},
     "jax.numpy.fft": _FOURIER,
     "jax.numpy": _NUMPY,

@@ -19,11 +19,21 @@ from nnmagic.tinynn.values.values import (
     Operand,
     OperatorName,
     RefusalError,
+    SpecializableFunction,
     TupleOf,
     Value,
 )
 
-_CALLABLE = GlobalFunction | LocalFunction | ClosureValue | BuiltinName | OperatorName | GradientOf | Computed
+_CALLABLE = (
+    GlobalFunction
+    | LocalFunction
+    | SpecializableFunction
+    | ClosureValue
+    | BuiltinName
+    | OperatorName
+    | GradientOf
+    | Computed
+)
 
 
 def _function(call: Arguments) -> Operand:

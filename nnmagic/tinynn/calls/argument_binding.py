@@ -71,6 +71,8 @@ def static_argument(function: str, parameter: str, operand: Operand) -> object:
         hint = None
         if is_tensor(operand.value):
             hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
+            if not tensor_type(operand).shape:
+                hint += "; a parameter without a type may be a number that each call gives"
         raise RefusalError(
             f"{function}: `{parameter}` must be known at compile time, not {describe(operand.value)}",
             operand.span,

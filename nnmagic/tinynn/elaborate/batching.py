@@ -16,6 +16,7 @@ from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -107,7 +108,7 @@ def call_vmap(
     ctx.memory.bound.update((example, batch.expr) for example, batch in examples)
     callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
     block = Block()
-    with ctx.inside(block, ctx.environment.bindings.copy()):
+    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply(ctx, callee, inner, span)
     if is_failed(result):
         return FAILED
@@ -320,7 +321,7 @@ def call_checkpoint(
     inner = [replace(operand, value=keep(operand.value, operand.keyword or "x")) for operand in operands]
     callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
     block = Block()
-    with ctx.inside(block, ctx.environment.bindings.copy()):
+    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply(ctx, callee, inner, span)
     if is_failed(result):
         return FAILED

@@ -23,6 +23,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out, is_state
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
@@ -32,17 +33,20 @@ from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_known
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.operators.iteration import ITERATION
-from nnmagic.tinynn.types.annotations import DType, dtype_named
+from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import (
     FAILED,
+    BuiltinFunction,
     BuiltinName,
     ClosureValue,
     Computed,
     ConstructorName,
     DataTypeName,
     Dimension,
+    Draw,
+    GeneratorOf,
     GlobalFunction,
     GradientOf,
     Known,
@@ -63,6 +67,7 @@ from nnmagic.tinynn.values.values import (
     changes_arguments,
     is_failed,
     record_constructor,
+    takes_generators,
 )
 
 
@@ -151,6 +156,8 @@ def _call_global(ctx: Elaboration, function: GlobalFunction, operands: list[Oper
         ctx.pending.awaited.add(function.name)
         weak = ctx.pending.weak_results.get(function.name)
         return FAILED if weak is None else Computed(ir.GlobalVar(function.name, span=span), weak, weak=True)
+    if takes_generators(function):
+        return call_with_generators(ctx, function, operands, span, partial(as_function, ctx))
     return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)))
 
 
@@ -162,19 +169,7 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             rows = [Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
             return call_with_arguments(operator, rows, span)
         case BuiltinName(builtin=builtin):
-            if any(isinstance(operand.value, ListOfRows) for operand in operands):
-                result = call_with_rows(builtin, operands, span, BUILTINS)
-                if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, Computed):
-                    return _own_copy(ctx, hoist_lets(ctx, result), operands)
-            else:
-                result = builtin.call(operands, span)
-            if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
-                return call_gradient(ctx, result, [], span, apply_value)
-            if isinstance(result, LoopCall):
-                return call_in_loop(ctx, result, span, apply_value)
-            if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
-                _own_constant(ctx, result.expr, operands)
-            return hoist_lets(ctx, result) if builtin.has_loops else result
+            return _call_builtin(ctx, builtin, operands, span)
         case Method(receiver=receiver, callee=function):
             return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)
         case GlobalFunction() as function:
@@ -218,6 +213,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return Known(dtype_named(dtype_of_operand(operands[0], "np.dtype")))
         case Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
+        case Known(value=Generator()) if len(operands) == 1 and isinstance(operands[0].value, GeneratorOf):
+            return operands[0].value
     hint: str | None = None
     word = source_text(callee.span)
     if word in BUILTINS and isinstance(callee.value, Known | TupleOf | Computed):
@@ -227,6 +224,25 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
     elif isinstance(callee.value, Computed):
         hint = "leave the brackets out, or index it, as in x[0]"
     raise RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
+
+
+def _call_builtin(ctx: Elaboration, builtin: BuiltinFunction, operands: list[Operand], span: Span) -> Value:
+    """Call a function of the language. Raises RefusalError."""
+    if any(isinstance(operand.value, ListOfRows) for operand in operands):
+        result = call_with_rows(builtin, operands, span, BUILTINS)
+        if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, Computed):
+            return _own_copy(ctx, hoist_lets(ctx, result), operands)
+    else:
+        result = builtin.call(operands, span)
+    if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
+        return call_gradient(ctx, result, [], span, apply_value)
+    if isinstance(result, LoopCall):
+        return call_in_loop(ctx, result, span, apply_value)
+    if isinstance(result, Draw):
+        return carry_out(ctx, result, span)
+    if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
+        _own_constant(ctx, result.expr, operands)
+    return hoist_lets(ctx, result) if builtin.has_loops else result
 
 
 def _in_order(ctx: Elaboration, result: Value) -> Value:
@@ -245,7 +261,7 @@ def _changing(function: GlobalFunction, span: Span) -> RefusalError:
 def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
     """Convert a value to a Relay function of a type. Raises RefusalError."""
     match value.value:
-        case GlobalFunction() as function if changes_arguments(function):
+        case GlobalFunction() as function if changes_arguments(function) or takes_generators(function):
             raise _changing(function, value.span)
         case GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
             return Computed(ir.GlobalVar(name, span=value.span), type_)
@@ -266,7 +282,7 @@ def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
         if param.type_annotation
     ]
     callee = Operand(atomize(ctx, value.value, "function", set()), value.span)
-    with ctx.inside(block, ctx.environment.bindings.copy()):
+    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply_value(ctx, callee, operands, value.span)
     assert ctx.block is outer
     if is_failed(result):

@@ -56,6 +56,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
+from nnmagic.tinynn.elaborate.generators import new_state
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
@@ -67,19 +68,21 @@ from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
+from nnmagic.tinynn.types.annotations import Destination, OpenTensor, OpenType
 from nnmagic.tinynn.types.part_counts import count_parts, nesting
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.values import (
     FAILED,
+    GENERATOR,
     Bindings,
     BuiltinName,
     Computed,
     DataTypeName,
     Environment,
     Formal,
+    GeneratorOf,
     GlobalFunction,
     Known,
     LocalFunction,
@@ -344,8 +347,11 @@ def _elaborate_signature(
     for parameter in definition.params:
         type_, destination, is_open = _parameter_pattern(ctx, parameter)
         if specialization is not None and parameter.name in specialization.types and is_open:
-            completed[parameter.name] = specialization.types[parameter.name]
-            type_ = _without_numbers(completed[parameter.name])
+            given = specialization.types[parameter.name]
+            if isinstance(given, Destination):
+                destination, given = type(given).__name__, given.tensor.relay_type()
+            completed[parameter.name] = given
+            type_ = _without_numbers(given)
         elif specialization is not None and parameter.name in specialization.values:
             known[parameter.name] = _known_argument(ctx, parameter, type_, specialization)
             continue
@@ -459,7 +465,7 @@ def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[Formal] | None
         compiled = as_compiled_function(look_up(ctx.resolver.namespace, name))
         infos = () if compiled is None else compiled.parameters
         formals = [Formal(info.name, info.kind, None, info.destination) for info in infos]
-    return formals if any(formal.destination for formal in formals) else None
+    return formals if any(formal.changes_array for formal in formals) else None
 
 
 def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal, ...]:
@@ -642,11 +648,31 @@ def _has_unknown_size(result: Computed | None) -> bool:
     return False
 
 
+def _value_of_parameter(
+    ctx: Elaboration,
+    parameter: tree.ParameterNode,
+    variable: ir.Var,
+    destination: str | None,
+    given: Type | None,
+) -> Value:
+    """Return what a parameter's name stands for in the body; ``given``: the type of its argument."""
+    type_ = variable.type_annotation
+    assert type_ is not None
+    if destination == GENERATOR:
+        return GeneratorOf(new_state(ctx))
+    if destination == "Out":
+        zeros = apply("zeros_like", ctx.span(parameter.span), Computed(variable, type_))
+        return Computed(zeros.expr, type_)
+    value = _with_numbers(as_value(variable, type_), given)
+    return as_weak(value) if is_python_number(parameter.ty) else value
+
+
 def _try_body(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
 ) -> tuple[tuple[ir.Var, ...], Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported."""
     bindings, dimensions, params = Bindings(), dict[str, str](), list[ir.Var]()
+    states = dict[str, str]()
     for parameter, type_ in signature.parameters:
         span = ctx.span(parameter.span)
         if type_ is None:
@@ -656,11 +682,12 @@ def _try_body(
         params.append(variable)
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
-        value = _with_numbers(as_value(variable, type_), signature.completed.get(parameter.name))
-        if is_python_number(parameter.ty):
-            value = as_weak(value)
-        if destination == "Out":
-            value = Computed(apply("zeros_like", span, Computed(variable, type_)).expr, type_)
+        value = _value_of_parameter(
+            ctx, parameter, variable, destination, signature.completed.get(parameter.name)
+        )
+        if isinstance(value, GeneratorOf):
+            bindings.bind(value.state, Computed(variable, type_))
+            states[parameter.name] = value.state
         bindings.bind(parameter.name, value, span)
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
@@ -671,7 +698,7 @@ def _try_body(
     environment = Environment(definition.name, find_local_names(body), reassigned, None, bindings, dimensions)
     environment.failed = signature.failed
     environment.destinations = {
-        parameter.name: type_
+        states.get(parameter.name, parameter.name): type_
         for parameter, type_ in signature.parameters
         if type_ is not None and parameter.name in signature.destinations
     }

@@ -25,6 +25,7 @@ from nnmagic.tinynn.elaborate.element_assignments import (
     tokens_of,
 )
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.generators import require_generator, set_state, state_argument
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.shared_memory import Tokens, may_share
 from nnmagic.tinynn.elaborate.templates import is_template, refuse_destinations, specialized
@@ -32,8 +33,10 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.statements import UNUSED, UNUSED_HINT
 from nnmagic.tinynn.values.values import (
     FAILED,
+    GENERATOR,
     Computed,
     Formal,
+    GeneratorOf,
     GlobalFunction,
     Known,
     ListOfRows,
@@ -96,6 +99,7 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
         for formal in function.parameters
         if _is_changed(function, formal, given[formal.name][1])
     ]
+    generators = _take_generators(ctx, function, given)
     if isinstance(function, GlobalFunction) and function.type is None:  # its own type is being inferred
         ctx.pending.awaited.add(function.name)
         return _fail(ctx, expr)
@@ -118,7 +122,25 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
         for formal in function.parameters
     ]
     result = call_function(function, operands, span, partial(as_function, ctx))
-    return _bind_results(ctx, result, targets)
+    return _bind_results(ctx, function, result, targets, generators)
+
+
+def _take_generators(
+    ctx: Elaboration,
+    function: GlobalFunction | LocalFunction,
+    given: dict[str, tuple[Operand, ast.Expr | None]],
+) -> dict[str, GeneratorOf]:
+    """Return the generators that a function of the module takes; their states become the arguments."""
+    generators: dict[str, GeneratorOf] = {}
+    if not isinstance(function, GlobalFunction):
+        return generators
+    for formal in function.parameters:
+        if formal.destination == GENERATOR:
+            operand, node = given[formal.name]
+            generator = require_generator(function.written, formal.name, operand)
+            given[formal.name] = state_argument(ctx, function.written, formal.name, operand), node
+            generators[formal.name] = generator
+    return generators
 
 
 def _written(function: GlobalFunction | LocalFunction) -> str:
@@ -131,7 +153,7 @@ def _is_changed(function: GlobalFunction | LocalFunction, formal: Formal, node: 
     To a function that is inlined, an array without a name may be given, too.
     """
     if isinstance(function, GlobalFunction):
-        return bool(formal.destination)
+        return formal.changes_array
     return formal.name in function.changed and (bool(formal.destination) or isinstance(node, ast.Var))
 
 
@@ -194,8 +216,14 @@ def _target(
     return _Target(formal, node, tensor.value, memory)
 
 
-def _bind_results(ctx: Elaboration, result: Value, targets: Sequence[_Target]) -> Value:
-    """Bind the names of the changed tensors, and return the function's own result."""
+def _bind_results(
+    ctx: Elaboration,
+    function: GlobalFunction,
+    result: Value,
+    targets: Sequence[_Target],
+    generators: Mapping[str, GeneratorOf],
+) -> Value:
+    """Bind the names of the changed tensors and of the states, and return the function's own result."""
     own: Value = Known(None)
     parts: list[Value] = [result]
     shared: Tokens = frozenset()
@@ -205,9 +233,14 @@ def _bind_results(ctx: Elaboration, result: Value, targets: Sequence[_Target]) -
         split = as_value(whole.expr, whole.type)
         assert isinstance(split, TupleOf)
         parts = list(split.items)
-        if len(parts) > len(targets):
+        if len(parts) > len(targets) + len(generators):
             own = parts.pop(0)
         shared = ctx.memory.of_expr(whole.expr)
+    changed_ = [formal.name for formal in function.parameters if formal.destination]
+    for name, part in zip(changed_, list(parts), strict=True):
+        if name in generators:
+            set_state(ctx, generators[name], part)
+            parts.remove(part)
     for target, part in zip(targets, parts, strict=True):
         assert isinstance(part, Computed)
         changed, span = Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)

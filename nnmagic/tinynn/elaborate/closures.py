@@ -36,6 +36,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind
 from nnmagic.tinynn.elaborate.conversions import convert_result
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
+from nnmagic.tinynn.elaborate.generators import give_back, is_state, take_states
 from nnmagic.tinynn.elaborate.joins import hoist_bindings
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.live_names import LiveNames
@@ -52,6 +53,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Environment,
     Formal,
+    Known,
     LocalFunction,
     Operand,
     RefusalError,
@@ -160,11 +162,19 @@ def inline_call(
     given = bind_arguments(function.name, function.parameters, operands, span)
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
-    with _inlined(ctx, function, given, callee, span, make_function, {}):
+    states = take_states(ctx, function, given)
+    with _inlined(ctx, function, given, callee, span, make_function, states):
         if isinstance(function.definition, tree.Lambda):
-            return ctx.evaluate(function.definition.body)
-        inlined = _inline_body(ctx, function.definition)
-        return FAILED if inlined is None or inlined.own is None else inlined.own
+            value = ctx.evaluate(function.definition.body)
+            inlined: Inlined | None = Inlined(value, tuple(map(ctx.environment.bindings.locals.get, states)))  # type: ignore[arg-type]  # all are bound
+        else:
+            inlined = _inline_body(ctx, function.definition)
+    if inlined is None:
+        return FAILED
+    give_back(ctx, states, inlined.changed)
+    if inlined.own is None:
+        return Known(None) if states else FAILED
+    return inlined.own
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +198,14 @@ def inline_changing_call(
     ``destinations``: the parameters that it changes, with their types. ``spans``: of the name and the call.
     """
     callee, span = spans
-    with _inlined(ctx, function, given, callee, span, make_function, destinations):
+    states = take_states(ctx, function, given)
+    with _inlined(ctx, function, given, callee, span, make_function, {**destinations, **states}):
         assert not isinstance(function.definition, tree.Lambda)
-        return _inline_body(ctx, function.definition)
+        inlined = _inline_body(ctx, function.definition)
+    if inlined is None or not states:
+        return inlined
+    give_back(ctx, states, inlined.changed[len(destinations) :])
+    return replace(inlined, changed=inlined.changed[: len(destinations)])
 
 
 @contextmanager
@@ -221,6 +236,8 @@ def _inlined(
         function.name, find_local_names(body), reassigned, function.environment, bindings, sizes=sizes
     )
     environment.destinations = dict(destinations)
+    for state in filter(is_state, destinations):
+        bindings.bind(state, ctx.environment.bindings.locals[state])
     outer, live = ctx.environment, ctx.live
     ctx.inlining.append((function.definition, function.environment))
     ctx.callers.append(ctx.environment)

@@ -11,6 +11,7 @@ from nnmagic.limits import MAX_ITEMS
 from nnmagic.tinynn.analysis.bound_names import assigns_in_expressions, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, items
@@ -82,7 +83,9 @@ def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value | None:
     if isinstance(rounds, int) and rounds <= MAX_UNROLLED:
         return None
     bindings = ctx.environment.bindings
-    bindings.bind(_FUNCTION, LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, {}))
+    mentioned = sorted(find_mentioned_names(expr))
+    versions = {name: 0 for name in mentioned if ctx.environment.owner(name) is not None}
+    bindings.bind(_FUNCTION, LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, versions))
     call = ast.Call(expr.span, ast.Var(expr.span, ast.Id(expr.span, _FUNCTION)), [], {})
     try:
         with ctx.trial() as diagnostics:
@@ -121,10 +124,16 @@ def _own_scope(ctx: Elaboration, expr: tree.Comprehension, names: Set[str]) -> I
     outer = ctx.environment
     if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
         ctx.environment = Environment(outer.name, parent=outer, dimensions=outer.dimensions)
+        states = {name: value for name, value in outer.bindings.locals.items() if is_state(name)}
+        for name, state in states.items():
+            ctx.environment.bindings.bind(name, state)
         try:
             yield
         finally:
-            ctx.environment = outer
+            inner, ctx.environment = ctx.environment.bindings.locals, outer
+            for name, state in states.items():
+                if inner[name] is not state:
+                    outer.bindings.bind(name, inner[name])
         return
     bindings = outer.bindings
     saved = {name: bindings.locals.get(name) for name in names}

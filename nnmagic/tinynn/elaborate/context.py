@@ -174,6 +174,10 @@ class Elaboration:
     alike: dict[int, set[str]] = field(default_factory=dict)
     #: The arrays that inlined functions have changed as a whole, with their names there and the places.
     changed_by_calls: list[tuple[Computed, str, Span]] = field(default_factory=list)
+    #: How many generators of random numbers the functions have made so far.
+    generators: int = 0
+    #: The states of generators that the function at hand cannot change, since it is compiled for itself.
+    frozen: frozenset[str] = frozenset()
     #: Whether a gradient was asked for anywhere.
     asks_for_gradients: bool = False
     #: Whether the shape of an annotation is being read.
@@ -269,6 +273,16 @@ class Elaboration:
             self.block = outer_block
             for environment, before in saved:
                 environment.bindings = before
+
+    @contextmanager
+    def frozen_generators(self, is_state: Callable[[str], bool]) -> Iterator[None]:
+        """Elaborate a function that is compiled for itself, and cannot change the generators around it."""
+        before = self.frozen
+        self.frozen = before | frozenset(filter(is_state, self.environment.names()))
+        try:
+            yield
+        finally:
+            self.frozen = before
 
     @contextmanager
     def trial(self) -> Iterator[Diagnostics]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from nnmagic.diagnostics import Span
@@ -23,7 +24,8 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.frozen_functions import freeze
-from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.elaborate.generators import is_state, set_state
+from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind
 from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
@@ -32,17 +34,22 @@ from nnmagic.tinynn.values.values import (
     ClosureValue,
     Computed,
     Formal,
+    GeneratorOf,
     GlobalFunction,
     GradientOf,
     Known,
     LocalFunction,
     Operand,
     RefusalError,
+    SpecializableFunction,
     TupleOf,
     Value,
     as_value,
     is_failed,
 )
+
+#: Functions whose parameters are known.
+_WithParameters = GlobalFunction | LocalFunction | SpecializableFunction | ClosureValue
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
@@ -88,7 +95,8 @@ def _gradient(
         if primal.weak and isinstance(value, Computed):
             value = replace(value, weak=True)
         inner[number] = Operand(value, operands[number].span)
-    made = _apply_inside(ctx, gradient.function, inner, span, apply)
+    states: dict[str, Computed] = {}
+    made = _apply_inside(ctx, gradient.function, inner, span, apply, states)
     if made is None:
         return FAILED
     block, result = made
@@ -100,11 +108,20 @@ def _gradient(
         aux = to_relay(extra)
         parts.append(aux.expr)
         types.append(aux.type)
+    parts += [state.expr for state in states.values()]
+    types += [state.type for state in states.values()]
     gradients = TupleType(tuple(primal.type for primal in chosen))
-    whole = TupleType((types[0] if extra is None else TupleType(tuple(types)), gradients))
-    value_expr = parts[0] if extra is None else ir.Tuple(tuple(parts), span=span)
+    whole = TupleType((types[0] if len(types) == 1 else TupleType(tuple(types)), gradients))
+    value_expr = parts[0] if len(parts) == 1 else ir.Tuple(tuple(parts), span=span)
     call = _marked(block, params, chosen, value_expr, whole, "reverse", len(params), (), span)
+    if states:
+        call = let_bind(ctx, Computed(call, whole), "gradient").expr
     value, found = _items(as_value(call, whole))
+    if states:
+        items = _items(value)
+        for state, after in zip(states, items[-len(states) :], strict=True):
+            set_state(ctx, GeneratorOf(state), after)
+        value = items[0] if extra is None else TupleOf(items[:2])
     gradient_value = found if isinstance(gradient.argnums, tuple) else _items(found)[0]
     if gradient.kind == "value_and_grad":
         return TupleOf((value, gradient_value))
@@ -250,16 +267,29 @@ def _marked(
 
 
 def _apply_inside(
-    ctx: Elaboration, function: Operand, operands: list[Operand], span: Span, apply: Apply
+    ctx: Elaboration,
+    function: Operand,
+    operands: list[Operand],
+    span: Span,
+    apply: Apply,
+    states: dict[str, Computed] | None = None,
 ) -> tuple[Block, Operand] | None:
     """Call a function in a block of its own; return it with the result, None after an error.
 
-    Raises RefusalError where its derivative would take too long to compile.
+    ``states`` takes those of the generators from which it draws; without it, it cannot draw from others than
+    its own. Raises RefusalError where its derivative would take too long to compile.
     """
     callee = _kept(ctx, function)
     block, before = Block(), ctx.work - ctx.work_of_derivatives
-    with ctx.inside(block, ctx.environment.bindings.copy()):
+    frozen = ctx.frozen_generators(is_state) if states is None else nullcontext()
+    with ctx.inside(block, ctx.environment.bindings.copy()) as bindings, frozen:
+        outside = dict(bindings.locals)
         result = apply(ctx, callee, operands, span)
+        for name, value in ctx.environment.bindings.locals.items() if states is not None else ():
+            if is_state(name) and name in outside and value is not outside[name]:
+                assert states is not None
+                assert isinstance(value, Computed)
+                states[name] = value
     more = (WORK_OF_A_DERIVATIVE - 1) * (ctx.work - ctx.work_of_derivatives - before)
     if ctx.work + more > MAX_WORK:
         hint = "differentiate a loop of many rounds, which is compiled once, or fewer statements"
@@ -288,7 +318,7 @@ def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> lis
     value = function.value
     while isinstance(value, GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
         value = value.function.value  # whose parameters it has
-    if not isinstance(value, GlobalFunction | LocalFunction | ClosureValue):
+    if not isinstance(value, _WithParameters):
         return list(operands)
     bind_arguments(_name(value), value.parameters, operands, span)
     ordered = [operand for operand in operands if operand.keyword is None]
@@ -300,8 +330,8 @@ def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> lis
     return [*ordered, *named.values()]
 
 
-def _name(value: GlobalFunction | LocalFunction | ClosureValue) -> str:
-    return value.written if isinstance(value, GlobalFunction) else value.name
+def _name(value: _WithParameters) -> str:
+    return value.written if isinstance(value, GlobalFunction | SpecializableFunction) else value.name
 
 
 def _number(gradient: GradientOf, number: int, count: int, span: Span) -> int:
@@ -316,7 +346,7 @@ def _number(gradient: GradientOf, number: int, count: int, span: Span) -> int:
 
 def _formals(function: Operand) -> tuple[Formal, ...]:
     value = function.value
-    return value.parameters if isinstance(value, GlobalFunction | LocalFunction | ClosureValue) else ()
+    return value.parameters if isinstance(value, _WithParameters) else ()
 
 
 def _wanted(function: Operand, number: int) -> Type | None:

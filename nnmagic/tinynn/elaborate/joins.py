@@ -18,6 +18,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     may_have_effects,
     render_terminator,
 )
+from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.merging import (
     MergeConflictError,
@@ -93,7 +94,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> di
         bindings.spans[name] = spans[0]
         if not list(types_of(plan)):
             bindings.locals[name] = rebuild(plan, iter(()))
-        elif name in live:
+        elif name in live or is_state(name):
             plans[name] = plan
         else:
             bindings.forget(name)

@@ -63,15 +63,22 @@ def _changed(
     span: Span,
 ) -> Value:
     """Return a list with another item, or with one of which a part is another."""
-    if isinstance(items, ListOfRows):
-        return ListOfRows(set_chain(Operand(items.rows, span), indices, value, span))
     index, *rest = indices
+    if isinstance(items, ListOfRows):
+        if rest or len(index) != 1:
+            hint = "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)"
+            raise RefusalError("a part of an item of a list that grew in a loop is assigned", span, hint=hint)
+        rows = set_chain(Operand(items.rows, span), indices, value, span)
+        chain = ctx.environment.chain()
+        tokens = ctx.memory.of_value(items, chain) | ctx.memory.of_value(value.value, chain)
+        ctx.memory.hold(rows.expr, tokens | {rows.expr})
+        return ListOfRows(rows)
     place = _place(items, index, span)
     item, new = items.items[place], value.value
     if rest and isinstance(item, TupleOf | ListOfRows):
         new = _changed(ctx, item, rest, value, span)
     elif rest:
-        _check_alone(ctx, items, place, span)
+        _check_alone(ctx, items, index, span)
         new = set_chain(Operand(item, span), rest, value, span)
     return replace(items, items=(*items.items[:place], new, *items.items[place + 1 :]))
 
@@ -92,8 +99,8 @@ def update_item(
     before: Value = items
     for index in indices:
         before = subscript(Operand(before, target_span), index, target_span)
-    if isinstance(before, Computed) and not before.weak and len(indices) == 1 and isinstance(items, TupleOf):
-        _check_alone(ctx, items, _place(items, indices[0], span), span)
+    if isinstance(before, Computed) and not before.weak and len(indices) == 1:
+        _check_alone(ctx, items, indices[0], span)
     with promotion(promote=True):
         result = binary_operation(ctx, stmt.op.name, Operand(before, target_span), right, span)
     if is_failed(result):
@@ -103,14 +110,17 @@ def update_item(
     set_item(ctx, variable, items, indices, new, target_span)
 
 
-def _check_alone(ctx: Elaboration, items: TupleOf, place: int, span: Span) -> None:
+def _check_alone(ctx: Elaboration, items: TupleOf | ListOfRows, index: Sequence[Operand], span: Span) -> None:
     """Check that nothing else shows an array of a list, which is changed in place. Raises RefusalError."""
     chain = ctx.environment.chain()
-    tokens = ctx.memory.of_value(items.items[place], chain)
     own = ctx.environment.bindings.locals
     values = [(f"`{name}`", value) for name, value in own.items() if not holds(value, items)]
-    others = (*items.items[:place], *items.items[place + 1 :])
-    values += [("another item", each) for each in others]
+    changed: Value = items
+    if isinstance(items, TupleOf):
+        place = _place(items, index, span)
+        changed = items.items[place]
+        values += [("another item", each) for each in (*items.items[:place], *items.items[place + 1 :])]
+    tokens = ctx.memory.of_value(changed, chain)
     shared = [what for what, value in values if may_share(ctx.memory.of_value(value, chain), tokens)]
     if shared or any(isinstance(token, Foreign) for token in tokens):
         what = shared[0] if shared else "an array that is not the function's own"

@@ -16,6 +16,7 @@ from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.syntax.cell import CellCompiler
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.tree import DefinitionNode
@@ -98,6 +99,13 @@ _TEXTS = {
 
 def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
     """Return the value of a call of scan, apply_along_axis or piecewise. Raises RefusalError."""
+    if loop.kind == "map":
+        return _map(ctx, loop, span, apply)
+    with ctx.frozen_generators(is_state):  # some calls are there for the types of their results alone
+        return _call_in_loop(ctx, loop, span, apply)
+
+
+def _call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
     match loop.kind:
         case "scan":
             return _scan(ctx, loop, span, apply)
@@ -105,8 +113,6 @@ def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> 
             return _along_axis(ctx, loop, span, apply)
         case "vectorize":
             return _elementwise(ctx, loop, span, apply)
-        case "map":
-            return _map(ctx, loop, span, apply)
         case "gcd" | "lcm":
             return _divisor(ctx, loop, span, apply)
         case "delete" | "delete of several":

@@ -29,6 +29,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     exits_of,
 )
 from nnmagic.tinynn.elaborate.counted_lists import find_counted, grow_and_count
+from nnmagic.tinynn.elaborate.generators import is_state, names_assigned
 from nnmagic.tinynn.elaborate.growing_lists import find_growing, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
@@ -575,7 +576,7 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
         ctx.diagnostics.add(diagnostic)
     start = _start_arguments(carried, bindings, first)
     _mark_maybe_unassigned(ctx, stmt, bindings)
-    for name in find_assigned_names(stmt):
+    for name in names_assigned(ctx, stmt):
         value = bindings.locals[name]
         plan = carried.plans.get(name)
         if isinstance(plan, Same) and isinstance(plan.value, Unassigned):
@@ -611,9 +612,9 @@ def _names_to_carry(ctx: Elaboration, loop: _Loop) -> list[str]:
     if loop.targets & read:
         read |= loop.targets
     carried = list[str]()
-    for name in find_assigned_names(stmt):
+    for name in names_assigned(ctx, stmt):
         if name in bindings.locals:
-            if name in read:
+            if name in read or is_state(name):
                 carried.append(name)
             else:
                 bindings.forget(name)

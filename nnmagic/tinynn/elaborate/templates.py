@@ -17,20 +17,24 @@ from nnmagic.tinynn.calls.function_calls import (
 )
 from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
 from nnmagic.tinynn.namespace.capture import CompiledGlobal, as_compiled_function
 from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
+from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
+from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
+    GENERATOR,
     Computed,
     Dimension,
     Environment,
     Formal,
+    GeneratorOf,
     GlobalFunction,
     Known,
     LocalFunction,
@@ -43,6 +47,7 @@ from nnmagic.tinynn.values.values import (
     as_value,
     is_failed,
     static_value,
+    takes_generators,
     tuple_type,
 )
 from nnmagic.tinynn.values.weak_types import as_weak
@@ -68,10 +73,13 @@ def fit_template_arguments(
     for parameter in function.definition.params:
         if parameter.ty is None:
             continue
-        pattern = _pattern(ctx, function.environment, parameter.ty)
+        pattern, destination = _pattern(ctx, function.environment, parameter.ty)
         if is_failed(given[parameter.name].value) or isinstance(pattern, str):
             continue
         operand = given[parameter.name]
+        if destination == GENERATOR:
+            require_generator(function.name, parameter.name, operand)
+            continue
         value = fit_pattern(function.name, parameter.name, pattern, operand, dims, make_function)
         if is_python_number(parameter.ty):
             value = as_weak(value)
@@ -79,22 +87,24 @@ def fit_template_arguments(
     return fitted, {name: dim for name, (dim, _) in dims.items()}
 
 
-def _pattern(ctx: Elaboration, environment: Environment, annotation: tree.Annotation) -> Pattern | str:
-    """Return what an annotation says, as the scope of its function has it; "" where an error was reported."""
+def _pattern(
+    ctx: Elaboration, environment: Environment, annotation: tree.Annotation
+) -> tuple[Pattern | str, str]:
+    """Return what `parameter_type` does, in the scope of its function; two "" where an error was reported."""
     outer, ctx.environment = ctx.environment, environment
     try:
         value = ctx.evaluate(annotation.expr)
     finally:
         ctx.environment = outer
     if is_failed(value):
-        return ""
-    pattern = parameter_type(Operand(value, ctx.span(annotation.span)))[0]
-    return None if isinstance(pattern, OpenType) else pattern
+        return "", ""
+    pattern, destination = parameter_type(Operand(value, ctx.span(annotation.span)))
+    return (None if isinstance(pattern, OpenType) else pattern), destination
 
 
 def refuse_destinations(function: GlobalFunction | LocalFunction | SpecializableFunction, span: Span) -> None:
     """Raise RefusalError for a function that changes its arguments: only one with all its types can."""
-    if any(formal.destination for formal in function.parameters):
+    if any(formal.changes_array for formal in function.parameters):
         message = "one that changes its arguments is called from a cell only if all its types are written"
         raise RefusalError(message, span, hint="write the types of its other parameters")
 
@@ -155,7 +165,7 @@ def is_template(ctx: Elaboration, function: LocalFunction) -> bool:
 
 
 def _compile_instance(
-    ctx: Elaboration, name: str, types: Mapping[str, Type], values: Mapping[str, object]
+    ctx: Elaboration, name: str, types: Mapping[str, Type | Generator], values: Mapping[str, object]
 ) -> CompiledGlobal:
     """Return a function of the cell, compiled for the types of a call. Raises TinyNNError."""
     key = (name, tuple(types.items()), tuple((each, repr(value)) for each, value in values.items()))
@@ -178,12 +188,13 @@ def without_known(
 
     Raises RefusalError for another value of these.
     """
-    formals = [Formal(name, default=known or Known(None)) for name, known in ctx.own_parameters.items()]
+    left_out = Known(None)
+    formals = [Formal(name, default=known or left_out) for name, known in ctx.own_parameters.items()]
     given = bind_arguments(function.written, formals, operands, span)
     left = []
     for name, known in ctx.own_parameters.items():
         operand = given[name]
-        if known is None and not _is_default(operand, span):
+        if known is None and operand.value is not left_out:
             left.append(replace(operand, keyword=name))
         elif known is not None and not is_failed(operand.value) and operand.value != known:
             message = f"{function.written}: `{name}` is {describe(known)} here, and cannot change"
@@ -212,7 +223,7 @@ def varies(ctx: Elaboration, function: GlobalFunction, operands: Sequence[Operan
     return ctx.varying != before
 
 
-def _wider(given: Type, passed: Type) -> Type | None:
+def _wider(given: Type, passed: Type | Generator) -> Type | None:
     """Return the type of a parameter that takes two arguments of different sizes, or an int and a float."""
     match given, passed:
         case NumberType(dtype=dtype), NumberType(dtype=other):
@@ -247,6 +258,8 @@ def call_specialized(
     refuse_destinations(linked, span)
     names = [formal.name for formal in linked.parameters]
     left = [Operand(given[name].value, given[name].span, name) for name in names]
+    if takes_generators(linked):
+        return call_with_generators(ctx, linked, left, span, make_function)
     return call_function(linked, left, span, make_function)
 
 
@@ -263,10 +276,10 @@ def specialized(
     is_own = isinstance(function, LocalFunction)
     written = function.name if isinstance(function, LocalFunction) else function.written
     defaults = {formal.name: formal.default for formal in function.parameters}
-    types: dict[str, Type] = {}
+    types: dict[str, Type | Generator] = {}
     values: dict[str, object] = {}
     for name, operand in given.items():
-        if not is_own and (operand.value is defaults[name] or _is_default(operand, span)):
+        if not is_own and operand.value is defaults[name]:
             continue
         try:
             known = static_value(operand.value)
@@ -295,13 +308,10 @@ def specialized(
     return ctx.resolver.linker.link_function(written, compiled, span)
 
 
-def _is_default(operand: Operand, span: Span) -> bool:
-    """Return whether an argument is the default that a call leaves out: it has the span of the call."""
-    return operand.span is span
-
-
-def _argument_type(function: str, parameter: str, operand: Operand) -> Type:
+def _argument_type(function: str, parameter: str, operand: Operand) -> Type | Generator:
     value = operand.value
+    if isinstance(value, GeneratorOf):
+        return GENERATOR_ANNOTATION
     if isinstance(value, Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float | complex)
         return NumberType((), natural_dtype(value.value))

@@ -9,6 +9,7 @@ from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS, MODULE_METHODS
+from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.builtins.torch_meaning import is_source_of_module
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -28,6 +29,7 @@ from nnmagic.tinynn.values.values import (
     DataTypeName,
     DictOf,
     Dimension,
+    GeneratorOf,
     Known,
     Method,
     ModuleOf,
@@ -212,6 +214,14 @@ _OF_NUMBERS: dict[str, Callable[[Operand, str, object], Value]] = {
 }
 
 
+def _method_of_generator(owner: Operand, name: str, span: Span) -> Value:
+    if name in GENERATOR_METHODS:
+        return Method(owner, name, BuiltinName(GENERATOR_METHODS[name]))
+    close = closest(name, GENERATOR_METHODS)
+    hint = f"did you mean .{close}?" if close else f"its methods: {', '.join(sorted(GENERATOR_METHODS))}"
+    raise RefusalError(f"a generator of random numbers has no method `{name}` in a cell", span, hint=hint)
+
+
 def attribute(owner: Operand, name: str, span: Span) -> Value:
     """Evaluate ``owner.name``."""
     value = owner.value
@@ -219,6 +229,8 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return _constructor(value, name, span)
     if isinstance(value, ModuleOf):
         return attribute_of_module(value, name, span)
+    if isinstance(value, GeneratorOf):
+        return _method_of_generator(owner, name, span)
     if isinstance(value, TupleOf) and value.record is not None:
         return _field(value, name, span)
     if isinstance(value, TupleOf) and name in value.names:

@@ -29,9 +29,11 @@ from nnmagic.tinynn.namespace.torch_values import (
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.types.annotations import (
+    GENERATOR,
     Destination,
     DType,
     DTypeKind,
+    Generator,
     OpenTensor,
     OpenType,
     Tensor,
@@ -103,7 +105,7 @@ class FunctionTemplate(Protocol):
     def parameters(self) -> tuple[ParameterInfo, ...]:
         """Return the parameters as a caller sees them."""
 
-    def specialize(self, types: Mapping[str, Type], values: Mapping[str, object]) -> object:
+    def specialize(self, types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> object:
         """Return the compiled function. Raises CompileError."""
 
 
@@ -353,6 +355,8 @@ def capture(value: object) -> Value:
         return TupleConstructor("tuple")
     if value is Tensor:
         return TupleConstructor("Tensor")
+    if value is np.random.Generator:
+        return Known(GENERATOR)
     if isinstance(value, type) and issubclass(value, Destination):
         return TupleConstructor(value.__name__)
     if is_callable_name(value):

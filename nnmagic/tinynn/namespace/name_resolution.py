@@ -39,10 +39,14 @@ from nnmagic.tinynn.namespace.library_functions import library_function, own_nam
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import CALLED, look_up
 from nnmagic.tinynn.namespace.random_functions import (
+    NUMPY_GENERATORS,
     draws_random_numbers,
+    generator_function,
     is_generator,
+    is_of_numpy,
     is_random_function,
     is_random_name,
+    numpy_hint,
     random_hint,
 )
 from nnmagic.tinynn.namespace.torch_modules import module_value
@@ -230,6 +234,8 @@ class NameResolver:
             if own is not None:
                 return own
         used, module = 1, library_of(value)
+        if (makes_generator := generator_function(value)) is not None:  # after an import from numpy.random
+            return BuiltinName(makes_generator), 1
         self._refuse_random(path, value, span)
         if (function_of_library := library_function(value)) is not None:  # after `from numpy import exp`
             return BuiltinName(function_of_library[1]), 1
@@ -272,14 +278,20 @@ class NameResolver:
         if isinstance(value, ModuleType):
             written = own is not None and _means_the_language(own[0])
             drawn = None if written else draws_random_numbers(value, path[1:])
+            if drawn in NUMPY_GENERATORS and value.__name__.startswith("numpy"):
+                return
         elif is_random_function(value):
-            drawn = path[0]
+            drawn = str(getattr(value, "__name__", path[0]))
         if drawn is not None:
             message = f"`{name}` is not supported in a cell, which has no hidden state"
-            raise RefusalError(message, span, hint=random_hint(drawn))
+            hint = numpy_hint(drawn) if is_of_numpy(value) else random_hint(drawn)
+            raise RefusalError(message, span, hint=hint)
         if is_generator(value):
             message = f"`{path[0]}` is a generator of random numbers, whose state a cell cannot change"
-            raise RefusalError(message, span, hint=random_hint(path[-1] if len(path) > 1 else ""))
+            hint = random_hint(path[-1] if len(path) > 1 else "")
+            if isinstance(value, np.random.Generator):
+                hint = f"pass it as an argument, with a parameter {path[0]}: np.random.Generator"
+            raise RefusalError(message, span, hint=hint)
 
     def _value(self, name: str, value: object, span: Span) -> Value:
         """Capture a value once per name, so that an array becomes one constant."""
@@ -381,7 +393,8 @@ class NameResolver:
         first, name = path[0], ".".join(path)
         if first == "random" or path[:2] in (("np", "random"), ("numpy", "random"), ("jax", "random")):
             close = closest(name, [each for each in BUILTINS if "." in each])
-            hint = f"did you mean {close}?" if close else random_hint(path[-1])
+            make_hint = random_hint if first in ("random", "jax") else numpy_hint
+            hint = f"did you mean {close}?" if close and first == "random" else make_hint(path[-1])
             return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if first in _FAMILIES:
             return UnknownNameError(f"unknown operator `{name}`", span, hint=_operator_hint(path))

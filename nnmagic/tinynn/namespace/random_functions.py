@@ -1,8 +1,16 @@
-"""Suggest the random numbers of a cell for those of NumPy, PyTorch, JAX and Python. None of them runs."""
+"""Find NumPy's generators, and suggest what a cell writes for other random numbers of libraries.
+
+None of the code of NumPy, PyTorch, JAX and Python runs.
+"""
 
 from __future__ import annotations
 
 from types import BuiltinFunctionType, MethodType, ModuleType
+
+import numpy as np
+
+from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS, GENERATORS
+from nnmagic.tinynn.calls.argument_binding import Builtin
 
 _MAKE_A_KEY = "random numbers come from a key: write key = random.key(seed)"
 
@@ -35,8 +43,46 @@ _BARE = frozenset(("default_rng", "randn", "randint", "randperm", "manual_seed",
 _MODULES = ("numpy.random", "jax.random", "random", "jax._src.random", "cupy.random")
 
 
+#: What a cell takes from ``numpy.random``.
+NUMPY_GENERATORS = frozenset({*GENERATORS, "Generator"})
+
+#: The methods of a generator that replace functions of ``numpy.random`` with other names.
+_METHODS = {
+    **dict.fromkeys(("rand", "random_sample", "ranf", "sample"), "random(size)"),
+    "randn": "standard_normal(size)",
+    **dict.fromkeys(("randint", "random_integers"), "integers(low, high, size)"),
+}
+
+
+def generator_function(value: object) -> Builtin | None:
+    """Return the language's function that makes a generator, of a function of ``numpy.random``; else None."""
+    for name, builtin in GENERATORS.items():
+        if value is getattr(np.random, name):
+            return builtin
+    return None
+
+
+def is_of_numpy(value: object) -> bool:
+    """Return whether a module, or a function of random numbers, is NumPy's."""
+    if isinstance(value, ModuleType):
+        return value.__name__.startswith("numpy")
+    owner = getattr(value, "__self__", None)
+    return str(getattr(value, "__module__", None) or type(owner).__module__).startswith("numpy")
+
+
+def numpy_hint(name: str) -> str:
+    """Return what a cell writes for a function of ``numpy.random`` that has a hidden state."""
+    make = "rng = np.random.default_rng(seed)"
+    if name in _GENERATORS:
+        return f"write {make}, or pass a generator as an argument: rng: np.random.Generator"
+    method = _METHODS.get(name, f"{name}(...)" if name in GENERATOR_METHODS else "random(size)")
+    return f"write {make}, then rng.{method}"
+
+
 def random_hint(name: str) -> str:
     """Return what a cell writes for a function that draws random numbers or makes a generator."""
+    if name == "default_rng":
+        return numpy_hint(name)
     if name in _GENERATORS:
         return f"{_MAKE_A_KEY}, then random.normal(key, (3,)), random.integers(key, 10), ..."
     instead = INSTEAD.get(name, "random.normal(key, (3,)), random.uniform(key, (3,)), ...")

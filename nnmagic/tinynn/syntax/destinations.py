@@ -99,11 +99,26 @@ def find_out(call: py.Call) -> tuple[py.Call, py.expr] | None:
     outs = [keyword for keyword in call.keywords if keyword.arg == "out"]
     if outs:
         rest = [keyword for keyword in call.keywords if keyword.arg != "out"]
+        if _draws_without_size(call):
+            shape = py.copy_location(py.Attribute(outs[0].value, "shape", py.Load()), outs[0].value)
+            rest.append(py.copy_location(py.keyword("size", shape), outs[0]))
         return _where_chosen(_replace_arguments(call, call.args, rest), outs[0].value), outs[0].value
     name = call.func.attr if isinstance(call.func, py.Attribute) else ""
     if (name in _UNARY and len(call.args) == 2) or (name in _BINARY and len(call.args) == 3):
         return _replace_arguments(call, call.args[:-1], call.keywords), call.args[-1]
     return None
+
+
+#: The methods of NumPy's generators that fill an array, with the number of their arguments before the size.
+_DRAWING = {"random": 0, "standard_normal": 0, "standard_exponential": 0, "standard_gamma": 1}
+
+
+def _draws_without_size(call: py.Call) -> bool:
+    """Return whether a call draws as many random numbers as its destination has elements."""
+    if not isinstance(call.func, py.Attribute) or call.func.attr not in _DRAWING:
+        return False
+    given = len(call.args) + any(keyword.arg == "shape" for keyword in call.keywords)
+    return given <= _DRAWING[call.func.attr] and all(keyword.arg != "size" for keyword in call.keywords)
 
 
 def with_new_out(call: py.Call) -> py.Call:

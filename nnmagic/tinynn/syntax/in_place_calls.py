@@ -31,6 +31,13 @@ def as_assignment(call: py.Call) -> py.Assign | None:
             method = py.Attribute(function, CHANGED_AT, py.Load())
             return _assign(call, owner, py.Call(method, [owner, *rest], []))
         case py.Call(
+            func=py.Attribute(attr="shuffle", value=py.Name() as generator),
+            args=[py.Name() as owner, *rest],
+            keywords=keywords,
+        ):
+            method = py.Attribute(generator, "permutation", py.Load())
+            return _assign(call, owner, py.Call(method, [owner, *rest], keywords))
+        case py.Call(
             func=py.Attribute(attr="sort", value=py.Name() as owner), args=args, keywords=keywords
         ) if len(args) <= 1 and all(each.arg in _OF_SORT for each in keywords):
             method = py.Attribute(owner, SORTED, py.Load())

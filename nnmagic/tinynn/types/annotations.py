@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from nnmagic.relay.types import TensorType, Type
 
 __all__ = [
+    "CHANGED",
     "DESTINATIONS",
     "DTYPES",
+    "GENERATOR",
     "PYTHON_DTYPES",
     "DType",
     "DTypeKind",
     "Destination",
     "Dim",
+    "Generator",
     "InOut",
     "OpenTensor",
     "OpenType",
@@ -325,8 +328,23 @@ class InOut(Destination):
     __slots__ = ()
 
 
+class Generator(Destination):
+    """Annotation of a generator of random numbers, ``np.random.Generator``: Relay has its state."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "numpy.random.Generator"
+
+
 #: Annotations of arrays that a call changes, by their names in a cell.
 DESTINATIONS: dict[str, type[Destination]] = {"Out": Out, "InOut": InOut}
+
+#: Annotations of what a call changes, by the destinations of parameters.
+CHANGED: dict[str, type[Destination]] = {**DESTINATIONS, "Generator": Generator}
+
+#: What ``np.random.Generator`` means, with the type of a state (see `nnmagic.relay.generators`).
+GENERATOR = Generator(Tensor((6,), u64))
 
 
 def check_shape(shape: object) -> tuple[Dim, ...]:

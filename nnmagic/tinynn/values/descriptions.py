@@ -16,6 +16,7 @@ from nnmagic.tinynn.values.values import (
     DataTypeName,
     DictOf,
     Dimension,
+    GeneratorOf,
     GlobalFunction,
     GradientOf,
     Known,
@@ -86,6 +87,8 @@ def describe(value: Value) -> str:
             return f"the nn.Module {type(module).__name__}"
         case GradientOf(kind=kind):
             return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
+        case GeneratorOf():
+            return "a generator of random numbers"
         case RangeOf():
             return "a range"
         case ScheduledRange(word=word):

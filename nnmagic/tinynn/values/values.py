@@ -18,7 +18,11 @@ from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
 from nnmagic.relay.types import AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tinynn.types.part_counts import count_parts
+
+#: The destination of a parameter that is a generator of random numbers.
+GENERATOR: Final = "Generator"
 
 
 class RefusalError(Exception):
@@ -111,13 +115,19 @@ class SliceOf:
 class Formal:
     """A parameter as a caller sees it: ``kind`` is that of ``inspect.Parameter``.
 
-    ``destination``: ``"Out"`` or ``"InOut"`` if a call changes the argument.
+    ``destination``: ``"Out"`` or ``"InOut"`` if a call changes the argument, an array; ``"Generator"`` if it
+    is a generator of random numbers.
     """
 
     name: str
     kind: str = "POSITIONAL_OR_KEYWORD"
     default: Value | None = None
     destination: str = ""
+
+    @property
+    def changes_array(self) -> bool:
+        """Return whether a call changes an array that is the argument."""
+        return self.destination not in ("", GENERATOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +169,7 @@ class SpecializableFunction:
 
     written: str
     parameters: tuple[Formal, ...]
-    specialize: Callable[[Mapping[str, Type], Mapping[str, object]], object]
+    specialize: Callable[[Mapping[str, Type | Generator], Mapping[str, object]], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,6 +235,31 @@ class LoopCall:
     operands: tuple[Operand, ...]
     number: int = 0
     dtypes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorOf:
+    """NumPy's generator of random numbers, whose state changes: ``state`` is the name of that.
+
+    No cell can write the name. A generator that has several names has one state.
+    """
+
+    state: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """A draw of random numbers, which changes a generator; ``generator`` None: a new one, of a state.
+
+    ``function`` and ``parameters``: as `numpy.pcg64` takes them. ``like``: the shape and dtype of the
+    numbers, or the state of a new generator. ``finish`` makes the value of the call of the numbers.
+    """
+
+    generator: Operand | None
+    function: str
+    like: Computed
+    parameters: tuple[Computed, ...] = ()
+    finish: Callable[[Computed], Value] = lambda numbers: numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +421,8 @@ Value = (
     | ClosureValue
     | GradientOf
     | LoopCall
+    | GeneratorOf
+    | Draw
     | RangeOf
     | ScheduledRange
     | Zipped
@@ -436,10 +473,15 @@ def _count_items(items: Iterable[Value]) -> int:
 
 
 def changes_arguments(value: Value) -> bool:
-    """Return whether a value is a function that changes arguments."""
+    """Return whether a value is a function that changes arrays among its arguments."""
     if isinstance(value, LocalFunction):
         return bool(value.changed)
-    return isinstance(value, GlobalFunction) and any(formal.destination for formal in value.parameters)
+    return isinstance(value, GlobalFunction) and any(formal.changes_array for formal in value.parameters)
+
+
+def takes_generators(function: GlobalFunction) -> bool:
+    """Return whether a function takes generators of random numbers."""
+    return any(formal.destination == GENERATOR for formal in function.parameters)
 
 
 def functions_in(values: Iterable[Value]) -> Iterator[LocalFunction | ClosureValue]:

@@ -32,7 +32,7 @@ def loss() -> nnmagic.CompiledFunction:
 
 def test_grad_gives_a_compiled_function(loss: nnmagic.CompiledFunction, tmp_path: Path) -> None:
     function = nnmagic.grad(loss)
-    assert list(function.__signature__.parameters) == ["w", "x", "k", "out"]
+    assert list(function.__signature__.parameters) == ["w", "x", "k"]
     np.testing.assert_allclose(function(W, X), expected(), rtol=1e-4)
     np.testing.assert_allclose(function(W, x=X, k=3.0), expected(3.0), rtol=1e-4)
     np.testing.assert_allclose(pickle.loads(pickle.dumps(function))(W, X), expected(), rtol=1e-4)

@@ -228,7 +228,7 @@ def test_wrong_classes(fields: str, message: str) -> None:
         ({**PARAMS, "vv": V}, r"Params has no field 'vv'\. Did you mean 'v'"),
         ({"first": {"w": W, "b": V[:2]}, "v": V}, r"'p'\.first\.b must be .* not of shape"),
         ({"first": {"w": W, "b": V.astype("float32")}, "v": V}, r"'p'\.first\.b must be"),
-        (3, "must be a Params, a dictionary or a dataclass of first, v, not"),
+        (3, "must be a Params, or have its fields: first, v, not an int; give a dictionary"),
         ((1, 2, 3), "not a tuple of 3"),
         (ParamsData, "must be a Params"),
     ],

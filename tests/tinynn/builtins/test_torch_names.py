@@ -94,7 +94,7 @@ def assert_same(ours: object, theirs: object) -> None:
             assert_same(one, other)
         return
     expected = theirs.detach().numpy() if isinstance(theirs, torch.Tensor) else np.asarray(theirs)
-    assert isinstance(ours, np.ndarray)
+    assert isinstance(ours, np.ndarray | np.generic)
     assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
     np.testing.assert_allclose(ours, expected, rtol=2e-6, atol=2e-6)
 

@@ -104,7 +104,7 @@ MISTAKES = [
     (
         "def f(x: Tensor[(3,), f32]):\n    return x + np.random.rand(3)\n",
         "`np.random.rand` is not supported in a cell, which has no hidden state",
-        "random numbers come from a key: write key = random.key(seed), then random.uniform(key, shape)",
+        "write rng = np.random.default_rng(seed), then rng.random(size)",
     ),
     (
         "def f(x: Tensor[(3,), f32]):\n    print(x)\n    return x\n",

@@ -18,7 +18,13 @@ from tvm.target import codegen
 from nnmagic.engine import cpu
 from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.artifact import AOT, INTERPRETER, Artifact, Json
-from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
+from nnmagic.engine.relax.codegen import (
+    kernel_preparation,
+    lapack_stubs,
+    numpy_random_stubs,
+    relax_pipeline,
+    stage_texts,
+)
 from nnmagic.engine.relax.codegen.aot.entry import emit_entry, emit_release
 from nnmagic.engine.relax.codegen.aot.functions import (
     emit_functions,
@@ -28,7 +34,6 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
-from nnmagic.engine.relax.codegen.lapack_stubs import compile_stubs
 from nnmagic.engine.relax.codegen.object_code import (
     KERNEL_PREFIX,
     VM_PIPELINE,
@@ -236,7 +241,12 @@ def _compile_programs(
         entries[:0] = heap_functions()
     parts = compile_parts(functions(), entries, target, apart=several)
     kernels.update(own)
-    return kernels, [*parts, *compile_stubs([part.code for part in parts])]
+    return kernels, [*parts, *_compile_stubs([part.code for part in parts])]
+
+
+def _compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:
+    """Return what calls the libraries of SciPy and NumPy for object files."""
+    return [*lapack_stubs.compile_stubs(code), *numpy_random_stubs.compile_stubs(code)]
 
 
 def build_vm(
@@ -273,7 +283,7 @@ def build_vm(
         built = relax.build(whole, target=target, relax_pipeline=None, tir_pipeline=VM_PIPELINE).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [write_module(each, "o") for each in modules]
-    for stubs in compile_stubs(code):
+    for stubs in _compile_stubs(code):
         modules.append(stubs.module)
         code.append(stubs.code)
     parallel = kernel_preparation.has_parallel_loops(module.functions.values())

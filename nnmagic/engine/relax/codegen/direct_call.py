@@ -2,7 +2,8 @@
 
 It is one function of machine code for all programs: it looks at the arguments, makes the result, and calls
 the entry of the program that a table describes. Whatever it does not take it hands over to Python. Another
-function stands between kernels and TVM's thread pool, which is for calls through Python only.
+function stands between kernels and TVM's thread pool, which is for calls through Python only. A third is the
+loop of NumPy's ufuncs, see ``runtime/ufunc.py``.
 """
 
 from __future__ import annotations
@@ -32,13 +33,21 @@ from nnmagic.engine.relax.runtime.direct_call import (
     Operator,
     Word,
 )
-from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
+from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, RANK, READABLE, TYPE, WORDS
+from nnmagic.engine.relax.runtime.ufunc import LOOP, MAX_RANK, MOST_OPERANDS, LoopWord
 
 #: A value of TVM's calls: the kind of an integer, then the integer.
 _INTEGER = 1
 
 #: The word of an object of Python's float or of a scalar of NumPy where the number is.
 _CONTENT = 2
+
+#: NumPy's flag of an array that can be changed.
+_WRITEABLE = 0x400
+
+#: The most rows of a loop that machine code runs without Python, the most of one each row of which takes the
+#: row before, and the most bytes of an element.
+_MOST_ROWS, _MOST_IN_SEQUENCE, _ITEM = 128, 32, 16
 
 #: The largest number of float32, in the hexadecimal digits in which LLVM writes a double.
 _LARGEST_SINGLE = "0x" + struct.pack(">d", float(np.finfo("float32").max)).hex().upper()
@@ -301,6 +310,8 @@ describe:
   %most_elements = load i64, ptr %most_elements_at
   %instructions_at = getelementptr i64, ptr %described, i64 3
   %instructions = load i64, ptr %instructions_at
+  %result_slot_at = getelementptr i64, ptr %described, i64 4
+  %result_slot = load ptr, ptr %result_slot_at
   %begin = getelementptr i64, ptr %described, i64 {result_words}
   %length_of_code = mul i64 %instructions, 2
   %following_place0 = add i64 %place, {result_words}
@@ -357,13 +368,20 @@ size_of_axis:
   br i1 %is_axis_valid, label %axes, label %abandon
 
 make:
+  %becomes_scalar = icmp ne ptr %result_slot, null
+  br i1 %becomes_scalar, label %use_slot, label %make_array
+use_slot:
+  call void %incref(ptr %result_slot)
+  br label %keep
+make_array:
   call void %incref(ptr %result_dtype)
   %rank_of_result = trunc i64 %result_rank to i32
-  %result = call ptr %new_array(ptr %array_type, ptr %result_dtype, i32 %rank_of_result, ptr %shape,
+  %array = call ptr %new_array(ptr %array_type, ptr %result_dtype, i32 %rank_of_result, ptr %shape,
       ptr null, ptr null, i32 0, ptr null)
-  %is_made = icmp ne ptr %result, null
+  %is_made = icmp ne ptr %array, null
   br i1 %is_made, label %keep, label %not_made
 keep:
+  %result = phi ptr [ %result_slot, %use_slot ], [ %array, %make_array ]
   %made_at = getelementptr ptr, ptr %made, i64 %nth
   store ptr %result, ptr %made_at
   %number_of_value = add i64 %arity, %nth
@@ -471,6 +489,24 @@ free_left:
   %freed = call i32 %call(ptr %release, ptr %values, i32 1, ptr %returned)
   br label %finish
 finish:
+  %has_scalars = icmp ne i64 %scalars, 0
+  br i1 %has_scalars, label %next_scalar, label %give
+next_scalar:
+  %nth_scalar = phi i64 [ 0, %finish ], [ %following_scalar, %keep_scalar ]
+  %more_scalars = icmp slt i64 %nth_scalar, %results
+  br i1 %more_scalars, label %make_scalar, label %give
+make_scalar:
+  %made_so_far = add i64 %results, %left_count
+  %scalar_at = getelementptr ptr, ptr %made, i64 %nth_scalar
+  %slot_or_array = load ptr, ptr %scalar_at
+  %scalar_or_array = call ptr %to_scalar(ptr %slot_or_array)
+  store ptr %scalar_or_array, ptr %scalar_at
+  %is_scalar_made = icmp ne ptr %scalar_or_array, null
+  br i1 %is_scalar_made, label %keep_scalar, label %not_made
+keep_scalar:
+  %following_scalar = add i64 %nth_scalar, 1
+  br label %next_scalar
+give:
   %every_result = add i64 %results, %left_count
   %left_described = mul i64 %left_count, {left_words}
   %first_order = add i64 %first_left, %left_described
@@ -502,8 +538,8 @@ drop:
   store i64 {skips}, ptr %skips_at
   br label %not_made
 not_made:
-  %made_count = phi i64 [ %results, %drop ], [ %nth, %make ], [ %left_place, %make_left ],
-      [ %every_result, %pack ]
+  %made_count = phi i64 [ %results, %drop ], [ %nth, %make_array ], [ %left_place, %make_left ],
+      [ %made_so_far, %make_scalar ], [ %every_result, %pack ]
   call void %clear_error()
   br label %abandoned
 abandon:
@@ -530,6 +566,302 @@ define i32 @__tvm_ffi_{address}(ptr %self, ptr %arguments, i32 %count, ptr %retu
   store i64 {integer}, ptr %returned
   %value = getelementptr i8, ptr %returned, i64 8
   store ptr @nnmagic_direct_call, ptr %value
+  ret i32 0
+}}
+
+define void @nnmagic_ufunc_loop(ptr %all_addresses, ptr %all_sizes, ptr %strides, ptr %words) {{
+  %shape = alloca [{loop_rank} x i64]
+  %steps = alloca [{loop_rank} x i64]
+  %scratch = alloca [{scratch} x i8], align 64
+  %described = alloca [{described} x i64]
+  %values = alloca [{loop_values} x i64]
+  %returned = alloca [2 x i64]
+  %count_at = alloca i64
+  %rest = alloca [{most_operands} x ptr]
+  %rest_sizes = alloca [1 x i64]
+{loop_loads}
+  %all_rows = load i64, ptr %all_sizes
+  %is_empty = icmp eq i64 %all_rows, 0
+  br i1 %is_empty, label %leave, label %choose
+choose:
+  %has_program = icmp ne ptr %program, null
+  %is_short = icmp ule i64 %all_rows, {most_rows}
+  %is_fast = and i1 %has_program, %is_short
+  br i1 %is_fast, label %compare, label %begin
+
+compare:
+  %pair = phi i64 [ 0, %choose ], [ %next_pair, %compared ]
+  %is_sequence = phi i1 [ false, %choose ], [ %is_sequence_now, %compared ]
+  %outputs = sub i64 %operands, %inputs
+  %pairs = mul i64 %inputs, %outputs
+  %more_pairs = icmp ult i64 %pair, %pairs
+  br i1 %more_pairs, label %compared, label %compared_all
+compared:
+  %input = udiv i64 %pair, %outputs
+  %output0 = urem i64 %pair, %outputs
+  %output = add i64 %output0, %inputs
+  %last_row = sub i64 %all_rows, 1
+  %from_at = getelementptr i64, ptr %all_addresses, i64 %input
+  %from = load i64, ptr %from_at
+  %from_step_at = getelementptr i64, ptr %strides, i64 %input
+  %from_step = load i64, ptr %from_step_at
+  %from_way = mul i64 %from_step, %last_row
+  %from_end = add i64 %from, %from_way
+  %from_low = call i64 @llvm.smin.i64(i64 %from, i64 %from_end)
+  %from_high0 = call i64 @llvm.smax.i64(i64 %from, i64 %from_end)
+  %from_high = add i64 %from_high0, {item}
+  %to_at = getelementptr i64, ptr %all_addresses, i64 %output
+  %to = load i64, ptr %to_at
+  %to_step_at = getelementptr i64, ptr %strides, i64 %output
+  %to_step = load i64, ptr %to_step_at
+  %to_way = mul i64 %to_step, %last_row
+  %to_end = add i64 %to, %to_way
+  %to_low = call i64 @llvm.smin.i64(i64 %to, i64 %to_end)
+  %to_high0 = call i64 @llvm.smax.i64(i64 %to, i64 %to_end)
+  %to_high = add i64 %to_high0, {item}
+  %is_before = icmp sle i64 %from_high, %to_low
+  %is_after = icmp sle i64 %to_high, %from_low
+  %is_apart = or i1 %is_before, %is_after
+  %same_place = icmp eq i64 %from, %to
+  %same_step = icmp eq i64 %from_step, %to_step
+  %moves = icmp ne i64 %to_step, 0
+  %is_same0 = and i1 %same_place, %same_step
+  %is_same = and i1 %is_same0, %moves
+  %is_independent = or i1 %is_apart, %is_same
+  %is_dependent = xor i1 %is_independent, true
+  %is_sequence_now = or i1 %is_sequence, %is_dependent
+  %next_pair = add i64 %pair, 1
+  br label %compare
+compared_all:
+  %few_in_sequence = icmp ule i64 %all_rows, {most_in_sequence}
+  %in_parts = xor i1 %is_sequence, true
+  %takes = or i1 %in_parts, %few_in_sequence
+  br i1 %takes, label %reserve, label %begin
+reserve:
+  %exchanged = cmpxchg ptr %busy_at, i64 0, i64 1 acquire monotonic
+  %is_reserved = extractvalue {{ i64, i1 }} %exchanged, 1
+  br i1 %is_reserved, label %prepare, label %begin
+prepare:
+  %chunk = select i1 %is_sequence, i64 1, i64 %all_rows
+  store i64 %chunk, ptr %count_at
+  br label %prepare_next
+prepare_next:
+  %prepared = phi i64 [ 0, %prepare ], [ %next_prepared, %prepare_one ]
+  %more_prepared = icmp ult i64 %prepared, %operands
+  br i1 %more_prepared, label %prepare_one, label %prepare_last
+prepare_one:
+  %own_scratch_at = mul i64 %prepared, {scratch_row}
+  %own_scratch = getelementptr i8, ptr %scratch, i64 %own_scratch_at
+  %own_place0 = mul i64 %prepared, 3
+  %own_place = add i64 %own_place0, {first_operand}
+  %own_dtype_at = getelementptr i64, ptr %words, i64 %own_place
+  %own_dtype = load ptr, ptr %own_dtype_at
+  %described_place = mul i64 %prepared, {description}
+  %own = getelementptr i64, ptr %described, i64 %described_place
+  %own_type = getelementptr i64, ptr %own, i64 {type}
+  store ptr %array_type, ptr %own_type
+  %own_data = getelementptr i64, ptr %own, i64 {data}
+  store ptr %own_scratch, ptr %own_data
+  %own_rank = getelementptr i64, ptr %own, i64 {rank}
+  store i64 1, ptr %own_rank
+  %own_dims = getelementptr i64, ptr %own, i64 {extents}
+  store ptr %count_at, ptr %own_dims
+  %own_descr = getelementptr i64, ptr %own, i64 {descr}
+  store ptr %own_dtype, ptr %own_descr
+  %own_flags = getelementptr i64, ptr %own, i64 {flags}
+  store i64 {readable}, ptr %own_flags
+  %is_output = icmp uge i64 %prepared, %inputs
+  %own_value_place = mul i64 %prepared, 2
+  %own_kind_at = getelementptr i64, ptr %values, i64 %own_value_place
+  store i64 {integer}, ptr %own_kind_at
+  %own_value_at = getelementptr i64, ptr %own_kind_at, i64 1
+  store ptr %own, ptr %own_value_at
+  %again0 = add i64 %prepared, %outputs
+  %again1 = select i1 %is_output, i64 %again0, i64 %prepared
+  %again_place = mul i64 %again1, 2
+  %again_kind_at = getelementptr i64, ptr %values, i64 %again_place
+  store i64 {integer}, ptr %again_kind_at
+  %again_value_at = getelementptr i64, ptr %again_kind_at, i64 1
+  store ptr %own, ptr %again_value_at
+  %next_prepared = add i64 %prepared, 1
+  br label %prepare_next
+prepare_last:
+  %workspace_number = add i64 %operands, %outputs
+  %constants_number = add i64 %workspace_number, 1
+{loop_stores}
+  %length0 = add i64 %constants_number, 1
+  %length = trunc i64 %length0 to i32
+  %is_marked = icmp ne ptr %mark, null
+  br i1 %is_marked, label %set_mark, label %part
+set_mark:
+  %set = call i32 %write_mark(ptr %mark, ptr %words)
+  br label %part
+part:
+  %start = phi i64 [ 0, %prepare_last ], [ 0, %set_mark ], [ %next_start, %scattered ]
+  %more_parts = icmp ult i64 %start, %all_rows
+  br i1 %more_parts, label %gather_next, label %end
+gather_next:
+  %gathered = phi i64 [ 0, %part ], [ %next_gathered, %gathered_one ]
+  %more_gathered = icmp ult i64 %gathered, %inputs
+  br i1 %more_gathered, label %gather_one, label %compute
+gather_one:
+  %gather_element = phi i64 [ 0, %gather_next ], [ %next_gather_element, %gather_copy ]
+  %more_elements = icmp ult i64 %gather_element, %chunk
+  br i1 %more_elements, label %gather_copy, label %gathered_one
+gather_copy:
+{gather}
+  %next_gather_element = add i64 %gather_element, 1
+  br label %gather_one
+gathered_one:
+  %next_gathered = add i64 %gathered, 1
+  br label %gather_next
+compute:
+  store i64 0, ptr %returned
+  %code_at = getelementptr i64, ptr %returned, i64 1
+  store i64 0, ptr %code_at
+  %status = call i32 %run(ptr %program, ptr %values, i32 %length, ptr %returned)
+  %code = load i64, ptr %code_at
+  %no_error = icmp eq i32 %status, 0
+  %no_code = icmp eq i64 %code, 0
+  %has_run = and i1 %no_error, %no_code
+  br i1 %has_run, label %scatter_next, label %end
+scatter_next:
+  %scattered_number = phi i64 [ %inputs, %compute ], [ %next_scattered, %scattered_one ]
+  %more_scattered = icmp ult i64 %scattered_number, %operands
+  br i1 %more_scattered, label %scatter_one, label %scattered
+scatter_one:
+  %scatter_element = phi i64 [ 0, %scatter_next ], [ %next_scatter_element, %scatter_copy ]
+  %more_results = icmp ult i64 %scatter_element, %chunk
+  br i1 %more_results, label %scatter_copy, label %scattered_one
+scatter_copy:
+{scatter}
+  %next_scatter_element = add i64 %scatter_element, 1
+  br label %scatter_one
+scattered_one:
+  %next_scattered = add i64 %scattered_number, 1
+  br label %scatter_next
+scattered:
+  %next_start = add i64 %start, %chunk
+  br label %part
+end:
+  %is_done = phi i1 [ true, %part ], [ false, %compute ]
+  br i1 %is_marked, label %unset_mark, label %unmarked
+unset_mark:
+  %unset = call i32 %write_mark(ptr %mark, ptr null)
+  br label %unmarked
+unmarked:
+  store atomic i64 0, ptr %busy_at release, align 8
+  br i1 %is_done, label %unflag, label %give_up
+give_up:
+  %rest_rows = sub i64 %all_rows, %start
+  store i64 %rest_rows, ptr %rest_sizes
+  br label %move_on
+move_on:
+  %moved = phi i64 [ 0, %give_up ], [ %next_moved, %move_one ]
+  %more_moved = icmp ult i64 %moved, %operands
+  br i1 %more_moved, label %move_one, label %begin
+move_one:
+  %moved_at = getelementptr ptr, ptr %all_addresses, i64 %moved
+  %moved_from = load ptr, ptr %moved_at
+  %moved_step_at = getelementptr i64, ptr %strides, i64 %moved
+  %moved_step = load i64, ptr %moved_step_at
+  %moved_way = mul i64 %moved_step, %start
+  %moved_to = getelementptr i8, ptr %moved_from, i64 %moved_way
+  %moved_place = getelementptr ptr, ptr %rest, i64 %moved
+  store ptr %moved_to, ptr %moved_place
+  %next_moved = add i64 %moved, 1
+  br label %move_on
+
+begin:
+  %addresses = phi ptr [ %all_addresses, %choose ], [ %all_addresses, %compared_all ],
+      [ %all_addresses, %reserve ], [ %rest, %move_on ]
+  %sizes = phi ptr [ %all_sizes, %choose ], [ %all_sizes, %compared_all ], [ %all_sizes, %reserve ],
+      [ %rest_sizes, %move_on ]
+  %rows = load i64, ptr %sizes
+  %lock = call i32 %take_lock()
+  %raised = call ptr %error_occurred()
+  %has_raised = icmp ne ptr %raised, null
+  br i1 %has_raised, label %unlock, label %gather
+gather:
+  %tuple = call ptr %new_tuple(i64 %operands)
+  %is_tuple_made = icmp ne ptr %tuple, null
+  br i1 %is_tuple_made, label %operand, label %finish
+operand:
+  %number = phi i64 [ 0, %gather ], [ %next_number, %put ]
+  %place = phi i64 [ {first_operand}, %gather ], [ %next_place, %put ]
+  %inner = phi i64 [ %operands, %gather ], [ %next_inner, %put ]
+  %more = icmp slt i64 %number, %operands
+  br i1 %more, label %describe, label %call_loop
+describe:
+  %dtype_at = getelementptr ptr, ptr %words, i64 %place
+  %dtype = load ptr, ptr %dtype_at
+  %rank_at = getelementptr i64, ptr %dtype_at, i64 2
+  %rank = load i64, ptr %rank_at
+  %outer_at = getelementptr i64, ptr %strides, i64 %number
+  %outer = load i64, ptr %outer_at
+  store i64 %rows, ptr %shape
+  store i64 %outer, ptr %steps
+  br label %axes
+axes:
+  %axis = phi i64 [ 0, %describe ], [ %next_axis, %set_axis ]
+  %next_axis = add i64 %axis, 1
+  %more_axes = icmp slt i64 %axis, %rank
+  br i1 %more_axes, label %set_axis, label %make
+set_axis:
+  %size_number_at = getelementptr i64, ptr %rank_at, i64 %next_axis
+  %size_number = load i64, ptr %size_number_at
+  %size_at = getelementptr i64, ptr %sizes, i64 %size_number
+  %size = load i64, ptr %size_at
+  %extent_at = getelementptr i64, ptr %shape, i64 %next_axis
+  store i64 %size, ptr %extent_at
+  %stride_number = add i64 %inner, %axis
+  %stride_at = getelementptr i64, ptr %strides, i64 %stride_number
+  %stride = load i64, ptr %stride_at
+  %step_at = getelementptr i64, ptr %steps, i64 %next_axis
+  store i64 %stride, ptr %step_at
+  br label %axes
+make:
+  %address_at = getelementptr ptr, ptr %addresses, i64 %number
+  %address = load ptr, ptr %address_at
+  call void %incref(ptr %dtype)
+  %rank_with_rows0 = add i64 %rank, 1
+  %rank_with_rows = trunc i64 %rank_with_rows0 to i32
+  %array = call ptr %new_array(ptr %array_type, ptr %dtype, i32 %rank_with_rows, ptr %shape, ptr %steps,
+      ptr %address, i32 {writeable}, ptr null)
+  %is_made = icmp ne ptr %array, null
+  br i1 %is_made, label %put, label %finish
+put:
+  %was_put = call i32 %set_item(ptr %tuple, i64 %number, ptr %array)
+  %next_number = add i64 %number, 1
+  %next_inner = add i64 %inner, %rank
+  %next_place0 = add i64 %place, 3
+  %next_place = add i64 %next_place0, %rank
+  br label %operand
+call_loop:
+  %answer = call ptr %call_object(ptr %python, ptr %tuple)
+  call void %decref(ptr %answer)
+  br label %finish
+finish:
+  call void %decref(ptr %tuple)
+  br label %unlock
+unlock:
+  call void %release_lock(i32 %lock)
+  br label %unflag
+unflag:
+  %clears = icmp ne ptr %clear_flags, null
+  br i1 %clears, label %clear, label %leave
+clear:
+  %flags = trunc i64 %float_flags to i32
+  %cleared = call i32 %clear_flags(i32 %flags)
+  br label %leave
+leave:
+  ret void
+}}
+
+define i32 @__tvm_ffi_{loop}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
+  store i64 {integer}, ptr %returned
+  %value = getelementptr i8, ptr %returned, i64 8
+  store ptr @nnmagic_ufunc_loop, ptr %value
   ret i32 0
 }}
 
@@ -606,11 +938,34 @@ def compile_direct_call() -> bytes:
         largest_int=Number.LARGEST.value,
         largest_single=_LARGEST_SINGLE,
         loads="\n".join(map(_load, Word)),
+        loop=LOOP,
+        loop_rank=1 + MAX_RANK,
+        scratch=MOST_OPERANDS * _MOST_ROWS * _ITEM,
+        scratch_row=_MOST_ROWS * _ITEM,
+        item=_ITEM,
+        most_rows=_MOST_ROWS,
+        most_in_sequence=_MOST_IN_SEQUENCE,
+        most_operands=MOST_OPERANDS,
+        described=MOST_OPERANDS * WORDS,
+        description=WORDS,
+        loop_values=2 * (2 * MOST_OPERANDS + 2),
+        descr=DESCR,
+        flags=FLAGS,
+        readable=READABLE,
+        loop_stores="\n".join(
+            _store_value(name, number)
+            for name, number in (("workspace", "workspace_number"), ("constants", "constants_number"))
+        ),
+        gather=_copy_element("gather", "gathered", to_scratch=True),
+        scatter=_copy_element("scatter", "scattered_number", to_scratch=False),
+        first_operand=len(LoopWord),
+        writeable=_WRITEABLE,
+        loop_loads="\n".join(map(_load, LoopWord)),
     )
     return compile_llvm(code).code
 
 
-def _load(word: Word) -> str:
+def _load(word: Word | LoopWord) -> str:
     """Return the instructions that load a word of the table under its name."""
     name = word.name.lower()
     kind = "i64" if word.is_number else "ptr"
@@ -629,6 +984,41 @@ def _store_value(name: str, number: str) -> str:
         f"  %{name}.value = getelementptr i64, ptr %{name}.kind, i64 1\n"
         f"  store ptr %{name}, ptr %{name}.value"
     )
+
+
+def _copy_element(block: str, operand: str, *, to_scratch: bool) -> str:
+    """Return the instructions that copy an element of an operand to the scratch, or back from there."""
+    target, source = ("scratched", "memory") if to_scratch else ("memory", "scratched")
+    own = {"operand": operand, "element": f"{block}_element", "target": target, "source": source}
+    text = """
+%address_at = getelementptr ptr, ptr %all_addresses, i64 %operand
+%address = load ptr, ptr %address_at
+%step_at = getelementptr i64, ptr %strides, i64 %operand
+%step = load i64, ptr %step_at
+%row = add i64 %start, %element
+%way = mul i64 %row, %step
+%memory = getelementptr i8, ptr %address, i64 %way
+%place0 = mul i64 %operand, 3
+%place = add i64 %place0, NUMBER_OF_BYTES
+%bytes_at = getelementptr i64, ptr %words, i64 %place
+%bytes = load i64, ptr %bytes_at
+%own_begin = mul i64 %operand, BYTES_OF_OPERAND
+%offset = mul i64 %element, %bytes
+%all = add i64 %own_begin, %offset
+%scratched = getelementptr i8, ptr %scratch, i64 %all
+call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+"""
+    text = text.replace("NUMBER_OF_BYTES", str(len(LoopWord) + 1))
+    text = text.replace("BYTES_OF_OPERAND", str(_MOST_ROWS * _ITEM))
+    shared = {"all_addresses", "strides", "words", "scratch", "start"}
+
+    def named(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in ("operand", "element"):
+            return f"%{own[name]}"
+        return f"%{name}" if name in shared else f"%{block}.{own.get(name, name)}"
+
+    return textwrap.indent(re.sub(r"%(\w+)", named, text).strip(), "  ")
 
 
 def _compute(operator: Operator) -> str:

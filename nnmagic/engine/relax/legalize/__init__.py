@@ -23,6 +23,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     membership,
     non_max_suppression,
     normalization,
+    numpy_random,
     padding,
     partition,
     pooling,

@@ -11,12 +11,10 @@ from functools import cache
 from typing import TypeAlias
 
 import tvm
-import tvm_ffi
-from tvm import relax, te, tirx
+from tvm import relax, tirx
 
 from nnmagic.engine.relax.legalize.registry import Value
-from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
+from nnmagic.engine.relax.tir.types import PrimExpr, RelaxExpr
 
 _CALL, _RESHAPE = tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.reshape")
 
@@ -106,8 +104,7 @@ def legalize_relax_ops() -> tvm.transform.Pass:
             key = key_of(call.op.name, {}, call.args) if call.attrs is None else None
             lowered = kernels.find(key, call.args)
             if lowered is None:
-                lowered = _with_other_units(builder, call)
-                lowered = legalize(builder, call) if lowered is None else lowered
+                lowered = legalize(builder, call)
                 if call.op == _RESHAPE:
                     _keep_reshape_apart(builder, lowered)
                 kernels.remember(key, call.args, lowered)
@@ -130,31 +127,6 @@ def with_parts(call: RelaxExpr, args: Sequence[RelaxExpr], attrs: tvm.ir.Attrs |
     changed = relax.Call(call.op, args, attrs, call.ty_args, span=call.span)
     relax.expr._update_type(changed, call.ty)
     return changed
-
-
-def _with_other_units(builder: relax.BlockBuilder, call: RelaxExpr) -> RelaxExpr | None:
-    """Lower a reshape that adds or drops axes of one element, where no index is divided; else None."""
-    if call.op != _RESHAPE or not isinstance(call.args[1], relax.ShapeExpr):
-        return None
-    shapes = [getattr(call.args[0].ty.shape, "values", None), call.args[1].values]
-    if shapes[0] is None:
-        return None
-    units = [[isinstance(dim, tirx.IntImm) and dim.value == 1 for dim in shape] for shape in shapes]
-    old, new = (
-        [dim for dim, is_unit in zip(shape, own, strict=True) if not is_unit]
-        for shape, own in zip(shapes, units, strict=True)
-    )
-    if len(old) != len(new) or not all(map(tvm_ffi.structural_equal, old, new)):
-        return None
-
-    def compute(x: Tensor, shape: Sequence[PrimExpr]) -> Tensor:
-        def element(*index: Index) -> PrimExpr:
-            rest = iter([at for at, is_unit in zip(index, units[1], strict=True) if not is_unit])
-            return x(*(0 if is_unit else next(rest) for is_unit in units[0]))
-
-        return te.compute(shape, element)
-
-    return builder.call_te(compute, *call.args, primfunc_name_hint="reshape")
 
 
 def _keep_reshape_apart(builder: relax.BlockBuilder, call: RelaxExpr) -> None:

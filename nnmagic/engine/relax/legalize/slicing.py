@@ -24,7 +24,7 @@ COPIES_ROWS, COPIES_COLUMNS = "nnmagic.copies_rows", "nnmagic.copies_columns"
 #: Marks a kernel that assigns a part of an array.
 ASSIGNS = "nnmagic.assigns"
 
-_CALL_TIR = ir.Op.get("relax.call_tir")
+_CALL_TIR, _RESHAPE = ir.Op.get("relax.call_tir"), ir.Op.get("relax.reshape")
 
 #: Beyond the end of any axis.
 _FAR = 2**63 - 1
@@ -201,20 +201,39 @@ def set_region(
     ]
     if len(whole) == len(shape) and all(whole):
         return values
+    source_of, axes = _without_units(call, values)
 
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
         def element(*index: Index) -> PrimExpr:
             spans = list(zip(index, first, size, whole, strict=False))
             positions = [i if all_ else i - start for i, start, _, all_ in spans]
             conditions = [inside(i, start, length) for i, start, length, all_ in spans if not all_]
-            source = new(*positions, *index[len(positions) :])
+            places = [*positions, *index[len(positions) :]]
+            source = new(*(places[axis] for axis in axes))
             return tirx.if_then_else(tirx.all(*conditions), source, x(*index))
 
         return te.compute(x.shape, element)
 
     sizes = relax.ShapeExpr(starts), relax.ShapeExpr(lengths)
-    result = call.te(compute, data, values, *sizes, primfunc_attrs={ASSIGNS: 1})
+    result = call.te(compute, data, source_of, *sizes, primfunc_attrs={ASSIGNS: 1})
     return _kept_apart(call, result) if _reads(call, values, data) else result
+
+
+def _without_units(call: OpCall, values: Value) -> tuple[Value, list[int]]:
+    """Return what values had before a reshape that added axes of one element, and the other axes.
+
+    Where it did anything else, return the values, and all axes.
+    """
+    axes = list(range(len(shape_of(values))))
+    bound = call.builder.lookup_binding(values) if isinstance(values, relax.Var) else None
+    if not isinstance(bound, relax.Call) or bound.op != _RESHAPE:
+        return values, axes
+    before, after = shape_of(bound.args[0]), shape_of(values)
+    kept = [axis for axis, dim in enumerate(after) if dim != 1]
+    is_same = len(before) == len(kept) and all(
+        same_size(one, after[axis]) for one, axis in zip(before, kept, strict=True)
+    )
+    return (bound.args[0], kept) if is_same else (values, axes)
 
 
 def _kept_apart(call: OpCall, value: RelaxExpr) -> RelaxExpr:

@@ -21,6 +21,7 @@ from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_of_memory
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.tensors import argument_array
+from nnmagic.engine.relax.runtime.ufunc import LoopProgram
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
@@ -193,10 +194,11 @@ class AotExecutable:
             general=self._general,
         )
 
-    def direct_call(self, otherwise: Callable[..., Any]) -> Callable[..., Any] | None:
+    def direct_call(self, otherwise: Callable[..., Any], *, scalars: bool) -> Callable[..., Any] | None:
         """Return a function that CPython calls directly, if the program has one.
 
-        It calls ``otherwise`` with what it does not take.
+        It calls ``otherwise`` with what it does not take. ``scalars``: whether it returns NumPy's scalars for
+        results of rank 0, else arrays.
         """
         entry, facts = self._entry, self.artifact.facts
         if self.fast_path is None or not self.artifact.caller:
@@ -219,12 +221,27 @@ class AotExecutable:
             ],
             left=[(number, NUMPY_DTYPES[dtype], rank) for number, dtype, rank in self._left],
             is_tuple=isinstance(self._result, TupleType),
+            scalars=scalars,
             parallel=bool(facts["parallel"]),
             work=facts["work"],
         )
         held = workspace, entry.table
         run = entry.function, entry.release if self._left else None
         return make_direct_call(self.artifact.caller, program, run, held, otherwise)
+
+    def loop_program(self, inputs: int) -> LoopProgram | None:
+        """Return the program as the loop of a ufunc that machine code runs; None if it can be none.
+
+        It can if it fills its other parameters, and needs no large workspace.
+        """
+        outputs = range(inputs, len(self._arrays))
+        is_filled = self.path_into([(number, False) for number in outputs]) is not None
+        workspace = self._entry.small_workspace()
+        parallel = bool(self.artifact.facts["parallel"])
+        is_safe = self._guarded or not parallel
+        if not is_filled or not is_safe or len(self._results) != len(outputs) or workspace is None:
+            return None
+        return LoopProgram(self._entry.function, workspace, self._entry.table, parallel)
 
     def complete_path(self) -> FastPath:
         """Return a function of the arguments of a call that is fast for those that need no look."""

@@ -1,10 +1,10 @@
 """Make functions that CPython calls directly: machine code takes NumPy's arrays and makes the result.
 
 ``codegen/direct_call.py`` has the code, one function for all programs. A table says what a program takes and
-gives; it has arrays of rank 0 for numbers of Python and NumPy. What is not as the table says, the code hands
-over to a callable of Python: other arguments, keywords, and calls that fail, loop for long or need threads,
-which are run again. Python's lock is released for all but small arrays. A table has one workspace: it is busy
-while other threads run.
+gives; it has arrays of rank 0 for the numbers that Python and NumPy give, and for the scalars that a call
+returns. What is not as the table says, the code hands over to a callable of Python: other arguments,
+keywords, and calls that fail, loop for long or need threads, which are run again. Python's lock is released
+for all but small arrays. A table has one workspace: it is busy while other threads run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -85,9 +84,11 @@ class Word(Enum):
     RESTORE_THREAD = 27
     NEW_TUPLE = 28
     SET_ITEM = 29
-    STATE = 30
-    LEFT_COUNT = 31
-    FIRST_LEFT = 32
+    TO_SCALAR = 30
+    STATE = 31
+    LEFT_COUNT = 32
+    FIRST_LEFT = 33
+    SCALARS = 34
 
     @property
     def is_number(self) -> bool:
@@ -166,18 +167,20 @@ class Number(Enum):
 NUMBERS = len(Word)
 
 #: Where the named sizes begin, with three words each: an argument, its axis (below 0 where its value is the
-#: size), its rank. The results that the program fills follow: rank, dtype, the most elements and the number
-#: of instructions, then those for the shape. Then dtype, rank and bytes of an element of each result that it
+#: size), its rank. The results that the program fills follow: rank, dtype, the most elements, the number of
+#: instructions, and the array that the program fills where a scalar is returned, else 0; then the
+#: instructions for the shape. Then dtype, rank and bytes of an element of each result that it
 #: leaves. At last, for each of all results, its number among those that are filled and then those that are
 #: left.
-RESULT_WORDS, LEFT_WORDS = 4, 3
+RESULT_WORDS, LEFT_WORDS = 5, 3
 DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
 
-#: The number of PyArray_NewFromDescr in NumPy's table of functions for extension modules.
-_NEW_FROM_DESCR = 94
+#: The number of PyArray_Return in NumPy's table of functions of arrays. It takes one, and returns a scalar
+#: in its place if it is of rank 0.
+_RETURN = 76
 
 #: The two switches that tables point to: one that is never set, and that of programs with kernels for
 #: threads, which is set in a forked child: its parent's threads are not there.
@@ -209,6 +212,7 @@ class Signature:
         results: the arrays that it fills.
         left: the arrays that it leaves where they are: their numbers among all results, dtypes and ranks.
         is_tuple: whether a call returns a tuple of all, else the only one.
+        scalars: whether results of rank 0 are NumPy's scalars, else arrays.
         parallel: whether it has kernels for threads; these were loaded after ``guard_launches``.
         work: how many elements it computes, if that is known.
 
@@ -219,6 +223,7 @@ class Signature:
     results: Sequence[Array]
     left: Sequence[tuple[int, np.dtype[Any], int]]
     is_tuple: bool
+    scalars: bool
     parallel: bool
     work: int | None
 
@@ -241,7 +246,8 @@ def make_direct_call(
 
     """
     parameters, dims, results = program.parameters, program.dims, program.results
-    described = [_describe(shape, dtype) for shape, dtype in results]
+    filled = [np.zeros((), dtype) if program.scalars and not shape else None for shape, dtype in results]
+    described = [_describe(*result, slot) for result, slot in zip(results, filled, strict=True)]
     of_results = max(_known_elements(shape) for shape, _ in results) if results else 1
     shapes = [own for own, _ in parameters]
     constant = max([*map(_known_elements, shapes), of_results])
@@ -277,7 +283,8 @@ def make_direct_call(
         Word.STATE: state_address(held[0]),
         Word.LEFT_COUNT: len(program.left),
         Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(each or ()) for each in described),
-        Word.MARK: _mark().value if program.parallel else 0,
+        Word.MARK: launch_mark().value if program.parallel else 0,
+        Word.SCALARS: sum(slot is not None for slot in filled),
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
     slots = [None if own else _slot(kind) for own, kind in parameters]
@@ -293,19 +300,20 @@ def make_direct_call(
     begin = [words[word] for word in Word]
     table = np.array([*begin, *numbers.flat, *named, *of_result, *of_left, *order], np.int64)
     parts = np.empty(3, object)
-    kept_alive = (run, held, results, addresses, program.left, slots)
+    kept_alive = (run, held, results, addresses, program.left, slots, filled)
     parts[:] = otherwise, table, kept_alive
     return _new_function(method, parts)
 
 
-def _describe(shape: Sequence[Json], dtype: np.dtype[Any]) -> list[int] | None:
-    """Return the words that describe a result; None if they cannot."""
+def _describe(shape: Sequence[Json], dtype: np.dtype[Any], slot: np.ndarray | None) -> list[int] | None:
+    """Return the words that describe a result, of which `slot` becomes a scalar; None if they cannot."""
     codes = [_instructions(size, depth) for depth, size in enumerate(shape)]
     if None in codes:
         return None
     pairs = [pair for code in codes for pair in code or ()]
     most = max(_MOST, _known_elements(shape))
-    return [len(shape), id(dtype), most, len(pairs), *(word for pair in pairs for word in pair)]
+    head = [len(shape), id(dtype), most, len(pairs), 0 if slot is None else id(slot)]
+    return [*head, *(word for pair in pairs for word in pair)]
 
 
 def _slot(dtype: np.dtype[Any]) -> np.ndarray | None:
@@ -360,17 +368,9 @@ def _address_of(function: Any) -> int:
 def _functions() -> dict[Word, int]:
     """Return the addresses of functions of CPython, NumPy and TVM."""
     api = ctypes.pythonapi
-    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-    package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
-    table = get_pointer(import_module(f"{package}._multiarray_umath")._ARRAY_API, None)
-
-    def of_numpy(number: int) -> int:
-        return ctypes.c_int64.from_address(table + 8 * number).value
-
     return {
-        Word.NEW_ARRAY: of_numpy(_NEW_FROM_DESCR),
+        Word.NEW_ARRAY: numpy_abi.array_function(numpy_abi.NEW_FROM_DESCR),
+        Word.TO_SCALAR: numpy_abi.array_function(_RETURN),
         Word.CALL_PYTHON: _address_of(api.PyObject_Vectorcall),
         Word.CALL: _address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
         Word.INCREF: _address_of(api.Py_IncRef),
@@ -403,7 +403,7 @@ def guard_launches(code: bytes) -> bool:
 
 
 @cache
-def _mark() -> ctypes.c_void_p:
+def launch_mark() -> ctypes.c_void_p:
     """Return the key of a mark that threads have while CPython calls a program with kernels for threads."""
     api = ctypes.pythonapi
     allocate = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_tss_alloc", api))
@@ -419,7 +419,7 @@ def _loaded_method(code: bytes) -> _Method | None:
         library = load_objects([code])
         read_mark = _address_of(ctypes.pythonapi.PyThread_tss_get)
         launch = _address_of(runtime_function(_LAUNCH_OF_TVM))
-        guard = ctypes.c_void_p(library[LAUNCH](_mark().value, read_mark, launch))
+        guard = ctypes.c_void_p(library[LAUNCH](launch_mark().value, read_mark, launch))
         if tvm_ffi.LIB.TVMFFIEnvModRegisterContextSymbol(f"__{_LAUNCH_OF_TVM}".encode(), guard):
             return None
         _loaded.append((library, _Method(b"__call__", library[ADDRESS](), _FASTCALL_WITH_KEYWORDS, None)))

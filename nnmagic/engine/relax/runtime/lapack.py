@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,18 +23,21 @@ HOW_TO_INSTALL = "pip install scipy"
 def names_after(prefix: str, code: Iterable[bytes]) -> list[str]:
     """Return the names of the routines that occur after a prefix in object files."""
     text = prefix.encode()
-    pattern = re.compile(rb"(?<![A-Za-z])%s([a-z]+)" % text)
+    pattern = re.compile(rb"(?<![A-Za-z])%s([a-z0-9_]+)" % text)
     parts = (part for part in code if text in part)  # a search of bytes is far quicker
     return sorted({name.decode() for part in parts for name in pattern.findall(part)})
 
 
-def set_routines(library: Any, code: Sequence[bytes]) -> None:
+def set_routines(
+    library: Any, code: Sequence[bytes], setter: str = SETTER, find: Callable[[str], int] | None = None
+) -> None:
     """Set the routines of a program that was loaded from these object files.
 
-    Raises RuntimeError if SciPy is needed and not installed.
+    ``setter``: the prefix of what sets them; ``find`` returns their addresses. Raises RuntimeError if SciPy
+    is needed and not installed.
     """
-    for name in names_after(SETTER, code):
-        library[f"{SETTER}{name}"](address_of(name))
+    for name in names_after(setter, code):
+        library[f"{setter}{name}"]((find or address_of)(name))
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from nnmagic.engine.relax.runtime import lapack
+from nnmagic.engine.relax.runtime import lapack, numpy_random
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.installation import libraries
 from nnmagic.engine.threads import cores, num_threads
@@ -68,6 +68,7 @@ class _Linker:
                 self._session = tvm_ffi_orcjit.ExecutionSession(orc_rt=None)
             library = self._session.load_module(list(code))
         lapack.set_routines(library, code)
+        lapack.set_routines(library, code, numpy_random.SETTER, numpy_random.address_of)
         return library
 
 

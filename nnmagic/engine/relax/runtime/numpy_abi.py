@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from importlib import import_module
 
 import numpy as np
 
@@ -24,6 +25,29 @@ READABLE = 0x101
 
 #: Rank and flags are numbers of 32 bits.
 LOW = 0xFFFFFFFF
+
+
+#: The number of PyArray_NewFromDescr in NumPy's table of functions of arrays for extension modules.
+NEW_FROM_DESCR = 94
+
+
+def array_function(number: int) -> int:
+    """Return the address of a function in NumPy's table of functions of arrays."""
+    return _function("_ARRAY_API", number)
+
+
+def ufunc_function(number: int) -> int:
+    """Return the address of a function in NumPy's table of functions of ufuncs."""
+    return _function("_UFUNC_API", number)
+
+
+def _function(table: str, number: int) -> int:
+    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    begin = get_pointer(getattr(import_module(f"{package}._multiarray_umath"), table), None)
+    return ctypes.c_int64.from_address(begin + 8 * number).value
 
 
 def description(array: np.ndarray) -> np.ndarray:

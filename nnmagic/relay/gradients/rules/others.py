@@ -7,10 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from nnmagic.relay.expr import Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import refuse, rule, zero
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
+from nnmagic.relay.types import TensorType, TupleType
 
 refuse(
     "it samples images at positions that are values",
@@ -21,7 +24,7 @@ refuse("it has no rule", "stft")
 refuse("what a function of Python computes is not known", "python.callback")
 refuse("it selects boxes", *(name for name in OPERATORS if name.startswith("vision.")))
 refuse("it computes with quantized numbers", *(name for name in OPERATORS if name.startswith("qnn.")))
-zero("random.threefry_generate", "random.threefry_split")
+zero("random.threefry_generate", "random.threefry_split", "numpy.pcg64_seed")
 
 
 @rule("python.require")
@@ -152,3 +155,44 @@ def _uniform(p: Place) -> Sequence[Contribution]:
         return [None, None, None]
     share = (d * ((p.part(1) - p.x(1)) / (p.x(2) - p.x(1)))).sum()
     return [None, d.sum() - share, share]
+
+
+#: The functions of NumPy's generator whose numbers are those of another, moved and stretched.
+_STANDARD: dict[str, tuple[str, tuple[float, ...]]] = {
+    "normal": ("standard_normal", ()),
+    "uniform": ("random", ()),
+    "exponential": ("standard_exponential", ()),
+    **{name: (name, (0.0, 1.0)) for name in ("laplace", "gumbel", "logistic")},
+    "rayleigh": ("rayleigh", (1.0,)),
+}
+
+
+@rule("numpy.pcg64")
+def _pcg64(p: Place) -> Sequence[Contribution]:
+    """Draw the numbers of the standard distribution again, from the same state."""
+    d, function, kinds = p.d_part(1), str(p.attrs["function"]), p.types[2]
+    if d is None or not p.wanted[2]:
+        return [None, None, None]
+    name, standard = _STANDARD.get("normal" if function == "lognormal" else function, ("", ()))
+    if not name:
+        raise p.unsupported(f"numbers of `{function}` are no differentiable function of its parameters")
+    own = Tuple(tuple(constant(number, "float64", span=p.span) for number in standard), span=p.span)
+    drawn = call("numpy.pcg64", [p.args[0], p.args[1], own], p.span, function=name)
+    z = p.term(TupleGetItem(drawn, 1, span=p.span), d.dtype)
+    if function == "lognormal":
+        d = d * p.part(1)
+    flows = [d, d * z]
+    if function in ("exponential", "rayleigh"):
+        flows = [d * z]
+    elif function == "uniform":
+        flows = [d - d * z, d * z]
+    assert isinstance(kinds, TupleType)
+    is_number = not p.shape(1)
+    return [
+        None,
+        None,
+        [
+            flow.sum() if isinstance(kind, TensorType) and not kind.shape and not is_number else flow
+            for flow, kind in zip(flows, kinds.fields, strict=True)
+        ],
+    ]

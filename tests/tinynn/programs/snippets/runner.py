@@ -73,7 +73,8 @@ def same(result: object, expected: object, where: str, rtol: float | None) -> No
             same(one, other, f"{where}[{index}]", rtol)
         return
     assert isinstance(expected, np.ndarray)
-    assert isinstance(result, np.ndarray), f"{where}: {type(result).__name__} instead of an array"
+    kind = np.ndarray if expected.shape else np.generic
+    assert isinstance(result, kind), f"{where}: {type(result).__name__} instead of {kind.__name__}"
     assert result.shape == expected.shape, f"{where}: shape {result.shape}, not {expected.shape}"
     assert result.dtype == expected.dtype, f"{where}: dtype {result.dtype}, not {expected.dtype}"
     if expected.dtype not in RTOL:

@@ -423,7 +423,8 @@ class _FunctionAnalysis:
             memory = others.pop(number)
             if not self.planning.holds_element(arrays[number]) and self._may_change(memory, others, path):
                 self.plan.kernels.add(var)
-                return self._change(memory)
+                changed, more = self._change(memory), _fields(var.ty)[1:]
+                return (changed, *map(self._new, more)) if more else changed
         elif (updated := self._find_updated(var, call.args[0], arrays, path)) is not None:
             self.plan.updates[var] = updated
             return self._change(self._evaluate(arrays[updated]))

@@ -643,8 +643,9 @@ class _FunctionPlanner:
                 shape.append(one)
                 continue
             size, dim = Register("int64", "size"), tirx.Var("size", "int64")
-            branch.then.append(_set_size(size, one))
-            branch.other.append(_set_size(size, other))
+            for inner, extent in ((branch.then, one), (branch.other, other)):
+                own = Register("int64", "size")
+                inner += [_set_size(own, extent), Assign(((size, own),))]
             named.append(NameSizes((dim,), size))
             self.native.named[dim] = None
             shape.append(dim)
@@ -696,7 +697,10 @@ class _FunctionPlanner:
             number, _, _ = self.planner.kernel_in_place(kernel)
             if isinstance(reads[number], Storage):
                 work = sum((_elements(array) for at, array in enumerate(arrays) if at != number), start=1)
-                return self._change(region, kernel, reads, sizes, work)
+                work = sum(map(_elements, outputs[1:]), start=work)
+                more = [self.planner.place(output) for output in outputs[1:]]
+                changed = self._change(region, kernel, reads, more, sizes, work)
+                return (changed, *more) if more else changed
         if (updated := self.in_place.updates.get(var)) is not None and isinstance(reads[updated], Storage):
             return self._update(region, kernel, updated, reads, sizes, _elements(outputs[0]))
         written = [self.planner.place(output) for output in outputs]
@@ -741,23 +745,24 @@ class _FunctionPlanner:
         region: Region,
         kernel: ir.GlobalVar,
         reads: Sequence[NativeValue],
+        more: Sequence[NativeValue],
         sizes: Mapping[Var, PrimExpr],
         work: Extent,
     ) -> Storage:
-        """Plan a kernel that changes its first operand in place."""
+        """Plan a kernel that changes its first operand in place; ``more``: its other results."""
         number, name, function = self.planner.kernel_in_place(kernel)
         changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
         assert isinstance(changed, Storage)
         buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
-        values = dict(zip(buffers, [*others, changed], strict=True))
+        values = dict(zip(buffers, [*others, changed, *more], strict=True))
         store = single_store(function)
-        if store is not None and all(isinstance(value, Register | Immediate) for value in others):
+        if store is not None and not more and all(isinstance(each, Register | Immediate) for each in others):
             indices = tuple(store.indices)
             region.append(StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
             return changed
         self.program.kernels[name] = function
         taken = tuple(sizes[var] for var in kernel_sizes(function))
-        region.append(KernelCall(name, (*others, changed), len(reads), taken, work))
+        region.append(KernelCall(name, (*others, changed, *more), len(reads), taken, work))
         return changed
 
     def _give(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> list[NativeValue]:

@@ -562,9 +562,8 @@ class _Outcome:
 
 
 def _merges(region: Region) -> list[tuple[Register, Value]]:
-    """Return the registers that the end of a branch assigns, each with its value."""
-    last = region[-1] if region else None
-    pairs = last.pairs if isinstance(last, Assign) else ()
+    """Return the registers that a branch assigns, as the other one does, each with its value."""
+    pairs = [pair for step in region if isinstance(step, Assign) for pair in step.pairs]
     return [(target, value) for target, value in pairs if isinstance(target, Register)]
 
 
