@@ -80,7 +80,8 @@ class Note:
 class Diagnostic:
     """One error: what is wrong, where, and, if known, how to fix it.
 
-    ``severity``: ``"error"``, or ``"warning"`` for what does not stop a cell.
+    ``severity``: ``"error"``, ``"warning"`` for what does not stop a cell, or ``"note"`` for what is good to
+    know, which is one line.
     """
 
     message: str
@@ -92,6 +93,9 @@ class Diagnostic:
     def render(self, *, color: bool = False) -> str:
         """Return the error as text: message, location, the source lines with carets, notes, hint."""
         paint = _painter(color)
+        if self.severity == "note":
+            place = f"{_display_name(self.span.filename)}:{self.span.line}: " if self.span else ""
+            return f"{paint('note', 'note: ')}{place}{self.message}; {self.hint}"
         out = [paint(self.severity, f"{self.severity}: ") + paint("bold", self.message)]
         if self.span is not None:
             out += _render_location(self.span, paint, self.severity)

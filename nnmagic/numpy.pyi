@@ -1074,7 +1074,7 @@ def eigh(a: Any, UPLO: Any = ...) -> Array:
     """Compute eigenvalues and eigenvectors of a symmetric or Hermitian matrix (numpy.linalg.eigh)."""
 def eigvalsh(a: Any, UPLO: Any = ...) -> Array:
     """Compute the eigenvalues of a symmetric or Hermitian matrix (numpy.linalg.eigvalsh)."""
-def einsum(equation: Any, *operands: Any) -> Array:
+def einsum(equation: Any, *operands: Any, optimize: Any = ...) -> Array:
     """Compute an Einstein summation."""
 def elu(x: Any, alpha: Any = ...) -> Array:
     """Return x, or alpha * (exp(x) - 1) where x is negative."""
@@ -1500,6 +1500,8 @@ def pow(x1: Any, x2: Any) -> Array:
     """Compute x1 ** x2."""
 def power(x1: Any, x2: Any) -> Array:
     """Compute x1 ** x2."""
+def prange(start: Any, stop: Any = ..., step: Any = ...) -> Any:
+    """numba's: `parallel` where that can be, else `range`."""
 def prelu(x: Any, weight: Any, axis: Any = ...) -> Array:
     """Scale x by learned slopes where it is negative."""
 def prod(a: Any, axis: Any = ..., dtype: Any = ..., *, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ...) -> Array:

@@ -10,11 +10,11 @@ from nnmagic.functions.compile_options import Convert
 from nnmagic.functions.conversions import converted, is_taken
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.program import MISSING, NumberType
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 
 #: What Python's numbers are in a compiled function.
-_NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
+_NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
 #: The types of parameters that may be known when a function is compiled: those of Python's bools and ints.
@@ -75,6 +75,8 @@ def value_type(
     array = as_numpy(what, value) if not isinstance(value, AdtValue) else None
     if array is None:
         raise TypeError(f"{what} must be an array or a number, not {kind_of(value)}{_hint(value)}")
+    if isinstance(value, bytes | bytearray) and pattern is None:
+        array = array.astype(np.int64)  # whose items are ints, as Python has them
     dtype = dtype_of_array(array)
     if dtype is None:
         raise TypeError(f"{what} must be an array of numbers, not an array of {array.dtype}")
@@ -95,7 +97,7 @@ def value_type(
 def _of_number(what: str, pattern: OpenTensor | None, value: object) -> TensorType:
     dtype = _NUMBERS[type(value)]
     if pattern is None:
-        return TensorType((), dtype)
+        return NumberType((), dtype)
     own = pattern.own_dtype
     if pattern.dims(0) is None or (own is None and not pattern.allows(dtype)):
         raise TypeError(f"{what} must be {pattern!r}, not {kind_of(value)}")

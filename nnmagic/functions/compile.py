@@ -79,7 +79,7 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
-    promote: bool = False,
+    promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
@@ -98,7 +98,9 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
             ``@main`` is to run, to a callable that takes NumPy arrays.
         target: None for this machine's CPU, or TVM's dict of settings.
         opt_level: 0 to 3.
-        promote: whether arrays of different dtypes meet as in NumPy 2, rather than being refused.
+        promote: how arrays of different dtypes meet. None: as in NumPy 2, but an integer array and a float
+            array in the dtype of the floats. True: all as in NumPy 2. False: where NumPy's dtype is a wider
+            float than the operands have, they are refused.
         convert: whether calls convert arguments to the parameters' dtypes where no number can change, or
             ``"same_kind"``: also to narrower dtypes, and integers to floats, as ``numpy.can_cast`` has it.
         passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
@@ -234,7 +236,7 @@ def function(
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
-    promote: bool = False,
+    promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,
@@ -252,7 +254,7 @@ def function(  # noqa: PLR0913 - options
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
-    promote: bool = False,
+    promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
     debug: bool = False,

@@ -33,8 +33,10 @@ from nnmagic.relay.complex_numbers.lowering import lower_complex
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import TupleType
 from nnmagic.relay.used_types import collect_used_types, with_field_types
 from nnmagic.tinynn import look_up
+from nnmagic.tinynn.program import NumberType
 from nnmagic.tracebacks import noting_interrupts
 
 if TYPE_CHECKING:
@@ -362,7 +364,7 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option engine": options.engine_text,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
-        **({"option promote": "True"} if options.promote else {}),
+        **({"option promote": str(options.promote)} if options.promote is not None else {}),
         **({"option convert": str(options.convert)} if options.convert else {}),
         **({"option debug": "True"} if options.debug else {}),
         **({"option zero_d_arrays": "True"} if options.zero_d_arrays else {}),
@@ -375,9 +377,16 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
 
 def _shown_arguments(given: Specialization) -> str:
     """Return the arguments that a function is compiled for as text, different for different ones."""
-    types = [f"{name}: {annotation(type_)!r}" for name, type_ in given.types.items()]
+    types = [f"{name}: {annotation(type_)!r}{_numbers_in(type_)}" for name, type_ in given.types.items()]
     values = [f"{name} = {value!r}" for name, value in given.values.items()]
     return f"{given.name}({', '.join([*types, *values])})"
+
+
+def _numbers_in(type_: object) -> str:
+    """Return which parts of the type of an argument are Python numbers."""
+    if isinstance(type_, TupleType):
+        return f"({','.join(map(_numbers_in, type_.fields))})"
+    return "#" if isinstance(type_, NumberType) else ""
 
 
 def _scan_names(text: str) -> tuple[str, ...]:

@@ -32,7 +32,8 @@ class Options:
 
     engine: one of ENGINES, the name of a registered one, or a callable.
     target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
-    promote: whether dtypes are promoted as in NumPy.
+    promote: how arrays of different dtypes meet: None, integers beside floats in the dtype of the floats, all
+    others as in NumPy; True, all as in NumPy; False, none in a wider float.
     convert: whether calls convert arguments without loss, or "same_kind".
     passes: passes that run before the compiler's own, as names of the library's or functions.
     debug: whether ``print`` prints values as they are computed. zero_d_arrays: whether results of rank 0 are
@@ -43,7 +44,7 @@ class Options:
     engine: str | Engine = "auto"
     target: Target = None
     opt_level: int = 3
-    promote: bool = False
+    promote: bool | None = None
     convert: Convert = False
     passes: tuple[NamedPass, ...] = ()
     debug: bool = False
@@ -60,11 +61,13 @@ class Options:
             raise TypeError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level!r}")
         if self.opt_level not in OPT_LEVELS:
             raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level}")
+        if self.promote is not None and not isinstance(self.promote, bool):
+            raise TypeError(f"promote must be True, False or None, not {self.promote!r}")
         convert: object = self.convert
         if not isinstance(convert, bool) and convert != "same_kind":
             kind = ValueError if isinstance(convert, str) else TypeError
             raise kind(f"convert must be True, False or 'same_kind', not {convert!r}")
-        for name in ("promote", "debug", "zero_d_arrays"):
+        for name in ("debug", "zero_d_arrays"):
             switch = getattr(self, name)
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")

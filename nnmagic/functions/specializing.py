@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import numpy as np
+
 from nnmagic.cache import Entry
 from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
@@ -120,11 +122,40 @@ class SpecializingFunction(FunctionAttributes):
             bound = self._bind(*args, **kwargs)
             types, values, given = self._arguments(bound)
             compiled = self._for_arguments(types, values, given, bound)
+            if any(each.destination in ("InOut", "Out") for each in compiled.__relay_parameters__):
+                given = self._with_changed(compiled, given, bound)
         except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
         positional, keywords = self._split(given)
         return compiled(*positional, out=out, **keywords)
+
+    def _with_changed(
+        self, compiled: CompiledFunction, given: dict[str, Any], bound: Sequence[Any]
+    ) -> dict[str, Any]:
+        """Return the arguments of a call that changes some: those themselves, and no copies.
+
+        Raises ValueError where another one shares memory with one of them: in Python it would change, too.
+        """
+        whole = dict(zip((each.name for each in self._template.info.parameters), bound, strict=True))
+        changed = {
+            each.name: whole[each.name]
+            for each in compiled.__relay_parameters__
+            if each.destination in ("InOut", "Out")
+        }
+        for name, array in changed.items():
+            for other, value in given.items():
+                arrays = isinstance(array, np.ndarray) and isinstance(value, np.ndarray)
+                if (
+                    other != name
+                    and self._template.info.open.get(name) is None
+                    and arrays
+                    and np.may_share_memory(array, value)
+                ):
+                    hint = f"give a copy, as in {other}.copy()"
+                    message = f"{self.name}() changes {name!r}, with which {other!r} shares memory; {hint}"
+                    raise ValueError(message)
+        return {**given, **changed}
 
     def specialize_for(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]

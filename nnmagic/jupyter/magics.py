@@ -7,7 +7,7 @@ import keyword
 import re
 import shlex
 import sys
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,10 @@ _CELL_OPTIONS = (
     ),
     argument("--opt-level", metavar="N", help="the optimisation level, 0 to 3; default: 3"),
     argument(
-        "--promote", action="store_true", help="promote arrays of different dtypes as NumPy does (%%%%tinynn)"
+        "--promote",
+        action=BooleanOptionalAction,
+        help="let all dtypes meet as in NumPy, integers and floats too; --no-promote: none in a wider float "
+        "(%%%%tinynn)",
     ),
     argument(
         "--convert",
@@ -106,7 +109,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     ).tag(config=True)
     opt_level = Int(3, help="The optimisation level, 0 to 3.").tag(config=True)
     promote = Bool(
-        default_value=False, help="Whether arrays of different dtypes are promoted as in NumPy."
+        None,
+        allow_none=True,
+        help="Whether all dtypes meet as in NumPy, or (False) none in a wider float; None: as in NumPy, but "
+        "integers and floats in the dtype of the floats.",
     ).tag(config=True)
     convert = Enum(
         (False, True, "same_kind"),
@@ -389,7 +395,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 engine=find_engine(self.engine if given.engine is None else given.engine, self.shell.user_ns),
                 target=target_of(self.target if given.target is None else given.target),
                 opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
-                promote=self.promote or getattr(given, "promote", False),
+                promote=self.promote if getattr(given, "promote", None) is None else given.promote,
                 convert=getattr(given, "convert", None) or self.convert,
                 passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
                 debug=getattr(given, "debug", False),

@@ -13,8 +13,9 @@ the cell:
   A dimension is a number, a name ("n") that each call gives a value, or a name of the notebook. Names
   of the notebook are looked up when the cell is compiled: numbers, strings and tuples are compile-time
   values, arrays become constants, compiled functions can be called. Python never executes the cell.
-  No dtype becomes a wider float by itself: write x.astype(f64), or put --promote on the magic's line. A
-  parameter without a type takes that of each call: def dense(x, scale=1.0).
+  Dtypes meet as in NumPy, f32 and f64 in f64, but integers and floats in the dtype of the floats; put
+  --no-promote on the magic's line to have wider floats refused. A parameter without a type takes that of
+  each call: def dense(x, scale=1.0).
 
 stages for --show:
   relay        the cell as Relay (the default); hover an operator for its type, a line for its source

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
     from nnmagic.relay.passes.pipeline import NamedPass
 
-_SWITCHES = ("quiet", "cache", "promote", "tb", "warn_changed", "zero_d_arrays")
+_SWITCHES = ("quiet", "cache", "tb", "warn_changed", "zero_d_arrays")
 #: Whole numbers, each with the least that it may be.
 _NUMBERS = {"cache_mb": 0, "num_threads": 1}
 
@@ -41,6 +41,8 @@ def _check(name: str, value: object, namespace: Mapping[str, object]) -> None:
     if name in _SWITCHES:
         if not isinstance(value, bool):
             raise TypeError("it must be True or False")
+    elif name == "promote":
+        Options(promote=value)  # type: ignore[arg-type]  # which checks it
     elif name == "convert":
         if not isinstance(value, bool) and value != "same_kind":
             raise ValueError("it must be True, False or 'same_kind'")

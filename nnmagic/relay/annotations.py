@@ -16,6 +16,9 @@ CALL_LOWERED = "call_lowered"
 #: parameters, each with the operator.
 PARALLEL = "parallel"
 
+#: Of a parallel loop that may as well run its rounds one after the other, where threads cannot share them.
+PRANGE = "prange"
+
 #: Of a loop that is a function of the module: it calls itself at its end only, which takes no stack.
 LOOP = "loop"
 

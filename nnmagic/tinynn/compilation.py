@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from synr import ast
 
@@ -20,7 +21,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
-from nnmagic.tinynn.analysis.kernels import check_kernels
+from nnmagic.tinynn.analysis.kernels import check_kernels, settle_pranges
 from nnmagic.tinynn.analysis.lint import lint
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
@@ -39,7 +40,7 @@ from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import StatementCompiler
 from nnmagic.tinynn.types.annotations import OpenTensor
-from nnmagic.tinynn.values.promotion import numpy_promotion
+from nnmagic.tinynn.values.promotion import promotion
 from nnmagic.tinynn.values.values import Formal, Known, NotStaticError
 from nnmagic.tracebacks import frames_of, is_own_fault
 
@@ -49,18 +50,19 @@ def compile_source(
     namespace: Mapping[str, object],
     specialization: Specialization | None = None,
     *,
-    promote: bool = False,
+    promote: bool | None = None,
     debug: bool = False,
 ) -> Program:
     """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     ``specialization``: the arguments to compile one function for, whose parameters have open types.
-    ``promote``: whether arrays of different dtypes meet as in NumPy. ``debug``: whether ``print`` prints.
+    ``promote``: how arrays of different dtypes meet, as `promotion` takes it. ``debug``: whether ``print``
+    prints.
     Nothing of the namespace is run. Raises TinyNNError with every error of the cell, and InternalError.
     """
-    with numpy_promotion(on=promote), printing(on=debug):
+    with printing(on=debug):
         try:
-            return _compile_source(source, namespace, specialization)
+            return _compile_source(source, namespace, specialization, promote)
         except Exception as error:
             if isinstance(error, CompileError) or not is_own_fault(error):
                 raise
@@ -84,7 +86,10 @@ def _span_of_fault(error: Exception, source: Source) -> Span:
 
 
 def _compile_source(
-    source: Source, namespace: Mapping[str, object], specialization: Specialization | None
+    source: Source,
+    namespace: Mapping[str, object],
+    specialization: Specialization | None,
+    promote: bool | None,
 ) -> Program:
     diagnostics = Diagnostics()
     module = parse(source, diagnostics)
@@ -92,7 +97,9 @@ def _compile_source(
         diagnostics.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
     elaboration = new_elaboration(source, namespace, diagnostics)
-    functions = elaborate_cell(elaboration, module, specialization)
+    elaboration.specialize = partial(_compile_source, source, namespace, promote=promote)
+    with promotion(promote, elaboration.note):
+        functions = elaborate_cell(elaboration, module, specialization)
     diagnostics.raise_if_any(TinyNNError)
     resolver = elaboration.resolver
     expected = set(resolver.functions) if specialization else set(module.funcs) - set(resolver.templates)
@@ -102,6 +109,7 @@ def _compile_source(
             Module({**functions, **elaboration.resolver.linker.functions}, elaboration.resolver.types()),
             look_into_callees=True,
         )
+        typed = settle_pranges(typed, elaboration.note)
         check_kernels(typed, diagnostics)
         diagnostics.raise_if_any(TinyNNError)
         expanded = expand_marks(typed) if elaboration.asks_for_gradients else Expanded(typed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from nnmagic.diagnostics import Diagnostic, Span
+from nnmagic.relay.types import TensorType
 
 if TYPE_CHECKING:
     from synr import ast
@@ -65,11 +66,16 @@ class FunctionInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberType(TensorType):
+    """The type of a Python number among arguments, which takes the dtype of the tensor beside it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Specialization:
     """The arguments that a function is compiled for.
 
-    types: those of the parameters that each call gives a value; that of a generator of random numbers is its
-    annotation. values: the compile-time values of others:
+    types: those of the parameters that each call gives a value; that of a number is a NumberType, that of a
+    generator of random numbers its annotation. values: the compile-time values of others:
     None, numbers, strings and tuples of them. A parameter that is in neither has its default.
     """
 

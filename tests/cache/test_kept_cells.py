@@ -139,6 +139,7 @@ def test_what_was_captured_is_compared(changes: dict[str, object]) -> None:
         assert "f32" in changes or "scale" in changes
         return
     exp, scale, w, k = (namespace[name] for name in ("exp", "scale", "w", "k"))
+    x = x.astype(namespace.get("f32", x.dtype))
     assert np.allclose(changed.result(x), exp(x * scale) + w * k + np.float32(np.pi), rtol=1e-5)  # type: ignore[operator]
 
 

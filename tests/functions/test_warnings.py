@@ -172,13 +172,13 @@ def test_what_the_warning_says_to_write_does_not_warn() -> None:
 
 
 def test_a_function_without_types_warns_at_its_first_call() -> None:
-    function = nnmagic.compile("def f(x):\n    x += 1\n    return x\n")
-    with pytest.warns(TinyNNWarning, match="changes the caller's array"):
-        function(np.zeros(3))
+    function = nnmagic.compile("def f(x):\n    return x * zeros(3)\n")
+    with pytest.warns(TinyNNWarning, match=r"`zeros\(3\)` is f64, and so is"):
+        function(np.zeros(3, np.float32))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        function(np.ones(3))
-        assert function(3) == 4
+        function(np.ones(3, np.float32))
+        assert function(3).tolist() == [0, 0, 0]
 
 
 def test_a_program_that_is_not_machine_code_alone_warns(monkeypatch: pytest.MonkeyPatch) -> None:

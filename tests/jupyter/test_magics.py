@@ -258,6 +258,22 @@ def test_warnings_are_shown_and_stop_nothing(shell: Shell) -> None:
     assert shell["f"](2.0) == 2
 
 
+def test_a_line_below_the_cell_says_what_made_floats_wider(shell: Shell) -> None:
+    with capture_output() as captured:
+        shell.ip.run_cell(cell(function("widened", "x * zeros(2)"), "-q")).raise_error()
+    (line,) = captured.stderr.strip().split("\n")
+    assert "`zeros(2)` is f64, and so is what is computed of it and of f32" in line
+    assert ":3: " in line
+    with pytest.raises(nnmagic.TinyNNError, match="which `promote=False` keeps apart"):
+        shell.run(cell(function("refused", "x * zeros(2, f64)"), "--no-promote"))
+    shell.run("%config TinyNNMagics.promote = False")
+    with pytest.raises(nnmagic.TinyNNError, match="keeps apart"):
+        shell.run(cell(function("refused", "x * zeros(2, f64)")))
+    shell.run(cell(function("taken", "x * zeros(2, f64)"), "--promote -q"))
+    shell.run("%config TinyNNMagics.promote = None")
+    assert shell["taken"](X).dtype == np.float64
+
+
 def test_text_is_escaped_in_html(shell: Shell) -> None:
     with capture_output() as captured:
         shell.ip.run_cell(

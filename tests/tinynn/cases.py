@@ -8,9 +8,6 @@ from nnmagic.diagnostics import Diagnostic, Source, TinyNNError
 from nnmagic.relay.infer import erase_types
 from nnmagic.tinynn import Program, compile_source
 
-#: What a hint to convert ends with, where NumPy converts by itself.
-PROMOTION = ", or let all meet as in NumPy: %%tinynn --promote, in a file promote=True"
-
 
 def program_of(text: str, namespace: Mapping[str, object] | None = None) -> Program:
     """The program of a cell whose first line is line 2, as in a notebook."""

@@ -187,7 +187,11 @@ class LoopAccesses:
         if not isinstance(iterable, ast.Call) or isinstance(iterable.func_name, ast.Op):
             return None
         name = self._surroundings.builtin_of(iterable.func_name)
-        return name if name in ("range", "parallel", "unrolled", "vectorized", "grid", "tiled") else None
+        return (
+            name
+            if name in ("range", "parallel", "prange", "unrolled", "vectorized", "grid", "tiled")
+            else None
+        )
 
     def _interval(self, params: Sequence[ast.Expr]) -> Interval:
         """Return the interval of a range of these arguments."""

@@ -1,17 +1,21 @@
-"""Check the functions marked by ``@kernel``: loops over elements, without operators of whole arrays."""
+"""Check kernels, and the rounds of ``prange``: loops over elements, without operators of whole arrays."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
+from dataclasses import replace
 
 from nnmagic.diagnostics import Diagnostics
-from nnmagic.relay.annotations import KERNEL
+from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
 from nnmagic.relay.callbacks import callbacks_in, is_callback
 from nnmagic.relay.callgraph import call_graph, reachable, recursive_functions
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Match, OpRef, children
+from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.traverse import post_order, rewrite_module
 from nnmagic.relay.types import FuncType, TensorType
+from nnmagic.tinynn.values.promotion import Say
 
 #: Operators that make an array, which a kernel may then fill, and those that give sizes.
 _MAKING = frozenset(
@@ -53,6 +57,57 @@ def check_kernels(module: Module, diagnostics: Diagnostics) -> None:
             diagnostics.error(
                 f"{what}, which the kernel `{name}` cannot", node.span or function.span, hint=hint
             )
+
+
+def settle_pranges(module: Module, say: Say) -> Module:
+    """Return a typed module whose loops over ``prange`` are parallel where threads can share their rounds.
+
+    A line says of each other one why its rounds run one after the other.
+    """
+    recursive = recursive_functions(call_graph(module))
+    kept: dict[Expr, dict[str, object]] = {}
+    for function in module.functions.values():
+        for node in post_order(function):
+            if not isinstance(node, Function) or PRANGE not in node.attrs:
+                continue
+            kept[node] = {key: value for key, value in node.attrs.items() if key != PRANGE}
+            reasons = (_beyond_round(part, recursive) for part in post_order(node.body))
+            why = next((reason for reason in reasons if reason is not None), None)
+            if why is not None and node.span is not None:
+                del kept[node][PARALLEL]
+                say(in_order(why), node.span, hint="let a round compute single elements, or write range(...)")
+    if not kept:
+        return module
+
+    def with_attrs(old: Expr, new: Expr) -> Expr:
+        return replace(new, attrs=kept[old]) if old in kept and isinstance(new, Function) else new
+
+    return infer_type(rewrite_module(module, with_attrs))
+
+
+def in_order(why: str) -> str:
+    """Return the line about a loop over ``prange`` that is none of threads."""
+    return f"the rounds of this prange run one after the other: {why}"
+
+
+def _beyond_round(node: Expr, recursive: Container[str]) -> str | None:
+    """Return what an expression does that threads cannot do in rounds; None for what is not."""
+    if not isinstance(node, Call):
+        return None
+    if isinstance(node.op, GlobalVar):
+        if node.op.name in recursive:
+            return f"`{node.op.name}` calls itself"
+        return None if _is_element(node) else f"`{node.op.name}` computes whole arrays"
+    if not isinstance(node.op, OpRef):
+        return None
+    name = node.op.name
+    if name == "scatter_nd":
+        return "it assigns several elements at once" if _rank(node.args[2]) else None
+    if name in (*_INDEXING, *_MAKING, "strided_slice", "squeeze"):
+        return None
+    if _is_element(node):
+        return f"`{name}` goes over a whole array" if any(map(_rank, node.args)) else None
+    return f"`{name}` computes a whole array"
 
 
 def _find_beyond(module: Module, function: Function) -> tuple[Expr, str] | None:

@@ -66,6 +66,7 @@ from nnmagic.tinynn.builtins.torch_names import (
 )
 from nnmagic.tinynn.builtins.torch_orders import torch_orders
 from nnmagic.tinynn.calls.argument_binding import Builtin
+from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 
 __all__ = [
@@ -203,6 +204,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "math": math_functions(BUILTINS),
     "scipy.special": _SPECIAL,
     "jax.scipy.special": _SPECIAL,
+    "numba": {"prange": ITERATION["prange"]},
 }
 
 #: NumPy's names of numbers and dtypes.

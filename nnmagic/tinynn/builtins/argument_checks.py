@@ -20,7 +20,7 @@ from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, promotion_hint
+from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, no_common_dtype, say_widened
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     BuiltinName,
@@ -34,7 +34,6 @@ from nnmagic.tinynn.values.values import (
     Value,
     static_value,
 )
-from nnmagic.tinynn.values.weak_arrays import is_weak_array, meet
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
@@ -264,7 +263,7 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
             ]
     first, second = operands
     numbers = both_weak(first, second)
-    first, second = promote_weak(first, second) if numbers else meet(*adopt_tensor_dtype(first, second))
+    first, second = (promote_weak if numbers else adopt_tensor_dtype)(first, second)
     left_tensor, right_tensor = same_dtype(first, second, call.name)
     assert isinstance(left_tensor.value, Computed)
     assert isinstance(right_tensor.value, Computed)
@@ -307,31 +306,20 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
     return unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
 
 
-def _without_weak_arrays(operands: Sequence[Operand]) -> list[Operand]:
-    """Give weak arrays the dtype of the first other tensor; those alone meet as in NumPy."""
-    tensors = [operand for operand in operands if is_tensor(operand.value)]
-    result = list(operands)
-    for other in sorted(tensors, key=lambda operand: is_weak_array(operand.value)):
-        result = [meet(each, other)[0] if is_weak_array(each.value) else each for each in result]
-    return result
-
-
 def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     """Return operands as tensors of one dtype, that of the tensors among them."""
-    operands = _without_weak_arrays(tensors_or_numbers(call, operands))
-    types = [tensor_type(tensor) for tensor in operands if is_tensor(tensor.value)]
-    dtypes = [type_.dtype for type_ in types]
+    operands = tensors_or_numbers(call, operands)
+    dtypes = [tensor_type(tensor).dtype for tensor in operands if is_tensor(tensor.value)]
     numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
-    dtype = common_dtype(types) if types else None
+    dtype = common_dtype(dtypes) if dtypes else None
     if dtype is not None:
+        say_widened(operands, dtype)
         dtype = dtype_beside_numbers(dtype, numbers)
     if dtypes and dtype is None:
-        shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))
         raise RefusalError(
-            f"{call.name} of {shown}: dtypes never mix by themselves",
+            no_common_dtype(call.name, dtypes),
             operands[0].span.to(operands[-1].span),
-            hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})"
-            + promotion_hint(dtypes),
+            hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )
     results = []
     for operand in operands:

@@ -9,8 +9,10 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.calls.complex_functions import TAKING_COMPLEX
 from nnmagic.tinynn.values.complex_support import holds_complex, refusal
+from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype, with_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.promotion import floats_meet
 from nnmagic.tinynn.values.values import (
     Computed,
     Known,
@@ -19,9 +21,9 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
+    parts_of,
     static_value,
 )
-from nnmagic.tinynn.values.weak_arrays import as_weak_array, floats_meet, of_weak_arrays
 from nnmagic.tinynn.values.weak_types import as_weak, is_weak
 
 
@@ -123,7 +125,8 @@ class Builtin:
         """Bind the arguments and apply the function. Raises RefusalError."""
         if self.is_refused:
             return self.apply(Arguments(self.name, {}, span))
-        operands = floats_meet(operands)
+        if self.name not in _KEEPING_DTYPES:
+            operands = floats_meet(operands)
         before, _, after = self.signature.partition(" * ")
         positional, by_keyword = before.split(), after.split()
         rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
@@ -144,8 +147,7 @@ class Builtin:
         if self.name not in TAKING_COMPLEX:
             self._refuse_complex(given)
         result = self.apply(Arguments(self.name, given, span))
-        if self._makes_weak_array(given):
-            return as_weak_array(result)
+        result = self._with_default_dtype(result, given, span)
         return as_weak(result) if self._of_numbers(given) else result
 
     def _refuse_complex(self, given: Mapping[str, Operand]) -> None:
@@ -156,14 +158,15 @@ class Builtin:
                 hint = hint.replace("{0}", source_text(operand.span))
                 raise RefusalError(message, operand.span, hint=hint)
 
-    def _makes_weak_array(self, given: Mapping[str, Operand]) -> bool:
-        """Return whether the result is an array that is made without a dtype, or of such arrays alone."""
+    def _with_default_dtype(self, result: Value, given: Mapping[str, Operand], span: Span) -> Value:
+        """Return the result, which has a default dtype if it is made without one, or of such arrays."""
         if given.get("dtype", _NONE).value != Known(None):
-            return False
+            return result
         values = [operand.value for operand in given.values()]
-        if self.name in WEAK_CREATORS:
-            return not any(isinstance(value, Computed) and not value.weak for value in _flat(values))
-        return of_weak_arrays(values)
+        parts = (part for value in values for part in parts_of(value))
+        if self.name in CREATORS and not any(isinstance(part, Computed) and not part.weak for part in parts):
+            return with_default_dtype(result, span)
+        return inherit_default_dtype(result, values)
 
     def _of_numbers(self, given: Mapping[str, Operand]) -> bool:
         """Return whether the arguments are Python numbers alone, at least one of them weak."""
@@ -189,18 +192,15 @@ _DIM_IS_DIFFERENT = frozenset(
     {"max", "min", "sort", "median", "nanmedian", "std", "var", "variance", "split", "array_split", "repeat"}
 )
 
-#: The functions that make weak arrays of numbers and sizes.
-WEAK_CREATORS = frozenset({"zeros", "ones", "empty", "full", "array", "asarray", "arange", "eye", "identity"})
-WEAK_CREATORS |= {"tri", "linspace", "logspace", "geomspace"}
+#: The functions that make arrays of a default dtype of numbers and sizes.
+CREATORS = frozenset({"zeros", "ones", "empty", "full", "array", "asarray", "arange", "eye", "identity"})
+CREATORS |= {"tri", "linspace", "logspace", "geomspace"}
+
+#: The functions whose arguments keep their dtypes: the result has that of the first, or of each.
+_KEEPING_DTYPES = frozenset({"full_like", "insert", "setdiff1d", "meshgrid", "broadcast_arrays", "pad"})
+_KEEPING_DTYPES |= {"sum", "prod", "max", "amax", "min", "amin", "histogram", "histogram2d", "bincount"}
 
 _NONE = Operand(Known(None), Span("", 1, 1, 1, 1))
-
-
-def _flat(values: Sequence[Value]) -> list[Value]:
-    """Return values with the items of tuples in place of these."""
-    return [
-        part for value in values for part in (_flat(value.items) if isinstance(value, TupleOf) else (value,))
-    ]
 
 
 def _name(word: str) -> str:

@@ -22,6 +22,7 @@ from nnmagic.relay.types import (
 )
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.calls.defaults import copy_default
+from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast, tensor_type
@@ -43,7 +44,6 @@ from nnmagic.tinynn.values.values import (
     is_failed,
     tuple_type,
 )
-from nnmagic.tinynn.values.weak_arrays import convert_weak_array, is_weak_array
 
 #: Converts anything that can be called to a Relay function of a type. Raises RefusalError.
 FunctionMaker = Callable[[Operand, FuncType], Computed]
@@ -202,10 +202,10 @@ def fit_argument(
     if not isinstance(value, Computed | TupleOf):
         message = f"{function}: `{parameter}` is {with_article(wanted)}, not {describe(value)}"
         raise RefusalError(message, operand.span)
-    if is_weak_array(value) and isinstance(wanted, TensorType):
+    if isinstance(value, Computed) and value.default_dtype is not None and isinstance(wanted, TensorType):
         given = tensor_type(operand).dtype
         if given != wanted.dtype and (is_float(wanted.dtype) or not is_float(given)):
-            operand = Operand(convert_weak_array(operand, wanted.dtype), operand.span)
+            operand = Operand(convert_default_dtype(operand, wanted.dtype), operand.span)
     part = as_computed(operand)
     _match(function, parameter, wanted, part.type, operand, dims)
     return part

@@ -23,7 +23,6 @@ from nnmagic.tinynn.values.values import (
     Value,
     static_value,
 )
-from nnmagic.tinynn.values.weak_arrays import floats_meet
 
 # -- operators -----------------------------------------------------------------------------------------
 
@@ -56,7 +55,7 @@ _FIRST_RESULT = frozenset({"nn.dropout"})
 
 def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
     """Call an operator as it was written: tensors, numbers beside them, attributes. Raises RefusalError."""
-    name, operands = operator.name, floats_meet(operands)
+    name = operator.name
     if name in _OF_TWO and len(operands) > 1:
         pair = _of_two(name, operands, span)
         if pair is not None:
@@ -156,7 +155,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
     if len(set(dtypes)) > 1:
         shown = " and ".join(dict.fromkeys(dtypes))
         raise RefusalError(
-            f"{operator.name} of {shown}: dtypes never mix by themselves",
+            f"{operator.name} of {shown}: an operator of Relay takes one dtype",
             operand.span,
             hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )

@@ -23,6 +23,7 @@ from nnmagic.tinynn.elaborate.shared_memory import (
     Foreign,
     describe_holder,
     is_list,
+    parameters_of,
 )
 from nnmagic.tinynn.operators.element_assignment import keep_shape
 from nnmagic.tinynn.operators.unpacking import unpack
@@ -138,6 +139,11 @@ def _warn_of_parameter(ctx: Elaboration, sign: str, name: str, before: Value, sp
     if not _is_array(before):
         return
     foreign = {token for token in ctx.memory.of_expr(before.expr) if isinstance(token, Foreign)}
+    if given := parameters_of(foreign) & ctx.changeable:
+        ctx.changing |= given
+        raise RefusalError(
+            f"`{name} {sign}` changes the caller's array", span
+        )  # elaborated anew, so that it does
     for whose in sorted(token.what for token in foreign - {ANY_MEMORY, A_CONSTANT}):
         what = "the caller's array" if whose == f"the parameter `{name}`" else f"the array of {whose}"
         hint = f"write {name} = {name} {sign[:-1]} value for a new array"

@@ -31,7 +31,7 @@ from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.records import make_record
-from nnmagic.tinynn.elaborate.templates import call_specialized
+from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_known
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
@@ -176,6 +176,23 @@ def _shadowing_hint(ctx: Elaboration, callee: ast.Expr) -> str | None:
     return f"`{name}` is a name of the function's own here: rename it, or write relay.{name}.{word}"
 
 
+def _call_global(ctx: Elaboration, function: GlobalFunction, operands: list[Operand], span: Span) -> Value:
+    """Call a function of the module. Raises RefusalError."""
+    if changes_arguments(function):
+        raise _changing(function, span)
+    if ctx.own_parameters and function.name == ctx.environment.name:
+        operands = without_known(ctx, function, operands, span)
+        if varies(ctx, function, operands, span):
+            return FAILED
+    if function.type is None and function.name in ctx.pending.unfinished:
+        ctx.pending.awaited.add(function.name)
+        weak = ctx.pending.weak_results.get(function.name)
+        return FAILED if weak is None else Computed(ir.GlobalVar(function.name, span=span), weak, weak=True)
+    if takes_generators(function):
+        return call_with_generators(ctx, function, operands, span, partial(as_function, ctx))
+    return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)))
+
+
 def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span: Span) -> Value:
     """Call a value. Raises RefusalError."""
     ctx.count_work()
@@ -187,21 +204,16 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return _call_builtin(ctx, builtin, operands, span)
         case Method(receiver=receiver, callee=function):
             return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)
-        case GlobalFunction() as function if changes_arguments(function):
-            raise _changing(function, span)
-        case GlobalFunction(name=name, type=None) if name in ctx.pending.unfinished:
-            ctx.pending.awaited.add(name)
-            weak = ctx.pending.weak_results.get(name)
-            return FAILED if weak is None else Computed(ir.GlobalVar(name, span=span), weak, weak=True)
-        case GlobalFunction() as function if takes_generators(function):
-            return call_with_generators(ctx, function, operands, span, partial(as_function, ctx))
         case GlobalFunction() as function:
-            return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)))
+            return _call_global(ctx, function, operands, span)
         case ClosureValue() as closure:
             current = renew_closure(ctx, closure)
             if current is None:
                 return FAILED
             return _in_order(ctx, call_function(current, operands, span, partial(as_function, ctx)))
+        case LocalFunction(name=name) as local if name in ctx.recursive and is_template(ctx, local):
+            made = call_specialized(ctx, local, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, made)
         case LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
         case SpecializableFunction() as template:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -66,11 +66,12 @@ from nnmagic.tinynn.namespace.capture import as_compiled_function, capture
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
-from nnmagic.tinynn.program import Specialization
+from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Destination, OpenTensor, OpenType
 from nnmagic.tinynn.types.part_counts import count_parts, nesting
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number, natural_dtype
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -90,9 +91,11 @@ from nnmagic.tinynn.values.values import (
     OperatorName,
     RecordName,
     RefusalError,
+    TupleOf,
     Value,
     as_value,
     is_failed,
+    tuple_type,
 )
 from nnmagic.tinynn.values.weak_types import as_weak
 
@@ -107,7 +110,8 @@ class _Signature:
     ``destinations``: the parameters whose arrays it changes, each with ``"Out"`` or ``"InOut"``.
     ``open``: the parameters whose types each call completes, with what is written of them. ``known``: the
     values of parameters that are known at compile time, which are none of ``parameters``. ``completed``: the
-    parameters whose types the call that it is specialized for has completed; they have no default.
+    parameters whose types the call that it is specialized for has completed, with these types; they have no
+    default, but for those that are ``left_out``.
     """
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
@@ -117,7 +121,8 @@ class _Signature:
     failed: bool
     open: dict[str, OpenTensor | None]
     known: dict[str, Value]
-    completed: set[str]
+    completed: Mapping[str, Type]
+    left_out: set[str]
 
     def results(self) -> Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
@@ -167,11 +172,22 @@ def elaborate_cell(
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
     find_formals = partial(_find_formals, ctx)
-    for name in (name for group in callees_first(templates) for name in group):
+    groups = callees_first(templates)
+    ctx.recursive = frozenset(
+        name
+        for group in groups
+        for name in group
+        if len(group) > 1 or name in find_mentioned_names(templates[name].body)
+    )
+    for name in (name for group in groups for name in group):
         ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
     functions = {
         name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
     }
+    if specialization is not None:
+        name = specialization.name
+        while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
+            functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
     parts = [*functions.values(), *templates.values()]
     ctx.changes_tensors = changes_tensors(parts) or _mentions_assigning(ctx, parts)
@@ -185,6 +201,45 @@ def elaborate_cell(
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
+
+
+def _changeable(signature: _Signature) -> frozenset[str]:
+    """Return the parameters without types that took arrays, which the function may change as Python's do."""
+    return frozenset(
+        parameter.name
+        for parameter, type_ in signature.parameters
+        if parameter.ty is None
+        and parameter.name not in signature.destinations
+        and isinstance(type_, TensorType)
+        and type_.shape
+    )
+
+
+def _let_change(
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature, names: Iterable[str]
+) -> tree.DefinitionNode:
+    """Let a function change arrays of its callers; return it with its calls of itself marked."""
+    name = definition.name
+    signature.destinations |= dict.fromkeys(names, "InOut")
+    signature.is_silent = signature.declared is None and not _returns(definition)
+    formals = _elaborate_formals(ctx, signature)
+    ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], parameters=formals, type=None)
+    results = signature.results()
+    if results is not None and not signature.failed:
+        _set_type(ctx, name, signature, results)
+    return mark_changing_calls(definition, partial(_find_formals, ctx))
+
+
+def _let_vary(ctx: Elaboration, name: str, signature: _Signature, types: Mapping[str, Type]) -> None:
+    """Let a function take the arguments with which it calls itself, too."""
+    signature.completed = {**signature.completed, **types}
+    signature.parameters = [
+        (parameter, _without_numbers(types[parameter.name]) if parameter.name in types else type_)
+        for parameter, type_ in signature.parameters
+    ]
+    results = signature.results()
+    if results is not None and not signature.failed:
+        _set_type(ctx, name, signature, results)
 
 
 def _mentions_assigning(ctx: Elaboration, parts: Sequence[object]) -> bool:
@@ -286,7 +341,8 @@ def _elaborate_signature(
     destinations: dict[str, str] = {}
     open_types: dict[str, OpenTensor | None] = {}
     known: dict[str, Value] = {}
-    completed: set[str] = set()
+    completed: dict[str, Type] = {}
+    left_out: set[str] = set()
     failed = False
     for parameter in definition.params:
         type_, destination, is_open = _parameter_pattern(ctx, parameter)
@@ -294,15 +350,24 @@ def _elaborate_signature(
             given = specialization.types[parameter.name]
             if isinstance(given, Destination):
                 destination, given = type(given).__name__, given.tensor.relay_type()
-            type_ = given
-            completed.add(parameter.name)
+            completed[parameter.name] = given
+            type_ = _without_numbers(given)
         elif specialization is not None and parameter.name in specialization.values:
             known[parameter.name] = _known_argument(ctx, parameter, type_, specialization)
             continue
         elif specialization is not None and is_open:
             assert parameter.default is not None, "a parameter without an argument"
-            known[parameter.name] = ctx.evaluate(parameter.default)
-            continue
+            value = ctx.evaluate(parameter.default)
+            number = value.value if isinstance(value, Known) else None
+            if definition.name not in find_mentioned_names(definition.body) or not is_number(number):
+                known[parameter.name] = value
+                continue
+            assert isinstance(number, bool | int | float | complex)
+            left_out.add(parameter.name)
+            completed[parameter.name] = NumberType(
+                (), natural_dtype(number)
+            )  # which its own calls may change
+            type_ = _without_numbers(completed[parameter.name])
         elif is_open:
             open_types[parameter.name] = type_ if isinstance(type_, OpenTensor) else None
             type_ = None
@@ -317,12 +382,37 @@ def _elaborate_signature(
     if definition.ret_type is not None and declares:
         declared = result_type_or_none(ctx, definition.ret_type)
     failed = failed or (declares and declared is None)
-    is_silent = bool(destinations) and not any(
+    is_silent = bool(destinations) and not declares and not _returns(definition)
+    return _Signature(
+        parameters, destinations, declared, is_silent, failed, open_types, known, completed, left_out
+    )
+
+
+def _returns(definition: tree.DefinitionNode) -> bool:
+    """Return whether a function returns a value anywhere."""
+    return any(
         isinstance(part, ast.Return) and part.value is not None
         for part in walk(definition.body, into_functions=False)
     )
-    is_silent = is_silent and not declares
-    return _Signature(parameters, destinations, declared, is_silent, failed, open_types, known, completed)
+
+
+def _without_numbers(type_: Type) -> Type:
+    """Return the type of an argument with tensors of rank 0 for Python's numbers."""
+    if isinstance(type_, TupleType):
+        return tuple_type(
+            map(_without_numbers, type_.fields), type_ if isinstance(type_, RecordType) else None
+        )
+    return TensorType((), type_.dtype) if isinstance(type_, NumberType) else type_
+
+
+def _with_numbers(value: Value, given: Type | None) -> Value:
+    """Return a parameter whose parts are Python numbers where those of the argument are."""
+    match value, given:
+        case TupleOf(items=items), TupleType(fields=fields):
+            return replace(value, items=tuple(map(_with_numbers, items, fields)))
+        case Computed(), NumberType():
+            return replace(value, weak=True)
+    return value
 
 
 def _parameter_pattern(
@@ -387,7 +477,9 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal,
             message = f"`{parameter.name}` is `{destination}`: it has no default"
             hint = "leave the default out: each call gives its own array"
             ctx.report(RefusalError(message, ctx.span(parameter.default.span), hint=hint))
-        elif parameter.default is not None and parameter.name not in signature.completed:
+        elif parameter.default is not None and (
+            parameter.name in signature.left_out or parameter.name not in signature.completed
+        ):
             default = ctx.evaluate(parameter.default)
             if not is_failed(default):
                 try:
@@ -435,7 +527,8 @@ def _find_types(
     ctx: Elaboration, group: Sequence[str], cell: tree.CellNode, signatures: dict[str, _Signature]
 ) -> None:
     """Infer the result types of functions that call each other and do not declare them."""
-    called = find_mentioned_names([cell.funcs[member].body for member in group])
+    bodies = [template.definition.body for template in ctx.resolver.templates.values()]
+    called = find_mentioned_names([*(cell.funcs[member].body for member in group), *bodies])
     waiting = [name for name in group if name in called and not signatures[name].failed]
     for _ in range(_ROUNDS * len(group)):
         waiting = [name for name in waiting if ctx.resolver.functions[name].type is None]
@@ -502,10 +595,20 @@ def _elaborate_body(
     forms, first, as_written = LoopForms(), None, list[Diagnostic]()
     while True:
         ctx.diagnostics, ctx.reported, ctx.loop_forms = Diagnostics(), set(reported), forms
+        ctx.changeable, ctx.changing = _changeable(signature), set()
+        own = {each.name: signature.known.get(each.name) for each in definition.params}
+        ctx.own_parameters = own if signature.completed or signature.known else {}
+        ctx.own_arguments, ctx.varying = dict(signature.completed), {}
         try:
             body = _try_body(ctx, definition, signature)
         finally:
             errors, ctx.diagnostics = ctx.diagnostics.errors, diagnostics
+        if ctx.varying:
+            _let_vary(ctx, definition.name, signature, ctx.varying)
+            continue
+        if errors and ctx.changing:
+            definition = _let_change(ctx, definition, signature, ctx.changing)
+            continue
         if not errors and not _has_unknown_size(body[1]):
             break
         shared = [name for lost in ctx.reported for name in lost.shared]
@@ -546,9 +649,13 @@ def _has_unknown_size(result: Computed | None) -> bool:
 
 
 def _value_of_parameter(
-    ctx: Elaboration, parameter: tree.ParameterNode, variable: ir.Var, destination: str | None
+    ctx: Elaboration,
+    parameter: tree.ParameterNode,
+    variable: ir.Var,
+    destination: str | None,
+    given: Type | None,
 ) -> Value:
-    """Return what a parameter's name stands for in the body."""
+    """Return what a parameter's name stands for in the body; ``given``: the type of its argument."""
     type_ = variable.type_annotation
     assert type_ is not None
     if destination == GENERATOR:
@@ -556,7 +663,7 @@ def _value_of_parameter(
     if destination == "Out":
         zeros = apply("zeros_like", ctx.span(parameter.span), Computed(variable, type_))
         return Computed(zeros.expr, type_)
-    value = as_value(variable, type_)
+    value = _with_numbers(as_value(variable, type_), given)
     return as_weak(value) if is_python_number(parameter.ty) else value
 
 
@@ -575,7 +682,9 @@ def _try_body(
         params.append(variable)
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
-        value = _value_of_parameter(ctx, parameter, variable, destination)
+        value = _value_of_parameter(
+            ctx, parameter, variable, destination, signature.completed.get(parameter.name)
+        )
         if isinstance(value, GeneratorOf):
             bindings.bind(value.state, Computed(variable, type_))
             states[parameter.name] = value.state

@@ -28,7 +28,7 @@ from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.generators import require_generator, set_state, state_argument
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.shared_memory import Tokens, may_share
-from nnmagic.tinynn.elaborate.templates import refuse_destinations
+from nnmagic.tinynn.elaborate.templates import is_template, refuse_destinations, specialized
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.statements import UNUSED, UNUSED_HINT
 from nnmagic.tinynn.values.values import (
@@ -112,8 +112,10 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
                 notes = [Note(f"this is `{target.formal}`", ctx.span(target.variable.span))]
                 raise RefusalError(message, other.span, hint=f"give it a copy as `{name}`", notes=notes)
     bind_names(ctx)
+    plain = {name: operand for name, (operand, _) in given.items()}
+    if isinstance(function, LocalFunction) and function.name in ctx.recursive and is_template(ctx, function):
+        function = specialized(ctx, function, plain, span)
     if isinstance(function, LocalFunction):
-        plain = {name: operand for name, (operand, _) in given.items()}
         return _inline(ctx, expr, function, plain, targets)
     operands = [
         replace(given[formal.name][0], keyword=formal.name if formal.kind == "KEYWORD_ONLY" else None)

@@ -18,7 +18,9 @@ from nnmagic.relay.types import TensorType, Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
+from nnmagic.tinynn.namespace.capture import CompiledGlobal
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
+from nnmagic.tinynn.program import Program, Specialization
 from nnmagic.tinynn.values.values import (
     FAILED,
     Bindings,
@@ -132,6 +134,19 @@ class Elaboration:
     callers: list[Environment] = field(default_factory=list)
     #: Whether the cell changes tensors in place anywhere: only then does it matter what values share.
     changes_tensors: bool = False
+    #: Compiles the cell for one function without types and the arguments of a call.
+    specialize: Callable[[Specialization], Program] | None = None
+    #: The functions without types that call themselves, and what they were compiled to, by their arguments.
+    recursive: frozenset[str] = frozenset()
+    instances: dict[object, CompiledGlobal] = field(default_factory=dict)
+    #: Of the function at hand, if it is compiled for arguments: its parameters, with the values of those that
+    #: are known; the types of the others; and those with which it calls itself.
+    own_parameters: dict[str, Value | None] = field(default_factory=dict)
+    own_arguments: dict[str, Type] = field(default_factory=dict)
+    varying: dict[str, Type] = field(default_factory=dict)
+    #: The parameters of the function at hand whose arrays it may change without saying so, and does.
+    changeable: frozenset[str] = frozenset()
+    changing: set[str] = field(default_factory=set)
     #: Whether a function of the cell calls Python for its effects.
     has_effects: bool = False
     #: The memory that values may share.
@@ -208,6 +223,10 @@ class Elaboration:
     def warn(self, message: str, span: Span, *, hint: str) -> None:
         """Record a warning, once for its place."""
         self.warnings.setdefault((message, span), Diagnostic(message, span, hint, severity="warning"))
+
+    def note(self, message: str, span: Span, *, hint: str) -> None:
+        """Record a line that is good to know, once for its place."""
+        self.warnings.setdefault((message, span), Diagnostic(message, span, hint, severity="note"))
 
     def span(self, span: ast.Span) -> Span:
         """Convert a span of the tree to a span of Relay and of diagnostics."""

@@ -19,6 +19,7 @@ from nnmagic.relay.types import (
     scalar_type,
 )
 from nnmagic.tinynn.types.annotations import DType, OpenTensor, OpenType, Tensor
+from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
@@ -46,7 +47,6 @@ from nnmagic.tinynn.values.values import (
     changes_arguments,
     tuple_type,
 )
-from nnmagic.tinynn.values.weak_arrays import convert_weak_array
 
 
 def convert_to_declared(
@@ -179,8 +179,8 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
             if _takes_weak(wanted.dtype, getattr(computed.type, "dtype", "")):
                 return cast(computed, wanted.dtype, value.span)
             return computed
-        case Computed(weak_array=True) if isinstance(wanted, TensorType) and _takes(value, wanted):
-            return convert_weak_array(value, wanted.dtype)
+        case Computed(default_dtype=Span()) if isinstance(wanted, TensorType) and _takes(value, wanted):
+            return convert_default_dtype(value, wanted.dtype)
         case Computed() as computed:
             return Computed(computed.expr, computed.type)
         case ListOfRows(rows=rows):
@@ -225,7 +225,7 @@ def _takes_weak(dtype: str, given: str) -> bool:
 
 
 def _takes(value: Operand, wanted: TensorType) -> bool:
-    """Return whether a weak array may become a tensor of a dtype: all but floats integers."""
+    """Return whether an array of a default dtype may become a tensor of a dtype: all but floats integers."""
     given = tensor_type(value).dtype
     return given != wanted.dtype and (is_float(wanted.dtype) or not is_float(given))
 

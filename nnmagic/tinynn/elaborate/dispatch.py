@@ -32,6 +32,7 @@ from nnmagic.tinynn.elaborate.expressions import (
 from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string
 from nnmagic.tinynn.elaborate.growing_lists import elaborate_append, elaborate_grow
 from nnmagic.tinynn.elaborate.if_statements import elaborate_if
+from nnmagic.tinynn.elaborate.imports import elaborate_import
 from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
 from nnmagic.tinynn.elaborate.matching import elaborate_match
 from nnmagic.tinynn.elaborate.printing import elaborate_printed
@@ -74,6 +75,7 @@ NODES = NodeTable(
         ast.Assign: elaborate_assign,
         tree.UpdateName: elaborate_update_name,
         tree.SetShape: elaborate_set_shape,
+        tree.Import: elaborate_import,
         tree.Append: elaborate_append,
         tree.Grow: elaborate_grow,
         tree.Unpack: elaborate_unpack,

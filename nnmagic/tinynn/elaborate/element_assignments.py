@@ -16,16 +16,24 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.dictionaries import assign_key, has_keys
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
+from nnmagic.tinynn.elaborate.list_items import list_to_change, set_item, update_item
 from nnmagic.tinynn.elaborate.operations import binary_operation
-from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
+from nnmagic.tinynn.elaborate.shared_memory import (
+    Foreign,
+    Tokens,
+    forget_shared_names,
+    may_share,
+    parameters_of,
+)
 from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
 from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import tensor_type
-from nnmagic.tinynn.values.promotion import check_update, numpy_promotion
+from nnmagic.tinynn.values.promotion import check_update, promotion
 from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
@@ -36,7 +44,6 @@ from nnmagic.tinynn.values.values import (
     Unassigned,
     is_failed,
 )
-from nnmagic.tinynn.values.weak_arrays import as_weak_as
 
 
 def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: Operand | None) -> None:
@@ -48,8 +55,13 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     if assign_key(ctx, target, value, None, span):
         return
     variable, indices = _evaluate_target(ctx, target)
-    tensor = read_changed(ctx, variable)
-    if tensor is None or any(is_failed(item.value) for index in indices for item in index):
+    items = list_to_change(ctx, variable)
+    tensor = None if items is not None else read_changed(ctx, variable)
+    is_refused = any(is_failed(item.value) for index in indices for item in index)
+    if items is not None and not is_refused:
+        set_item(ctx, variable, items, indices, value, span)
+        return
+    if tensor is None or is_refused:
         _fail(ctx, variable)
         return
     memory = own_memory(ctx, variable, tensor, span)
@@ -59,7 +71,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
     bind_names(ctx)
-    changed = as_weak_as(tensor, value, set_chain(tensor, indices, value, span))
+    changed = inherit_default_dtype(set_chain(tensor, indices, value, span), [tensor.value, value.value])
     bind_changed(ctx, variable, memory, changed, span)
 
 
@@ -69,9 +81,14 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
         assign_key(ctx, stmt.target, ctx.operand(stmt.rhs), stmt.op.name, ctx.span(stmt.span))
         return
     variable, indices = _evaluate_target(ctx, stmt.target)
-    tensor = read_changed(ctx, variable)
+    items = list_to_change(ctx, variable)
+    tensor = None if items is not None else read_changed(ctx, variable)
     right = ctx.operand(stmt.rhs)
-    if tensor is None or any(is_failed(item.value) for index in (*indices, [right]) for item in index):
+    is_refused = any(is_failed(item.value) for index in (*indices, [right]) for item in index)
+    if items is not None and not is_refused:
+        update_item(ctx, stmt, variable, items, indices, right)
+        return
+    if tensor is None or is_refused:
         _fail(ctx, variable)
         return
     target_span = ctx.span(stmt.target.span)
@@ -81,7 +98,8 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     if changed is None:
         _fail(ctx, variable)
     else:
-        bind_changed(ctx, variable, memory, as_weak_as(tensor, right, changed), target_span)
+        changed = inherit_default_dtype(changed, [tensor.value, right.value])
+        bind_changed(ctx, variable, memory, changed, target_span)
 
 
 def _updated(
@@ -101,7 +119,7 @@ def _updated(
     mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
     if mask is not None:  # for all elements, of which those of the mask are taken
         current = tensor.value
-    with numpy_promotion(on=True):  # the array keeps its dtype
+    with promotion(promote=True):  # the array keeps its dtype
         result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
     if is_failed(result):
         return None
@@ -150,7 +168,7 @@ def read_changed(ctx: Elaboration, variable: ast.Var) -> Operand | None:
     if is_failed(value):
         return None
     if isinstance(value, TupleOf):
-        hint = f"make a new one, as in {name} = {name}[:i] + [item] + {name}[i + 1:]"
+        hint = f"make a new one, as in {name} = {name}[:i] + (item,) + {name}[i + 1:]"
         if value.items and all(isinstance(item, Known) and is_number(item.value) for item in value.items):
             hint = f"make an array of the numbers: {name} = np.array({name})"
         raise RefusalError("the items of a tuple or a list cannot be assigned", span, hint=hint)
@@ -168,6 +186,7 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span)
     tokens = tokens_of(ctx, tensor)
     foreign = [token for token in tokens if isinstance(token, Foreign)]
     if foreign:
+        ctx.changing |= parameters_of(foreign) & ctx.changeable
         whose = foreign[0].what or "a value that is used elsewhere"
         message = f"`{name}` may share memory with {whose}, which a cell does not change"
         hint = f"change a copy: write {name} = {name}.copy() before"

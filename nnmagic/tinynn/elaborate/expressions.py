@@ -39,7 +39,8 @@ def elaborate_constant(ctx: Elaboration, expr: ast.Constant) -> Value:
 
 def elaborate_tuple(ctx: Elaboration, expr: ast.Tuple | ast.ArrayLiteral) -> Value:
     """Elaborate a tuple or a list."""
-    return TupleOf(tuple(item.value for item in evaluate_operands(ctx, expr.values)))
+    items = tuple(item.value for item in evaluate_operands(ctx, expr.values))
+    return TupleOf(items, written="tuple" if isinstance(expr, ast.Tuple) else "list")
 
 
 def elaborate_slice(ctx: Elaboration, expr: ast.Slice) -> Value:
@@ -80,7 +81,11 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> Value:
     path = (name, *(link.field.name for link in chain))
     span = ctx.span(expr.span)
     try:
-        value, taken = ctx.resolver.lookup(path, span, ctx.environment.names())
+        imports = [each.imports for each in ctx.environment.chain() if name in each.imports]
+        if imports:
+            value, taken = ctx.resolver.lookup_imported(path, imports[0], span)
+        else:
+            value, taken = ctx.resolver.lookup(path, span, ctx.environment.names())
     except UnknownNameError:
         if ctx.in_shape:
             raise unknown_dimension(name, span, ctx.resolver.namespace) from None

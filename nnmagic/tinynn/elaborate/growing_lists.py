@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from synr import ast
 from synr.ast import BuiltinOp
@@ -16,7 +16,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_type
-from nnmagic.relay.types import AnyDim, Dim, TensorType
+from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
     find_mentioned_names,
@@ -27,6 +27,7 @@ from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.context import Elaboration, Growth
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
+from nnmagic.tinynn.elaborate.list_items import holds
 from nnmagic.tinynn.elaborate.merging import plan_value, types_of
 from nnmagic.tinynn.elaborate.sequencing import run_steps
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
@@ -36,6 +37,7 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
+from nnmagic.tinynn.values.promotion import common_dtype
 from nnmagic.tinynn.values.symbolic_sizes import full, size_along, weak_int
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -69,15 +71,11 @@ def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
         raise RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
-            if (environment, other) != (ctx.environment, name) and _holds(held, value):
+            if (environment, other) != (ctx.environment, name) and holds(held, value):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
                 raise RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
     item = ctx.evaluate(stmt.item)
     ctx.environment.bindings.bind(name, TupleOf((*value.items, item)), ctx.span(target.span))
-
-
-def _holds(value: Value, item: TupleOf) -> bool:
-    return value is item or (isinstance(value, TupleOf) and any(_holds(each, item) for each in value.items))
 
 
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
@@ -91,7 +89,7 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     rows = ctx.environment.bindings.locals[growth.rows]
     assert isinstance(item.type, TensorType)
     if growth.is_tried:
-        growth.type = item.type
+        growth.type = _type_of_rows(growth, item.type, span)
         ctx.environment.bindings.bind(growth.rows, _example(ctx, growth, growth.type))
         return
     if isinstance(rows, Unassigned) and rows not in ctx.reported:  # what it holds was changed
@@ -104,6 +102,7 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     assert isinstance(rows, Computed)
     assert isinstance(rows.type, TensorType)
     wanted = TensorType(rows.type.shape[1:], rows.type.dtype)
+    item = _in_dtype(item, wanted.dtype, span)
     if item.type != wanted:
         message = f"the items of `{growth.name}` have different types"
         notes = (Note(f"this is {format_type(item.type)}, others are {format_type(wanted)}", span),)
@@ -115,6 +114,25 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
     changed = set_elements(Operand(rows, span), [place], Operand(item, span), span)
     ctx.environment.bindings.bind(growth.rows, _hold(ctx, growth, changed, held), span)
+
+
+def _type_of_rows(growth: Growth, type_: TensorType, span: Span) -> TensorType:
+    """Return the type of rows for an item, which meets the floats before the loop as in NumPy."""
+    before = [_as_tensor(growth.name, Operand(value, span)) for value in growth.before if not _is_weak(value)]
+    types = [type_, *(each.type for each in before if each is not None and isinstance(each.type, TensorType))]
+    dtype = (
+        common_dtype(each.dtype for each in types) if all(is_float(each.dtype) for each in types) else None
+    )
+    return type_ if dtype is None else replace(type_, dtype=dtype)
+
+
+def _in_dtype(item: Computed, dtype: str, span: Span) -> Computed:
+    """Return an item in the dtype of the rows; one that is no narrower float stays as it is."""
+    assert isinstance(item.type, TensorType)
+    is_narrower = (
+        is_float(item.type.dtype) and is_float(dtype) and common_dtype([item.type.dtype, dtype]) == dtype
+    )
+    return cast(item, dtype, span) if is_narrower else item
 
 
 def _changed_error(name: str, rows: Unassigned, item: Operand, span: Span) -> RefusalError:
@@ -254,11 +272,11 @@ def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool 
     whole = TensorType((AnyDim(), *type_.shape), type_.dtype)
     variable = ir.Var(growth.rows, whole)
     ctx.memory.own(variable)
-    return Computed(variable, whole, weak_array=weak)
+    return Computed(variable, whole, weak=weak)
 
 
 def _is_weak(value: Value) -> bool:
-    return isinstance(value, Known) or (isinstance(value, Computed) and (value.weak or value.weak_array))
+    return isinstance(value, Known) or (isinstance(value, Computed) and value.weak)
 
 
 def unreadable(name: str, span: Span) -> Unassigned:
@@ -406,8 +424,11 @@ def make_rows(
         item = _as_tensor(growth.name, Operand(value, span))
         if item is None:
             continue
-        if _is_weak(value):
-            item = cast(item, growth.type.dtype, span)
+        item = (
+            cast(item, growth.type.dtype, span)
+            if _is_weak(value)
+            else _in_dtype(item, growth.type.dtype, span)
+        )
         if item.type != growth.type:
             short = dtype_short_name(growth.type.dtype)
             message = f"the items of `{growth.name}` have different types"

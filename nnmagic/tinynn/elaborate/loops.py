@@ -11,9 +11,10 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.annotations import PARALLEL, reductions_to_text
+from nnmagic.relay.annotations import PARALLEL, PRANGE, reductions_to_text
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
+from nnmagic.tinynn.analysis.kernels import in_order
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
@@ -108,6 +109,7 @@ class _Loop:
 
     ``iterable`` and ``rounds``: of a ``for``, what it goes over, and how often; None of a ``while``.
     ``reductions``: of a parallel loop, the names that its rounds reduce to, with the operators.
+    ``is_prange``: whether a parallel loop may run its rounds in order, too.
     ``has_changing_shapes``: after it became a function, whether sizes of tensors depend on the round.
     ``lost``: after it became a function, the names that it assigns and that have no value after it.
     """
@@ -116,6 +118,7 @@ class _Loop:
     iterable: Operand | None = None
     rounds: int | Computed | None = None
     reductions: Mapping[str, str] | None = None
+    is_prange: bool = False
     has_changing_shapes: bool = False
     lost: set[str] = field(default_factory=set)
 
@@ -198,6 +201,8 @@ def _elaborate_scheduled(
             for name in (*added, *(find_assigned_names(nested).keys() - find_assigned_names(stmt).keys())):
                 ctx.environment.bindings.forget(name)
     iterable = Operand(schedule.ranges[0], span)
+    if schedule.word == "prange":
+        return _elaborate_prange(ctx, stmt, replace(schedule, word="parallel"), iterable)
     rounds = count(iterable)
     loop = _Loop(stmt, iterable, rounds)
     if schedule.word == "unrolled":
@@ -207,6 +212,14 @@ def _elaborate_scheduled(
             message = "this loop is too long to be unrolled"
             raise RefusalError(message, span, hint="write range(...), or fewer statements")
         return end
+    return _elaborate_independent(ctx, loop, schedule)
+
+
+def _elaborate_independent(ctx: Elaboration, loop: _Loop, schedule: ScheduledRange) -> Terminator | None:
+    """Elaborate a loop whose rounds are to be independent. Raises RefusalError where they may not be."""
+    assert loop.iterable is not None
+    stmt, rounds, span = loop.stmt, loop.rounds, loop.iterable.span
+    assert isinstance(stmt, tree.For)
     reductions = check_independent(ctx, stmt, schedule)
     if rounds == 0:
         return _unroll_items(ctx, loop, 0)
@@ -222,6 +235,37 @@ def _elaborate_scheduled(
         return _emit_loop(ctx, loop)
     finally:
         ctx.parallel = None
+
+
+def _elaborate_prange(
+    ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, iterable: Operand
+) -> Terminator | None:
+    """Elaborate a loop over numba's ``prange``: parallel where its rounds are independent, else in order."""
+    if ctx.parallel is not None:  # inside another one, which has all threads
+        return _elaborate_for_over(ctx, stmt, iterable)
+    why: list[str] = []
+    failed = ctx.environment.failed
+
+    def emit() -> Terminator | None:
+        try:
+            loop = _Loop(stmt, iterable, count(iterable), is_prange=True)
+            return _elaborate_independent(ctx, loop, schedule)
+        except RefusalError as refusal:
+            why.append(refusal.diagnostic.message)
+            raise
+
+    def accept(_end: Terminator | None) -> bool:
+        why.extend(error.message for error in ctx.diagnostics.errors)
+        return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+    end = attempt(ctx, emit, GiveUpError(), accept)
+    if not isinstance(end, GivenUp):
+        return end
+    errors = len(ctx.diagnostics.errors)
+    end = _elaborate_for_over(ctx, stmt, iterable)
+    if len(ctx.diagnostics.errors) == errors and why:
+        ctx.note(in_order(why[0]), iterable.span, hint="write range(...) if that is meant")
+    return end
 
 
 def _over_atoms(ctx: Elaboration, bounds: RangeOf) -> RangeOf:
@@ -400,8 +444,8 @@ def _kinds_of_names(ctx: Elaboration, stmt: tree.For | tree.While) -> frozenset[
 
 def _kind_of(value: Value | None) -> object:
     match value:
-        case Computed(type=type_, weak=weak, weak_array=weak_array):
-            return type_, weak, weak_array
+        case Computed(type=type_, weak=weak, default_dtype=place):
+            return type_, weak, place is None
         case TupleOf(items=items):
             return tuple(map(_kind_of, items))
     return type(value)
@@ -541,9 +585,11 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
             whole.lost.add(name)
             ctx.loop_forms.lost[value] = (stmt, name)
     whole.has_changing_shapes = has_shapes_of(body, carried.params)
-    attrs: ir.Attrs = (
-        {} if whole.reductions is None else {PARALLEL: _reductions_text(carried, whole.reductions)}
-    )
+    attrs: dict[str, object] = {}
+    if whole.reductions is not None:
+        attrs[PARALLEL] = _reductions_text(carried, whole.reductions)
+    if whole.is_prange:
+        attrs[PRANGE] = 1
     return Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span), attrs)
 
 

@@ -25,9 +25,11 @@ from nnmagic.relay.types import (
 )
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
+from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
+from nnmagic.tinynn.values.promotion import common_dtype, say_joined
 from nnmagic.tinynn.values.values import (
     DICTIONARY,
     FAILED,
@@ -48,7 +50,6 @@ from nnmagic.tinynn.values.values import (
     is_failed,
     tuple_type,
 )
-from nnmagic.tinynn.values.weak_arrays import convert_weak_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Expression:
 
     type: Type
     weak: bool
-    weak_array: bool = False
+    default_dtype: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ def _culprit(values: Sequence[Value], index: int) -> int:
 def plan_value(value: Value, *, keep: bool) -> MergePlan:
     """Plan for one value. Without ``keep``, numbers become dynamic."""
     match value:
-        case Computed(type=type_, weak=weak, weak_array=weak_array):
-            return Same(value) if keep else Expression(type_, weak, weak_array)
+        case Computed(type=type_, weak=weak, default_dtype=place):
+            return Same(value) if keep else Expression(type_, weak, place)
         case Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
         case ListOfRows(rows=rows):
@@ -173,8 +174,8 @@ def _keys(record: RecordType | None) -> tuple[str, ...] | None:
 def _of(value: Value) -> Expression | None:
     """Return the plan of a value as an expression; None for a value that is none."""
     match value:
-        case Computed(type=type_, weak=weak, weak_array=weak_array):
-            return Expression(type_, weak, weak_array)
+        case Computed(type=type_, weak=weak, default_dtype=place):
+            return Expression(type_, weak, place)
         case Dimension(number=Computed(type=type_, weak=weak)):
             return Expression(type_, weak)
         case Known(value=bool() | int() | float() | complex() as number):
@@ -192,20 +193,36 @@ def _common(left: Expression, right: Expression) -> Expression | None:
         return left if _order(left) >= _order(right) else right
     if left.weak or right.weak:
         strong = right if left.weak else left
-        return strong if isinstance(strong.type, TensorType) and not strong.type.shape else None
-    if left.weak_array != right.weak_array:
-        return _common_with_weak_array(*((left, right) if left.weak_array else (right, left)))
-    common = _common_type(left.type, right.type)
-    return None if common is None else Expression(common, weak=False, weak_array=left.weak_array)
+        weak = left if left.weak else right
+        shape = strong.type.shape if isinstance(strong.type, TensorType) else None
+        return strong if shape in ((), getattr(weak.type, "shape", ())) else None
+    dtype = _common_dtype(left, right)
+    parts = [each if dtype is None else _in_dtype(each, dtype) for each in (left, right)]
+    common = _common_type(parts[0].type, parts[1].type)
+    # The parts that ask for the dtype; where none of them does, it is a default one.
+    asking = [
+        each for each in (left, right) if getattr(each.type, "dtype", None) == getattr(common, "dtype", 0)
+    ]
+    is_default = all(each.default_dtype is not None for each in asking)
+    place = asking[0].default_dtype if asking and is_default else None
+    return None if common is None else Expression(common, weak=False, default_dtype=place)
 
 
-def _common_with_weak_array(weak: Expression, strong: Expression) -> Expression | None:
-    """Return the plan for a weak array and another tensor: floats take the dtype of the other."""
-    match weak.type, strong.type:
-        case TensorType(dtype=given), TensorType(dtype=dtype) if is_float(dtype) or not is_float(given):
-            common = _common_type(replace(weak.type, dtype=dtype), strong.type)
-            return None if common is None else Expression(common, weak=False)
+def _common_dtype(left: Expression, right: Expression) -> str | None:
+    """Return the dtype in which two tensors meet that one name stands for; None where they do not."""
+    match left.type, right.type:
+        case TensorType(dtype=ours), TensorType(dtype=theirs) if ours != theirs:
+            if is_float(ours) and is_float(theirs):
+                return common_dtype([ours, theirs])
+            if (left.default_dtype is None) is not (right.default_dtype is None):
+                given, dtype = (ours, theirs) if right.default_dtype is None else (theirs, ours)
+                return None if is_float(given) else dtype
     return None
+
+
+def _in_dtype(part: Expression, dtype: str) -> Expression:
+    assert isinstance(part.type, TensorType)
+    return replace(part, type=replace(part.type, dtype=dtype))
 
 
 def _order(weak: Expression) -> int:
@@ -246,7 +263,7 @@ def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
         case Items(items=items):
             return replace(plan, items=tuple(keep_outer_values(item, outside) for item in items))
         case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
-            return Expression(value.type, value.weak, value.weak_array)
+            return Expression(value.type, value.weak, value.default_dtype)
         case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
             return Expression(number.type, weak=True)
         case Same(value=ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
@@ -308,13 +325,11 @@ def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
                 hint = "convert it, as in int(x), or give both the same dtype"
                 raise RefusalError(f"a Python float cannot become {format_type(type_)}", span, hint=hint)
             return cast(value, type_.dtype, span).expr
-        case Computed(weak_array=True, type=TensorType(dtype=dtype)):
-            assert isinstance(type_, TensorType)
-            return (
-                value.expr
-                if dtype == type_.dtype
-                else convert_weak_array(Operand(value, span), type_.dtype).expr
-            )
+        case Computed(type=TensorType(dtype=dtype)) if isinstance(type_, TensorType) and dtype != type_.dtype:
+            if value.default_dtype is not None:
+                return convert_default_dtype(Operand(value, span), type_.dtype).expr
+            say_joined(dtype, type_.dtype, span)
+            return cast(value, type_.dtype, span).expr
         case GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)
         case ClosureValue(name=name, changing=(other, *_)):
@@ -349,8 +364,8 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
             return TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
         case Expression(type=type_, weak=weak):
             expr = next(parts)
-            if plan.weak_array:
-                return Computed(expr, type_, weak_array=True)
+            if plan.default_dtype is not None:
+                return Computed(expr, type_, default_dtype=plan.default_dtype)
             return Computed(expr, type_, weak=True) if weak else as_value(expr, type_)
 
 

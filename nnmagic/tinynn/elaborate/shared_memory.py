@@ -53,6 +53,11 @@ ANY_MEMORY = Foreign("")
 A_CONSTANT = Foreign("a constant")
 
 
+def parameters_of(tokens: Iterable[object]) -> set[str]:
+    """Return the parameters whose memory is among some."""
+    return {token.what.split("`")[1] for token in tokens if isinstance(token, Foreign) and "`" in token.what}
+
+
 @dataclass(slots=True)
 class SharedMemory:
     """What is known about the memory of expressions, in a cell that assigns elements.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from nnmagic.diagnostics import CompileError, Note, Span
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, Type
+from nnmagic.relay.types import AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type
 from nnmagic.tinynn.calls.function_calls import (
     FunctionMaker,
     bind_arguments,
@@ -17,7 +18,8 @@ from nnmagic.tinynn.calls.function_calls import (
 from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
-from nnmagic.tinynn.namespace.capture import as_compiled_function
+from nnmagic.tinynn.namespace.capture import CompiledGlobal, as_compiled_function
+from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
@@ -28,19 +30,25 @@ from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
     GENERATOR,
+    Computed,
+    Dimension,
     Environment,
+    Formal,
     GeneratorOf,
+    GlobalFunction,
     Known,
     LocalFunction,
     NotStaticError,
     Operand,
     RefusalError,
     SpecializableFunction,
+    TupleOf,
     Value,
     as_value,
     is_failed,
     static_value,
     takes_generators,
+    tuple_type,
 )
 from nnmagic.tinynn.values.weak_types import as_weak
 
@@ -94,7 +102,7 @@ def _pattern(
     return (None if isinstance(pattern, OpenType) else pattern), destination
 
 
-def refuse_destinations(function: LocalFunction | SpecializableFunction, span: Span) -> None:
+def refuse_destinations(function: GlobalFunction | LocalFunction | SpecializableFunction, span: Span) -> None:
     """Raise RefusalError for a function that changes its arguments: only one with all its types can."""
     if any(formal.changes_array for formal in function.parameters):
         message = "one that changes its arguments is called from a cell only if all its types are written"
@@ -150,31 +158,144 @@ def fit_pattern(
     return operand.value
 
 
+def is_template(ctx: Elaboration, function: LocalFunction) -> bool:
+    """Return whether a function is one of the cell whose parameters have no types."""
+    template = ctx.resolver.templates.get(function.name)
+    return template is not None and template.definition is function.definition
+
+
+def _compile_instance(
+    ctx: Elaboration, name: str, types: Mapping[str, Type | Generator], values: Mapping[str, object]
+) -> CompiledGlobal:
+    """Return a function of the cell, compiled for the types of a call. Raises TinyNNError."""
+    key = (name, tuple(types.items()), tuple((each, repr(value)) for each, value in values.items()))
+    if key not in ctx.instances:
+        assert ctx.specialize is not None
+        program = ctx.specialize(Specialization(name, types, values))
+        (info,) = (each for each in program.functions if each.name == name)
+        ctx.instances[key] = CompiledGlobal(name, program.module, info.parameters, program.known_types)
+        ctx.resolver.looked_up.update(program.captured)
+        ctx.warnings |= {
+            (each.message, each.span): each for each in program.warnings if each.span is not None
+        }
+    return ctx.instances[key]
+
+
+def without_known(
+    ctx: Elaboration, function: GlobalFunction, operands: Sequence[Operand], span: Span
+) -> list[Operand]:
+    """Return the arguments that a function gives itself without those that it is compiled for.
+
+    Raises RefusalError for another value of these.
+    """
+    left_out = Known(None)
+    formals = [Formal(name, default=known or left_out) for name, known in ctx.own_parameters.items()]
+    given = bind_arguments(function.written, formals, operands, span)
+    left = []
+    for name, known in ctx.own_parameters.items():
+        operand = given[name]
+        if known is None and operand.value is not left_out:
+            left.append(replace(operand, keyword=name))
+        elif known is not None and not is_failed(operand.value) and operand.value != known:
+            message = f"{function.written}: `{name}` is {describe(known)} here, and cannot change"
+            hint = "write another function for the other value"
+            raise RefusalError(message, operand.span, hint=hint)
+    return left
+
+
+def varies(ctx: Elaboration, function: GlobalFunction, operands: Sequence[Operand], span: Span) -> bool:
+    """Return whether a function that is compiled for arguments calls itself with others than these.
+
+    What varies is recorded: sizes of arrays, and whether a number is an int or a float.
+    """
+    if any(is_failed(each.value) for each in operands):
+        return False
+    before = dict(ctx.varying)
+    for name, operand in bind_arguments(function.written, function.parameters, operands, span).items():
+        given = ctx.varying.get(name, ctx.own_arguments.get(name))
+        try:
+            passed = _argument_type(function.written, name, operand)
+        except RefusalError:
+            continue
+        if given is not None and (wider := _wider(given, passed)) not in (None, given):
+            assert wider is not None
+            ctx.varying[name] = wider
+    return ctx.varying != before
+
+
+def _wider(given: Type, passed: Type | Generator) -> Type | None:
+    """Return the type of a parameter that takes two arguments of different sizes, or an int and a float."""
+    match given, passed:
+        case NumberType(dtype=dtype), NumberType(dtype=other):
+            order = ("bool", "int64", "float64", "complex128")
+            return given if order.index(dtype) >= order.index(other) else passed
+        case TensorType(shape=shape), TensorType(shape=other_shape, dtype=dtype) if (
+            len(shape) == len(other_shape) and dtype == given.dtype
+        ):
+            dims = zip(shape, other_shape, strict=True)
+            sizes = (AnyDim(f"n{a}") if isinstance(a, int) and a != b else a for a, b in dims)
+            return replace(given, shape=tuple(sizes))
+    return None
+
+
 def call_specialized(
     ctx: Elaboration,
-    function: SpecializableFunction,
+    function: LocalFunction | SpecializableFunction,
     operands: list[Operand],
     span: Span,
     make_function: FunctionMaker,
 ) -> Value:
-    """Call a function of an earlier cell, compiled for the types of this call. Raises RefusalError."""
-    written = function.written
+    """Call a function compiled for the types of this call: of an earlier cell, or one that calls itself.
+
+    Raises RefusalError.
+    """
     refuse_destinations(function, span)
+    written = function.name if isinstance(function, LocalFunction) else function.written
     given = bind_arguments(written, function.parameters, operands, span)
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
+    linked = specialized(ctx, function, given, span)
+    refuse_destinations(linked, span)
+    names = [formal.name for formal in linked.parameters]
+    left = [Operand(given[name].value, given[name].span, name) for name in names]
+    if takes_generators(linked):
+        return call_with_generators(ctx, linked, left, span, make_function)
+    return call_function(linked, left, span, make_function)
+
+
+def specialized(
+    ctx: Elaboration,
+    function: LocalFunction | SpecializableFunction,
+    given: Mapping[str, Operand],
+    span: Span,
+) -> GlobalFunction:
+    """Return a function compiled for the arguments of a call, of which it takes those that are not known.
+
+    Raises RefusalError.
+    """
+    is_own = isinstance(function, LocalFunction)
+    written = function.name if isinstance(function, LocalFunction) else function.written
     defaults = {formal.name: formal.default for formal in function.parameters}
     types: dict[str, Type | Generator] = {}
     values: dict[str, object] = {}
     for name, operand in given.items():
-        if operand.value is defaults[name]:
+        if not is_own and operand.value is defaults[name]:
             continue
         try:
-            values[name] = static_value(operand.value)
+            known = static_value(operand.value)
         except NotStaticError:
             types[name] = _argument_type(written, name, operand)
+            continue
+        if is_own and is_number(known):  # which changes from call to call
+            types[name] = _argument_type(written, name, operand)
+        else:
+            values[name] = known
     try:
-        compiled = as_compiled_function(function.specialize(types, values))
+        compiled = (
+            _compile_instance(ctx, function.name, types, values)
+            if isinstance(function, LocalFunction)
+            else as_compiled_function(function.specialize(types, values))
+        )
     except CompileError as error:
         first = error.diagnostics[0]
         notes = () if first.span is None else (Note(first.message, first.span),)
@@ -184,23 +305,16 @@ def call_specialized(
     except TypeError as error:
         raise RefusalError(str(error), span) from None
     assert compiled is not None
-    linked = ctx.resolver.linker.link_function(written, compiled, span)
-    left = [Operand(operand.value, operand.span, name) for name, operand in given.items() if name in types]
-    names = {formal.name for formal in linked.parameters}
-    left += [
-        Operand(operand.value, operand.span, name)
-        for name, operand in given.items()
-        if name not in types and name in names
-    ]
-    if takes_generators(linked):
-        return call_with_generators(ctx, linked, left, span, make_function)
-    return call_function(linked, left, span, make_function)
+    return ctx.resolver.linker.link_function(written, compiled, span)
 
 
 def _argument_type(function: str, parameter: str, operand: Operand) -> Type | Generator:
     value = operand.value
     if isinstance(value, GeneratorOf):
         return GENERATOR_ANNOTATION
+    if isinstance(value, Known) and is_number(value.value):
+        assert isinstance(value.value, bool | int | float | complex)
+        return NumberType((), natural_dtype(value.value))
     try:
         tensor = as_computed(as_number(operand))
     except RefusalError:
@@ -211,4 +325,15 @@ def _argument_type(function: str, parameter: str, operand: Operand) -> Type | Ge
         )
         hint = "define the function in this cell, or write the type of the parameter"
         raise RefusalError(message, operand.span, hint=hint)
-    return tensor.type
+    return _with_numbers(tensor.type, operand.value)
+
+
+def _with_numbers(type_: Type, value: Value) -> Type:
+    """Return the type of an argument, with that of a number where it is one of Python's."""
+    match type_, value:
+        case TupleType(fields=fields), TupleOf(items=items):
+            record = type_ if isinstance(type_, RecordType) else None
+            return tuple_type(map(_with_numbers, fields, items), record)
+        case TensorType(shape=(), dtype=dtype), Known() | Dimension() | Computed(weak=True):
+            return NumberType((), dtype)
+    return type_

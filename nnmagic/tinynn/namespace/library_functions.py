@@ -38,7 +38,10 @@ def library_function(value: object) -> tuple[str, Builtin] | None:
 
     Identity decides: a function of the notebook that is called `exp` is not NumPy's.
     """
-    if not isinstance(value, (*FUNCTIONS, np.ufunc)):
+    if isinstance(value, type):
+        if not value.__module__.startswith("numba."):  # which has `prange`
+            return None
+    elif not isinstance(value, (*FUNCTIONS, np.ufunc)):
         return None
     name = value.__name__
     for module, functions in MODULES.items():

@@ -156,6 +156,13 @@ class NameResolver:
             return FAILED, 1
         raise self._unknown(path, span, local)
 
+    def lookup_imported(
+        self, path: tuple[str, ...], imports: Mapping[str, object], span: Span
+    ) -> tuple[Value, int]:
+        """Return what `lookup` does, of a name that a function imports."""
+        local = NameResolver(imports, linker=self.linker)
+        return local._of_notebook(path, imports[path[0]], span)
+
     def python_function(self, name: str, span: Span) -> PythonFunction:
         """Return the function of Python that a name of the notebook stands for. Raises RefusalError."""
         first = name.partition(".")[0]

@@ -16,7 +16,6 @@ from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_TUPLE_SIZE
-from nnmagic.relay.expr import Constant
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.signatures import dtype_short_name
@@ -26,6 +25,7 @@ from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values.complex_support import holds_complex, refusal
+from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import (
@@ -36,14 +36,8 @@ from nnmagic.tinynn.values.operator_calls import (
     to_refusal,
     whole_numbers,
 )
-from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
-from nnmagic.tinynn.values.promotion import (
-    common_dtype,
-    numpy_promotion,
-    promote,
-    promote_beside_number,
-    promotion_hint,
-)
+from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind
+from nnmagic.tinynn.values.promotion import promote, promote_beside_number, promotion
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -57,7 +51,6 @@ from nnmagic.tinynn.values.values import (
     check_size,
     static_value,
 )
-from nnmagic.tinynn.values.weak_arrays import as_weak_array, is_weak_array, meet, of_weak_arrays
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
@@ -166,35 +159,10 @@ def binary(
     op: AnyOp, sign: str, left: Operand, right: Operand, span: Span, *, in_place: bool = False
 ) -> Value:
     """Evaluate ``left op right``; ``in_place``: of ``left op= right``, which keeps the dtype of ``left``."""
-    promotes_both = in_place and _is_array(left)
-    if in_place and not promotes_both:
-        _check_in_place(sign, left, right)
-    with numpy_promotion(on=True) if promotes_both else nullcontext():
+    in_array = in_place and is_tensor(left.value) and bool(tensor_type(left).shape)
+    with promotion(promote=True) if in_array else nullcontext():
         result = _binary(op, sign, left, right, span)
-    weak = of_weak_arrays((left.value, right.value)) and op not in _COMPARISONS
-    return as_weak_array(result) if weak else result
-
-
-def _is_array(operand: Operand) -> bool:
-    return is_tensor(operand.value) and bool(tensor_type(operand).shape)
-
-
-def _check_in_place(sign: str, left: Operand, right: Operand) -> None:
-    """Refuse two tensors of dtypes that do not meet, with a hint to cast the right one."""
-    first, second = meet(*adopt_tensor_dtype(as_number(left), as_number(right)))
-    if not (is_tensor(first.value) and is_tensor(second.value)):
-        return
-    ours, theirs = tensor_type(first).dtype, tensor_type(second).dtype
-    if common_dtype([tensor_type(first), tensor_type(second)]) is None:
-        short = dtype_short_name(ours)
-        shown = f"{short} and {dtype_short_name(theirs)}"
-        raise RefusalError(
-            f"`{sign}=` of {shown}: dtypes never mix by themselves",
-            left.span.to(right.span),
-            hint=f"convert the right side, as in {source_text(right.span)}.astype({short})"
-            + promotion_hint([ours, theirs]),
-            notes=(type_note(left), type_note(right)),
-        )
+    return result if op in _COMPARISONS else inherit_default_dtype(result, (left.value, right.value))
 
 
 def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
@@ -206,7 +174,7 @@ def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> 
         result = as_weak(binary(op, sign, *promote_weak(left, right), span))
         least = _least_of_result(op, left.value, right.value)
         return result if least is None or not isinstance(result, Computed) else replace(result, least=least)
-    left, right = meet(*adopt_tensor_dtype(left, right))
+    left, right = adopt_tensor_dtype(left, right)
     decided = _compared_by_value(op, left, right, span)
     if decided is not None:
         return decided
@@ -304,7 +272,7 @@ def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Sp
 def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
     """Return both operands as tensors of one dtype; a Python number takes the tensor's.
 
-    Raises RefusalError for dtypes that do not meet as `promotion` says; its hint names the cast.
+    Raises RefusalError for dtypes that do not meet as `values.promotion` says; its hint names the cast.
     """
     if not is_tensor(left.value):
         right = _beside_number(right, left)
@@ -312,38 +280,7 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
     if not is_tensor(right.value):
         left = _beside_number(left, right)
         return left, Operand(_number_beside(right, left, tensor_type(left), sign), right.span)
-    left, right = promote(left, right)
-    first, second = tensor_type(left).dtype, tensor_type(right).dtype
-    if first != second:
-        target, converted = _suggest_cast(left, right)
-        name = source_text(converted.span)
-        raise RefusalError(
-            f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
-            "dtypes never mix by themselves",
-            left.span.to(right.span),
-            hint=f"convert one of them, as in {name}.astype({dtype_short_name(target)})"
-            + promotion_hint([first, second]),
-            notes=(type_note(left), type_note(right)),
-        )
-    return left, right
-
-
-def _suggest_cast(left: Operand, right: Operand) -> tuple[str, Operand]:
-    """Return the dtype and the operand of the cast that a hint suggests.
-
-    A constant follows a tensor of floats; otherwise the wider dtype wins.
-    """
-    first, second = tensor_type(left).dtype, tensor_type(right).dtype
-    if _is_constant(left) != _is_constant(right):
-        constant, kept = (left, second) if _is_constant(left) else (right, first)
-        if is_float(kept):
-            return kept, constant
-    target = wider_dtype(first, second)
-    return target, left if first != target else right
-
-
-def _is_constant(operand: Operand) -> bool:
-    return isinstance(operand.value, Computed) and isinstance(operand.value.expr, Constant)
+    return promote(left, right, f"`{sign}`")
 
 
 def _beside_number(tensor: Operand, number: Operand) -> Operand:
@@ -446,7 +383,7 @@ def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Val
 def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
     """Evaluate ``op operand``."""
     result = _unary(op, sign, operand, span)
-    return as_weak_array(result) if is_weak_array(operand.value) else result
+    return inherit_default_dtype(result, [operand.value])
 
 
 def _unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
@@ -506,9 +443,17 @@ _MAX_BITS = 64
 def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
-        joined = TupleOf(left.value.items + right.value.items)
+        joined = TupleOf(left.value.items + right.value.items, written=left.value.written)
         check_size(joined, span)
         return joined
+    times = right.value.value if isinstance(right.value, Known) else None
+    if (
+        isinstance(left.value, TupleOf)
+        and left.value.written
+        and isinstance(times, int)
+        and op is BuiltinOp.Mul
+    ):
+        return _repeat(left.value, times, span)
     try:
         left_value, right_value = static_value(left.value), static_value(right.value)
     except NotStaticError:
@@ -554,7 +499,7 @@ def _repeat(value: Value, times: int, span: Span) -> Value:
     length = max(times, 0) * len(value.items)
     if length > MAX_TUPLE_SIZE:
         raise RefusalError(f"a tuple of {length} is too long", span)
-    return TupleOf(value.items * times if length else ())
+    return TupleOf(value.items * times if length else (), written=value.written)
 
 
 def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:

@@ -11,7 +11,7 @@ from nnmagic.tinynn.values.descriptions import describe, type_note
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.promotion import promote, promotion_hint
+from nnmagic.tinynn.values.promotion import promote
 from nnmagic.tinynn.values.reshaping import reshape_to, reshape_to_sizes
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of, size_along
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError
@@ -31,7 +31,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
-    left, right = promote(left, right)
+    left, right = promote(left, right, sign)
     left_type, right_type = tensor_type(left), tensor_type(right)
     if left_type.dtype == right_type.dtype == "bool":  # any of ands: whether the number of them is not 0
         left, right = (_count(side, span) for side in (left, right))
@@ -40,8 +40,6 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
     try:
         check_product(sign, left_type, right_type, (-1, -2 if len(right_type.shape) > 1 else -1))
     except RelationError as error:
-        if left_type.dtype != right_type.dtype and error.hint is not None:
-            error.hint += promotion_hint([left_type.dtype, right_type.dtype])
         raise to_refusal(error, (left, right), span, {}) from None
     assert isinstance(left.value, Computed)
     assert isinstance(right.value, Computed)

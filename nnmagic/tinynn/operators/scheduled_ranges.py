@@ -35,6 +35,7 @@ def scheduled_ranges(make_range: RangeMaker) -> dict[str, Builtin]:
     maker = _Maker(make_range)
     one = {
         "parallel": "Range whose rounds threads share; they must be independent.",
+        "prange": "numba's: `parallel` where that can be, else `range`.",
         "vectorized": "Range of an innermost loop whose rounds are independent, and become vectors.",
         "unrolled": "Range whose rounds are written out.",
     }

@@ -23,6 +23,7 @@ from nnmagic.tinynn.operators.slices import (
     static_bound,
     take_slices,
 )
+from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
@@ -42,7 +43,7 @@ from nnmagic.tinynn.values.values import (
     entries_of,
     static_value,
 )
-from nnmagic.tinynn.values.weak_arrays import as_weak_array, is_weak_array
+from nnmagic.tinynn.values.weak_types import as_weak
 
 
 def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
@@ -59,7 +60,7 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
         raise RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
     result = _index_tensor(value.value, index, span)
-    return as_weak_array(result) if is_weak_array(value.value) else result
+    return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
 
 
 def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:

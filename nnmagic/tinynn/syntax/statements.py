@@ -56,6 +56,17 @@ class StatementCompiler(PatternCompiler):
                 return ast.Return(span, None if value is None else self.compile_expr(value))
             case py.Pass():
                 return tree.Pass(span)
+            case py.Import(names=aliases):
+                whole = ((each.name, each.asname) for each in aliases)
+                return tree.Import(
+                    span,
+                    {
+                        to or name.partition(".")[0]: (name if to else name.partition(".")[0], "")
+                        for name, to in whole
+                    },
+                )
+            case py.ImportFrom(module=str() as module, names=aliases, level=0) if aliases[0].name != "*":
+                return tree.Import(span, {each.asname or each.name: (module, each.name) for each in aliases})
             case py.Break():
                 return tree.Break(span)
             case py.Continue():

@@ -58,6 +58,14 @@ class Conditional(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
+class Import(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``import module as name``, or ``from module import member as name``: names with modules and members."""
+
+    span: ast.Span
+    names: Mapping[str, tuple[str, str]]
+
+
+@attr.s(auto_attribs=True, frozen=True)
 class CallStatement(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """``function(a, b)`` alone, which is there for what it changes."""
 

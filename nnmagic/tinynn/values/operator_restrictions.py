@@ -174,7 +174,7 @@ def check_broadcast(
     if left.dtype != right.dtype:
         raise RelationError(
             f"{what} of {dtype_short_name(left.dtype)} and {dtype_short_name(right.dtype)}: "
-            "dtypes never mix by themselves",
+            "an operator of Relay takes one dtype",
             *operands,
             hint=_cast_hint(left.dtype, right.dtype),
         )

@@ -1,103 +1,172 @@
 """Find the dtype in which numbers and tensors meet, as NumPy 2 does (NEP 50).
 
-Where NumPy would compute in a wider float than the operands have, a cell says which of them to convert, or
-that all are promoted as NumPy does.
+An integer tensor beside a float one takes the dtype of the float; that alone is not NumPy's. A note says
+where a dtype that nobody wrote makes others wider.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float
+from nnmagic.tinynn.values.descriptions import source_text, type_note
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, Value
+from nnmagic.tinynn.values.operator_restrictions import wider_dtype
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, parts_of
 
-#: Whether arrays are promoted as in NumPy, in the compilation at hand.
-_PROMOTES: ContextVar[bool] = ContextVar("promotes", default=False)
+
+class Say(Protocol):
+    """Show a line under the cell."""
+
+    def __call__(self, message: str, span: Span, *, hint: str) -> None:
+        """Show it once for its place."""
+
+
+#: In the compilation at hand: whether all dtypes meet as in NumPy (True), none becomes a wider float (False),
+#: or they meet as in NumPy, but integers and floats in the dtype of the floats (None).
+_PROMOTES: ContextVar[bool | None] = ContextVar("promotes", default=None)
+#: Shows a line under the cell; None where the result is converted back.
+_SAYS: ContextVar[Say | None] = ContextVar("says", default=None)
 
 
 @contextmanager
-def numpy_promotion(*, on: bool) -> Iterator[None]:
-    """Promote arrays of different dtypes as NumPy 2 does, in what is compiled inside."""
-    token = _PROMOTES.set(on)
+def promotion(promote: bool | None, say: Say | None = None) -> Iterator[None]:
+    """Set how dtypes meet in what is compiled inside: as the option ``promote`` of ``compile`` says."""
+    tokens = _PROMOTES.set(promote), _SAYS.set(say)
     try:
         yield
     finally:
-        _PROMOTES.reset(token)
+        _PROMOTES.reset(tokens[0])
+        _SAYS.reset(tokens[1])
 
 
-def numpy_common_dtype(dtypes: Iterable[str]) -> str | None:
+def _numpy_dtype(dtypes: Iterable[str]) -> str | None:
     """Return the dtype in which NumPy computes with arrays of some dtypes; None where it has none."""
     try:
         name = np.result_type(*(ARRAY_DTYPES[dtype] for dtype in dict.fromkeys(dtypes))).name
-    except TypeError:  # of bfloat16 and another kind
+    except TypeError:  # of bfloat16 and float16
         return None
     return name if name in ARRAY_DTYPES else None
 
 
-def promotion_hint(dtypes: Iterable[str]) -> str:
-    """Return what a hint adds where NumPy converts tensors of these dtypes: that a cell can, too."""
-    if _PROMOTES.get() or numpy_common_dtype(dtypes) is None:
-        return ""
-    return ", or let all meet as in NumPy: %%tinynn --promote, in a file promote=True"
-
-
-#: The integers that each float holds without loss: NumPy computes in it beside them.
-_EXACT_IN = {
-    "float16": ("bool", "int8", "uint8"),
-    "bfloat16": ("bool", "int8", "uint8"),
-    "float32": ("bool", "int8", "uint8", "int16", "uint16"),
-}
-
-
-def promoted_dtype(first: str, second: str) -> str | None:
-    """Return the dtype in which two tensors meet; None where a cell wants a cast.
-
-    Integers and bools meet in NumPy's integer, and beside a float in that float where NumPy keeps it, as f64
-    always is. NumPy would compute in another float than the operands have for f32 beside f64, f32 beside i32
-    and u64 beside a signed integer: there a cell asks for the cast.
-    """
-    if first == second:
-        return first
-    if is_complex(first) or is_complex(second):
-        return _beside_complex(*((first, second) if is_complex(first) else (second, first)))
-    if is_float(second):
-        first, second = second, first
-    if is_float(second):
-        return None
-    if is_float(first):
-        return first if first == "float64" or second in _EXACT_IN[first] else None
-    dtype = np.promote_types(first, second).name
-    return None if is_float(dtype) else dtype
-
-
-def _beside_complex(dtype: str, other: str) -> str | None:
-    """Return the dtype of a complex and another tensor, where NumPy's is that of the complex one."""
-    if is_complex(other) or other == "bfloat16":
-        return None
-    return dtype if np.promote_types(dtype, other).name == dtype else None
-
-
-def common_dtype(types: Iterable[TensorType]) -> str | None:
+def common_dtype(dtypes: Iterable[str]) -> str | None:
     """Return the dtype in which tensors meet; None where a cell wants a cast."""
-    dtypes = [type_.dtype for type_ in types]
-    if _PROMOTES.get():
-        return numpy_common_dtype(dtypes)
-    result: str | None = dtypes[0]
-    for dtype in dtypes[1:]:
-        result = None if result is None else promoted_dtype(result, dtype)
-    return result
+    dtypes = list(dict.fromkeys(dtypes))
+    if len(dtypes) == 1:
+        return dtypes[0]
+    promotes = _PROMOTES.get()
+    if promotes is None and any(map(is_float, dtypes)):
+        dtypes = [dtype for dtype in dtypes if is_float(dtype) or is_complex(dtype)]
+    common = _numpy_dtype(dtypes)
+    if promotes is not False or common is None or not (is_float(common) or is_complex(common)):
+        return common
+    floats = {*filter(is_float, dtypes)}, {*filter(is_complex, dtypes)}
+    return common if common in dtypes and all(len(kind) < 2 for kind in floats) else None
 
 
-def promote(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """Return two tensors in the dtype in which they meet; as they are if there is none."""
-    dtype = common_dtype([tensor_type(left), tensor_type(right)])
-    return (left, right) if dtype is None else (_as_dtype(left, dtype), _as_dtype(right, dtype))
+def no_common_dtype(what: str, dtypes: Iterable[str]) -> str:
+    """Return the message for tensors that do not meet."""
+    shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))
+    if _PROMOTES.get() is False and _numpy_dtype(dtypes) is not None:
+        return f"{what} of {shown}, which `promote=False` keeps apart"
+    return f"{what} of {shown}, which have no common dtype"
+
+
+def promote(left: Operand, right: Operand, what: str) -> tuple[Operand, Operand]:
+    """Return two tensors in the dtype in which they meet.
+
+    Raises RefusalError, whose hint names the cast, where there is none.
+    """
+    dtypes = [tensor_type(left).dtype, tensor_type(right).dtype]
+    dtype = common_dtype(dtypes)
+    if dtype is None:
+        target = wider_dtype(*dtypes)
+        text = source_text((left if dtypes[0] != target else right).span)
+        hint = f"convert one of them, as in {text}.astype({dtype_short_name(target)})"
+        notes = (type_note(left), type_note(right))
+        raise RefusalError(no_common_dtype(what, dtypes), left.span.to(right.span), hint=hint, notes=notes)
+    say_widened([left, right], dtype)
+    return _as_dtype(left, dtype), _as_dtype(right, dtype)
+
+
+def say_widened(operands: Sequence[Operand], dtype: str) -> None:
+    """Say that tensors become wider floats because of arrays whose dtype nobody wrote, or of integers."""
+    say = _SAYS.get()
+    tensors = [each for each in operands if is_tensor(each.value) and not getattr(each.value, "weak", False)]
+    dtypes = {tensor_type(each).dtype: each for each in tensors}
+    narrower = [each for each in dtypes if is_float(each) and each != dtype]
+    if say is None or len(dtypes) < 2 or not (is_float(dtype) or is_complex(dtype)):
+        return
+    if dtype not in dtypes and not narrower:
+        first, second = tensors[0].span, tensors[-1].span
+        shown = " and ".join(map(dtype_short_name, dtypes))
+        message = f"{shown} meet in {dtype_short_name(dtype)}, as in NumPy"
+        say(message, first.to(second), hint="convert one of them for another dtype, as in x.astype(i64)")
+    wide = [each for each in tensors if tensor_type(each).dtype == dtype]
+    places = [_implicit(each) for each in wide]
+    if not narrower or not wide or not all(places):
+        return
+    place, short = places[0], dtype_short_name(narrower[0])
+    assert place is not None
+    text = source_text(place)
+    message = f"`{text}` is {dtype_short_name(dtype)}, and so is what is computed of it and of {short}"
+    say(message, place, hint=f"to compute in {short}, write {text}.astype({short})")
+
+
+def say_joined(dtype: str, wider: str, span: Span) -> None:
+    """Say that a name stands for a wider float because another branch or round gives it one."""
+    say = _SAYS.get()
+    if say is not None:
+        ours, theirs = dtype_short_name(dtype), dtype_short_name(wider)
+        message = f"this {ours} becomes {theirs}, as the name is in another branch or round"
+        say(message, span, hint=f"give it one dtype, as in x.astype({ours})")
+
+
+def _implicit(operand: Operand) -> Span | None:
+    """Return where an array got a dtype that the cell does not say; None if it says it."""
+    value = operand.value
+    assert isinstance(value, Computed)
+    if value.default_dtype is not None:
+        return value.default_dtype
+    is_captured = isinstance(value.expr, ir.Constant) and value.expr.span is None
+    return operand.span if is_captured else None
+
+
+def floats_meet(operands: Sequence[Operand]) -> list[Operand]:
+    """Return the arguments of a function with their tensors of floats in the dtype in which they meet."""
+    tensors = [
+        replace(operand, value=part)
+        for operand in operands
+        for part in parts_of(operand.value)
+        if isinstance(part, Computed) and not part.weak and is_tensor(part)
+    ]
+    floats = [each for each in tensors if is_float(tensor_type(each).dtype)]
+    dtype = common_dtype(tensor_type(each).dtype for each in floats) if floats else None
+    if dtype is None or all(tensor_type(each).dtype == dtype for each in floats):
+        return list(operands)
+    say_widened(floats, dtype)
+    return [replace(each, value=_with_floats(each, each.value, dtype)) for each in operands]
+
+
+def _with_floats(operand: Operand, value: Value, dtype: str) -> Value:
+    match value:
+        case TupleOf(items=items):
+            converted = tuple(_with_floats(operand, item, dtype) for item in items)
+            is_same = all(map(operator.is_, items, converted))
+            return value if is_same else replace(value, items=converted, whole=None)
+        case Computed(weak=False, type=TensorType(dtype=given)) if is_float(given):
+            return _as_dtype(replace(operand, value=value), dtype).value
+    return value
 
 
 def dtype_beside_numbers(dtype: str, numbers: Iterable[object]) -> str:
@@ -129,8 +198,6 @@ def check_update(sign: str, before: Value, result: Operand) -> Operand:
     if not is_tensor(before) or not is_tensor(result.value):
         return result
     type_, given = tensor_type(Operand(before, result.span)), tensor_type(result).dtype
-    if isinstance(before, Computed) and before.weak_array and is_float(given) and is_float(type_.dtype):
-        return result
     if not type_.shape or type_.dtype == given:
         return result
     if _kind_of(given) > _kind_of(type_.dtype):

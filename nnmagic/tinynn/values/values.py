@@ -41,14 +41,14 @@ class Computed:
 
     ``weak``: a Python number (int64, float64 or bool of rank 0) known at run time only, such as a loop's
     counter. Like a literal it takes the dtype of the tensor beside it. ``least``: a lower bound of such an
-    int, None if unknown. ``weak_array``: an array that was made without a dtype, which does the same.
+    int, None if unknown. ``default_dtype``: where an array was made without a dtype, so that it has NumPy's.
     """
 
     expr: ir.Expr
     type: Type
     weak: bool = False
     least: int | None = field(default=None, compare=False)
-    weak_array: bool = field(default=False, compare=False)
+    default_dtype: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,8 @@ class TupleOf:
     whole: Computed | None = None
     #: The record that it is, if its items have names.
     record: RecordType | None = None
+    #: How it was written: ``"list"``, or ``"tuple"``, whose items cannot be assigned; empty for a result.
+    written: str = field(default="", compare=False)
     #: What a function of PyTorch calls its results, as ``x.max(dim=1).values``.
     names: tuple[str, ...] = field(default=(), compare=False)
     #: The number of its items, and of those of the tuples in it.
@@ -570,6 +572,15 @@ def check_size(value: Value, span: Span) -> None:
         raise RefusalError(f"this type has more than {MAX_TUPLE_SIZE} parts", span)
 
 
+def parts_of(value: Value) -> Iterator[Value]:
+    """Yield a value, or the items of a tuple and of the tuples in it."""
+    if isinstance(value, TupleOf):
+        for item in value.items:
+            yield from parts_of(item)
+    else:
+        yield value
+
+
 def is_failed(value: Value) -> bool:
     """Return whether an error in the value, or in a part of it, was reported."""
     if isinstance(value, TupleOf):
@@ -654,6 +665,8 @@ class Environment:
     failed: bool = False
     #: The parameters whose arrays the function changes, with their types.
     destinations: dict[str, Type] = field(default_factory=dict)
+    #: What it imports, by the names that it gives that.
+    imports: dict[str, object] = field(default_factory=dict)
     #: What the named dimensions of its annotations are in the function that it is inlined in.
     sizes: dict[str, Dim] = field(default_factory=dict)
 

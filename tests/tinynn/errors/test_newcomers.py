@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import nnmagic
-from tests.tinynn.cases import PROMOTION
 
 MISTAKES = [
     (
@@ -101,11 +100,6 @@ MISTAKES = [
         "a loop goes over an array that it changes",
         "change its rows by their numbers, as in for i in range(len(y)): y[i] = value; "
         "to leave `y` as it is, go over y.copy()",
-    ),
-    (
-        "def f(x: Tensor[(3,), f32], y: Tensor[(3,), f64]):\n    return x + y\n",
-        "`+` of f32 and f64: dtypes never mix by themselves",
-        "convert one of them, as in x.astype(f64)" + PROMOTION,
     ),
     (
         "def f(x: Tensor[(3,), f32]):\n    return x + np.random.rand(3)\n",

@@ -10,6 +10,7 @@ import numpy as np
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
     axes,
     choice_argument,
     dtype_argument,
@@ -22,11 +23,13 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.complex_numbers import make_complex
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.descriptions import source_text
+from nnmagic.tinynn.operators.arithmetic import NAMED, binary
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, Value
+from nnmagic.tinynn.values.symbolic_sizes import as_number, as_size
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, Value
 
 _Apply: TypeAlias = Callable[[Arguments], Value]
 
@@ -194,19 +197,50 @@ def _shift(*, back: bool) -> _Apply:
 
 def _frequencies(*, half: bool) -> _Apply:
     def apply_to(call: Arguments) -> Value:
+        if _is_computed(call, "n") or _is_computed(call, "d"):
+            return _computed_frequencies(call, half=half).cast(_dtype_of_frequencies(call)).value
         length, step = static_int(call, "n"), static_number(call, "d", 1.0)
         if length < 1:
             raise RefusalError(f"{call.name}: the length {length} is less than 1", call.given["n"].span)
         if step == 0 or isinstance(step, complex):
             raise RefusalError(f"{call.name}: `d` cannot be {step}", call.given["d"].span)
         function = np.fft.rfftfreq if half else np.fft.fftfreq
-        dtype = dtype_argument(call) or "float64"
-        if not (is_float(dtype) or is_complex(dtype)):
-            message = f"{call.name}: the frequencies are floats, not {dtype_short_name(dtype)}"
-            raise RefusalError(message, call.given["dtype"].span)
-        return constant_of(function(length, float(step)), "float64", call.span).cast(dtype).value
+        values = constant_of(function(length, float(step)), "float64", call.span)
+        return values.cast(_dtype_of_frequencies(call)).value
 
     return apply_to
+
+
+def _dtype_of_frequencies(call: Arguments) -> str:
+    dtype = dtype_argument(call) or "float64"
+    if not (is_float(dtype) or is_complex(dtype)):
+        message = f"{call.name}: the frequencies are floats, not {dtype_short_name(dtype)}"
+        raise RefusalError(message, call.given["dtype"].span)
+    return dtype
+
+
+def _is_computed(call: Arguments, parameter: str) -> bool:
+    return parameter in call and isinstance(call.given[parameter].value, Computed | Dimension)
+
+
+def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
+    """Return the frequencies of a number of samples, or of a distance, that only the call knows."""
+    span, given = call.span, call.given["n"]
+    size = as_size(given) or given.value
+    whole, count = Operand(size, given.span), size
+    if half:
+        halved = Operand(binary(NAMED["floor_divide"], "//", whole, Operand(Known(2), span), span), span)
+        more = Operand(binary(NAMED["add"], "+", halved, Operand(Known(1), span), span), span)
+        count = as_size(more) or more.value
+    known = isinstance(count, Known) and isinstance(count.value, int)
+    if not (known or isinstance(count, Dimension)):
+        raise RefusalError(f"{call.name} takes a number of samples, not {describe(given.value)}", given.span)
+    number = as_formula(as_number(whole), span, call.name).cast("float64")
+    points = arange(count.value if isinstance(count, Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int
+    if not half:
+        points = points - number * (points * 2.0 >= number).cast("float64")
+    distance = formula(call, "d").cast("float64") if "d" in call else number.like(1.0)
+    return points * (number.like(1.0) / (number * distance))
 
 
 def _row(name: str, signature: str, apply_to: _Apply, summary: str) -> Builtin:

@@ -8,7 +8,7 @@ import numpy as np
 from synr.ast import BuiltinOp
 
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import ANY
+from nnmagic.relay.types import ANY, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     flag,
@@ -32,7 +32,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.promotion import promoted_dtype
+from nnmagic.tinynn.values.promotion import common_dtype
 from nnmagic.tinynn.values.symbolic_sizes import as_size, calculate_size, full, is_size, weak_int
 from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError, TupleOf, Value
 
@@ -227,7 +227,8 @@ def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
         raise RefusalError("histogram: `bins` must be an int or a vector of edges", call.given["bins"].span)
     if not known_to_rise(call.given["bins"].value):
         edges = edges.require(is_ordered(edges), f"{call.name}: the edges of the bins must increase")
-    dtype = promoted_dtype(edges.dtype, data.dtype) or "float64"
+    common = common_dtype([edges.dtype, data.dtype]) or "float64"
+    dtype = "float64" if is_float(common) and edges.dtype != data.dtype else common
     ordered, values = edges.cast(dtype), data.cast(dtype)
     index = ordered.op("searchsorted", values, right=True, dtype="int64") - 1
     last = size_along(edges, 0, index) - 1

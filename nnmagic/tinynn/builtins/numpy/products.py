@@ -283,7 +283,12 @@ PRODUCTS = (
         _PAIR,
     ),
     Builtin(
-        "einsum", "equation *operands", _einsum, "Compute an Einstein summation.", "einsum", method=False
+        "einsum",
+        "equation *operands * optimize?",
+        _einsum,
+        "Compute an Einstein summation.",
+        "einsum",
+        method=False,
     ),
     Builtin(
         "multi_dot",

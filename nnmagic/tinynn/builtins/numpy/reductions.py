@@ -85,7 +85,9 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
     start = call.given["initial"]
     number = static_value_or_none(start.value)
     first = (
-        data.like(number) if isinstance(number, bool | int | float | complex) else formula(call, "initial")
+        data.like(number)
+        if isinstance(number, bool | int | float | complex)
+        else formula(call, "initial").cast(result.dtype)
     )
     return result.op(operator, first)
 

@@ -123,7 +123,7 @@ def _average(call: Arguments) -> Value:
         return mean_of(data, along, keepdims=keepdims).value
     weights = as_formula_beside(call, "weights", data.dtype)
     if not weights.is_float:
-        weights = weights.cast("float64")
+        weights = weights.cast(data.dtype)
     if weights.dtype != data.dtype:
         message = (
             f"average of {dtype_short_name(data.dtype)} with weights of {dtype_short_name(weights.dtype)}"

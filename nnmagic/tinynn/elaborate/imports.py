@@ -1,0 +1,38 @@
+"""Elaborate ``import`` in a function: of libraries whose functions a cell knows."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from nnmagic.tinynn.builtins import MODULES
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.unsupported_syntax import STATEMENTS
+from nnmagic.tinynn.values.values import FAILED, RefusalError
+
+#: The libraries whose functions cells have, or name with what to write instead.
+_LIBRARIES = {"nnmagic", "scipy", *(module.partition(".")[0] for module in MODULES)}
+
+
+def elaborate_import(ctx: Elaboration, stmt: tree.Import) -> None:
+    """Elaborate an import, which runs no code of the notebook. Raises RefusalError for any other module."""
+    for name, (module, member) in stmt.names.items():
+        value = _imported(module, member)
+        if value is None:
+            ctx.environment.bindings.bind(name, FAILED, ctx.span(stmt.span))
+            message, hint = STATEMENTS["Import"]
+            raise RefusalError(message, ctx.span(stmt.span), hint=hint)
+        ctx.environment.imports[name] = value
+
+
+def _imported(module: str, member: str) -> object:
+    """Return a library, or a member of it; None where a cell knows nothing of it, or it is not there."""
+    if module.partition(".")[0] not in _LIBRARIES:
+        return None
+    try:
+        value = import_module(module)
+        if not member:
+            return value
+        return getattr(value, member, None) or import_module(f"{module}.{member}")
+    except ImportError:
+        return None

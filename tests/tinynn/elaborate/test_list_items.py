@@ -1,0 +1,127 @@
+"""Items of lists are assigned, as in Python: in unrolled loops, branches and loops that are functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic import TinyNNError
+
+X = np.arange(3.0)
+ADAM = """def f(w, b, gw, gb):
+    params, grads = [w, b], [gw, gb]
+    m = [np.zeros_like(p) for p in params]
+    v = [np.zeros_like(p) for p in params]
+    for t in range({rounds}):
+        for i in range(len(params)):
+            m[i] = 0.9 * m[i] + 0.1 * grads[i]
+            v[i] = 0.99 * v[i] + 0.01 * grads[i] ** 2
+            params[i] = params[i] - 0.1 * m[i] / (np.sqrt(v[i]) + 1e-8)
+    return params[0], params[1]
+"""
+GRADIENTS = (np.ones((2, 3)), X, np.full((2, 3), 0.5), X)
+
+PROGRAMS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "a few rounds": (ADAM.format(rounds=3), GRADIENTS),
+    "many rounds": (ADAM.format(rounds=60), GRADIENTS),
+    "rounds that the call knows": (
+        "def f(w, g, n):\n    m = [w * 0, w + 1]\n    for t in range(n):\n        for i in range(2):\n"
+        "            m[i] = 0.9 * m[i] + g\n    return m[0], m[1]\n",
+        (X, X + 1, 5),
+    ),
+    "updates": (
+        "def f(x):\n    m = [x * 1, x * 2]\n    m[1] += x\n    m[0] *= 2\n    return m[0], m[1]\n",
+        (X,),
+    ),
+    "numbers": (
+        "def f(x, k):\n    c = [0.0] * 3\n    for i in range(k):\n"
+        "        c[0] += x[0]\n        c[-1] = c[0] + 1\n"
+        "    return c[0] + c[2]\n",
+        (X + 1, 4),
+    ),
+    "a copy": (
+        "def f(x):\n    m = [x, x + 1]\n    n = list(m)\n    n[0] = x * 5\n    return m[0] + n[0]\n",
+        (X,),
+    ),
+    "an exchange": (
+        "def f(x):\n    m = [x, x + 1]\n    m[0], m[1] = m[1], m[0]\n    return m[0], m[1]\n",
+        (X,),
+    ),
+    "a branch": (
+        "def f(x, k):\n    m = [x, x + 1]\n    if k > 0:\n        m[0] = x * 5\n    return m[0]\n",
+        (X, 1),
+    ),
+    "layers": (
+        "def f(x):\n    h = [x] * 4\n    for i in range(1, 4):\n        h[i] = np.tanh(h[i - 1] * 0.5)\n"
+        "    return h[3]\n",
+        (X,),
+    ),
+    "a list that grew": (
+        "def f(x, k):\n    rows = []\n    for i in range(100):\n        rows.append(x * i)\n    rows[k] = x\n"
+        "    return rows[3] + rows[4]\n",
+        (X, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_in_python(name: str) -> None:
+    source, arguments = PROGRAMS[name]
+    names: dict[str, object] = {"np": np}
+    exec(source, names)
+    expected = names["f"](*arguments)  # type: ignore[operator]
+    results = nnmagic.compile(source, namespace={"np": np}, engine="numpy")(*arguments)
+    if not isinstance(expected, tuple):
+        results, expected = (results,), (expected,)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "m = [x, x + 1]\n    n = m\n    n[0] = x",
+            "`m` holds the list `n`, which Python would change there, too",
+        ),
+        ("m = [x, x + 1]\n    m[2] = x", "the index 2 is out of range for a list of 2"),
+        ("m = [x, x + 1]\n    m[k] = x", "the index of an item must be known at compile time"),
+        ("m = (x, x + 1)\n    m[0] = x", "the items of a tuple or a list cannot be assigned"),
+        ("y = x + 1\n    m = [y, x]\n    m[0] += 1", "may share memory with `y`, which Python would change"),
+        ("m = [x, x + 1]\n    m[0] += 1", "this item may share memory with `x`"),
+        ("m = [x + 1] * 2\n    m[0] += 1", "may share memory with another item"),
+    ],
+)
+def test_what_python_would_show_elsewhere_is_refused(body: str, message: str) -> None:
+    source = f"def f(x: Tensor[(3,), f64], k: i64):\n    {body}\n    return m[0]\n"
+    with pytest.raises(TinyNNError, match=message.replace("(", r"\(")):
+        nnmagic.compile(source)
+
+
+def test_bytes_are_arrays_of_their_numbers() -> None:
+    source = "def f(x):\n    s = 0\n    for c in x:\n        s = s * 31 + c\n    return s\n"
+    expected = 0
+    for number in b"hello":
+        expected = expected * 31 + number
+    for given in (b"hello", bytearray(b"hello")):
+        assert nnmagic.compile(source, engine="numpy")(given) == expected
+        typed = nnmagic.compile('def f(x: Tensor[("n",), u8]):\n    return x + 1\n', engine="numpy")
+        np.testing.assert_array_equal(typed(given), np.frombuffer(b"ifmmp", np.uint8))
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+@pytest.mark.parametrize("arguments", ["n, d", "n", "8, d", "n, 1 / n", "7, d=d", "len(x), d"])
+def test_frequencies_of_numbers_that_the_call_knows(name: str, arguments: str) -> None:
+    source = f"def f(x, n, d):\n    return np.fft.{name}({arguments})\n"
+    f = nnmagic.compile(source, namespace={"np": np}, engine="numpy")
+    for n, d in ((8, 0.5), (7, 2.0), (1, 1.0)):
+        expected = eval(f"np.fft.{name}({arguments})", {"np": np, "x": X, "n": n, "d": d})
+        result = f(X, n, d)
+        assert result.dtype == np.float64
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_einsum_takes_the_argument_optimize() -> None:
+    source = "def f(x):\n    return np.einsum('i,i->', x, x, optimize=True)\n"
+    np.testing.assert_allclose(nnmagic.compile(source, namespace={"np": np}, engine="numpy")(X), X @ X)
