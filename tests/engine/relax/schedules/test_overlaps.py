@@ -59,7 +59,7 @@ def by_numpy(source: str, *args):
     return scope["f"](*args)
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=20)
 @pytest.mark.parametrize("seed", range(80))
 def test_regions_computed_from_their_own_array(seed):
     source = draw_program(seed)
