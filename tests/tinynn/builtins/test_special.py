@@ -98,6 +98,7 @@ def test_beta_functions_of_large_numbers() -> None:
     )
 
 
+@pytest.mark.full
 def test_machine_code_computes_the_same() -> None:
     text = "special.gammaln(x), special.erfinv(x / 100), special.i0e(x), special.polygamma(2, x)"
     data = np.concatenate([_POSITIVE[np.isfinite(_POSITIVE)] + 1e-3, RNG.uniform(0, 3, 20)])
