@@ -74,6 +74,9 @@ class FunctionAttributes:
     #: IPython's ``f??`` read its source from.
     __wrapped__ = _Described("__wrapped__", lambda function: function._source_holder())
 
+    if TYPE_CHECKING:
+        __qualname__: str
+
     def __init_subclass__(cls) -> None:
         for name in ("__doc__", "__module__"):
             setattr(cls, name, _OwnText(name, getattr(cls, name)))
@@ -109,11 +112,13 @@ class FunctionAttributes:
         """Return what has the source of a function that was made from no function of Python."""
         raise NotImplementedError
 
-    @short_errors
-    def __getattr__(self, name: str) -> Any:
-        if name == "__qualname__":  # no class can have a descriptor of this name
-            return self._description[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # it would allow any name to type checkers
+
+        @short_errors
+        def __getattr__(self, name: str) -> Any:
+            if name == "__qualname__":  # no class can have a descriptor of this name
+                return self._description[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: object) -> None:
         try:
