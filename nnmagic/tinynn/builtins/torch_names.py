@@ -29,7 +29,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.types.annotations import DTYPES
 from nnmagic.tinynn.values.descriptions import describe, source_text
-from nnmagic.tinynn.values.operator_calls import call_operator, tensor_type
+from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 from nnmagic.tinynn.values.values import Known, Operand, RefusalError, SliceOf, TupleOf, Value
 
@@ -201,7 +201,7 @@ def _batch_norm(builtins: _Table, call: Arguments) -> Value:
 
 
 def _type_as(call: Arguments) -> Value:
-    return formula(call, "a").cast(tensor_type(call.given["other"]).dtype).value
+    return formula(call, "a").cast(formula(call, "other").dtype).value
 
 
 def _scatter(call: Arguments) -> Value:

@@ -197,7 +197,9 @@ CREATORS = frozenset({"zeros", "ones", "empty", "full", "array", "asarray", "ara
 CREATORS |= {"tri", "linspace", "logspace", "geomspace"}
 
 #: The functions whose arguments keep their dtypes: the result has that of the first, or of each.
-_KEEPING_DTYPES = frozenset({"full_like", "insert", "setdiff1d", "meshgrid", "broadcast_arrays", "pad"})
+_KEEPING_DTYPES = frozenset(
+    {"full_like", "type_as", "insert", "setdiff1d", "meshgrid", "broadcast_arrays", "pad"}
+)
 _KEEPING_DTYPES |= {"sum", "prod", "max", "amax", "min", "amin", "histogram", "histogram2d", "bincount"}
 
 _NONE = Operand(Known(None), Span("", 1, 1, 1, 1))
