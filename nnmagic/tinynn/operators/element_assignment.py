@@ -228,10 +228,10 @@ class _Assignment:
             return self.data  # there is neither an element to change nor an index to check
         if set(kinds) <= {"int", "slice"}:
             lead = next((number for number, kind in enumerate(kinds) if kind != "int"), len(kinds))
-            rest_is_full = all(_is_full(part) for part in self.parts[lead:])
+            rest_is_full = all(part.is_full for part in self.parts[lead:])
             if lead and rest_is_full:
                 return self._scatter(self._single_indices(lead))
-            if all(map(_is_full, self.parts)):
+            if all(part.is_full for part in self.parts):
                 return apply("copy", self.span, self._broadcast())
             slices = [self._slice(part) for part in self.parts]
             if None not in slices:
@@ -243,7 +243,7 @@ class _Assignment:
 
     def scattered(self) -> Computed:
         """Return the tensor with each element changed on its own."""
-        if _kind_of(self.parts[0]) == "array" and all(_is_full(part) for part in self.parts[1:]):
+        if _kind_of(self.parts[0]) == "array" and all(part.is_full for part in self.parts[1:]):
             indices = self.parts[0].item.value
             if isinstance(indices, Computed) and indices.type != TensorType(_shape(indices), "bool"):
                 return self._scatter([cast(indices, "int64", self.span)])
@@ -344,7 +344,7 @@ class _Assignment:
         conditions = []
         for part in reversed(self.parts):
             given = next(sizes, 1) if part.is_slice else 1
-            if _is_full(part):
+            if part.is_full:
                 continue
             if given != 1:
                 return None
@@ -423,11 +423,6 @@ def _kind_of(part: IndexPart) -> str:
     if part.is_slice:
         return "slice"
     return "int" if part.is_int else "array"
-
-
-def _is_full(part: IndexPart) -> bool:
-    none = Known(None)
-    return part.item.value == SliceOf(none, none, none)
 
 
 def _scatter_nd(

@@ -15,8 +15,6 @@ from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError,
 
 _Index = Sequence[Operand]
 
-_FULL = SliceOf(Known(None), Known(None), Known(None))
-
 
 def read_chain(value: Operand, indices: Sequence[tuple[_Index, Span]]) -> Iterator[tuple[Value, _Index]]:
     """Yield the values of ``value[first][second]...``, each with its index, by as few reads as possible."""
@@ -109,9 +107,9 @@ def _inside(
     tensor: Computed, part: IndexPart, section: Computed, inner: IndexPart, span: Span
 ) -> Operand | None:
     """Return what an item of an index means inside a slice of an axis."""
-    if part.item.value == _FULL:
+    if part.is_full:
         return inner.item
-    if inner.item.value == _FULL:
+    if inner.is_full:
         return part.item
     slice_ = part.item.value
     assert isinstance(slice_, SliceOf)

@@ -148,6 +148,11 @@ class IndexPart:
         return isinstance(self.item.value, SliceOf)
 
     @property
+    def is_full(self) -> bool:
+        """Return whether it keeps all of an axis."""
+        return self.item.value == _FULL
+
+    @property
     def is_int(self) -> bool:
         """Return whether it is one integer, static or dynamic."""
         match self.item.value:
