@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_llvm
+from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_llvm, settable_address
 from nnmagic.engine.relax.runtime.lapack import PREFIX, SETTER, names_after
 
 #: What a routine takes: a character, an integer or a float64, of which it wants the address, or a pointer.
@@ -33,8 +33,6 @@ _ROUTINES = {
 _TYPES = {"c": "i8", "i": "i32", "d": "double", "p": "ptr"}
 
 _STUB = """
-@address_of_{name} = private global ptr null
-
 define i32 @{prefix}{name}({parameters}) {{
 {slots}
   %status = alloca i32
@@ -43,16 +41,6 @@ define i32 @{prefix}{name}({parameters}) {{
   call void %routine({arguments}, ptr %status)
   %result = load i32, ptr %status
   ret i32 %result
-}}
-
-define i32 @__tvm_ffi_{setter}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
-  %word = getelementptr i8, ptr %arguments, i64 8
-  %address = load ptr, ptr %word
-  store ptr %address, ptr @address_of_{name}
-  store i64 0, ptr %returned
-  %value = getelementptr i8, ptr %returned, i64 8
-  store i64 0, ptr %value
-  ret i32 0
 }}
 """
 
@@ -73,10 +61,9 @@ def _stub(name: str) -> str:
         for number, kind in kinds
         if kind != "p"
     ]
-    return _STUB.format(
+    return settable_address(name, f"{SETTER}{name}") + _STUB.format(
         name=name,
         prefix=PREFIX,
-        setter=f"{SETTER}{name}",
         parameters=", ".join(f"{_TYPES[kind]} %value{number}" for number, kind in kinds),
         slots="\n".join(slots),
         arguments=", ".join(f"ptr %{'value' if kind == 'p' else 'slot'}{number}" for number, kind in kinds),

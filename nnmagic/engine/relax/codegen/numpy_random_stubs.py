@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tvm.target import codegen
 
-from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_llvm
+from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_llvm, settable_address
 from nnmagic.engine.relax.codegen.ziggurats import ziggurat
 from nnmagic.engine.relax.runtime.lapack import names_after
 from nnmagic.engine.relax.runtime.numpy_random import PREFIX, SETTER
@@ -208,23 +208,11 @@ _ROOM = """  %room = alloca [24 x i64]
   store i64 0, ptr %room"""
 
 _STUB = """
-@address_of_{name} = private global ptr null
-
 define {returned} @{prefix}{name}(ptr %state{parameters}) {{
 {quick}{before}
   %function = load ptr, ptr @address_of_{name}
   {call} @@({arguments})
 {after}
-}}
-
-define i32 @__tvm_ffi_{setter}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
-  %word = getelementptr i8, ptr %arguments, i64 8
-  %address = load ptr, ptr %word
-  store ptr %address, ptr @address_of_{name}
-  store i64 0, ptr %returned
-  %value = getelementptr i8, ptr %returned, i64 8
-  store i64 0, ptr %value
-  ret i32 0
 }}
 """
 
@@ -265,10 +253,9 @@ def _stub(name: str) -> str:
     elif narrow is not None:
         call = f"%result = call zeroext {narrow}"
         after = f"  %wide = zext {narrow} %result to i64\n  ret i64 %wide"
-    return _STUB.format(
+    return settable_address(name, f"{SETTER}{name}") + _STUB.format(
         name=name,
         prefix=PREFIX,
-        setter=f"{SETTER}{name}",
         returned=returned,
         parameters="".join(f", {parameter}" for parameter in parameters),
         quick=quick,

@@ -415,6 +415,26 @@ def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     return ObjectCode(module, write_module(module, "o"))
 
 
+_SETTABLE = """
+@address_of_{name} = private global ptr null
+
+define i32 @__tvm_ffi_{setter}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
+  %word = getelementptr i8, ptr %arguments, i64 8
+  %address = load ptr, ptr %word
+  store ptr %address, ptr @address_of_{name}
+  store i64 0, ptr %returned
+  %value = getelementptr i8, ptr %returned, i64 8
+  store i64 0, ptr %value
+  ret i32 0
+}}
+"""
+
+
+def settable_address(name: str, setter: str) -> str:
+    """Return LLVM code of ``@address_of_name``, and of the function that sets it when the code is loaded."""
+    return _SETTABLE.format(name=name, setter=setter)
+
+
 def compile_llvm(code: str) -> ObjectCode:
     """Compile LLVM's text, which lies in memory where the system supports that, to code for this machine."""
     load = tvm.get_global_func("ffi.Module.load_from_file.ll")
