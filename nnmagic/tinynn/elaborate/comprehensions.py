@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
+import attr
 from synr import ast
 
 from nnmagic.limits import MAX_ITEMS
@@ -33,6 +34,29 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
 
     Its names are its own, as in Python: a lambda in it sees what they stand for last.
     """
+    with _drawn_once(ctx, expr) as named:
+        return _elaborate(ctx, named)
+
+
+@contextmanager
+def _drawn_once(ctx: Elaboration, expr: tree.Comprehension) -> Iterator[tree.Comprehension]:
+    """Give items that a generator of random numbers draws a name: they may be looked at more than once."""
+    bindings = ctx.environment.bindings
+    states = {name: value for name, value in bindings.locals.items() if is_state(name)}
+    first, *rest = expr.generators
+    items_of = ctx.evaluate(first.iterable) if states else None
+    if items_of is None or all(bindings.locals[name] is value for name, value in states.items()):
+        yield expr
+        return
+    bindings.bind(_ITEMS, items_of)
+    variable = ast.Var(first.iterable.span, ast.Id(first.iterable.span, _ITEMS))
+    try:
+        yield attr.evolve(expr, generators=[attr.evolve(first, iterable=variable), *rest])
+    finally:
+        bindings.forget(_ITEMS)
+
+
+def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> Value:
     if _is_long(ctx, expr) and (grown := _in_loop(ctx, expr)) is not None:
         return grown
     results: list[Value] = []
@@ -77,8 +101,8 @@ class _KeepsSomeError(Exception):
     """Only the call knows which items a comprehension keeps."""
 
 
-#: The name of the function that a long comprehension is inlined from, which no cell can write.
-_FUNCTION = "<comprehension>"
+#: The function that a long comprehension is inlined from, and drawn items: names that no cell can write.
+_FUNCTION, _ITEMS = "<comprehension>", "<items>"
 
 
 def _is_loop(expr: tree.Comprehension) -> bool:

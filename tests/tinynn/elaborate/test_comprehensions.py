@@ -53,3 +53,19 @@ def test_of_a_tuple_what_is_kept_is_known() -> None:
         nnmagic.compile(source, cache=False)
     hint: Any = caught.value.diagnostics[0].hint
     assert "stack" in hint
+
+
+@pytest.mark.parametrize("count", [5, 100])
+def test_items_that_are_drawn_are_drawn_once(count):
+    source = (
+        "def f(rng: np.random.Generator):\n"
+        f"    doubled = [v * 2 for v in rng.random({count})]\n"
+        f"    between, drawn = rng.random(), [rng.random() for _ in range({count})]\n"
+        f"    total = sum(v for v in rng.random({count}))\n"
+        "    return np.array(doubled), between, np.array(drawn), total, rng.random()\n"
+    )
+    scope = {"np": np}
+    exec(source, scope)
+    f = nnmagic.compile(source, namespace={"np": np}, engine="numpy")
+    for ours, expected in zip(f(np.random.default_rng(3)), scope["f"](np.random.default_rng(3)), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-14)
