@@ -41,8 +41,7 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
 @contextmanager
 def _drawn_once(ctx: Elaboration, expr: tree.Comprehension) -> Iterator[tree.Comprehension]:
     """Give items that a generator of random numbers draws a name: they may be looked at more than once."""
-    bindings = ctx.environment.bindings
-    states = {name: value for name, value in bindings.locals.items() if is_state(name)}
+    bindings, states = ctx.environment.bindings, _states(ctx)
     first, *rest = expr.generators
     items_of = ctx.evaluate(first.iterable) if states else None
     if items_of is None or all(bindings.locals[name] is value for name, value in states.items()):
@@ -54,6 +53,11 @@ def _drawn_once(ctx: Elaboration, expr: tree.Comprehension) -> Iterator[tree.Com
         yield attr.evolve(expr, generators=[attr.evolve(first, iterable=variable), *rest])
     finally:
         bindings.forget(_ITEMS)
+
+
+def _states(ctx: Elaboration) -> dict[str, Value]:
+    """Return the states of the generators of random numbers in scope, by name."""
+    return {name: value for name, value in ctx.environment.bindings.locals.items() if is_state(name)}
 
 
 def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> Value:
@@ -89,10 +93,13 @@ def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> Value:
             if all(truths):
                 run(rest)
 
+    states = _states(ctx)
     try:
         with _own_scope(ctx, expr, targets):
             run(list(expr.generators))
     except _KeepsSomeError:
+        for name, state in states.items():  # what was drawn so far is drawn again
+            ctx.environment.bindings.bind(name, state)
         return _run_loop(ctx, expr)
     return TupleOf(tuple(results))
 
@@ -172,10 +179,9 @@ def _definition(ctx: Elaboration, expr: tree.Comprehension) -> tree.DefinitionNo
 @contextmanager
 def _own_scope(ctx: Elaboration, expr: tree.Comprehension, names: Set[str]) -> Iterator[None]:
     """Let a comprehension bind its names; restore what they stood for afterwards."""
-    outer = ctx.environment
+    outer, states = ctx.environment, _states(ctx)
     if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
         ctx.environment = Environment(outer.name, parent=outer, dimensions=outer.dimensions)
-        states = {name: value for name, value in outer.bindings.locals.items() if is_state(name)}
         for name, state in states.items():
             ctx.environment.bindings.bind(name, state)
         try:

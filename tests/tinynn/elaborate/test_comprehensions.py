@@ -62,7 +62,8 @@ def test_items_that_are_drawn_are_drawn_once(count):
         f"    doubled = [v * 2 for v in rng.random({count})]\n"
         f"    between, drawn = rng.random(), [rng.random() for _ in range({count})]\n"
         f"    total = sum(v for v in rng.random({count}))\n"
-        "    return np.array(doubled), between, np.array(drawn), total, rng.random()\n"
+        f"    kept = [i for i in range({count}) if rng.random() > 0.5]\n"
+        "    return np.array(doubled), between, np.array(drawn), total, np.array(kept), rng.random()\n"
     )
     scope = {"np": np}
     exec(source, scope)
