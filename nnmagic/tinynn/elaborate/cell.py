@@ -57,6 +57,7 @@ from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.generators import new_state
+from nnmagic.tinynn.elaborate.imports import imports_of_cell
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
@@ -153,6 +154,12 @@ def elaborate_cell(
     ctx.resolver.linker.reserved.update(cell.funcs)
     ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
+    ctx.imports = imports_of_cell(cell.imports)
+    for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
+        hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
+        ctx.note(
+            f"`@{decorator.id.name}` is left out: nnmagic compiles the function", ctx.span(decorator.span), hint=hint
+        )
     _declare_types(ctx, cell)
     if specialization is not None:
         cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
@@ -201,6 +208,11 @@ def elaborate_cell(
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
+
+
+def _foreign_decorators(cell: tree.CellNode) -> list[ast.Var]:
+    """Return the decorators of other compilers in a cell."""
+    return [each for func in cell.funcs.values() for each in func.decorators if each.id.name != "kernel"]
 
 
 def _changeable(signature: _Signature) -> frozenset[str]:
@@ -577,7 +589,8 @@ def _elaborate_function(
     _set_type(ctx, name, signature, result.type)
     if not any(isinstance(token, Foreign) for token in ctx.returned):
         ctx.memory.fresh.add(name)
-    attrs: ir.Attrs = {KERNEL: 1} if definition.decorators else {}
+    is_kernel = any(each.id.name == "kernel" for each in definition.decorators)
+    attrs: ir.Attrs = {KERNEL: 1} if is_kernel else {}
     return ir.Function(params, result.expr, result.type, attrs=attrs, span=ctx.span(definition.span))
 
 

@@ -116,6 +116,8 @@ class Elaboration:
     #: Called before and after each statement, in trials too (`trials` says so).
     observe: Callable[[Elaboration, ast.Stmt], None] | None = None
     environment: Environment = field(default_factory=lambda: Environment(""))
+    #: What the imports above the functions of the cell bind.
+    imports: dict[str, object] = field(default_factory=dict)
     block: Block = field(default_factory=Block)
     #: The names that are mentioned in what follows the statement at hand, in its function.
     live: LiveNames = field(default_factory=LiveNames)

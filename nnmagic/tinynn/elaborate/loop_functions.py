@@ -304,4 +304,5 @@ def _inline(
     more: dict[str, Value] | None = None,
 ) -> Value:
     function = _local(text, span, more)
-    return apply(ctx, Operand(function, span), list(operands), span)
+    by_position = [Operand(each.value, each.span) for each in operands]
+    return apply(ctx, Operand(function, span), by_position, span)

@@ -1,17 +1,28 @@
-"""Evaluate ``is`` and ``in`` at compile time."""
+"""Evaluate ``is`` at compile time, and ``in``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+
+from synr.ast import BuiltinOp
+
 from nnmagic.diagnostics import Span
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Known,
+    ListOfRows,
     NotStaticError,
     Operand,
+    RangeOf,
     RefusalError,
     TupleOf,
     Value,
@@ -37,16 +48,16 @@ def identity(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 
 def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """Evaluate ``x in (1, 2)`` of static values."""
+    """Evaluate ``x in (1, 2)``: at compile time, or a number among numbers at run time."""
     entries = entries_of(right.value)
     keys = right.value if entries is None else TupleOf(tuple(map(Known, entries)))
     left, right = as_number(left), Operand(_numbers(keys), right.span)
     try:
         item, collection = static_value(left.value), static_value(right.value)
     except NotStaticError:
+        if (found := _is_among(left, right, span)) is not None:
+            return found if sign == "in" else apply("logical_not", span, found)
         hint = "compare with ==, as in (x == 1) | (x == 2)"
-        if isinstance(right.value, Computed):
-            hint = "write (x == value).any()"
         raise RefusalError(
             f"`{sign}` asks for values known at compile time, not {describe(left.value)} in "
             f"{describe(right.value)}",
@@ -58,6 +69,42 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     if isinstance(item, str) and isinstance(collection, str):
         return Known((item in collection) is (sign == "in"))
     raise RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span)
+
+
+def _is_among(item: Operand, among: Operand, span: Span) -> Computed | None:
+    """Return whether a number is among others, those of an array too; None where something is no number."""
+    if not _is_number(item.value):
+        return None
+    match among.value:
+        case ListOfRows(rows=rows):
+            return _is_among(item, replace(among, value=rows), span)
+        case RangeOf(start=start, stop=stop, step=Known(value=1)):
+            above = _compared(BuiltinOp.LE, "<=", replace(among, value=start), item, span)
+            below = _compared(BuiltinOp.LT, "<", item, replace(among, value=stop), span)
+            return apply("logical_and", span, above, below)
+        case Computed(type=TensorType(shape=shape)) if shape:
+            equal = _compared(BuiltinOp.Eq, "==", among, item, span)
+            return apply("any", span, equal)
+        case TupleOf(items=items) if items and all(map(_is_number, items)):
+            equals = [
+                _compared(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items
+            ]
+            return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
+    return None
+
+
+def _is_number(value: Value) -> bool:
+    if isinstance(value, Computed):
+        return isinstance(value.type, TensorType) and not value.type.shape
+    return isinstance(value, Known) and isinstance(value.value, bool | int | float | complex)
+
+
+def _compared(operator: BuiltinOp, sign: str, left: Operand, right: Operand, span: Span) -> Computed:
+    value = binary(operator, sign, left, right, span)
+    if isinstance(value, Known):
+        value = number_constant(bool(value.value), "bool", span)
+    assert isinstance(value, Computed)
+    return value
 
 
 def _numbers(value: Value) -> Value:

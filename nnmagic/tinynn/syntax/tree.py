@@ -252,12 +252,16 @@ class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
-    """Whole cell. ``refused``: the names that a refused import or assignment would have bound."""
+    """Whole cell. ``refused``: the names that a refused assignment would have bound.
+
+    ``imports``: the imports above its functions.
+    """
 
     span: ast.Span
     funcs: Mapping[str, DefinitionNode]
     types: Mapping[str, DataTypeNode]
     refused: frozenset[str] = frozenset()
+    imports: Sequence[Import] = ()
 
 
 # -- statements ----------------------------------------------------------------------------------------
