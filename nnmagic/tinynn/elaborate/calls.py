@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from synr import ast
@@ -23,7 +25,7 @@ from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
-from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands
+from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands, range_as_array
 from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out, is_state
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
@@ -35,7 +37,7 @@ from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, va
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
-from nnmagic.tinynn.operators.iteration import ITERATION
+from nnmagic.tinynn.operators.iteration import ITERATION, count
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import is_tensor
@@ -260,6 +262,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
 
 def _call_builtin(ctx: Elaboration, builtin: BuiltinFunction, operands: list[Operand], span: Span) -> Value:
     """Call a function of the language. Raises RefusalError."""
+    if builtin is ITERATION["list"] and (made := _as_list(operands)) is not None:
+        return made
     if any(isinstance(operand.value, ListOfRows) for operand in operands):
         result = call_with_rows(builtin, operands, span, BUILTINS)
         if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, Computed):
@@ -275,6 +279,17 @@ def _call_builtin(ctx: Elaboration, builtin: BuiltinFunction, operands: list[Ope
     if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
     return hoist_lets(ctx, result) if builtin.has_loops else result
+
+
+def _as_list(operands: Sequence[Operand]) -> ListOfRows | None:
+    """Return the list of as many numbers or rows as only the call knows; None for any other list."""
+    if len(operands) != 1:
+        return None
+    given = range_as_array(operands[0])
+    if not isinstance(given.value, Computed) or not isinstance(count(given), Computed):
+        return None
+    is_range = given is not operands[0]
+    return ListOfRows(replace(given.value, weak=is_range or given.value.weak))
 
 
 def _in_order(ctx: Elaboration, result: Value) -> Value:

@@ -158,7 +158,9 @@ def elaborate_cell(
     for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
         hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
         ctx.note(
-            f"`@{decorator.id.name}` is left out: nnmagic compiles the function", ctx.span(decorator.span), hint=hint
+            f"`@{decorator.id.name}` is left out: nnmagic compiles the function",
+            ctx.span(decorator.span),
+            hint=hint,
         )
     _declare_types(ctx, cell)
     if specialization is not None:

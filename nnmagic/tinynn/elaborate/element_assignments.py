@@ -17,6 +17,7 @@ from nnmagic.tinynn.elaborate.dictionaries import assign_key, has_keys
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.list_items import list_to_change, set_item, update_item
+from nnmagic.tinynn.elaborate.lists_as_rows import check_item
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import (
     Foreign,
@@ -65,6 +66,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
         _fail(ctx, variable)
         return
     memory = own_memory(ctx, variable, tensor, span)
+    _check_item_of_list(ctx, variable, tensor, value)
     if others is not None and may_share(tokens_of(ctx, others), memory):
         message = "the right side shares memory with what is assigned, and has several targets"
         raise RefusalError(
@@ -102,6 +104,12 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
         bind_changed(ctx, variable, memory, changed, target_span)
 
 
+def _check_item_of_list(ctx: Elaboration, variable: ast.Var, tensor: Operand, value: Operand) -> None:
+    """Check what is assigned to the rows of a list that changes in a loop. Raises RefusalError."""
+    if (name := ctx.memory.shown.get(variable.id.name)) is not None and isinstance(tensor.value, Computed):
+        check_item(name, tensor.value, value)
+
+
 def _updated(
     ctx: Elaboration,
     stmt: tree.UpdateElements,
@@ -123,6 +131,7 @@ def _updated(
         result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
     if is_failed(result):
         return None
+    _check_item_of_list(ctx, tree.subscripts_of(stmt.target)[0], tensor, Operand(result, span))
     every = [Operand(Known(Ellipsis), target_span)]
     new = check_update(f"{SIGNS[stmt.op.name]}=", current, Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)

@@ -12,6 +12,7 @@ from nnmagic.tinynn.elaborate.annotation_types import unknown_dimension
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import reread
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
+from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.namespace.attributes import attribute
 from nnmagic.tinynn.namespace.name_resolution import UnknownNameError
 from nnmagic.tinynn.operators.unpacking import parts_of
@@ -98,6 +99,7 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> Value:
             hint = f'the dimension "{name}" is {written}'
             raise RefusalError(f"unknown name `{name}`", span, hint=hint) from None
         raise
+    value = python_function(ctx, value, span)
     start = chain[taken - 2].span if taken > 1 else root.span
     return _take_attributes(ctx, Operand(value, ctx.span(start)), chain[taken - 1 :])
 
@@ -132,7 +134,7 @@ def _take_attributes(ctx: Elaboration, owner: Operand, chain: list[ast.Attr]) ->
 
 def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[Operand]:
     """Evaluate an index; a tuple that a call gives, as in ``x[np.ix_(i, j)]``, has an item for each axis."""
-    operands = list(map(_range_as_array, evaluate_operands(ctx, nodes)))
+    operands = list(map(range_as_array, evaluate_operands(ctx, nodes)))
     only = nodes[0] if len(nodes) == 1 else None
     if isinstance(only, ast.Call) and not isinstance(only.func_name, ast.Op) and len(operands) == 1:
         value = operands[0].value
@@ -141,7 +143,7 @@ def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[Operand]
     return operands
 
 
-def _range_as_array(operand: Operand) -> Operand:
+def range_as_array(operand: Operand) -> Operand:
     """Return the numbers of a range as an array; any other operand as it is."""
     if not isinstance(operand.value, RangeOf):
         return operand

@@ -16,7 +16,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_type
-from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_float
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
     find_mentioned_names,
@@ -58,24 +58,72 @@ from nnmagic.tinynn.values.values import (
 def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
     """Elaborate ``name.append(item)`` at compile time. Raises RefusalError."""
     target = stmt.lhs[0]
-    name, span = target.id.name, ctx.span(stmt.span)
+    value = _list_to_change(ctx, target, "append", ctx.span(stmt.span))
+    if value is None:
+        return
+    item = ctx.evaluate(stmt.item)
+    if isinstance(value, ListOfRows):
+        new = _with_another(target.id.name, value, Operand(item, ctx.span(stmt.item.span)))
+    else:
+        new = TupleOf((*value.items, item))
+    ctx.environment.bindings.bind(target.id.name, new, ctx.span(target.span))
+
+
+def elaborate_change(ctx: Elaboration, stmt: tree.ChangeList) -> None:
+    """Elaborate ``name.pop()`` and its kin at compile time. Raises RefusalError."""
+    target = stmt.lhs[0]
+    if _list_to_change(ctx, target, "pop", ctx.span(stmt.span)) is not None:
+        ctx.environment.bindings.bind(target.id.name, ctx.evaluate(stmt.rhs), ctx.span(target.span))
+
+
+def _is_parameter(definition: object, name: str) -> bool:
+    parameters = getattr(definition, "params", ())
+    return any(each.name == name for each in parameters)
+
+
+def _with_another(name: str, rows: ListOfRows, item: Operand) -> Value:
+    """Return a list that grew in a loop with one more item."""
+    tensor = _as_tensor(name, item)
+    if tensor is None:
+        return FAILED
+    assert isinstance(rows.rows.type, TensorType)
+    assert isinstance(tensor.type, TensorType)
+    wanted = rows.rows.type
+    tensor = cast(tensor, wanted.dtype, item.span) if _is_weak(item.value) else tensor
+    if tensor.type != TensorType(wanted.shape[1:], wanted.dtype):
+        message = f"the items of `{name}` have different types"
+        raise RefusalError(message, item.span, hint="give all of them one shape and one dtype")
+    one = apply("expand_dims", item.span, tensor, axis=0)
+    parts = TupleType((wanted, one.type))
+    both = Computed(ir.Tuple((rows.rows.expr, one.expr), span=item.span), parts)
+    return ListOfRows(apply("concatenate", item.span, both, axis=0))
+
+
+def _list_to_change(ctx: Elaboration, target: ast.Var, word: str, span: Span) -> TupleOf | ListOfRows | None:
+    """Return the list of a name; None after an error. Raises RefusalError where it cannot change."""
+    name = target.id.name
     owner = ctx.environment.owner(name)
     value = ctx.evaluate(target)
     if is_failed(value):
-        return
+        ctx.environment.bindings.bind(name, FAILED)
+        return None
     if owner is not ctx.environment:
         message = f"`{name}` belongs to the function around, and cannot be changed here"
         raise RefusalError(message, span, hint=f"return the item, and append it where `{name}` is")
-    if not isinstance(value, TupleOf) or value.whole is not None or value.record is not None:
-        hint = f"write {name} = append({name}, item)" if isinstance(value, Computed) else None
-        raise RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
+    is_list = isinstance(value, TupleOf) and value.whole is None and value.record is None
+    if not isinstance(value, ListOfRows | TupleOf) or not (is_list or isinstance(value, ListOfRows)):
+        of_array = isinstance(value, Computed) and word == "append"
+        hint = f"write {name} = append({name}, item)" if of_array else None
+        raise RefusalError(f"`{word}` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
+    if isinstance(value, ListOfRows) and ctx.inlining and _is_parameter(ctx.inlining[-1][0], name):
+        message = f"`{name}` is a list of the caller, which Python would change there, too"
+        raise RefusalError(message, span, hint="return the item, and append it where the list is")
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
             if (environment, other) != (ctx.environment, name) and holds(held, value):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
                 raise RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
-    item = ctx.evaluate(stmt.item)
-    ctx.environment.bindings.bind(name, TupleOf((*value.items, item)), ctx.span(target.span))
+    return value
 
 
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
@@ -90,7 +138,7 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     assert isinstance(item.type, TensorType)
     if growth.is_tried:
         growth.type = _type_of_rows(growth, item.type, span)
-        ctx.environment.bindings.bind(growth.rows, _example(ctx, growth, growth.type))
+        ctx.environment.bindings.bind(growth.rows, example_of(ctx, growth, growth.type))
         return
     if isinstance(rows, Unassigned) and rows not in ctx.reported:  # what it holds was changed
         ctx.reported.add(rows)
@@ -265,10 +313,11 @@ def first_example(ctx: Elaboration, growth: Growth, span: Span) -> Value:
     if item is None:
         return FAILED
     assert isinstance(item.type, TensorType)
-    return _example(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
+    return example_of(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
 
 
-def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> Computed:
+def example_of(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> Computed:
+    """Return what the rows of a list stand for in a trial."""
     whole = TensorType((AnyDim(), *type_.shape), type_.dtype)
     variable = ir.Var(growth.rows, whole)
     ctx.memory.own(variable)

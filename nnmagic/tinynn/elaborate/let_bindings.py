@@ -39,8 +39,8 @@ def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
     match value:
         case Computed(expr=expr) if not is_atom(expr):
             return let_bind(ctx, value, name)
-        case ListOfRows(rows=rows) if not is_atom(rows.expr):
-            return ListOfRows(let_bind(ctx, rows, name))
+        case ListOfRows(rows=rows, is_table=is_table) if not is_atom(rows.expr):
+            return ListOfRows(let_bind(ctx, rows, name), is_table)
         case Dimension(dim=dim, number=number) if not is_atom(number.expr):
             return Dimension(dim, let_bind(ctx, number, name))
         case TupleOf(items=_, whole=Computed() as whole):

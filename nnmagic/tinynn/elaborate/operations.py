@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.annotation_types import (
     callable_annotation,
     destination_annotation,
@@ -16,6 +19,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
@@ -23,11 +27,13 @@ from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
+from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
     Computed,
     Known,
+    ListOfRows,
     Operand,
     RefusalError,
     TupleConstructor,
@@ -88,6 +94,10 @@ def binary_operation(
         and (is_type(right.value) or right.value == Known(None))
     ):
         return Known(OpenType())
+    if op is ast.BuiltinOp.Add and isinstance(left.value, ListOfRows) and isinstance(right.value, _LIST):
+        return _joined(left, right, span)
+    if op is ast.BuiltinOp.Add and isinstance(left.value, TupleOf) and isinstance(right.value, ListOfRows):
+        return _joined(left, right, span)
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], left, right, span)
@@ -97,6 +107,28 @@ def binary_operation(
     except RefusalError as refusal:
         ctx.report(refusal)
         return FAILED
+
+
+_LIST = (ListOfRows, TupleOf)
+
+
+def _joined(left: Operand, right: Operand, span: Span) -> Value:
+    """Return the items of two lists, of which one grew in a loop, in one list. Raises RefusalError."""
+    lists = [each for each in (left, right) if each.value != TupleOf(())]
+    rows = [
+        each.value if isinstance(each.value, ListOfRows) else as_list_of_rows(each.value, span)  # type: ignore[arg-type]  # a list
+        for each in lists
+    ]
+    known = [each.rows for each in rows if each is not None]
+    if len(known) < len(rows):
+        message = f"`+` of {describe(left.value)} and {describe(right.value)}"
+        raise RefusalError(message, span, hint="give all items one shape and one dtype")
+    if len(known) == 1:
+        return ListOfRows(known[0])
+    parts = TupleOf(tuple(known))
+    joined = BUILTINS["concatenate"].call([Operand(parts, span)], span)
+    assert isinstance(joined, Computed)
+    return ListOfRows(replace(joined, weak=all(each.weak for each in known)))
 
 
 def _is_binary(expr: ast.Expr) -> bool:
@@ -122,6 +154,10 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
         check_unchanged(ctx, [owner], since)
     if any(is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
         return FAILED
+    may_be_rows = isinstance(owner.value, TupleOf) and (ctx.items_as_rows or not ctx.rounds)
+    if may_be_rows and indices and is_run_time(indices[0][0]):
+        assert isinstance(owner.value, TupleOf)
+        owner = replace(owner, value=as_list_of_rows(owner.value, owner.span) or owner.value)
     value = owner.value
     for value, index in read_chain(owner, indices) if indices else ():
         if isinstance(value, Computed) and any(_is_array(item.value) for item in index):

@@ -7,11 +7,12 @@ from nnmagic.relay import expr as ir
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
-from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
 from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
     Known,
+    ListOfRows,
     NotStaticError,
     Operand,
     RefusalError,
@@ -33,6 +34,12 @@ def truth_of(operand: Operand, word: str) -> bool | Computed | None:
         return None
     if is_tensor(value):
         return _tensor_truth(operand, word)
+    if isinstance(value, ListOfRows):
+        size = as_number(Operand(size_along(value.rows, 0, operand.span), operand.span)).value
+        if isinstance(size, Known):
+            return bool(size.value)
+        assert isinstance(size, Computed)
+        return apply("greater", operand.span, size, number_constant(0, "int64", operand.span))
     try:
         static = static_value(value)
         if isinstance(static, bool | int | float | complex | str | tuple | None):

@@ -33,6 +33,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     GeneratorOf,
     Known,
+    ListOfRows,
     Method,
     ModuleOf,
     Operand,
@@ -208,9 +209,8 @@ def _no_tensor_hint(owner: Operand, name: str) -> str | None:
         case DictOf(items=items):
             key = name if name in items else "name"
             return f"index it with a key, as in {text}[{key!r}]"
-        case TupleOf() if name == "pop":
-            last = f"write {text}[-1] and {text} = {text}[:-1]"
-            return f"a list does not change: {last}; a queue is an array with the numbers of its ends"
+        case TupleOf() | ListOfRows() if name in ("pop", "popleft"):
+            return f"take the item in a statement of its own, as in item = {text}.{name}()"
         case TupleOf() if name in ("append", "extend", "insert"):
             return f"a list does not change: write {text} + [value]"
         case TupleOf() if name == "sort":

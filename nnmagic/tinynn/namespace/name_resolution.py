@@ -31,7 +31,9 @@ from nnmagic.tinynn.namespace.capture import (
     holds_values,
     is_method,
     member_names,
+    method_code,
     not_capturable,
+    python_code,
     snapshot,
     types_with,
 )
@@ -73,6 +75,7 @@ from nnmagic.tinynn.values.values import (
     GlobalFunction,
     Known,
     LocalFunction,
+    ModuleOf,
     OperatorName,
     RecordName,
     RefusalError,
@@ -259,6 +262,9 @@ class NameResolver:
                 self.looked_up.pop(owner, None)  # the captured members count, not the object's identity
             used += 1
             member = self._look_up(".".join(path[:used]))
+            if member is MISSING and method_code(value, path[used - 1]) is not None:
+                self.looked_up[owner] = value
+                return ModuleOf(value, owner, {}, path[used - 1]), used
             if member is MISSING:
                 raise _no_field(path[:used], value, span)
             value, module = member, None
@@ -311,6 +317,12 @@ class NameResolver:
             elif is_torch_module(value):
                 self.looked_up[name] = value
                 self._values[name] = module_value(value, name)
+            elif (code := python_code(value)) is not None:
+                self.looked_up[name] = value
+                self._values[name] = ModuleOf(code, name, {}, "")
+            elif not isinstance(value, type) and method_code(value, "__call__") is not None:
+                self.looked_up[name] = value
+                self._values[name] = ModuleOf(value, name, {}, "__call__")
             else:
                 self.looked_up[name] = snapshot(value)
                 self._values[name] = capture(self.looked_up[name])

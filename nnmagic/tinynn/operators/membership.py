@@ -58,6 +58,8 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
         if (found := _is_among(left, right, span)) is not None:
             return found if sign == "in" else apply("logical_not", span, found)
         hint = "compare with ==, as in (x == 1) | (x == 2)"
+        if isinstance(right.value, Computed):
+            hint = "write (x == value).any()"
         raise RefusalError(
             f"`{sign}` asks for values known at compile time, not {describe(left.value)} in "
             f"{describe(right.value)}",
@@ -86,9 +88,7 @@ def _is_among(item: Operand, among: Operand, span: Span) -> Computed | None:
             equal = _compared(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
         case TupleOf(items=items) if items and all(map(_is_number, items)):
-            equals = [
-                _compared(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items
-            ]
+            equals = [_compared(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
             return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
     return None
 

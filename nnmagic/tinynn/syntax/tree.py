@@ -339,6 +339,20 @@ class Append(UpdateName):
         return self.rhs.params[1].values[0]
 
 
+class ChangeList(ast.Assign):  # type: ignore[misc]  # synr is untyped
+    """A method that changes a list, such as ``name.pop()``, as ``name = name[:-1]``."""
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class ListPart(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """A part of a list that changes in a loop which is a function; ``kind`` says what of its ``parts``."""
+
+    span: ast.Span
+    kind: str
+    source: str
+    parts: Sequence[ast.Expr]
+
+
 @attr.s(auto_attribs=True, frozen=True)
 class Grow(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """An `Append` in a loop that is a function: a row of ``rows``.

@@ -90,9 +90,13 @@ class TupleOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOfRows:
-    """A list that grew in a loop: its items are the rows of a tensor."""
+    """A list that grew in a loop: its items are the rows of a tensor.
+
+    ``is_table``: they are lists of numbers, whose items can be assigned.
+    """
 
     rows: Computed
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,9 +178,10 @@ class SpecializableFunction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleOf:
-    """An ``nn.Module`` of the notebook, or one of its methods: each call inlines the method's source.
+    """An ``nn.Module`` or another object of the notebook, with a method, or a function of Python.
 
-    ``path``: how the cell reaches it. ``constants``: the tensors that were captured from it, by identity.
+    Each call inlines the source of the method, or of the function. ``path``: how the cell reaches it.
+    ``constants``: the tensors that were captured from it, by identity.
     """
 
     module: object

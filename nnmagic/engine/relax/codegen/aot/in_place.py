@@ -527,7 +527,7 @@ class _FunctionAnalysis:
         while work:
             number = work.pop()
             for args in self.rounds:
-                sources = {root.param for root in args[number]} - {None}
+                sources = {root.param for root in args[number] if root.param is not None}
                 is_owned = bool(args[number]) and all(root.owned for root in args[number])
                 if not is_owned or len(sources) > 1 or not sources.isdisjoint(self.excluded):
                     self.unstable.add(number)

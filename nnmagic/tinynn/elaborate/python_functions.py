@@ -1,0 +1,156 @@
+"""Inline functions and methods of the notebook that Python could run: their source is read, never run."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import types
+from dataclasses import replace
+
+import attr
+
+from nnmagic.diagnostics import Diagnostics, Note, Source, Span
+from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
+from nnmagic.tinynn.calls.function_calls import FunctionMaker
+from nnmagic.tinynn.elaborate.closures import inline_call
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.namespace.capture import names_in
+from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.namespace.torch_values import is_torch_module
+from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.syntax import parse, tree
+from nnmagic.tinynn.values.values import (
+    Environment,
+    Formal,
+    LocalFunction,
+    ModuleOf,
+    Operand,
+    RefusalError,
+    Value,
+)
+
+
+def call_python(
+    ctx: Elaboration,
+    called: ModuleOf,
+    operands: list[Operand],
+    callee: Span,
+    span: Span,
+    make_function: FunctionMaker,
+) -> Value:
+    """Return the result of a function of the notebook, or of a method, whose source is inlined.
+
+    Raises RefusalError where the language lacks something of it.
+    """
+    function = ctx.methods.get((id(called.module), called.method))
+    if function is None:
+        function = ctx.methods[id(called.module), called.method] = _inlined(ctx, called, callee)
+    assert isinstance(function, LocalFunction)
+    given = operands
+    if not isinstance(called.module, types.FunctionType):
+        own = "forward" if is_torch_module(called.module) else "__call__"
+        given = [Operand(replace(called, method=own), callee), *operands]
+    return inline_call(ctx, function, given, callee, span, make_function)
+
+
+def python_function(ctx: Elaboration, value: Value, span: Span) -> Value:
+    """Return a function of Python of the notebook as one to inline; any other value as it is."""
+    if not isinstance(value, ModuleOf) or not isinstance(value.module, types.FunctionType):
+        return value
+    key = (id(value.module), value.method)
+    if key not in ctx.methods:
+        ctx.methods[key] = _inlined(ctx, value, span)
+    function = ctx.methods[key]
+    assert isinstance(function, LocalFunction)
+    return function
+
+
+def _inlined(ctx: Elaboration, called: ModuleOf, callee: Span) -> LocalFunction:
+    """Return a function, or a method, as one to inline. Raises RefusalError."""
+    is_method = not isinstance(called.module, types.FunctionType)
+    name = f"{type(called.module).__name__}.{called.method}" if is_method else called.path
+    method = called.module
+    if is_method:
+        method = inspect.getattr_static(type(called.module), called.method, None)
+    if not isinstance(method, types.FunctionType):
+        raise RefusalError(f"{name} is no function that is written in Python", callee)
+    if method.__closure__ and is_method:
+        hint = "define the class at the top of a cell, and give it what it needs as attributes"
+        raise RefusalError(f"{name} uses names of a function around it, or super()", callee, hint=hint)
+    if method.__name__ == "<lambda>":
+        hint = f"write it with def, as in def {called.path}(x): return x"
+        raise RefusalError(f"`{called.path}` is a lambda of another cell", callee, hint=hint)
+    source, diagnostics = _source(method, name, callee), Diagnostics()
+    cell = parse(source, diagnostics, methods=True)
+    for error in diagnostics.errors:
+        notes = () if error.span is None else (Note(f"in {name}: {error.message}", error.span),)
+        message = f"{name} is not within the language of a cell: {error.message}"
+        raise RefusalError(message, callee, hint=error.hint, notes=notes)
+    assert cell is not None
+    definition = cell.funcs[method.__name__]
+    params = [attr.evolve(parameter, ty=None) for parameter in definition.params]
+    definition = attr.evolve(definition, params=params, ret_type=None)
+    ctx.other_sources.append(source)
+    environment = Environment("")
+    if is_torch_module(called.module):
+        _check_names(ctx, definition, method, name, callee)
+    else:
+        environment.imports.update(_names_of(method))
+    formals = tuple(
+        Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
+        for each in params
+    )
+    return LocalFunction(name, definition, formals, environment, {})
+
+
+def _names_of(function: types.FunctionType) -> dict[str, object]:
+    """Return what the free names of a function stand for: names of the function around it, and globals."""
+    names = {
+        name: function.__globals__[name]
+        for name in names_in(function.__code__)
+        if name in function.__globals__
+    }
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not assigned yet
+            names[name] = cell.cell_contents
+    return names
+
+
+def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
+    try:
+        lines, first_line = inspect.getsourcelines(method.__code__)
+    except (OSError, TypeError):
+        hint = "define it in a cell of this notebook"
+        raise RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    text = "".join(line[indent:] if not line[:indent].strip() else line for line in lines)
+    return Source(method.__code__.co_filename, text, first_line, indent)
+
+
+def _check_names(
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    method: types.FunctionType,
+    name: str,
+    callee: Span,
+) -> None:
+    """Raise RefusalError for a free name that is another in the module's file than in the notebook.
+
+    Libraries that the file imports, and their functions, need not be imported by the notebook.
+    """
+    own = {parameter.name for parameter in definition.params} | find_local_names(definition.body)
+    for free in sorted(find_mentioned_names(definition.body) - own):
+        there = method.__globals__.get(free, MISSING)
+        here = look_up(ctx.resolver.namespace, free)
+        if here is MISSING and _is_of_library(there):
+            here = ctx.resolver.imported.setdefault(free, there)
+        if there is not MISSING and here is not there:
+            what = "is not defined in the notebook" if here is MISSING else "is another in the notebook"
+            message = f"{name} uses `{free}`, which {what}"
+            raise RefusalError(message, callee, hint=f"give the notebook the `{free}` of {method.__module__}")
+
+
+def _is_of_library(value: object) -> bool:
+    """Return whether a value is a module that a cell knows, or a function of one."""
+    named = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return isinstance(named, str) and named.partition(".")[0] in ("math", "numpy", "torch")
