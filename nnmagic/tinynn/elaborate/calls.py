@@ -32,6 +32,7 @@ from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
+from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_known
 from nnmagic.tinynn.elaborate.torch_modules import call_module
@@ -219,6 +220,10 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
         case LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
         case SpecializableFunction() as template:
+            if template.code is not None and any(map(_is_inlined, operands)):
+                code = ModuleOf(template.code, template.written, {}, "")
+                inlined = Operand(python_function(ctx, code, callee.span), callee.span)
+                return apply_value(ctx, inlined, operands, span)
             made = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
             return _in_order(ctx, made)
         case ModuleOf() as module:
@@ -279,6 +284,11 @@ def _call_builtin(ctx: Elaboration, builtin: BuiltinFunction, operands: list[Ope
     if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
     return hoist_lets(ctx, result) if builtin.has_loops else result
+
+
+def _is_inlined(operand: Operand) -> bool:
+    """Return whether an argument is a function that no compiled function can take."""
+    return isinstance(operand.value, LocalFunction | BuiltinName | SpecializableFunction)
 
 
 def _as_list(operands: Sequence[Operand]) -> ListOfRows | None:

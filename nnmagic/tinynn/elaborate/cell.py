@@ -59,6 +59,7 @@ from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.generators import new_state
 from nnmagic.tinynn.elaborate.imports import imports_of_cell
 from nnmagic.tinynn.elaborate.live_names import LiveNames
+from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
@@ -151,6 +152,8 @@ def elaborate_cell(
     A function whose parameters have open types has none. ``specialization``: elaborate that function alone,
     with those that it calls.
     """
+    ctx.beside = definitions_beside(ctx, cell.funcs)
+    cell = attr.evolve(cell, funcs={**ctx.beside, **cell.funcs})
     ctx.resolver.linker.reserved.update(cell.funcs)
     ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused

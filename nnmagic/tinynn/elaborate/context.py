@@ -185,6 +185,8 @@ class Elaboration:
     generators: int = 0
     #: The states of generators that the function at hand cannot change, since it is compiled for itself.
     frozen: frozenset[str] = frozenset()
+    #: The functions of the notebook that stand beside those of the cell.
+    beside: dict[str, tree.DefinitionNode] = field(default_factory=dict)
     #: Whether a gradient was asked for anywhere.
     asks_for_gradients: bool = False
     #: Whether the shape of an annotation is being read.

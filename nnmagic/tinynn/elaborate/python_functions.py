@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import attr
 
 from nnmagic.diagnostics import Diagnostics, Note, Source, Span
-from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
+from nnmagic.tinynn.analysis.bound_names import find_elements_assigned, find_local_names, find_mentioned_names
 from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.closures import inline_call
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.namespace.capture import names_in
+from nnmagic.tinynn.namespace.capture import names_in, source_code
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.program import MISSING
@@ -51,6 +52,64 @@ def call_python(
         own = "forward" if is_torch_module(called.module) else "__call__"
         given = [Operand(replace(called, method=own), callee), *operands]
     return inline_call(ctx, function, given, callee, span, make_function)
+
+
+def definitions_beside(
+    ctx: Elaboration, functions: Mapping[str, tree.DefinitionNode]
+) -> dict[str, tree.DefinitionNode]:
+    """Return the functions of the notebook that stand beside those of a cell, as if it held them.
+
+    They have no types, and change arguments or call themselves, so that they can be neither linked nor
+    inlined; and so do those that call them.
+    """
+    found: dict[str, tree.DefinitionNode] = {}
+    work = list(functions.values())
+    while work:
+        for name in sorted(find_mentioned_names(work.pop().body) - functions.keys() - found.keys()):
+            definition = _definition_of(ctx, name)
+            if definition is not None:
+                found[name] = definition
+                work.append(definition)
+    needed = {name for name, definition in found.items() if _is_beside(name, definition)}
+    while callers := {
+        name
+        for name, each in found.items()
+        if name not in needed and find_mentioned_names(each.body) & needed
+    }:
+        needed |= callers
+    return {name: found[name] for name in needed}
+
+
+def _is_beside(name: str, definition: tree.DefinitionNode) -> bool:
+    parameters = {parameter.name for parameter in definition.params}
+    return name in find_mentioned_names(definition.body) or bool(
+        find_elements_assigned(definition.body) & parameters
+    )
+
+
+def _definition_of(ctx: Elaboration, name: str) -> tree.DefinitionNode | None:
+    """Return the source of a function of the notebook without types; None where there is none to take."""
+    function = source_code(look_up(ctx.resolver.namespace, name))
+    if function is None or function.__name__ != name or function.__closure__:
+        return None
+    own = function.__globals__
+    if any(
+        look_up(ctx.resolver.namespace, free) is not own[free]
+        for free in names_in(function.__code__) & own.keys()
+    ):
+        return None  # its file is another one
+    try:
+        lines, first_line = inspect.getsourcelines(function.__code__)
+    except (OSError, TypeError):
+        return None
+    source, diagnostics = _dedented(function, lines, first_line), Diagnostics()
+    cell = parse(source, diagnostics)
+    if diagnostics.errors or cell is None or name not in cell.funcs:
+        return None
+    if any(parameter.ty is not None for parameter in cell.funcs[name].params):
+        return None
+    ctx.other_sources.append(source)
+    return attr.evolve(cell.funcs[name], decorators=[])
 
 
 def python_function(ctx: Elaboration, value: Value, span: Span) -> Value:
@@ -122,9 +181,13 @@ def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
     except (OSError, TypeError):
         hint = "define it in a cell of this notebook"
         raise RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
+    return _dedented(method, lines, first_line)
+
+
+def _dedented(function: types.FunctionType, lines: Sequence[str], first_line: int) -> Source:
     indent = len(lines[0]) - len(lines[0].lstrip())
     text = "".join(line[indent:] if not line[:indent].strip() else line for line in lines)
-    return Source(method.__code__.co_filename, text, first_line, indent)
+    return Source(function.__code__.co_filename, text, first_line, indent)
 
 
 def _check_names(

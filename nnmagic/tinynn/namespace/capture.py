@@ -217,6 +217,14 @@ def python_code(value: object) -> types.FunctionType | None:
     return None if value.__code__.co_filename.startswith(_INSTALLED) else value
 
 
+def source_code(value: object) -> types.FunctionType | None:
+    """Return the function of Python that has the source of a function of the notebook, compiled or not."""
+    if as_template(value) is not None:
+        wrapped: object = getattr(value, "__wrapped__", None)
+        return wrapped if isinstance(wrapped, types.FunctionType) else None
+    return python_code(value)
+
+
 #: Where Python and the libraries are installed.
 _INSTALLED = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}

@@ -18,7 +18,7 @@ from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import collect_used_types
 from nnmagic.tinynn.calls.defaults import from_python
-from nnmagic.tinynn.namespace.capture import CompiledGlobal, FunctionTemplate
+from nnmagic.tinynn.namespace.capture import CompiledGlobal, FunctionTemplate, source_code
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values.values import (
     Formal,
@@ -71,7 +71,7 @@ class Linker:
             Formal(each.name, each.kind, None if each.default is MISSING else Known(None), each.destination)
             for each in template.parameters
         ]
-        return SpecializableFunction(name_in_cell, tuple(formals), template.specialize)
+        return SpecializableFunction(name_in_cell, tuple(formals), template.specialize, source_code(template))
 
     def link_types(
         self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], span: Span

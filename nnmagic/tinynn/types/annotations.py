@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from inspect import getattr_static
 from keyword import iskeyword
 from types import EllipsisType
 from typing import TYPE_CHECKING, NoReturn, TypeGuard
@@ -133,7 +132,7 @@ def as_dtype(value: object) -> DType | None:
     if type(value).__qualname__ == "dtype" and type(value).__module__ == "torch":
         return dtype_named(repr(value).removeprefix("torch."))
     if type(value).__module__.startswith("numba."):  # numba.float64, numba.boolean
-        return _numpy_dtype(getattr_static(value, "__dict__", {}).get("name"))
+        return _numpy_dtype(object.__getattribute__(value, "__dict__").get("name"))
     if "numpy" not in sys.modules:
         return None
     import numpy as np

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Final, Protocol
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
@@ -168,12 +169,13 @@ class SpecializableFunction:
     """A function of an earlier cell whose parameters have open types: each call has it specialized.
 
     ``specialize`` gives the compiled function for the types of some arguments and the values of others, or
-    raises CompileError.
+    raises CompileError. ``code``: what has its source.
     """
 
     written: str
     parameters: tuple[Formal, ...]
     specialize: Callable[[Mapping[str, Type | Generator], Mapping[str, object]], object]
+    code: FunctionType | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
