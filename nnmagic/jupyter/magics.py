@@ -72,7 +72,6 @@ _CELL_OPTIONS = (
         action="store_true",
         help="return results of rank 0 as arrays, not as NumPy scalars",
     ),
-    argument("--debug", action="store_true", help="let print show values as they are computed (%%%%tinynn)"),
     argument(
         "--passes",
         metavar="NAMES",
@@ -398,7 +397,6 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 promote=self.promote if getattr(given, "promote", None) is None else given.promote,
                 convert=getattr(given, "convert", None) or self.convert,
                 passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
-                debug=getattr(given, "debug", False),
                 zero_d_arrays=self.zero_d_arrays or getattr(given, "zero_d_arrays", False),
             )
         except (TypeError, ValueError) as error:

@@ -52,16 +52,14 @@ def compile_source(
     specialization: Specialization | None = None,
     *,
     promote: bool | None = None,
-    debug: bool = False,
 ) -> Program:
     """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     ``specialization``: the arguments to compile one function for, whose parameters have open types.
-    ``promote``: how arrays of different dtypes meet, as `promotion` takes it. ``debug``: whether ``print``
-    prints.
+    ``promote``: how arrays of different dtypes meet, as `promotion` takes it.
     Nothing of the namespace is run. Raises TinyNNError with every error of the cell, and InternalError.
     """
-    with printing(on=debug):
+    with printing():
         try:
             return _compile_source(source, namespace, specialization, promote)
         except Exception as error:

@@ -53,6 +53,7 @@ def bind_arguments(
     function: str, parameters: Sequence[Formal], operands: Sequence[Operand], span: Span
 ) -> dict[str, Operand]:
     """Return arguments by parameter name, with defaults filled in. Raises RefusalError."""
+    operands = _gathered(parameters, operands, span)
     positional = [formal.name for formal in parameters if formal.kind != "KEYWORD_ONLY"]
     given = [operand for operand in operands if operand.keyword is None]
     if len(given) > len(positional) and len(positional) < len(parameters):
@@ -73,6 +74,20 @@ def bind_arguments(
         if formal.name not in bound and formal.default is not None:
             bound[formal.name] = Operand(copy_default(formal.default), span)
     return bound
+
+
+def _gathered(parameters: Sequence[Formal], operands: Sequence[Operand], span: Span) -> Sequence[Operand]:
+    """Return the operands of a call with those that ``*args`` takes as one tuple."""
+    names = [formal.name for formal in parameters if formal.kind == "VAR_POSITIONAL"]
+    if not names:
+        return operands
+    place = [formal.name for formal in parameters].index(names[0])
+    given = [operand for operand in operands if operand.keyword is None]
+    rest = TupleOf(tuple(operand.value for operand in given[place:]), written="tuple")
+    by_name = [operand for operand in operands if operand.keyword is not None]
+    if len(given) < place:  # those before it are given by name
+        return [*given, *by_name, Operand(rest, span, names[0])]
+    return [*given[:place], Operand(rest, span), *by_name]
 
 
 def call_function(

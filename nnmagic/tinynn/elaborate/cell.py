@@ -76,6 +76,7 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.values import (
+    DICTIONARY,
     FAILED,
     GENERATOR,
     Bindings,
@@ -198,6 +199,7 @@ def elaborate_cell(
     }
     if specialization is not None:
         name = specialization.name
+        _refuse_changed_dictionaries(ctx, functions[name], signatures[name])
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
@@ -230,6 +232,19 @@ def _changeable(signature: _Signature) -> frozenset[str]:
         and isinstance(type_, TensorType)
         and type_.shape
     )
+
+
+def _refuse_changed_dictionaries(
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+) -> None:
+    """Report the dictionaries of the caller of which a function assigns keys: Python would change them."""
+    changed = find_changed_parameters(definition)
+    for parameter, type_ in signature.parameters:
+        name = parameter.name
+        if name in changed and isinstance(type_, RecordType) and type_.name == DICTIONARY:
+            hint = f"change a copy: begin with {name} = dict({name}), and return it"
+            message = f"`{name}` is the caller's dictionary, which Python would change"
+            ctx.report(RefusalError(message, ctx.span(parameter.span), hint=hint))
 
 
 def _let_change(
@@ -508,7 +523,10 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal,
                 except RefusalError as refusal:
                     ctx.report(refusal)
                     default = FAILED
-        formals.append(Formal(parameter.name, parameter.kind, default, destination))
+        kind = parameter.kind
+        if kind == "VAR_POSITIONAL" and (signature.completed or signature.known):
+            kind = "POSITIONAL_OR_KEYWORD"  # of the tuple that a call has gathered
+        formals.append(Formal(parameter.name, kind, default, destination))
     return tuple(formals)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from synr import ast
@@ -25,6 +26,7 @@ from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
+from nnmagic.tinynn.operators.strings import compare_characters, index_string
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
 from nnmagic.tinynn.values.descriptions import describe
@@ -94,6 +96,13 @@ def binary_operation(
         and (is_type(right.value) or right.value == Known(None))
     ):
         return Known(OpenType())
+    try:
+        compared = compare_characters(op, SIGNS[op], left, right, span)
+    except RefusalError as refusal:
+        ctx.report(refusal)
+        return FAILED
+    if compared is not None:
+        return compared
     if op is ast.BuiltinOp.Add and isinstance(left.value, ListOfRows) and isinstance(right.value, _LIST):
         return _joined(left, right, span)
     if op is ast.BuiltinOp.Add and isinstance(left.value, TupleOf) and isinstance(right.value, ListOfRows):
@@ -143,7 +152,7 @@ def _is_binary(expr: ast.Expr) -> bool:
 def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
     root, chain = tree.subscripts_of(expr)
     owner = ctx.operand(root)
-    indices: list[tuple[list[Operand], Span]] = []
+    indices: list[tuple[Sequence[Operand], Span]] = []
     for part in chain:
         span = ctx.span(part.span)
         if not indices and (special := _of_name(ctx, owner, part, span)) is not None:
@@ -154,6 +163,11 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
         check_unchanged(ctx, [owner], since)
     if any(is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
         return FAILED
+    if isinstance(owner.value, Known) and isinstance(owner.value.value, str) and indices:
+        index, span = indices.pop(0)
+        if len(index) != 1:
+            raise RefusalError("a string takes one index", span)
+        owner = Operand(index_string(owner.value.value, index[0], span), span)
     may_be_rows = isinstance(owner.value, TupleOf) and (ctx.items_as_rows or not ctx.rounds)
     if may_be_rows and indices and is_run_time(indices[0][0]):
         assert isinstance(owner.value, TupleOf)

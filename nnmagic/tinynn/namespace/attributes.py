@@ -16,6 +16,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
 from nnmagic.tinynn.operators.dtype_questions import ATTRIBUTES as OF_DTYPES
 from nnmagic.tinynn.operators.dtype_questions import attribute_of_dtype
+from nnmagic.tinynn.operators.strings import string_method
 from nnmagic.tinynn.syntax.in_place_calls import SORTED
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import DType, dtype_named
@@ -264,6 +265,10 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
             return BuiltinName(method)
     if isinstance(value, Known) and isinstance(value.value, DType) and name in OF_DTYPES:
         return attribute_of_dtype(value.value, name)
+    if isinstance(value, Known) and isinstance(value.value, str):
+        of_string = string_method(value.value, name)
+        if of_string is not None:
+            return of_string
     if isinstance(value, Known) and is_number(value.value) and name in _OF_NUMBERS:
         return _OF_NUMBERS[name](owner, name, value.value)
     if name == SORTED:

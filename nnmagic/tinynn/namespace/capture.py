@@ -214,7 +214,11 @@ def python_code(value: object) -> types.FunctionType | None:
             value = inner if isinstance(inner, types.FunctionType) else value
     if not isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__"):
         return None
-    return None if value.__code__.co_filename.startswith(_INSTALLED) else value
+    filename = value.__code__.co_filename
+    is_installed = filename.startswith(_INSTALLED) or not _PACKAGES.isdisjoint(
+        pathlib.PurePath(filename).parts
+    )
+    return None if is_installed else value
 
 
 def source_code(value: object) -> types.FunctionType | None:
@@ -224,6 +228,8 @@ def source_code(value: object) -> types.FunctionType | None:
         return wrapped if isinstance(wrapped, types.FunctionType) else None
     return python_code(value)
 
+
+_PACKAGES = frozenset(("site-packages", "dist-packages"))
 
 #: Where Python and the libraries are installed.
 _INSTALLED = tuple(

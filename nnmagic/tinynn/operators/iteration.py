@@ -14,6 +14,7 @@ from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of, unary
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
+from nnmagic.tinynn.operators.strings import index_string
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -167,6 +168,8 @@ def count(operand: Operand) -> int | Computed:
             return count(Operand(rows, span))
         case TupleOf(items=items_):
             return len(items_)
+        case Known(value=str() as text):
+            return len(text)
         case RangeOf(
             start=Known(value=int() as start),
             stop=Known(value=int() as stop),
@@ -324,6 +327,8 @@ def item(operand: Operand, index: Value, span: Span) -> Value:
             return TupleOf(tuple(item(part, index, span) for part in parts))
         case ListOfRows(rows=rows):
             return item(Operand(rows, operand.span), index, span)
+        case Known(value=str() as text):
+            return index_string(text, Operand(index, span), span)
         case TupleOf(items=items_):
             assert isinstance(index, Known)
             assert isinstance(index.value, int)

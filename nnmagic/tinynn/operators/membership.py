@@ -10,6 +10,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -24,6 +25,7 @@ from nnmagic.tinynn.values.values import (
     Operand,
     RangeOf,
     RefusalError,
+    SliceOf,
     TupleOf,
     Value,
     entries_of,
@@ -75,6 +77,8 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
 
 def _is_among(item: Operand, among: Operand, span: Span) -> Computed | None:
     """Return whether a number is among others, those of an array too; None where something is no number."""
+    if isinstance(item.value, TupleOf) and isinstance(among.value, ListOfRows):
+        return _has_row(item.value, among.value.rows, span)
     if not _is_number(item.value):
         return None
     match among.value:
@@ -87,10 +91,26 @@ def _is_among(item: Operand, among: Operand, span: Span) -> Computed | None:
         case Computed(type=TensorType(shape=shape)) if shape:
             equal = _compared(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
-        case TupleOf(items=items) if items and all(map(_is_number, items)):
+        case TupleOf(items=()):
+            return number_constant(bool(0), "bool", span)
+        case TupleOf(items=items) if all(map(_is_number, items)):
             equals = [_compared(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
             return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
     return None
+
+
+def _has_row(item: TupleOf, rows: Computed, span: Span) -> Computed | None:
+    """Return whether a tuple of numbers is a row of a matrix; None where there is no such row."""
+    assert isinstance(rows.type, TensorType)
+    width = rows.type.shape[1] if len(rows.type.shape) == 2 else None
+    if width != len(item.items) or not all(map(_is_number, item.items)):
+        return None
+    every, equals = SliceOf(Known(None), Known(None), Known(None)), []
+    for place, part in enumerate(item.items):
+        column = subscript(Operand(rows, span), [Operand(every, span), Operand(Known(place), span)], span)
+        equals.append(_compared(BuiltinOp.Eq, "==", Operand(column, span), Operand(part, span), span))
+    alike = reduce(lambda one, other: apply("logical_and", span, one, other), equals)
+    return apply("any", span, alike)
 
 
 def _is_number(value: Value) -> bool:

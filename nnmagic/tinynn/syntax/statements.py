@@ -20,7 +20,6 @@ from nnmagic.tinynn.syntax.formatted_texts import as_formatted
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.list_methods import CHANGES_LIST, expand_statements
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
-from nnmagic.tinynn.syntax.printing import prints
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 NESTED = "this is nested too deeply"
@@ -272,11 +271,8 @@ class StatementCompiler(PatternCompiler):
                 return tree.Pass(span)
             case py.NamedExpr(target=target, value=value):
                 return ast.Assign(span, [self.compile_var(target)], None, self.compile_expr(value))
-            case py.Call(func=py.Name(id="print")) if prints():
-                return ast.Assert(span, self._printed(stmt.value, span), None)
             case py.Call(func=py.Name(id="print")):
-                message, hint = unsupported_syntax.PRINT
-                self.refuse(message, span, hint)
+                return ast.Assert(span, self._printed(stmt.value, span), None)
             case py.Call(
                 func=py.Attribute(attr="append", value=py.Name() as owner), args=[item], keywords=[]
             ) if not isinstance(item, py.Starred):
@@ -307,7 +303,6 @@ class StatementCompiler(PatternCompiler):
                 self.refuse(UNUSED, span, UNUSED_HINT)
                 # A `return` may be what was meant.
                 return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)
-        return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
 
 
 def _is_shape_of_name(target: py.expr) -> bool:

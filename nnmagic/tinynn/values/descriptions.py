@@ -11,6 +11,7 @@ from nnmagic.relay.types import AnyDim, FuncType, RecordType, Type, TypeCall
 from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, Tensor
 from nnmagic.tinynn.values.values import (
     BuiltinName,
+    Character,
     ClosureValue,
     Computed,
     ConstructorName,
@@ -84,6 +85,8 @@ def describe(value: Value) -> str:
             | ClosureValue(name=name)
         ):
             return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case Character():
+            return "a character"
         case ModuleOf(module=FunctionType() as module):
             return f"the Python function {module.__name__}"
         case ModuleOf(module=module):

@@ -100,6 +100,13 @@ class ListOfRows:
     is_table: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Character:
+    """A character of a string that is known at run time only, by its code point."""
+
+    code: Computed
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DictOf:
     """A dictionary of the notebook; its keys are strings and ints."""
@@ -420,6 +427,7 @@ Value = (
     | Dimension
     | TupleOf
     | ListOfRows
+    | Character
     | DictOf
     | SliceOf
     | GlobalFunction

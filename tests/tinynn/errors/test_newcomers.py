@@ -109,8 +109,7 @@ MISTAKES = [
     (
         "def f(x: Tensor[(3,), f32]):\n    print(x)\n    return x\n",
         "`print` prints only in a cell that is compiled for debugging",
-        "write %%tinynn --debug, or compile(..., debug=True); "
-        "or return the value and print it in another cell",
+        "write %%tinynn --debug, or compile(...); or return the value and print it in another cell",
     ),
 ]
 

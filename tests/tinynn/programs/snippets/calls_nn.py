@@ -150,7 +150,7 @@ CASES: list[Case] = [
     refused("a-module", function(X, "«np» * x"), "`np` is the module numpy, which a cell cannot use", None, {"np": np}),
     refused("a-member-that-a-module-has-not", function(X, "«math.pie» * x"), "the module math has no pie", "did you mean math.pi?", {"math": math}),
     refused("a-function-that-hides-an-operator", function(X, "«exp»(x)"), "`exp` is the Python function _raise, which hides the operator exp", "for the operator write relay.exp, or rename the notebook's `exp`", {"exp": _raise}),
-    refused("print", function(X, "«print(x)»\nreturn x"), "`print` prints only in a cell that is compiled for debugging", "write %%tinynn --debug, or compile(..., debug=True); or return the value and print it in another cell"),
+    refused("print", function(X, "«print(x)»\nreturn x"), "`print` prints only in a cell that is compiled for debugging", "write %%tinynn --debug, or compile(...); or return the value and print it in another cell"),
     refused("open", function(X, 'y = «open»("file")\nreturn x'), "`open` is not part of TinyNN"),
     refused("eval", function(X, '«eval»("x")'), "`eval` is not part of TinyNN", "compute it in another cell"),
     refused("isinstance", function(X, "y = isinstance(x, «x»)\nreturn x"), "`isinstance` asks for tuple, list, dict, str, bool, int, float, complex, np.ndarray and NumPy's kinds of numbers, not for `x`"),

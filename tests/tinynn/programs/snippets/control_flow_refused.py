@@ -89,7 +89,7 @@ CASES: list[Case] = [
     body("a-python-function", "return «outside»(x)", "`outside` is the Python function outside, which a cell cannot use", outside=outside),
     body("a-method", "return «layer.forward»(x)", "`layer.forward` is a method of a Layer, and nothing of Python runs in a cell", layer=Layer()),
     body("random-numbers", "return x * «random.random»()", "`random.random` is not supported in a cell, which has no hidden state", "random numbers come from a key: write key = random.key(seed), then random.uniform(key, shape)", random=random),
-    body("print", "«print(x)»\nreturn x", "`print` prints only in a cell that is compiled for debugging", "write %%tinynn --debug, or compile(..., debug=True); or return the value and print it in another cell"),
+    body("print", "«print(x)»\nreturn x", "`print` prints only in a cell that is compiled for debugging", "write %%tinynn --debug, or compile(...); or return the value and print it in another cell"),
     body("a-module-alone", "return «math»", "`math` is the module math, which a cell cannot use", math=math),
     body("an-array-of-objects", "return x + «things»", "`things` is a NumPy array of object, which a cell cannot use", things=np.array([None, 1])),
     # -- data types ------------------------------------------------------------------------------------------
