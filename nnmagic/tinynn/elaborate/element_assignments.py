@@ -65,8 +65,8 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     if tensor is None or is_refused:
         _fail(ctx, variable)
         return
-    memory = own_memory(ctx, variable, tensor, span)
     _check_item_of_list(ctx, variable, tensor, value)
+    memory = own_memory(ctx, variable, tensor, span)
     if others is not None and may_share(tokens_of(ctx, others), memory):
         message = "the right side shares memory with what is assigned, and has several targets"
         raise RefusalError(
@@ -107,7 +107,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
 def _check_item_of_list(ctx: Elaboration, variable: ast.Var, tensor: Operand, value: Operand) -> None:
     """Check what is assigned to the rows of a list that changes in a loop. Raises RefusalError."""
     if (name := ctx.memory.shown.get(variable.id.name)) is not None and isinstance(tensor.value, Computed):
-        check_item(name, tensor.value, value)
+        check_item(f"`{name}`", tensor.value, value)
 
 
 def _updated(

@@ -70,7 +70,7 @@ def _changed(
         if (rest and not items.is_table) or len(index) != 1:
             hint = "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)"
             raise RefusalError("a part of an item of a list that grew in a loop is assigned", span, hint=hint)
-        check_item("it", items.rows, value)
+        check_item("this", items.rows, value)
         rows = set_chain(Operand(items.rows, span), indices, value, span)
         chain = ctx.environment.chain()
         tokens = ctx.memory.of_value(items, chain) | ctx.memory.of_value(value.value, chain)

@@ -93,7 +93,7 @@ def check_item(name: str, rows: Computed, item: Operand) -> None:
     fits = "biufc".index(kinds[0]) <= "biufc".index(kinds[1]) if is_weak else is_wider(given, held)
     if not fits:
         message = (
-            f"`{name}` is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(given)}"
+            f"{name} is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(given)}"
         )
         hint = f"begin with items of {dtype_short_name(given)}"
         raise RefusalError(message, item.span, hint=hint + (", as in [0.0] * n" if is_weak else ""))

@@ -269,6 +269,8 @@ class NameResolver:
                 raise _no_field(path[:used], value, span)
             value, module = member, None
         name = ".".join(path[:used])
+        if module is not None and is_library(module) and python_code(value) is not None:
+            raise _unusable(path[:used], name, not_capturable(value), span, module)
         try:
             return self._value(name, value, span), used
         except NotCapturableError as problem:

@@ -92,11 +92,3 @@ def test_what_cannot_be_printed_is_refused_where_it_is(statement: str, message: 
         nnmagic.compile(source, cache=False)
     assert message in str(caught.value)
     assert caught.value.diagnostics[0].span.line == 2
-
-
-def test_the_option_is_part_of_the_key() -> None:
-    """A function that prints is not given for one that does not."""
-    source = "def f(x: Tensor[(2,), f64]):\n    print(x)\n    return x\n"
-    assert nnmagic.compile(source)(np.ones(2)).tolist() == [1, 1]
-    with pytest.raises(nnmagic.TinyNNError, match="compiled for debugging"):
-        nnmagic.compile(source)
