@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from nnmagic.diagnostics import Source
 
+#: A cell of functions below a single percent sign.
+_DEFINES = re.compile(r"\s*%tinynn[ \t]*\n(?:.*\n)*?(?:@|def )")
+
 _CELL_OPTIONS = (
     argument(
         "-o",
@@ -246,6 +249,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         """
         from nnmagic.jupyter import commands
 
+        history = getattr(self.shell.history_manager, "input_hist_raw", None) or [""]
+        if line.startswith("def ") or (not line.strip() and _DEFINES.match(history[-1])):
+            message = "%tinynn with one % is a command; write %%tinynn in the first line, to compile the cell"
+            raise MagicError(message)
         try:
             display(commands.run(line, self.shell.user_ns))
         except KeyboardInterrupt as interrupt:

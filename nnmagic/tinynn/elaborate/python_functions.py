@@ -9,9 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import attr
+from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Note, Source, Span
-from nnmagic.tinynn.analysis.bound_names import find_elements_assigned, find_local_names, find_mentioned_names
+from nnmagic.tinynn.analysis.bound_names import (
+    find_elements_assigned,
+    find_local_names,
+    find_mentioned_names,
+    walk,
+)
 from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.closures import inline_call
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -65,7 +71,7 @@ def definitions_beside(
     found: dict[str, tree.DefinitionNode] = {}
     work = list(functions.values())
     while work:
-        for name in sorted(find_mentioned_names(work.pop().body) - functions.keys() - found.keys()):
+        for name in sorted(_called_names(work.pop().body) - functions.keys() - found.keys()):
             definition = _definition_of(ctx, name)
             if definition is not None:
                 found[name] = definition
@@ -78,6 +84,11 @@ def definitions_beside(
     }:
         needed |= callers
     return {name: found[name] for name in needed}
+
+
+def _called_names(body: ast.Block) -> set[str]:
+    calls = (part for part in walk(body) if isinstance(part, ast.Call))
+    return {call.func_name.id.name for call in calls if isinstance(call.func_name, ast.Var)}
 
 
 def _is_beside(name: str, definition: tree.DefinitionNode) -> bool:

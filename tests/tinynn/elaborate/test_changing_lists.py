@@ -1,4 +1,8 @@
-"""Lists whose length changes in any loop, beside the same functions as Python runs them."""
+"""Lists whose length changes in any loop, beside the same functions as Python runs them.
+
+Their methods are written out in tinynn/syntax/list_methods; lists of a fixed length become rows in
+tinynn/elaborate/lists_as_rows.
+"""
 
 from __future__ import annotations
 
