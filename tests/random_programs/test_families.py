@@ -36,18 +36,18 @@ INTERPRETED = {
 }
 #: How many programs of each family the full suite judges in processes of their own.
 SEARCHED = {
-    "assignments": 12,
-    "changing_sizes": 8,
-    "control_flow": 6,
-    "gradients": 3,
-    "graphs": 20,
-    "language": 10,
-    "parallel_loops": 40,
-    "relay": 12,
-    "sized_nests": 4,
-    "tensors": 8,
-    "views": 8,
-    "vocabulary": 10,
+    "assignments": 6,
+    "changing_sizes": 4,
+    "control_flow": 3,
+    "gradients": 2,
+    "graphs": 10,
+    "language": 5,
+    "parallel_loops": 20,
+    "relay": 6,
+    "sized_nests": 2,
+    "tensors": 4,
+    "views": 4,
+    "vocabulary": 5,
 }
 #: How many programs of each family the interpreter runs in a usual run; others: 8.
 DEFAULT = {

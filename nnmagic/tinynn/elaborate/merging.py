@@ -13,6 +13,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.relay.types import (
+    DICTIONARY,
     AnyDim,
     Dim,
     FuncType,
@@ -31,7 +32,6 @@ from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_const
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.promotion import common_dtype, say_joined
 from nnmagic.tinynn.values.values import (
-    DICTIONARY,
     FAILED,
     ClosureValue,
     Computed,
