@@ -206,7 +206,7 @@ def check(case: Case, dtype: str, target: object) -> Iterator[str]:
 
 
 def main() -> None:
-    """Check all cases for a dtype and this CPU; for another one, half of them: each for two of four dtypes."""
+    """Check all cases for a dtype and this CPU; for another CPU half of them, each for two of the dtypes."""
     faulthandler.enable()
     dtype, cpu = sys.argv[1:3]
     target = None if cpu == "native" else {"kind": "llvm", "mcpu": cpu}
