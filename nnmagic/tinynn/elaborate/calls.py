@@ -122,7 +122,7 @@ def _with_callback(ctx: Elaboration, expr: ast.Call, refusal: RefusalError) -> R
             if isinstance(value, Computed) and isinstance(value.type, TensorType):
                 result = format_type(value.type)
                 break
-    written = [source_text(ctx.span(part.span)) for part in (expr.func_name, *expr.params)]
+    written = [source_text(ctx.span(part.span), as_argument=True) for part in (expr.func_name, *expr.params)]
     hint = error.hint.replace(CALLBACK, f"callback({', '.join(written)}, result={result})")
     return RefusalError(error.message, error.span or ctx.span(expr.span), hint=hint, notes=error.notes)
 

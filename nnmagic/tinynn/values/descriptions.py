@@ -140,10 +140,11 @@ def type_note(operand: Operand) -> Note:
     return Note(f"this is {describe(operand.value)}", operand.span)
 
 
-def source_text(span: Span) -> str:
+def source_text(span: Span, *, as_argument: bool = False) -> str:
     """Return the source of an expression, for a hint that puts an attribute behind it.
 
-    In brackets unless it is a name, a call or the like; ``(...)`` if it is long or spans several lines.
+    In brackets unless it is a name, a call or the like, or stands ``as_argument`` between commas; ``(...)`` if
+    it is long or spans several lines.
     """
     line = span.source.line(span.line) if span.source else None
     if line is None or span.end_line != span.line or span.end_column - span.column > _LONGEST_TEXT:
@@ -155,7 +156,7 @@ def source_text(span: Span) -> str:
         return "(...)"
     whole = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.List, ast.ListComp, ast.GeneratorExp)
     in_brackets = isinstance(node, ast.Tuple) and (not node.elts or node.elts[0].col_offset > 0)
-    return text if isinstance(node, whole) or in_brackets else f"({text})"
+    return text if as_argument or isinstance(node, whole) or in_brackets else f"({text})"
 
 
 #: Longer source is not repeated in a hint.
