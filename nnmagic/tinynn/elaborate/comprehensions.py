@@ -159,9 +159,10 @@ def _definition(ctx: Elaboration, expr: tree.Comprehension) -> tree.DefinitionNo
         name = "made"
         while name in find_mentioned_names(expr):
             name += "_"
-        made = ast.Var(span, ast.Id(span, name))
-        plus, item = ast.Op(span, ast.BuiltinOp.Add), ast.Tuple(expr.element.span, [expr.element])
-        append = tree.Append(expr.element.span, [made], None, ast.Call(span, plus, [made, item], {}))
+        made = tree.variable(span, name)
+        item = ast.Tuple(expr.element.span, [expr.element])
+        longer = tree.operation(span, ast.BuiltinOp.Add, made, item)
+        append = tree.Append(expr.element.span, [made], None, longer)
         nothing = ast.Block(span, [])
         body = ast.Block(span, [append])
         for condition in reversed(first.conditions):

@@ -78,8 +78,6 @@ class Growth:
     type: TensorType | None = None
     #: Whether a trial is finding the type.
     is_tried: bool = True
-    #: Whether its items are counted, since not every round appends one.
-    is_counted: bool = False
 
 
 @dataclass(slots=True)

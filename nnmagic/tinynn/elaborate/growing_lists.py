@@ -2,14 +2,17 @@
 
 In a loop that is not unrolled, a list to which every round appends one item is a tensor with a row for each
 round. It is made before the loop, and its rows are assigned in it. After the loop the list is a `ListOfRows`.
+If only some rounds append, as in ``if x > 0: rows.append(x)``, the tensor has room for all that they can, and
+a number counts the items: the list is the first rows.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+import attr
 from synr import ast
 from synr.ast import BuiltinOp
 
@@ -33,6 +36,7 @@ from nnmagic.tinynn.elaborate.sequencing import run_steps
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.element_assignment import set_elements
+from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
@@ -47,6 +51,7 @@ from nnmagic.tinynn.values.values import (
     ListOfRows,
     Operand,
     RefusalError,
+    SliceOf,
     TupleOf,
     Unassigned,
     Value,
@@ -108,9 +113,6 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
         notes = (Note(f"this is {format_type(item.type)}, others are {format_type(wanted)}", span),)
         raise RefusalError(message, span, notes=notes, hint="give all of them one shape and one dtype")
     place = Operand(ctx.evaluate(stmt.index), span)
-    if growth.before and not growth.is_counted:
-        first = Operand(Known(len(growth.before)), span)
-        place = Operand(binary(BuiltinOp.Add, "+", place, first, span), span)
     held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
     changed = set_elements(Operand(rows, span), [place], Operand(item, span), span)
     ctx.environment.bindings.bind(growth.rows, _hold(ctx, growth, changed, held), span)
@@ -185,18 +187,49 @@ def _as_tensor(name: str, item: Operand) -> Computed | None:
 Over = Callable[[Elaboration, tree.For, Operand], "Terminator | None"]
 
 
-def find_growing(ctx: Elaboration, stmt: tree.For) -> dict[str, tree.Append]:
-    """Return the lists to which each round of a loop appends one item, and nothing else changes."""
-    found = {each.lhs[0].id.name: each for each in stmt.body.stmts if isinstance(each, tree.Append)}
-    if not found or _may_skip(stmt):
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A list that grows.
+
+    ``number``: the name of how many items it has, or had before the loop if each round appends one.
+    ``times``: how many a round appends at most.
+    """
+
+    growth: Growth
+    number: str
+    times: int
+
+
+def appends_each_round(ctx: Elaboration, stmt: tree.For) -> bool:
+    """Return whether each round of a loop appends one item to lists, and nothing else changes these."""
+    return bool(_find_lists(ctx, stmt, is_counted=False))
+
+
+def find_lists(ctx: Elaboration, stmt: tree.For) -> dict[str, int]:
+    """Return the lists that some rounds of a loop append to, with the most items of one round."""
+    return _find_lists(ctx, stmt, is_counted=True)
+
+
+def _find_lists(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> dict[str, int]:
+    parts = list(walk(stmt.body, into_functions=False)) if is_counted else stmt.body.stmts
+    appends = Counter(_appended(parts))
+    if not appends or (not is_counted and _may_skip(stmt)):
         return {}
-    bound = [name for part in walk(stmt, into_functions=False) for name in names_bound(part)]
+    inner = [part for part in parts if isinstance(part, tree.For | tree.While)] if is_counted else []
+    in_loops = {name for loop in inner for name in _appended(walk(loop, into_functions=False))}
+    bound = Counter(name for part in walk(stmt, into_functions=False) for name in names_bound(part))
     locals_ = ctx.environment.bindings.locals
     return {
-        name: each
-        for name, each in found.items()
-        if bound.count(name) == 1 and isinstance(locals_.get(name), TupleOf)
+        name: times
+        for name, times in appends.items()
+        if name not in in_loops
+        and bound[name] == (times if is_counted else 1)
+        and isinstance(locals_.get(name), TupleOf)
     }
+
+
+def _appended(parts: Iterable[ast.Node]) -> Iterator[str]:
+    return (part.lhs[0].id.name for part in parts if isinstance(part, tree.Append))
 
 
 def _may_skip(stmt: tree.For) -> bool:
@@ -209,55 +242,70 @@ def grow_in_loop(
     ctx: Elaboration, stmt: tree.For, iterable: Operand, rounds: int | Computed, over: Over
 ) -> Terminator | None:
     """Elaborate a loop in which lists grow, as a function. Raises RefusalError."""
-    loop, counted, growing = _rewrite(ctx, stmt, iterable)
-    bindings = ctx.environment.bindings
-    for growth in growing:
-        bindings.bind(growth.rows, first_example(ctx, growth, iterable.span))
-        bindings.bind(_before(growth.rows), Known(len(growth.before)))
-        bindings.bind(growth.name, unreadable(growth.name, ctx.span(stmt.span)))
-    ctx.live |= {growth.rows for growth in growing}
+    is_counted = not appends_each_round(ctx, stmt)
+    loop, lists = _rewrite(ctx, stmt, is_counted=is_counted)
+    items = iterable if is_counted else Operand(Zipped("enumerate", (iterable,)), iterable.span)
+    bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
+    for each in lists:
+        bindings.bind(each.growth.rows, _first_example(ctx, each.growth, iterable.span))
+        bindings.bind(each.number, Known(len(each.growth.before)))
+        bindings.bind(each.growth.name, _unreadable(each.growth.name, span))
+    ctx.live |= {name for each in lists for name in (each.growth.rows, each.number)[: 1 + is_counted]}
     with ctx.trial() as diagnostics:
-        over(ctx, loop, counted)
-    span = ctx.span(stmt.span)
-    if any(growth.type is None for growth in growing):  # the loop has errors
+        over(ctx, loop, items)
+    if any(each.growth.type is None for each in lists) and (diagnostics.errors or not is_counted):
         for diagnostic in diagnostics.errors:
             ctx.diagnostics.add(diagnostic)
-        for name in (*find_assigned_names(loop), *(growth.name for growth in growing)):
+        for name in (*find_assigned_names(loop), *(each.growth.name for each in lists)):
             bindings.bind(name, FAILED)
         ctx.environment.failed = True
         return None
-    for growth in growing:
-        growth.is_tried = False
-        bindings.bind(growth.rows, make_rows(ctx, growth, rounds, iterable, span))
+    for each in lists:
+        rows = bindings.locals[each.growth.rows]
+        if each.growth.type is None and isinstance(rows, Computed) and isinstance(rows.type, TensorType):
+            each.growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
+        if each.growth.type is not None:
+            each.growth.is_tried = False
+            bindings.bind(each.growth.rows, _make_rows(ctx, each, rounds, iterable, span))
 
     def leave() -> None:
-        bound = ctx.environment.bindings
-        for growth in growing:
-            rows = bound.locals.get(growth.rows, FAILED)
-            bound.bind(growth.name, grown(ctx, growth, rows), ctx.span(stmt.span))
-            bound.forget(growth.rows)
-            bound.forget(_before(growth.rows))
+        for each in lists:
+            ctx.environment.bindings.bind(each.growth.name, _leave(ctx, each, span, is_counted), span)
+            ctx.environment.bindings.forget(each.growth.rows)
+            ctx.environment.bindings.forget(each.number)
 
     block, live, ctx.block = ctx.block, ctx.live, Block(ctx.block.lets)
     try:
-        run_steps(ctx, [lambda: over(ctx, loop, counted), leave])
+        run_steps(ctx, [lambda: over(ctx, loop, items), leave])
         return ctx.block.end
     finally:
         ctx.block, ctx.live = block, live
 
 
-def grown(ctx: Elaboration, growth: Growth, rows: Value) -> Value:
-    """Return what a list is after the loop in which it grew; ``rows``: its tensor."""
-    ctx.memory.shown.pop(growth.rows, None)
+def _leave(ctx: Elaboration, each: _List, span: Span, is_counted: bool) -> Value:
+    """Return what a list is after the loop in which it grew."""
+    if each.growth.type is None:
+        return TupleOf(())
+    rows, number = (
+        ctx.environment.bindings.locals.get(name, FAILED) for name in (each.growth.rows, each.number)
+    )
+    ctx.memory.shown.pop(each.growth.rows, None)
     if isinstance(rows, Unassigned):
         return rows
     if not isinstance(rows, Computed):
         return FAILED
     ctx.memory.hold(rows.expr, ctx.memory.of_expr(rows.expr))
-    return ListOfRows(rows)
+    if not is_counted or not isinstance(number, Computed | Known | Dimension):
+        return ListOfRows(rows)
+    first = Operand(SliceOf(Known(None), number, Known(None)), span)
+    kept = subscript(Operand(rows, span), [first], span)
+    if not isinstance(kept, Computed):
+        return FAILED
+    ctx.memory.hold(kept.expr, ctx.memory.of_expr(kept.expr))
+    return ListOfRows(kept)
 
 
-def first_example(ctx: Elaboration, growth: Growth, span: Span) -> Value:
+def _first_example(ctx: Elaboration, growth: Growth, span: Span) -> Value:
     """Return what the rows stand for before a trial: numbers are as weak in it as Python's."""
     if not growth.before:
         return Known(None)
@@ -279,48 +327,49 @@ def _is_weak(value: Value) -> bool:
     return isinstance(value, Known) or (isinstance(value, Computed) and value.weak)
 
 
-def unreadable(name: str, span: Span) -> Unassigned:
+def _unreadable(name: str, span: Span) -> Unassigned:
     """Return what the name of a list stands for in a loop in which it grows."""
     message = f"`{name}` grows in this loop, and cannot be read in it"
     hint = f"keep what a round needs of the one before in a name of its own; {name}[-1] can be read"
     return Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
 
 
-def _rewrite(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> tuple[tree.For, Operand, list[Growth]]:
-    """Return the loop that counts its rounds and assigns rows, what it goes over, and its lists."""
-    appends = find_growing(ctx, stmt)
+def _rewrite(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> tuple[tree.For, list[_List]]:
+    """Return the loop that assigns rows, and its lists; it counts its rounds if each appends one item."""
+    appends = _find_lists(ctx, stmt, is_counted=is_counted)
     locals_ = ctx.environment.bindings.locals
     begun = frozenset(name for name in appends if getattr(locals_[name], "items", ()))
     if ctx.begun.get(id(stmt)) != (frozenset(appends), begun):
         taken = set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
-        counter = ast.Var(
-            stmt.target.span, ast.Id(stmt.target.span, free_name(f"step{len(ctx.rewritten)}", taken))
-        )
-        names = {name: free_name(f"{name}_rows", taken) for name in appends}
-        body = ast.Block(stmt.body.span, list(_statements(stmt, names, begun, counter)))
-        target = ast.Tuple(stmt.target.span, [counter, stmt.target])
+        counter, target = None, stmt.target
+        if not is_counted:
+            counter = tree.variable(target.span, _free_name(f"step{len(ctx.rewritten)}", taken))
+            target = ast.Tuple(target.span, [counter, target])
+        names = dict[str, tuple[str, str]]()
+        for name in appends:
+            rows = _free_name(f"{name}_rows", taken)
+            # No cell can write the number of items before a loop that counts its rounds.
+            number = _free_name(f"{name}_count", taken) if is_counted else f"items before {rows}"
+            names[name] = rows, number
+        body = _Rewriter(names, begun, counter).replace(stmt.body)
         ctx.rewritten[id(stmt)] = tree.For(stmt.span, target, stmt.iterable, body, stmt.orelse)
         ctx.rewritten_sources += [stmt, ctx.rewritten[id(stmt)]]
         ctx.begun[id(stmt)] = frozenset(appends), begun
     loop = ctx.rewritten[id(stmt)]
     assert isinstance(loop, tree.For)
-    growing = list[Growth]()
-    for old, new in zip(stmt.body.stmts, loop.body.stmts, strict=True):
-        if isinstance(new, tree.Grow):
-            name = old.lhs[0].id.name
-            before = ctx.environment.bindings.locals[name]
-            assert isinstance(before, TupleOf)
-            growing.append(Growth(name, new.rows.id.name, before.items))
-            ctx.growing[id(new)] = growing[-1]
-    return loop, Operand(Zipped("enumerate", (iterable,)), iterable.span), growing
+    lists = dict[str, _List]()
+    for part in walk(loop.body, into_functions=False):
+        if isinstance(part, tree.Grow) and part.source in appends:
+            if part.source not in lists:
+                before = locals_[part.source]
+                assert isinstance(before, TupleOf)
+                growth = Growth(part.source, part.rows.id.name, before.items)
+                lists[part.source] = _List(growth, part.number, appends[part.source])
+            ctx.growing[id(part)] = lists[part.source].growth
+    return loop, [lists[name] for name in appends]
 
 
-def _before(rows: str) -> str:
-    """Return the name, which no cell can write, of the number of items before the loop."""
-    return f"items before {rows}"
-
-
-def free_name(name: str, taken: set[str]) -> str:
+def _free_name(name: str, taken: set[str]) -> str:
     """Return a name that is not taken, and take it."""
     while name in taken:
         name += "_"
@@ -329,59 +378,63 @@ def free_name(name: str, taken: set[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _LastItems:
-    """Replaces ``rows[-1]`` in a piece of a loop by the row that was assigned last.
+class _Rewriter:
+    """Replaces appends by assignments to rows, ``len(rows)`` by the count, ``rows[-1]`` by the last row.
 
-    ``names``: those of the tensors; ``begun``: the lists that have items before the loop; ``appended``:
-    those to which the round has appended.
+    ``names``: of the tensor and of the number of each list. ``begun``: the lists that have items before the
+    loop. ``counter``: counts the rounds if each appends one item to each list; None where numbers count the
+    items. ``appended``: the lists to which such a round has appended.
     """
 
-    names: dict[str, str]
+    names: Mapping[str, tuple[str, str]]
     begun: frozenset[str]
-    counter: ast.Var
-    appended: set[str]
+    counter: ast.Var | None
+    appended: set[str] = field(default_factory=set)
 
-    def replace(self, node: object) -> object:
-        """Return the piece with all of them replaced."""
-        if isinstance(node, list | tuple):
-            return type(node)(map(self.replace, node))
-        if isinstance(node, dict):
-            return {key: self.replace(part) for key, part in node.items()}
-        if not isinstance(node, ast.Node) or not find_mentioned_names(node) & self.names.keys():
+    def replace(self, node: ast.Node) -> ast.Node:
+        """Return a piece of a loop with all of them replaced."""
+        if not find_mentioned_names(node) & self.names.keys():
             return node
-        name = read_last(node)
-        if name in self.names and name in self.begun | self.appended:
-            return self._last(name, node.span)
-        changed = copy.copy(node)
-        for field, part in vars(node).items():
-            object.__setattr__(changed, field, self.replace(part))
-        return changed
+        match node:
+            case ast.Block(stmts=stmts):
+                return attr.evolve(node, stmts=[part for each in stmts for part in self._statement(each)])
+            case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
+                if name in self.names and self.counter is None:
+                    return tree.variable(node.span, self.names[name][1])
+            case ast.Call() if (name := _read_last(node)) in self.names:
+                if name in self.begun | self.appended:
+                    return self._last(name, node.span)
+        return tree.map_parts(node, self.replace)
 
     def _last(self, name: str, span: ast.Span) -> ast.Expr:
-        rows_before = ast.Var(span, ast.Id(span, _before(self.names[name])))
-        place = ast.Call(span, ast.Op(span, BuiltinOp.Add), [self.counter, rows_before], {})
+        rows, place = (tree.variable(span, each) for each in self.names[name])
+        if self.counter is not None:
+            place = tree.operation(span, BuiltinOp.Add, self.counter, place)
         if name not in self.appended:
-            place = ast.Call(span, ast.Op(span, BuiltinOp.Sub), [place, ast.Constant(span, 1)], {})
-        rows = ast.Var(span, ast.Id(span, self.names[name]))
+            place = tree.operation(span, BuiltinOp.Sub, place, ast.Constant(span, 1))
         return tree.subscript(span, rows, [place])
 
-
-def _statements(
-    stmt: tree.For, names: dict[str, str], begun: frozenset[str], counter: ast.Var
-) -> Iterator[ast.Stmt]:
-    """Yield the statements of a round, with rows in place of items."""
-    last = _LastItems(names, begun, counter, set())
-    for each in stmt.body.stmts:
-        if isinstance(each, tree.Append) and each.lhs[0].id.name in names:
-            name = each.lhs[0].id.name
-            rows = ast.Var(each.span, ast.Id(each.span, names[name]))
-            yield tree.Grow(each.span, rows, counter, last.replace(each.item), name)
-            last.appended.add(name)
+    def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Node]:
+        name = stmt.lhs[0].id.name if isinstance(stmt, tree.Append) else ""
+        if name not in self.names:
+            yield self.replace(stmt)
+            return
+        rows, count = (tree.variable(stmt.span, each) for each in self.names[name])
+        index = count
+        if self.counter is not None:
+            has_more = name in self.begun
+            index = (
+                tree.operation(stmt.span, BuiltinOp.Add, self.counter, count) if has_more else self.counter
+            )
+        yield tree.Grow(stmt.span, rows, index, self.replace(stmt.item), name, count.id.name)
+        if self.counter is not None:
+            self.appended.add(name)
         else:
-            yield last.replace(each)
+            more = tree.operation(stmt.span, BuiltinOp.Add, count, ast.Constant(stmt.span, 1))
+            yield ast.Assign(stmt.span, [count], None, more)
 
 
-def read_last(node: ast.Node) -> str:
+def _read_last(node: ast.Node) -> str:
     """Return the name in ``name[-1]``; an empty string for anything else."""
     match node:
         case ast.Call(
@@ -400,11 +453,22 @@ def _is_minus_one(index: ast.Expr) -> bool:
     return False
 
 
-def make_rows(
-    ctx: Elaboration, growth: Growth, rounds: int | Computed, iterable: Operand, span: Span
+def _make_rows(
+    ctx: Elaboration, each: _List, rounds: int | Computed, iterable: Operand, span: Span
 ) -> Computed:
     """Return the tensor of zeros that the rows are assigned in, with the items before the loop."""
+    growth = each.growth
     assert growth.type is not None
+    if each.times > 1 and isinstance(rounds, int):
+        rounds *= each.times
+    elif each.times > 1:
+        times = Operand(Known(each.times), iterable.span)
+        product = binary(BuiltinOp.Mul, "*", Operand(rounds, iterable.span), times, iterable.span)
+        assert isinstance(product, Computed)
+        rounds = product
+    if each.times > 1:
+        # Only where a round appends at most one item are there as many as what the loop goes over.
+        iterable = Operand(Known(None), iterable.span)
     count = Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
     if growth.before:
         more = Operand(Known(len(growth.before)), span)

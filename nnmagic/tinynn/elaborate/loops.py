@@ -28,9 +28,8 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
 )
-from nnmagic.tinynn.elaborate.counted_lists import find_counted, grow_and_count
 from nnmagic.tinynn.elaborate.generators import is_state, names_assigned
-from nnmagic.tinynn.elaborate.growing_lists import find_growing, grow_in_loop
+from nnmagic.tinynn.elaborate.growing_lists import appends_each_round, find_lists, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
 from nnmagic.tinynn.elaborate.merging import (
@@ -308,9 +307,9 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> 
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise RefusalError(message, iterable.span, hint="stack the items into one tensor")
-    if find_growing(ctx, stmt):
+    if appends_each_round(ctx, stmt):
         return _elaborate_growing(ctx, loop, rounds)
-    if find_counted(ctx, stmt):
+    if find_lists(ctx, stmt):
         return _elaborate_counted(ctx, loop, rounds)
     if isinstance(rounds, Computed) or ctx.compact:
         return _emit_loop(ctx, loop)
@@ -335,7 +334,7 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
     assert isinstance(loop.stmt, tree.For)
     assert loop.iterable is not None
     stmt, iterable, failed = loop.stmt, loop.iterable, ctx.environment.failed
-    names = find_counted(ctx, stmt)
+    names = find_lists(ctx, stmt)
     if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
 
         def unroll() -> Terminator | None:
@@ -354,7 +353,7 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
         end = attempt(ctx, unroll, give_up, accept)
         if not isinstance(end, GivenUp):
             return end
-    return grow_and_count(ctx, stmt, iterable, rounds, _elaborate_for_over)
+    return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
 
 
 def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:

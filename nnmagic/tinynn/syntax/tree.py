@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeGuard
 
@@ -339,14 +341,16 @@ class Append(UpdateName):
 class Grow(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """An `Append` in a loop that is a function: a row of ``rows``.
 
-    ``index`` counts the rounds, or the items. ``source``: the name of the list.
+    ``index`` counts the rounds, or the items. ``source``: the name of the list. ``number``: that of how many
+    items it has, or had before the loop.
     """
 
     span: ast.Span
     rows: ast.Var
-    index: ast.Var
+    index: ast.Expr
     item: ast.Expr
     source: str
+    number: str
 
 
 @attr.s(auto_attribs=True, frozen=True)
@@ -485,3 +489,39 @@ def subscripts_of(node: ast.Expr) -> tuple[ast.Expr, list[ast.Call]]:
         chain.insert(0, node)
         node = node.params[0]
     return node, chain
+
+
+# -- other trees ---------------------------------------------------------------------------------------
+
+
+def variable(span: ast.Span, name: str) -> ast.Var:
+    """Return a name as an expression."""
+    return ast.Var(span, ast.Id(span, name))
+
+
+def operation(span: ast.Span, op: ast.BuiltinOp, *operands: ast.Expr) -> ast.Call:
+    """Return the call of an operator."""
+    return ast.Call(span, ast.Op(span, op), list(operands), {})
+
+
+def map_parts(node: ast.Node, change: Callable[[ast.Node], ast.Node]) -> ast.Node:
+    """Return a node with its parts changed, also those in lists and dictionaries; itself if none is."""
+    changes = {key: new for key, part in vars(node).items() if (new := _map_part(part, change)) is not part}
+    if not changes:
+        return node
+    changed = copy.copy(node)
+    for key, part in changes.items():
+        object.__setattr__(changed, key, part)
+    return changed
+
+
+def _map_part(part: object, change: Callable[[ast.Node], ast.Node]) -> object:
+    match part:
+        case ast.Node():
+            return change(part)
+        case list() | tuple():
+            items = [_map_part(item, change) for item in part]
+            return type(part)(items) if any(map(operator.is_not, items, part)) else part
+        case dict():
+            return {key: _map_part(item, change) for key, item in part.items()} if part else part
+    return part
