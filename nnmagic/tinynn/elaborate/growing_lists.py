@@ -459,14 +459,12 @@ def _make_rows(
     """Return the tensor of zeros that the rows are assigned in, with the items before the loop."""
     growth = each.growth
     assert growth.type is not None
-    if each.times > 1 and isinstance(rounds, int):
-        rounds *= each.times
-    elif each.times > 1:
-        times = Operand(Known(each.times), iterable.span)
-        product = binary(BuiltinOp.Mul, "*", Operand(rounds, iterable.span), times, iterable.span)
-        assert isinstance(product, Computed)
-        rounds = product
     if each.times > 1:
+        if isinstance(rounds, Computed):
+            times = Operand(Known(each.times), iterable.span)
+            product = binary(BuiltinOp.Mul, "*", Operand(rounds, iterable.span), times, iterable.span)
+            assert isinstance(product, Computed)
+        rounds = rounds * each.times if isinstance(rounds, int) else product
         # Only where a round appends at most one item are there as many as what the loop goes over.
         iterable = Operand(Known(None), iterable.span)
     count = Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
