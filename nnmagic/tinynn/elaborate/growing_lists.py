@@ -460,11 +460,13 @@ def _make_rows(
     growth = each.growth
     assert growth.type is not None
     if each.times > 1:
-        if isinstance(rounds, Computed):
+        if isinstance(rounds, int):
+            rounds *= each.times
+        else:
             times = Operand(Known(each.times), iterable.span)
             product = binary(BuiltinOp.Mul, "*", Operand(rounds, iterable.span), times, iterable.span)
             assert isinstance(product, Computed)
-        rounds = rounds * each.times if isinstance(rounds, int) else product
+            rounds = product
         # Only where a round appends at most one item are there as many as what the loop goes over.
         iterable = Operand(Known(None), iterable.span)
     count = Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
