@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, OPTIONAL_DIM, STR
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, broadcast_dim, is_unknown, merge_dim
 from nnmagic.relay.ops.relations import dtype_or, require_same, require_type, tensor, tensors_of_tuple
 from nnmagic.relay.types import AnyDim, Dim, TensorType, Type, VarDim
+
+declare = Family("dense").declare
 
 
 def _units(attrs: Attrs) -> Dim | None:
@@ -143,7 +145,6 @@ declare(
     *_UNITS,
     attrs_key="DenseAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="dense",
     assume=_assume_dense,
 )
 declare(
@@ -157,7 +158,6 @@ declare(
     attrs_key="MatmulAttrs",
     numpy="numpy.matmul",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="dense",
     assume=_assume_dense,
 )
 declare(
@@ -171,7 +171,6 @@ declare(
     attrs_key="BatchMatmulAttrs",
     numpy="numpy.matmul",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="dense",
 )
 declare(
     "einsum",
@@ -182,6 +181,5 @@ declare(
     attrs_key="EinsumAttrs",
     numpy="numpy.einsum",
     traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.VIEW,
-    family="dense",
     variadic=True,
 )

@@ -19,10 +19,12 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import sizes, vector
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import at_most, axis_of, dtype_or, require_type, tensor
 from nnmagic.relay.ops.sorting import RET_TYPE, values_and_indices
 from nnmagic.relay.types import ANY, TensorType, Type
+
+declare = Family("dynamic").declare
 
 
 def _length(types: Sequence[Type], index: int) -> int:
@@ -123,7 +125,6 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -134,7 +135,6 @@ declare(
     *_INIT,
     attrs_key="InitOpAttrs",
     call_order="fill_value shape dtype",
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -145,7 +145,6 @@ declare(
     *_INIT,
     attrs_key="InitOpAttrs",
     call_order="shape dtype",
-    family="dynamic",
     preconditions=[vector(0)],
 )
 declare(
@@ -159,7 +158,6 @@ declare(
     call_order="data pad_width pad_val pad_mode",
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
-    family="dynamic",
     preconditions=[_check_pad],
 )
 declare(
@@ -172,7 +170,6 @@ declare(
     Attr("dtype", DTYPE, ""),
     attrs_key="OneHotAttrs",
     call_order="indices on_value off_value depth axis dtype",
-    family="dynamic",
 )
 declare(
     "dyn.reshape",
@@ -184,7 +181,6 @@ declare(
     attrs_key="ReshapeAttrs",
     call_order="data newshape allowzero",
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -197,7 +193,6 @@ declare(
     call_order="data axes",
     keywords={"axis": "axes"},
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -211,7 +206,6 @@ declare(
     attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
     shape_constraints=[_fit_bounds],
 )
@@ -223,7 +217,6 @@ declare(
     Attr("reps", array(INTEGER), call_default=()),
     attrs_key="TileAttrs",
     call_order="data reps",
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -239,5 +232,4 @@ declare(
     attrs_key="TopkAttrs",
     call_order="data k axis ret_type is_ascend dtype",
     traits=Trait.HEAVY,
-    family="dynamic",
 )

@@ -18,7 +18,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import vector
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, broadcast_shapes
 from nnmagic.relay.ops.relations import (
     axis_of,
@@ -30,6 +30,8 @@ from nnmagic.relay.ops.relations import (
     tensors_of_tuple,
 )
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
+
+declare = Family("indexing").declare
 
 
 def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -156,7 +158,6 @@ declare(
     call_order="data indices axis batch_dims mode",
     numpy="numpy.take",
     traits=Trait.VIEW,
-    family="indexing",
     preconditions=[_check_take],
 )
 declare(
@@ -166,7 +167,6 @@ declare(
     "Elements of x where the condition is true, else of y.",
     numpy="numpy.where",
     traits=Trait.SPECULATABLE,
-    family="indexing",
 )
 declare(
     "strided_slice",
@@ -181,7 +181,6 @@ declare(
     attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="indexing",
 )
 
 
@@ -294,7 +293,6 @@ declare(
     attrs_key="GatherAttrs",
     call_order="data axis indices",
     numpy="numpy.take_along_axis",
-    family="indexing",
 )
 declare(
     "gather_nd",
@@ -304,7 +302,6 @@ declare(
     Attr("batch_dims", INTEGER, 0),
     Attr("index_rank", OPTIONAL_INTEGER, None),
     attrs_key="GatherNDAttrs",
-    family="indexing",
     preconditions=[_check_gather_nd],
 )
 declare(
@@ -312,7 +309,6 @@ declare(
     "inputs",
     _adv_index,
     "NumPy's advanced indexing of the first tensor by the others.",
-    family="indexing",
     variadic=True,
 )
 declare(
@@ -322,7 +318,6 @@ declare(
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
     traits=Trait.SPECULATABLE,
-    family="indexing",
 )
 declare(
     "slice_like",
@@ -332,7 +327,6 @@ declare(
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="SliceLikeAttrs",
     traits=Trait.SPECULATABLE | Trait.VIEW,
-    family="indexing",
 )
 declare(
     "sequence_mask",
@@ -343,7 +337,6 @@ declare(
     Attr("axis", INT, 0),
     attrs_key="SequenceMaskAttrs",
     traits=Trait.SPECULATABLE,
-    family="indexing",
 )
 declare(
     "unravel_index",
@@ -352,6 +345,5 @@ declare(
     "Flat indices as coordinates of a shape.",
     keywords={"indices": "data"},
     numpy="numpy.unravel_index",
-    family="indexing",
     preconditions=[vector(1)],
 )

@@ -7,10 +7,12 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import INT, INTEGER, OPTIONAL_INTEGER, STR, array, either, one_or_more
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, floor_divide, is_unknown, multiply, same_dim, total
 from nnmagic.relay.ops.relations import at_most, axis_of, ints, new_axis, tensor, tensors_of_tuple
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
+
+declare = Family("joining").declare
 
 
 def _same_kind(tensors: Sequence[TensorType]) -> None:
@@ -147,7 +149,6 @@ declare(
     attrs_key="ConcatenateAttrs",
     numpy="numpy.concatenate",
     traits=Trait.SPECULATABLE,
-    family="joining",
     variadic=True,
 )
 declare(
@@ -159,7 +160,6 @@ declare(
     attrs_key="StackAttrs",
     numpy="numpy.stack",
     traits=Trait.SPECULATABLE,
-    family="joining",
     variadic=True,
 )
 declare(
@@ -172,7 +172,6 @@ declare(
     attrs_key="SplitAttrs",
     numpy="numpy.split",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="joining",
     preconditions=[_check_split],
 )
 declare(
@@ -184,7 +183,6 @@ declare(
     attrs_key="TileAttrs",
     numpy="numpy.tile",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="joining",
 )
 declare(
     "repeat",
@@ -196,7 +194,6 @@ declare(
     attrs_key="RepeatAttrs",
     numpy="numpy.repeat",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="joining",
 )
 declare(
     "meshgrid",
@@ -207,6 +204,5 @@ declare(
     attrs_key="MeshgridAttrs",
     numpy="numpy.meshgrid",
     traits=Trait.SPECULATABLE,
-    family="joining",
     variadic=True,
 )

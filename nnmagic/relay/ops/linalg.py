@@ -12,7 +12,7 @@ from functools import wraps
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, Check, Relation, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Check, Family, Relation, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, same_dim
 from nnmagic.relay.ops.relations import require_same, tensor
 from nnmagic.relay.types import (
@@ -25,6 +25,8 @@ from nnmagic.relay.types import (
     lower_complex_type,
     part_dtype,
 )
+
+declare = Family("linalg").declare
 
 _DTYPES = ("float32", "float64")
 
@@ -191,7 +193,6 @@ def _fits_lapack(elements: int) -> Check:
     return check
 
 
-_LINALG = "linalg"
 _PAIRS = Attr("pairs", BOOL, default=False)
 declare(
     "linalg.solve",
@@ -201,7 +202,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.solve",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -212,7 +212,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.inv",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -224,7 +223,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.cholesky",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -234,7 +232,6 @@ declare(
     "The determinant of real matrices.",
     numpy="numpy.linalg.det",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -245,7 +242,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.slogdet",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -257,7 +253,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.qr",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -270,7 +265,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.svd",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(4)],
 )
 declare(
@@ -283,7 +277,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.eigh",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(2)],
 )
 declare(
@@ -294,7 +287,6 @@ declare(
     Attr("rcond", optional(FLOAT), None),
     numpy="numpy.linalg.lstsq",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(1)],
 )
 declare(
@@ -303,5 +295,4 @@ declare(
     _full_rank,
     "The data, if there are none or a has more rows than columns and full column rank; otherwise an error.",
     traits=Trait.HEAVY,
-    family=_LINALG,
 )

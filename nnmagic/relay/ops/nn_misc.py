@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, STR, spatial
 from nnmagic.relay.ops.checks import data_has_elements, one_of
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, ceil_divide, same_dim
 from nnmagic.relay.ops.relations import (
     assume_channel_vectors,
@@ -22,6 +22,8 @@ from nnmagic.relay.ops.relations import (
     tensor,
 )
 from nnmagic.relay.types import TensorType, TupleType, Type, is_float
+
+declare = Family("nn").declare
 
 
 def _dropout(types: Sequence[Type], _attrs: Attrs) -> TupleType:
@@ -122,7 +124,6 @@ declare(
     identity,
     "The element where it is positive, else 0.",
     traits=Trait.SPECULATABLE,
-    family="nn",
 )
 declare(
     "nn.leaky_relu",
@@ -133,7 +134,6 @@ declare(
     attrs_key="LeakyReluAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="nn",
 )
 declare(
     "nn.prelu",
@@ -144,7 +144,6 @@ declare(
     attrs_key="PReluAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="nn",
     assume=assume_channel_vectors,
 )
 declare(
@@ -155,7 +154,6 @@ declare(
     Attr("axis", INT, 1),
     attrs_key="BiasAddAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     assume=assume_channel_vectors,
 )
 declare(
@@ -167,7 +165,6 @@ declare(
     attrs_key="DropoutAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="nn",
 )
 declare(
     "nn.fifo_buffer",
@@ -177,7 +174,6 @@ declare(
     Attr("axis", INT, 0, call_default=REQUIRED),
     attrs_key="FIFOBufferAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_fifo_buffer],
 )
 declare(
@@ -194,7 +190,6 @@ declare(
     Attr("layout", STR, "NCHW", call_default=REQUIRED),
     attrs_key="CorrelationAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_correlation],
     nonempty_constraints=[data_has_elements],
 )
@@ -210,7 +205,6 @@ for _name, _summary in (
         keywords={"predictions": "x", "targets": "y"},
         traits=Trait.SPECULATABLE,
         elements="floats",
-        family="nn",
     )
 declare(
     "nn.nll_loss",
@@ -220,6 +214,5 @@ declare(
     Attr("reduction", STR, "mean"),
     Attr("ignore_index", INT, call_default=-100),
     attrs_key="NLLLossAttrs",
-    family="nn",
     preconditions=[_check_nll_loss, one_of("reduction", "mean", "sum", "none")],
 )

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import FLOAT, INT, PAIRS, STR, array
 from nnmagic.relay.ops.checks import one_of, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, dilate
 from nnmagic.relay.ops.relations import dims, pairs, tensor
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("nn").declare
 
 
 def _add_widths(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
@@ -72,7 +74,6 @@ declare(
     arg_defaults={"pad_val": 0},
     numpy="numpy.pad",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_pad],
     shape_constraints=[_fit_border],
 )
@@ -87,7 +88,6 @@ declare(
     call_order="data pad_width mode",
     numpy="numpy.pad",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[one_of("mode", "SYMMETRIC", "REFLECT")],
     shape_constraints=[_fit_border],
 )
@@ -101,5 +101,4 @@ declare(
     attrs_key="DilateAttrs",
     keywords={"data": "x"},
     traits=Trait.SPECULATABLE,
-    family="nn",
 )

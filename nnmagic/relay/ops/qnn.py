@@ -10,11 +10,13 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT, STR
-from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import broadcast, normalize_axis, require_type, tensor
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
+
+declare = Family("quantization").declare
 
 _SCALE, _ZERO_POINT = "float32", "int32"
 _BYTES = ("int8", "uint8")
@@ -99,7 +101,6 @@ declare(
     Attr("out_dtype", DTYPE, "", call_default="int8"),
     attrs_key="RequantizeAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_modes],
 )
 
@@ -147,7 +148,6 @@ for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Produc
         Attr("rhs_axis", INT, -1),
         attrs_key="BroadcastAttrs",
         traits=Trait.SPECULATABLE,
-        family="quantization",
         preconditions=[_check_integers, _check_axes] if _name == "mul" else [_check_integers],
     )
 
@@ -177,7 +177,6 @@ for _name, _what in _UNARY.items():
         _unary,
         f"{_what} of quantized numbers, quantized.",
         traits=Trait.SPECULATABLE,
-        family="quantization",
     )
 
 
@@ -201,7 +200,6 @@ declare(
     Attr("axis", INT, -1),
     attrs_key="SoftmaxAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )
 declare(
     "qnn.leaky_relu",
@@ -211,7 +209,6 @@ declare(
     *OPERATORS["nn.leaky_relu"].attrs,
     attrs_key="LeakyReluAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )
 
 
@@ -228,7 +225,6 @@ declare(
     *OPERATORS["nn.avg_pool2d"].attrs,
     attrs_key="AvgPool2DAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=OPERATORS["nn.avg_pool2d"].preconditions,
 )
 
@@ -290,7 +286,6 @@ declare(
     *_with_int32("nn.dense", units=REQUIRED),
     attrs_key="DenseAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=[_check_row_zero_points],
 )
 
@@ -313,7 +308,6 @@ declare(
     *_with_int32("nn.batch_matmul"),
     attrs_key="BatchMatmulAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
 )
 
 
@@ -359,7 +353,6 @@ declare(
     call_order=f"data kernel {_PRODUCT_ARGS} kernel_size channels strides padding dilation groups "
     "data_layout kernel_layout out_layout out_dtype",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=[*OPERATORS["nn.conv2d"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d"].shape_constraints,
 )
@@ -373,7 +366,6 @@ declare(
     call_order=f"data weight {_PRODUCT_ARGS} strides padding dilation groups channels kernel_size "
     "data_layout kernel_layout out_layout output_padding out_dtype",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=[*OPERATORS["nn.conv2d_transpose"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d_transpose"].shape_constraints,
 )
@@ -415,7 +407,6 @@ declare(
     *OPERATORS["concatenate"].attrs,
     attrs_key="ConcatenateAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_integers, _check_counts],
 )
 
@@ -450,7 +441,6 @@ declare(
     attrs_key="SimulatedQuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_simulated],
 )
 declare(
@@ -463,6 +453,5 @@ declare(
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis in_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_simulated],
 )

@@ -7,9 +7,11 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import normalize_axis, require_type, tensor
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("quantization").declare
 
 _INTEGERS = ("int8", "uint8", "int16", "int32")
 
@@ -63,7 +65,6 @@ declare(
     attrs_key="QuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )
 declare(
     "qnn.dequantize",
@@ -75,5 +76,4 @@ declare(
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )

@@ -8,10 +8,12 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, INT, INTEGER, STR, array
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.indexing import index_depth, integers, signed_integers
 from nnmagic.relay.ops.relations import axis_of, dims, identity, ints, require_type, tensor
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
+
+declare = Family("indexing").declare
 
 #: How scatter_elements and scatter_nd can combine an update with the element that it updates.
 _COMBINED = ("update", "add", "mul", "mean", "min", "max")
@@ -81,7 +83,6 @@ declare(
     Attr("reduction", STR, "update"),
     attrs_key="ScatterElementsAttrs",
     numpy="numpy.put_along_axis",
-    family="indexing",
     preconditions=[_check_scatter_elements],
     shape_constraints=[_fit_elements],
 )
@@ -92,7 +93,6 @@ declare(
     "Data with updates put at, or combined into, indices whose coordinates lie along the first axis.",
     Attr("mode", STR, "update"),
     attrs_key="ScatterNDAttrs",
-    family="indexing",
     preconditions=[_check_scatter_nd],
 )
 
@@ -113,7 +113,6 @@ declare(
     "data v begin end strides",
     identity,
     "Data with v put into a strided slice.",
-    family="indexing",
     preconditions=[_check_strided_set],
 )
 
@@ -153,7 +152,6 @@ declare(
     attrs_key="SparseToDenseAttrs",
     call_order="sparse_indices output_shape sparse_values default_value",
     arg_defaults={"default_value": 0},
-    family="indexing",
     preconditions=[_check_sparse_to_dense],
     shape_constraints=[_fit_values],
 )
@@ -204,6 +202,5 @@ declare(
     attrs_key="MatrixSetDiagAttrs",
     keywords={"data": "input"},
     traits=Trait.SPECULATABLE,
-    family="indexing",
     preconditions=[_check_matrix_set_diag],
 )

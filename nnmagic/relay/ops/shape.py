@@ -19,7 +19,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, product, same_dim, static_size
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
@@ -34,6 +34,8 @@ from nnmagic.relay.ops.relations import (
 )
 from nnmagic.relay.ops.reshape import reshape_shape
 from nnmagic.relay.types import ANY, TensorType, Type
+
+declare = Family("shape").declare
 
 
 def _reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -239,7 +241,6 @@ declare(
     attrs_key="ReshapeAttrs",
     numpy="numpy.reshape",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "contrib_reverse_reshape",
@@ -250,7 +251,6 @@ declare(
     attrs_key="ReshapeAttrs",
     call_order="data newshape",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "reshape_like",
@@ -263,7 +263,6 @@ declare(
     Attr("rhs_end", OPTIONAL_INTEGER, None),
     attrs_key="ReshapeLikeAttrs",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
     preconditions=[_check_reshape_like],
 )
 declare(
@@ -275,7 +274,6 @@ declare(
     attrs_key="TransposeAttrs",
     numpy="numpy.transpose",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "squeeze",
@@ -286,7 +284,6 @@ declare(
     attrs_key="SqueezeAttrs",
     numpy="numpy.squeeze",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "expand_dims",
@@ -298,7 +295,6 @@ declare(
     attrs_key="ExpandDimsAttrs",
     numpy="numpy.expand_dims",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "reverse",
@@ -309,7 +305,6 @@ declare(
     attrs_key="ReverseAttrs",
     numpy="numpy.flip",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "reverse_sequence",
@@ -319,7 +314,6 @@ declare(
     Attr("seq_axis", INTEGER, 1),
     Attr("batch_axis", INTEGER, 0),
     attrs_key="ReverseSequenceAttrs",
-    family="shape",
 )
 declare(
     "layout_transform",
@@ -330,7 +324,6 @@ declare(
     Attr("dst_layout", STR),
     attrs_key="LayoutTransformAttrs",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "nn.batch_flatten",
@@ -338,7 +331,6 @@ declare(
     _batch_flatten,
     "Each element of the batch as one row.",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "sliding_window",
@@ -351,7 +343,6 @@ declare(
     attrs_key="SlidingWindowAttrs",
     numpy="numpy.lib.stride_tricks.sliding_window_view",
     traits=Trait.SPECULATABLE | Trait.VIEW,
-    family="shape",
     preconditions=[_check_sliding_window],
 )
 declare(
@@ -363,7 +354,6 @@ declare(
     attrs_key="ShapeOfAttrs",
     numpy="numpy.shape",
     traits=Trait.SPECULATABLE,
-    family="shape",
 )
 declare(
     "ndarray_size",
@@ -374,7 +364,6 @@ declare(
     attrs_key="NdarraySizeAttrs",
     numpy="numpy.size",
     traits=Trait.SPECULATABLE,
-    family="shape",
 )
 declare(
     "collapse_sum_like",
@@ -382,7 +371,6 @@ declare(
     _collapse_sum_like,
     "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
     traits=Trait.SPECULATABLE,
-    family="shape",
     shape_constraints=[_broadcast_back_like],
 )
 declare(
@@ -395,6 +383,5 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     traits=Trait.SPECULATABLE,
-    family="shape",
     shape_constraints=[_broadcast_back_to],
 )
