@@ -11,7 +11,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
 
@@ -49,16 +49,6 @@ for _name, _relay in {
     "Tanh": "tanh",
 }.items():
     _unary(_name, _relay)
-
-
-@operator("Identity")
-def _identity(node: Node) -> Value:
-    return node[0]
-
-
-@operator("Reciprocal")
-def _reciprocal(node: Node) -> Value:
-    return 1 / node[0]
 
 
 # -- two operands --------------------------------------------------------------------------------------
@@ -264,3 +254,11 @@ def _bit_cast(node: Node) -> Value:
     if dtype == "bool":
         raise UnsupportedError("a bit cast to bool is not supported")
     return data if dtype == data.dtype else op("reinterpret", data, dtype=dtype)
+
+
+operators(
+    {
+        "Identity": lambda node: node[0],
+        "Reciprocal": lambda node: 1 / node[0],
+    }
+)

@@ -7,21 +7,11 @@ from typing import cast
 
 from nnmagic.relay.expr import Expr
 from nnmagic.relay.gradients.place import Contribution, Place, is_static
-from nnmagic.relay.gradients.registry import expansion, rule, zero
+from nnmagic.relay.gradients.registry import expansion, rule, rules, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
 zero("shape_of", "ndarray_size", "zeros", "ones", "zeros_like", "ones_like", "dyn.zeros")
-
-
-@rule("reshape", "contrib_reverse_reshape", "squeeze", "expand_dims", "nn.batch_flatten")
-def _reshape(p: Place) -> Sequence[Contribution]:
-    return [p.reshape_to(p.d, 0)]
-
-
-@rule("reshape_like", "dyn.reshape", "dyn.squeeze")
-def _reshape_by(p: Place) -> Sequence[Contribution]:
-    return [p.reshape_to(p.d, 0), None]
 
 
 @rule("transpose")
@@ -32,16 +22,6 @@ def _transpose(p: Place) -> Sequence[Contribution]:
     return [p.d.transpose([axes.index(axis) for axis in range(rank)])]
 
 
-@rule("reverse")
-def _reverse(p: Place) -> Sequence[Contribution]:
-    return [p.d.op("reverse", axis=p.attrs["axis"])]
-
-
-@rule("reverse_sequence")
-def _reverse_sequence(p: Place) -> Sequence[Contribution]:
-    return [p.d.op("reverse_sequence", p.args[1], **p.given), None]
-
-
 @rule("layout_transform")
 def _layout_transform(p: Place) -> Sequence[Contribution]:
     d = p.d.op("layout_transform", src_layout=p.attrs["dst_layout"], dst_layout=p.attrs["src_layout"])
@@ -49,36 +29,6 @@ def _layout_transform(p: Place) -> Sequence[Contribution]:
     if is_static(shape) and back != len(shape):  # blocks may have padded the axis
         d = d.op("strided_slice", begin=[0] * len(shape), end=list(cast("tuple[int, ...]", shape)))
     return [d]
-
-
-@rule("collapse_sum_like", "collapse_sum_to")
-def _collapse_sum(p: Place) -> Sequence[Contribution]:
-    return [p.broadcast_to(p.d, 0), None]
-
-
-@rule("broadcast_to")
-def _broadcast_to(p: Place) -> Sequence[Contribution]:
-    return [p.sum_to(p.d, p.out_shape, 0)]
-
-
-@rule("broadcast_to_like", "dyn.broadcast_to")
-def _broadcast_to_like(p: Place) -> Sequence[Contribution]:
-    return [p.sum_to(p.d, p.out_shape, 0), None]
-
-
-@rule("full")
-def _full(p: Place) -> Sequence[Contribution]:
-    return [p.d.sum()]
-
-
-@rule("full_like")
-def _full_like(p: Place) -> Sequence[Contribution]:
-    return [None, p.d.sum()]
-
-
-@rule("dyn.full")
-def _dyn_full(p: Place) -> Sequence[Contribution]:
-    return [p.d.sum(), None]
 
 
 @rule("arange")
@@ -254,3 +204,21 @@ def _spread(
     if any(step > 1 for step in steps):
         part = part.op("nn.dilate", strides=steps, dilation_value=0.0)
     return part.op("nn.pad", part.like(0), pad_width=widths)
+
+
+rules(
+    {
+        "broadcast_to": lambda p: [p.sum_to(p.d, p.out_shape, 0)],
+        "broadcast_to_like dyn.broadcast_to": lambda p: [p.sum_to(p.d, p.out_shape, 0), None],
+        "collapse_sum_like collapse_sum_to": lambda p: [p.broadcast_to(p.d, 0), None],
+        "dyn.full": lambda p: [p.d.sum(), None],
+        "full": lambda p: [p.d.sum()],
+        "full_like": lambda p: [None, p.d.sum()],
+        "reshape contrib_reverse_reshape squeeze expand_dims nn.batch_flatten": lambda p: [
+            p.reshape_to(p.d, 0)
+        ],
+        "reshape_like dyn.reshape dyn.squeeze": lambda p: [p.reshape_to(p.d, 0), None],
+        "reverse": lambda p: [p.d.op("reverse", axis=p.attrs["axis"])],
+        "reverse_sequence": lambda p: [p.d.op("reverse_sequence", p.args[1], **p.given), None],
+    }
+)
