@@ -15,8 +15,8 @@ from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.records import record_class, records_in
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Function
-from nnmagic.relay.gradients.trees import float_leaves, leaves
 from nnmagic.relay.signatures import format_type
+from nnmagic.relay.tuple_trees import float_leaves, leaves
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import OpenTensor

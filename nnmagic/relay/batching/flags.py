@@ -21,9 +21,9 @@ from nnmagic.relay.expr import (
 )
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
-from nnmagic.relay.gradients.trees import Tree, combine, has_leaf, leaves, tree_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import Tree, combine, has_leaf, leaves, tree_of
 from nnmagic.relay.types import TupleType, Type
 
 #: Operators that read sizes alone, which all examples share.

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs, Call, Expr, OpRef, Tuple, TupleGetItem, constant
-from nnmagic.relay.gradients.trees import Tree, has_leaf
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.tuple_trees import Tree, has_leaf
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 
 

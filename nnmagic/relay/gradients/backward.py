@@ -44,9 +44,9 @@ from nnmagic.relay.gradients.place import Place
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
-from nnmagic.relay.gradients.trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.tensor_expr import TensorExpr
+from nnmagic.relay.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, OpRef, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import Block, block_of
-from nnmagic.relay.gradients.trees import leaf_types
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 
 

@@ -28,10 +28,10 @@ from nnmagic.relay.gradients.activity import FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedLoop
-from nnmagic.relay.gradients.trees import Tree, items, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import Tree, items, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:

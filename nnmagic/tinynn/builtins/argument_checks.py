@@ -5,13 +5,14 @@ An argument that does not fit raises RefusalError, located at the argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
+from nnmagic.relay.tuple_trees import flatten
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
@@ -123,7 +124,7 @@ _ALONG_AN_AXIS = ("sum", "max", "min", "all", "any", "prod", "mean")
 
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
     """Return nested tuples of numbers as a constant tensor."""
-    leaves = list(_items(numbers))
+    leaves = list(flatten(numbers))
     items = [item for item in leaves if isinstance(item, bool | int | float | complex)]
     if len(items) < len(leaves):
         raise RefusalError(f"{what} must hold numbers", operand.span)
@@ -143,14 +144,6 @@ def _dtype_of(kinds: Collection[type]) -> str:
     if complex in kinds:
         return "complex128"
     return "float64" if float in kinds or not kinds else "int64" if int in kinds else "bool"
-
-
-def _items(numbers: object) -> Iterator[object]:
-    if isinstance(numbers, tuple):
-        for item in numbers:
-            yield from _items(item)
-    else:
-        yield numbers
 
 
 def _shape(numbers: object) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.signatures import format_type
+from nnmagic.relay.tuple_trees import leaf_types
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (
@@ -238,7 +239,7 @@ def _linearized(
         return params, None, None
     block, value = made
     result = to_relay(value)
-    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in _types(result.type)):
+    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in leaf_types(result.type)):
         message = f"the result is {with_article(result.type)}: only floats have a gradient"
         raise RefusalError(message, span)
     return params, block, result
@@ -395,7 +396,7 @@ def _primal(function: Operand, number: int, operand: Operand) -> Computed:
             made = number_constant(value.value, "float64", operand.span)
             return Computed(made.expr, made.type, weak=True)
     computed = value if isinstance(value, Computed) else to_relay(operand, wanted)
-    for leaf in _types(computed.type):
+    for leaf in leaf_types(computed.type):
         if not isinstance(leaf, TensorType) or not is_float(leaf.dtype):
             text = source_text(operand.span)
             message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
@@ -453,14 +454,8 @@ def _fitting(what: str, operand: Operand, wanted: Type) -> Computed:
 def _shapes(type_: Type) -> list[object]:
     return [
         (leaf.shape, leaf.dtype if is_float(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
-        for leaf in _types(type_)
+        for leaf in leaf_types(type_)
     ]
-
-
-def _types(type_: Type) -> list[Type]:
-    if isinstance(type_, TupleType):
-        return [leaf for part in type_.fields for leaf in _types(part)]
-    return [type_]
 
 
 def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:

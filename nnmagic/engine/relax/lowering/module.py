@@ -21,7 +21,7 @@ from nnmagic.engine.relax.analysis.attention import ATTENTION
 from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
@@ -59,6 +59,7 @@ from nnmagic.relay.passes.expand_operators import EXPANSIONS
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 from nnmagic.tracebacks import is_own_fault
 

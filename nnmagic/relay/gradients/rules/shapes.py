@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -163,7 +164,7 @@ def _sliding_window(p: Place) -> Sequence[Contribution]:
     sizes = p.static()
     outer = p.rank()
     total: TensorExpr | None = None
-    for flat in range(_product(window)):
+    for flat in range(math.prod(window)):
         offsets, rest = [0] * len(window), flat
         for place in reversed(range(len(window))):
             rest, offsets[place] = divmod(rest, window[place])
@@ -175,13 +176,6 @@ def _sliding_window(p: Place) -> Sequence[Contribution]:
         part = _spread(p, part, axis, offsets, strides, sizes)
         total = part if total is None else total + part
     return [p.x().zeros() if total is None else total]
-
-
-def _product(sizes: Sequence[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
 
 
 def _spread(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -255,7 +256,7 @@ def _unravel_index(call: Arguments) -> Value:
     if not sizes or 0 in sizes:
         message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
         raise RefusalError(message, call.given["shape"].span)
-    count = _product(sizes)
+    count = math.prod(sizes)
     check_known_indices(call, "indices", count)
     message = f"unravel_index: an index is out of range for {count} elements"
     rest = indices.require((indices >= 0) & (indices < count), message)
@@ -264,13 +265,6 @@ def _unravel_index(call: Arguments) -> Value:
         coordinates.append(rest.op("floor_mod", size).value)
         rest = rest.op("floor_divide", size)
     return TupleOf((rest.value, *reversed(coordinates)))
-
-
-def _product(sizes: list[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 def _sort_operand(call: Arguments) -> tuple[Formula, int]:
