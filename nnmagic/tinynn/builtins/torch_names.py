@@ -361,17 +361,7 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
     table = {name: builtins[name] for name in _SAME}
     table |= {name: builtin for name, builtin in methods.items() if name not in ("float", "double", "half")}
     for name in (
-        "long",
-        "int",
-        "to",
-        "cpu",
-        "contiguous",
-        "view",
-        "expand",
-        "dim",
-        "bool",
-        "numpy",
-        "unfold",
+        *("long", "int", "to", "cpu", "contiguous", "view", "expand", "dim", "bool", "numpy", "unfold"),
     ):
         table.pop(name)
     zeros = {name: builtins[name] for name in ("zeros", "ones", "empty")}

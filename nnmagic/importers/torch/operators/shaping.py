@@ -480,15 +480,8 @@ def _filled(call: Call, fill: Value) -> Value:
 
 
 @operator(
-    "zeros",
-    "zeros_like",
-    "new_zeros",
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "new_empty",
-    "empty_permuted",
-    "new_empty_strided",
+    *("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "empty_strided", "new_empty"),
+    *("empty_permuted", "new_empty_strided"),
 )
 def _zeros(call: Call) -> Value:
     return _filled(call, scalar_constant(0, call.dtype))

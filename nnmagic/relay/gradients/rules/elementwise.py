@@ -13,18 +13,8 @@ from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_float
 
 zero(
-    "sign",
-    "floor",
-    "ceil",
-    "round",
-    "numpy.rint",
-    "numpy.signbit",
-    "trunc",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "logical_not",
-    "bitwise_not",
+    *("sign", "floor", "ceil", "round", "numpy.rint", "numpy.signbit", "trunc", "isfinite", "isinf", "isnan"),
+    *("logical_not", "bitwise_not"),
 )
 zero("reinterpret", "fixed_point_multiply")
 
