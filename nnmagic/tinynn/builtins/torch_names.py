@@ -360,9 +360,8 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
     """Return what a cell can call as ``torch.name``."""
     table = {name: builtins[name] for name in _SAME}
     table |= {name: builtin for name, builtin in methods.items() if name not in ("float", "double", "half")}
-    for name in (
-        *("long", "int", "to", "cpu", "contiguous", "view", "expand", "dim", "bool", "numpy", "unfold"),
-    ):
+    others = ("long", "int", "to", "cpu", "contiguous", "view", "expand", "dim", "bool", "numpy", "unfold")
+    for name in others:
         table.pop(name)
     zeros = {name: builtins[name] for name in ("zeros", "ones", "empty")}
     for name, own in zeros.items():

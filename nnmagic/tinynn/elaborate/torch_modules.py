@@ -175,18 +175,12 @@ _LAYERS: Mapping[str, tuple[str, str]] = {
         for kind in ("Max", "Avg")
         for rank in (1, 2, 3)
     },
-    **dict.fromkeys(("ReLU",), ("relu", "")),
-    "ReLU6": ("relu6", ""),
+    **{
+        name: (name.lower(), "")
+        for name in ("ReLU", "ReLU6", "SiLU", "Mish", "Sigmoid", "LogSigmoid", "Tanh", "Hardsigmoid")
+    },
+    **{name: (name.lower(), "") for name in ("Hardswish", "Softsign", "SELU")},
     "GELU": ("gelu", "approximate"),
-    "SiLU": ("silu", ""),
-    "Mish": ("mish", ""),
-    "Sigmoid": ("sigmoid", ""),
-    "LogSigmoid": ("logsigmoid", ""),
-    "Tanh": ("tanh", ""),
-    "Hardsigmoid": ("hardsigmoid", ""),
-    "Hardswish": ("hardswish", ""),
-    "Softsign": ("softsign", ""),
-    "SELU": ("selu", ""),
     "LeakyReLU": ("leaky_relu", "negative_slope"),
     "ELU": ("elu", "alpha"),
     "Softplus": ("softplus", "beta threshold"),

@@ -20,35 +20,15 @@ def _unary(name: str, relay: str) -> None:
     operator(name)(lambda node: op(relay, node[0]))
 
 
-for _name, _relay in {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "BitwiseNot": "bitwise_not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "isnan",
-    "Log": "log",
-    "Neg": "negative",
-    "Not": "logical_not",
-    "Round": "numpy.rint",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
-}.items():
-    _unary(_name, _relay)
+for _name in (
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor"),
+    *("IsNaN", "Log", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
+):
+    _unary(_name, _name.lower())
+_unary("BitwiseNot", "bitwise_not")
+_unary("Neg", "negative")
+_unary("Not", "logical_not")
+_unary("Round", "numpy.rint")
 
 
 # -- two operands --------------------------------------------------------------------------------------
