@@ -358,7 +358,7 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
     listed = given if isinstance(given, tuple) else (given,)
     normalized = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
     if len(set(normalized)) != len(normalized):
-        raise RefusalError(f"{call.name}: an axis is listed twice", call.given[parameter].span)
+        raise call.refusal(parameter, "an axis is listed twice")
     return normalized
 
 
@@ -430,7 +430,7 @@ def dynamic_size_hint(dim: Dim) -> str:
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
     """Raise RefusalError if a tensor has fewer than ``least`` dimensions."""
     if data.rank < least:
-        span = call.given[parameter].span
+        span = call.at(parameter)
         message = (
             f"{call.name} takes a tensor of rank {least} or more, not one of shape {format_shape(data.shape)}"
         )
@@ -440,7 +440,7 @@ def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> 
 def require_float(call: Arguments, data: Formula, parameter: str) -> None:
     """Raise RefusalError if a tensor does not hold floats."""
     if not is_float(data.dtype):
-        span = call.given[parameter].span
+        span = call.at(parameter)
         message = f"{call.name} is defined for floats, not {dtype_short_name(data.dtype)}"
         raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
 

@@ -309,8 +309,7 @@ def _required(call: Arguments, parameter: Formula, condition: Formula, message: 
 def _float_dtype(call: Arguments) -> str:
     dtype = dtype_argument(call) or "float64"
     if dtype not in ("float32", "float64"):
-        message = f"{call.name}: `dtype` must be f32 or f64, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"`dtype` must be f32 or f64, not {dtype_short_name(dtype)}")
     return dtype
 
 
@@ -321,7 +320,7 @@ def _standard(name: str) -> Callable[[Arguments], Value]:
         dtype = _float_dtype(call)
         parameters = [_Parameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
         if parameters and isinstance(number := _number_of_constant(parameters[0]), float) and number < 0:
-            raise RefusalError(f"{call.name}: shape < 0", call.given["shape"].span)
+            raise call.refusal("shape", "shape < 0")
         like, fitted = _shaped(call, dtype, parameters)
         method = choice_argument(call, "method", ("zig", "inv"), "zig") if "method" in call else "zig"
         function = name if method == "zig" else f"{name} {method}"
@@ -333,8 +332,8 @@ def _standard(name: str) -> Callable[[Arguments], Value]:
 def _integers(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "int64"
     if not is_integer(dtype) and dtype != "bool":
-        message = f"{call.name}: `dtype` must be an integer dtype or bool_, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        message = f"`dtype` must be an integer dtype or bool_, not {dtype_short_name(dtype)}"
+        raise call.refusal("dtype", message)
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
     low, high = (Operand(Known(0), call.span) if end is None else as_number(end) for end in ends)
     parameters = _range(call, low, high, dtype)
@@ -512,7 +511,7 @@ def _probabilities(call: Arguments, count: Formula) -> Formula:
 def _dirichlet(call: Arguments) -> Value:
     alpha = _Parameter("alpha").read(call, "float64")
     if alpha.rank != 1:
-        raise RefusalError(f"{call.name}: `alpha` must be a vector", call.given["alpha"].span)
+        raise call.refusal("alpha", "`alpha` must be a vector")
     alpha = _required(call, alpha, ~(alpha < 0), "alpha < 0")
     like = _of_size(call, "float64", size_along(alpha.value, 0, call.span))
     return _draw(call, "dirichlet", like, [alpha])
@@ -521,14 +520,13 @@ def _dirichlet(call: Arguments) -> Value:
 def _multinomial(call: Arguments) -> Value:
     n = _Parameter("n", ">=0", is_integer=True).read(call, "int64")
     if isinstance(number := _number_of_constant(n), int) and number < 0:
-        raise RefusalError(f"{call.name}: n < 0", call.given["n"].span)
+        raise call.refusal("n", "n < 0")
     pvals = _Parameter("pvals", "0..1").read(call, "float64")
     if pvals.rank != 1 or n.rank:
-        message = f"{call.name}: `n` must be a number and `pvals` a vector"
-        raise RefusalError(message, call.given["pvals" if pvals.rank != 1 else "n"].span)
+        raise call.refusal("pvals" if pvals.rank != 1 else "n", "`n` must be a number and `pvals` a vector")
     size = size_along(pvals.value, 0, call.span)
     if isinstance(size, Known) and not size.value:
-        raise RefusalError(f"{call.name}: `pvals` has no elements", call.given["pvals"].span)
+        raise call.refusal("pvals", "`pvals` has no elements")
     last = pvals.op("strided_slice", begin=[-1], end=[2**40], strides=[1], axes=[0]).reduce("sum")
     rest = pvals.reduce("sum") - last
     pvals = _required(call, pvals, rest <= 1.0 + 1e-12, "sum(pvals[:-1]) > 1.0")
@@ -540,8 +538,7 @@ def _multivariate_hypergeometric(call: Arguments) -> Value:
     colors = _Parameter("colors", ">=0", is_integer=True).read(call, "int64")
     sample = _Parameter("nsample", ">=0", is_integer=True).read(call, "int64")
     if colors.rank != 1 or sample.rank:
-        message = f"{call.name}: `colors` must be a vector of integers and `nsample` an integer"
-        raise RefusalError(message, call.given["colors"].span)
+        raise call.refusal("colors", "`colors` must be a vector of integers and `nsample` an integer")
     total = colors.reduce("sum")
     if method == "marginals":
         message = 'When method is "marginals", sum(colors) must be less than 1000000000.'
@@ -557,8 +554,7 @@ def _multivariate_normal(call: Arguments) -> Value:
     method = choice_argument(call, "method", ("svd", "eigh", "cholesky"), "svd")
     mean, cov = (_array(call, name, "float64").cast("float64") for name in ("mean", "cov"))
     if mean.rank != 1 or cov.rank != 2:
-        message = f"{call.name}: `mean` must be a vector and `cov` a matrix"
-        raise RefusalError(message, call.given["mean" if mean.rank != 1 else "cov"].span)
+        raise call.refusal("mean" if mean.rank != 1 else "cov", "`mean` must be a vector and `cov` a matrix")
     like = _of_size(call, "float64", size_along(mean.value, 0, call.span))
 
     def finish(numbers: Formula) -> Value:

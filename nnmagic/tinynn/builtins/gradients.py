@@ -54,7 +54,7 @@ def _gradient(kind: str) -> Callable[[Arguments], Value]:
         function = _function(call)
         has_aux = call.static("has_aux", default=False)
         if not isinstance(has_aux, bool):
-            span = call.given["has_aux"].span
+            span = call.at("has_aux")
             raise RefusalError(f"{call.name}: `has_aux` must be True or False", span)
         return GradientOf(kind, function, _argnums(call), has_aux)
 
@@ -67,11 +67,11 @@ def _argnums(call: Arguments) -> int | tuple[int, ...]:
     numbers = given if isinstance(given, tuple) else (given,)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int):
-            span = call.given["argnums"].span
+            span = call.at("argnums")
             message = f"{call.name}: `argnums` must be an int or a tuple of ints"
             raise RefusalError(message, span, hint="parameters are counted from 0")
     if not numbers:
-        span = call.given["argnums"].span
+        span = call.at("argnums")
         raise RefusalError(
             f"{call.name}: `argnums` names no parameter", span, hint="leave it out for the first"
         )
@@ -93,7 +93,7 @@ def _vmap(call: Arguments) -> Value:
     axes = (call.static("in_axes", 0), call.static("out_axes", 0))
     for name, given in zip(("in_axes", "out_axes"), axes, strict=True):
         if not _are_axes(given, name == "in_axes"):
-            span = call.given[name].span
+            span = call.at(name)
             kinds = "an int, None or a tuple of these" if name == "in_axes" else "an int or a tuple of ints"
             hint = "write an axis for each argument, as in vmap(f, in_axes=(0, None))"
             if name == "out_axes":
@@ -129,12 +129,12 @@ def _jvp(call: Arguments) -> Value:
         value = call.given[name].value
         if not isinstance(value, TupleOf):
             hint = "write jvp(f, (x,), (t,))"
-            raise RefusalError(f"jvp: `{name}` must be a tuple", call.given[name].span, hint=hint)
-        parts.append([Operand(item, call.given[name].span) for item in value.items])
+            raise RefusalError(f"jvp: `{name}` must be a tuple", call.at(name), hint=hint)
+        parts.append([Operand(item, call.at(name)) for item in value.items])
     primals, tangents = parts
     if len(primals) != len(tangents) or not primals:
         message = f"jvp: there are {len(primals)} primals, and {len(tangents)} tangents"
-        raise RefusalError(message, call.given["tangents"].span, hint="give a tangent for each primal")
+        raise RefusalError(message, call.at("tangents"), hint="give a tangent for each primal")
     return GradientOf("jvp", function, arguments=(*primals, *tangents))
 
 

@@ -49,8 +49,8 @@ def _along_axis(call: Arguments) -> Value:
     moved = data.transpose([*order, axis])
     extra = call.given["args"].value
     assert isinstance(extra, TupleOf)
-    rest = tuple(Operand(item, call.given["args"].span) for item in extra.items)
-    rows = Operand(moved.value, call.given["arr"].span)
+    rest = tuple(Operand(item, call.at("args")) for item in extra.items)
+    rows = Operand(moved.value, call.at("arr"))
     return LoopCall("apply_along_axis", (function, rows, *rest), axis)
 
 
@@ -91,8 +91,8 @@ def _piecewise(call: Arguments) -> Value:
     if len(functions) - len(conditions) not in (0, 1):
         message = f"piecewise: {len(functions)} functions for {len(conditions)} conditions"
         hint = "give one for each, and perhaps one for the rest"
-        raise RefusalError(message, call.given["funclist"].span, hint=hint)
-    data = Operand(formula(call, "x").value, call.given["x"].span)
+        raise RefusalError(message, call.at("funclist"), hint=hint)
+    data = Operand(formula(call, "x").value, call.at("x"))
     return LoopCall("piecewise", (data, *conditions, *functions), len(conditions))
 
 

@@ -280,7 +280,7 @@ def _sumprod(call: Arguments) -> Value:
 
 def _fsum(call: Arguments) -> Value:
     vector = _vector(call, "seq").cast("float64")
-    return LoopCall("text", (Operand(vector.value, call.given["seq"].span),), text=_FSUM)
+    return LoopCall("text", (Operand(vector.value, call.at("seq")),), text=_FSUM)
 
 
 def _prod(rows: Rows, call: Arguments) -> Value:
@@ -348,8 +348,7 @@ def _same(row: Builtin) -> Builtin:
 
     def apply_to(call: Arguments) -> Value:
         floats = {
-            parameter: Operand(_as_float(call, parameter), call.given[parameter].span)
-            for parameter in parameters
+            parameter: Operand(_as_float(call, parameter), call.at(parameter)) for parameter in parameters
         }
         return row.apply(Arguments(call.name, floats, call.span))
 

@@ -38,7 +38,7 @@ def _length(call: Arguments) -> Value:
         return size_along(value.rows, 0, call.span)
     if is_tensor(value) and call.type("x").shape:
         return size_along(call.tensor("x"), 0, call.span)
-    raise RefusalError(f"{describe(value)} has no len()", call.given["x"].span)
+    raise RefusalError(f"{describe(value)} has no len()", call.at("x"))
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:

@@ -188,7 +188,7 @@ def _dtype(call: Arguments) -> str:
     if dtype not in ("float32", "float64"):
         message = f"{call.name}: `dtype` must be f32 or f64, not {dtype_short_name(dtype)}"
         hint = f"convert the numbers, as in {call.name}(...).astype({dtype_short_name(dtype)})"
-        raise RefusalError(message, call.given["dtype"].span, hint=hint)
+        raise RefusalError(message, call.at("dtype"), hint=hint)
     return dtype
 
 
@@ -277,8 +277,7 @@ def _bernoulli(call: Arguments) -> Value:
 def _integers(call: Arguments) -> Value:
     key, dtype = _key_of(call), dtype_argument(call) or "int64"
     if not is_integer(dtype):
-        message = f"{call.name}: `dtype` must be an integer dtype, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"`dtype` must be an integer dtype, not {dtype_short_name(dtype)}")
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
     low, high = (Operand(Known(0), call.span) if end is None else as_number(end) for end in ends)
     first, last = python_number(low.value), python_number(high.value)
@@ -322,8 +321,7 @@ def _integer_tensor(call: Arguments, operand: Operand) -> Formula:
 def _bit_words(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "uint64"
     if dtype not in ("uint8", "uint16", "uint32", "uint64"):
-        message = f"{call.name}: `dtype` must be one of u8 u16 u32 u64, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"`dtype` must be one of u8 u16 u32 u64, not {dtype_short_name(dtype)}")
     return _bits(_key_of(call), _shape(call)).cast(dtype).value
 
 
@@ -371,10 +369,9 @@ def _choice(call: Arguments) -> Value:
     if p is not None:
         require_float(call, p, "p")
         if p.dtype not in ("float32", "float64"):
-            raise RefusalError(f"{call.name}: `p` must be f32 or f64", call.given["p"].span)
+            raise call.refusal("p", "`p` must be f32 or f64")
         if p.shape != (size,):
-            message = f"{call.name}: `p` has the shape {format_shape(p.shape)}, not {format_shape((size,))}"
-            raise RefusalError(message, call.given["p"].span)
+            raise call.refusal("p", f"`p` has the shape {format_shape(p.shape)}, not {format_shape((size,))}")
     if flag(call, "replace", default=True):
         index = _with_replacement(key, count, shape, p)
     else:

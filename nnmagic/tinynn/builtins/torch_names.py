@@ -73,26 +73,26 @@ def _masked_fill(call: Arguments) -> Value:
     data, mask = formula(call, "a"), formula(call, "mask")
     if mask.dtype != "bool":
         message = f"masked_fill: `mask` must hold bools, not {describe(call.given['mask'].value)}"
-        hint = f"compare it, as in {source_text(call.given['mask'].span)} != 0"
-        raise RefusalError(message, call.given["mask"].span, hint=hint)
+        hint = f"compare it, as in {source_text(call.at('mask'))} != 0"
+        raise RefusalError(message, call.at("mask"), hint=hint)
     number = python_number(call.given["value"].value)
     if isinstance(number, bool | int | float):
         return mask.choose(data.like(number), data).value
     value = formula(call, "value")
     if value.rank or value.dtype != data.dtype:
         message = f"masked_fill: `value` must be a number, not {describe(call.given['value'].value)}"
-        raise RefusalError(message, call.given["value"].span)
+        raise RefusalError(message, call.at("value"))
     return mask.choose(value, data).value
 
 
 def _topk(call: Arguments) -> Value:
     data = formula(call, "a")
     axis = one_axis(call, "dim", data.rank, -1)
-    size = static_size(call, data.shape[axis], call.given["a"].span)
+    size = static_size(call, data.shape[axis], call.at("a"))
     k = static_int(call, "k")
     if not 0 <= k <= size:
         message = f"topk: k is {k}, and the dimension {axis} has {size} elements"
-        raise RefusalError(message, call.given["k"].span)
+        raise RefusalError(message, call.at("k"))
     attrs = {"k": k, "axis": axis, "ret_type": "both", "is_ascend": not flag(call, "largest", default=True)}
     operands = [Operand(data.value, call.span)]
     result = call_operator(OPERATORS["topk"], operands, {**attrs, "dtype": "int64"}, call.span)
@@ -131,7 +131,7 @@ def _transpose(builtins: _Table, call: Arguments) -> Value:
         if (first, second) == (0, 1):
             message = "transpose(0, 1) changes nothing in NumPy, and swaps the two dimensions in PyTorch"
             raise RefusalError(
-                message, operand.span, hint=f"write {source_text(call.given['a'].span)}.T to swap them"
+                message, operand.span, hint=f"write {source_text(call.at('a'))}.T to swap them"
             )
     return builtins["transpose"].apply(call)
 
@@ -215,7 +215,7 @@ def _scatter(call: Arguments) -> Value:
         source = formula(call, "src")
     if source.dtype != data.dtype or index.rank != data.rank or source.rank != data.rank:
         message = "scatter: `index` and `src` must have the rank of the tensor, and `src` its dtype"
-        raise RefusalError(message, call.given["src"].span)
+        raise RefusalError(message, call.at("src"))
     return data.op("scatter_elements", index.cast("int64"), source, axis=axis).value
 
 
@@ -224,7 +224,7 @@ def _unfold(builtins: _Table, call: Arguments) -> Value:
     data, step = formula(call, "a"), static_int(call, "step")
     axis = one_axis(call, "dimension", data.rank)
     if step < 1:
-        raise RefusalError(f"unfold: the step {step} is not positive", call.given["step"].span)
+        raise RefusalError(f"unfold: the step {step} is not positive", call.at("step"))
     given = [call.given["a"], call.given["size"], Operand(Known(axis), call.span, "axis")]
     windows = Operand(builtins["sliding_window_view"].call(given, call.span), call.span)
     if step == 1:

@@ -39,6 +39,14 @@ class Arguments:
         operand = self.given.get(parameter)
         return operand is not None and operand.value != Known(None)
 
+    def at(self, parameter: str) -> Span:
+        """Return where an argument is written."""
+        return self.given[parameter].span
+
+    def refusal(self, parameter: str, message: str, hint: str | None = None) -> RefusalError:
+        """Return the error of an argument; the function's name is put in front of the message."""
+        return RefusalError(f"{self.name}: {message}", self.at(parameter), hint=hint)
+
     def tensor(self, parameter: str) -> Computed:
         """Return an argument that must be one tensor. Raises RefusalError."""
         operand = self.given[parameter]

@@ -48,9 +48,9 @@ def _range(call: Arguments) -> Value:
         bounds["stop"] = bounds.pop("start")
     step = bounds.get("step", Known(1))
     if step == Known(0):
-        raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
+        raise RefusalError("the step of a range cannot be zero", call.at("step"))
     if isinstance(step, Computed):
-        step = weak_int(check_not_zero(step, call.given["step"].span))
+        step = weak_int(check_not_zero(step, call.at("step")))
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 

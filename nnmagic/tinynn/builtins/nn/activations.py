@@ -64,7 +64,7 @@ def _prelu(call: Arguments) -> Value:
         weight = weight.reshape(())
     if weight.rank:
         message = f"prelu: `weight` must be of rank 0 or 1, not of shape {format_shape(weight.shape)}"
-        raise RefusalError(message, call.given["weight"].span)
+        raise RefusalError(message, call.at("weight"))
     return (x < 0).choose(x * weight, x).value
 
 
@@ -83,7 +83,7 @@ def _elu_of(call: Arguments) -> Value:
 def _celu_of(call: Arguments) -> Value:
     alpha = float(static_number(call, "alpha", 1.0))
     if alpha == 0:
-        raise RefusalError("celu: `alpha` cannot be 0", call.given["alpha"].span)
+        raise RefusalError("celu: `alpha` cannot be 0", call.at("alpha"))
     return activations.elu(_floats(call), alpha, 1 / alpha).value
 
 
@@ -121,7 +121,7 @@ def _softshrink(call: Arguments) -> Value:
     x, bound = _floats(call), _shrink_bound(call)
     if bound < 0:
         message = f"softshrink: `lambd` must not be negative, not {bound!r}"
-        raise RefusalError(message, call.given["lambd"].span)
+        raise RefusalError(message, call.at("lambd"))
     return (x > bound).choose(x - bound, (x < -bound).choose(x + bound, x * 0)).value
 
 
@@ -152,10 +152,10 @@ def _glu(call: Arguments) -> Value:
     """Multiply the first half by the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
     x = _floats(call)
     axis = one_axis(call, "axis", x.rank, -1)
-    size = static_size(call, x.shape[axis], call.given["x"].span)
+    size = static_size(call, x.shape[axis], call.at("x"))
     if size % 2:
         message = f"glu: axis {axis} of size {size} does not divide into two halves"
-        raise RefusalError(message, call.given["x"].span)
+        raise RefusalError(message, call.at("x"))
     halves = [
         x.op("strided_slice", begin=[begin], end=[begin + size // 2], strides=[1], axes=[axis])
         for begin in (0, size // 2)
@@ -167,7 +167,7 @@ def _logsumexp(call: Arguments) -> Value:
     x = as_float(formula(call, "x"))
     along = axes(call, x.rank)
     if is_empty(x, along):
-        raise RefusalError("logsumexp of no elements", call.given["x"].span)
+        raise RefusalError("logsumexp of no elements", call.at("x"))
     every = range(x.rank) if along is None else along
     return special.logsumexp(x, every, keepdims=flag(call, "keepdims")).value
 

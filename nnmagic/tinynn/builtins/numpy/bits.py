@@ -36,7 +36,7 @@ def _unpack(call: Arguments) -> Value:
     data = formula(call, "a")
     if data.dtype != "uint8":
         message = f"unpackbits takes bytes, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, call.given["a"].span, hint="convert them with .astype(np.uint8)")
+        raise RefusalError(message, call.at("a"), hint="convert them with .astype(np.uint8)")
     data, back = _along_last(call, data)
     bits = data.expand(data.rank).op("right_shift", _shifts(call)).op("bitwise_and", data.like(1))
     joined = bits.op("reshape", newshape=[*[0] * (data.rank - 1), -1])
@@ -47,7 +47,7 @@ def _pack(call: Arguments) -> Value:
     data = formula(call, "a")
     if not (data.is_integer or data.dtype == "bool"):
         message = f"packbits takes integers or bools, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, call.given["a"].span)
+        raise RefusalError(message, call.at("a"))
     data, back = _along_last(call, data.truth().cast("uint8"))
     length = size_along(data.value, data.rank - 1, call.span)
     longer = calculate_size(BuiltinOp.Add, length, Known(7), call.span)

@@ -74,7 +74,7 @@ def _conjugate(call: Arguments) -> Value:
         return known
     data = formula(call, "x")
     if data.dtype == "bool":
-        span = call.given["x"].span
+        span = call.at("x")
         hint = f"leave it out: {source_text(span)} is its own conjugate"
         raise RefusalError(f"{call.name} is defined for numbers, not bool_", span, hint=hint)
     return data.conj().value

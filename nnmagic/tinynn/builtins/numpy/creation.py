@@ -68,9 +68,7 @@ def _array(call: Arguments) -> Value:
     """Convert nested lists of numbers or tensors, or a tensor, with ``ndmin`` dimensions or more."""
     value, rank = _convert(call), static_int(call, "ndmin", 0)
     if rank > MAX_RANK:
-        raise RefusalError(
-            f"{call.name}: `ndmin` is at most {MAX_RANK}, not {rank}", call.given["ndmin"].span
-        )
+        raise call.refusal("ndmin", f"`ndmin` is at most {MAX_RANK}, not {rank}")
     return _with_leading_axes(call, value, rank) if rank > 0 else value
 
 
@@ -280,7 +278,7 @@ def _space_numbers(call: Arguments) -> np.ndarray:
     count = static_int(call, "num", 50)
     start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
     if not 0 <= count <= _MAX_NUMBERS:
-        raise RefusalError(f"{call.name}: `num` is {count}", call.given["num"].span)
+        raise call.refusal("num", f"`num` is {count}")
     endpoint = flag(call, "endpoint", default=True)
     if call.name == "logspace":
         base = float(static_number(call, "base", 10.0))
@@ -371,13 +369,13 @@ def size_argument(
         return default
     value = as_size(call.given[parameter]) if parameter in call else None
     if isinstance(value, Dimension):
-        span = call.given[parameter].span
+        span = call.at(parameter)
         return value if negative_is_none else require_nonnegative(value, call.name, span)
     size = static_int(call, parameter)
     if negative_is_none:
         return max(size, 0)
     if size < 0:
-        raise RefusalError(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
+        raise call.refusal(parameter, f"a dimension cannot be {size}")
     return size
 
 
@@ -405,7 +403,7 @@ def _vander(call: Arguments) -> Value:
     """Return powers as columns, in int64 or float64: in the dtype that NumPy gives the numbers and int64."""
     data = formula(call, "x")
     if data.rank != 1:
-        raise RefusalError("vander takes a tensor of rank 1", call.given["x"].span)
+        raise RefusalError("vander takes a tensor of rank 1", call.at("x"))
     count = static_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not 1 <= count <= MAX_ITEMS:
         span = call.given.get("N", call.given["x"]).span
@@ -421,7 +419,7 @@ def _meshgrid(call: Arguments) -> Value:
     """Return coordinate matrices; NumPy's default ``indexing`` "xy" runs the second along the first axis."""
     given = call.given["arrays"].value
     assert isinstance(given, TupleOf)
-    span = call.given["arrays"].span
+    span = call.at("arrays")
     parts = [as_formula(Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
     if any(part.rank > 1 for part in parts):
         raise RefusalError("meshgrid takes tensors of rank 1", span)

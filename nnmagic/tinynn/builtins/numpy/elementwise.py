@@ -51,9 +51,7 @@ def _clip(call: Arguments) -> Value:
             numbers[name] = known
             bounds[name] = Formula(number_constant(known, data.dtype, operand.span), call.span)
         elif is_tensor(operand.value) or isinstance(known, tuple):
-            inner = Arguments(
-                call.name, {"a": Operand(data.value, call.given["a"].span), name: operand}, call.span
-            )
+            inner = Arguments(call.name, {"a": Operand(data.value, call.at("a")), name: operand}, call.span)
             data, bounds[name] = pair(inner, "a", name)
             common_shape(call, [data.shape, bounds[name].shape])
         else:
@@ -214,9 +212,9 @@ def _where(call: Arguments) -> Value:
     left, right = pair(call, "x", "y")
 
     operands = [
-        Operand(condition.value, call.given["condition"].span),
-        Operand(left.value, call.given["x"].span),
-        Operand(right.value, call.given["y"].span),
+        Operand(condition.value, call.at("condition")),
+        Operand(left.value, call.at("x")),
+        Operand(right.value, call.at("y")),
     ]
     return call_operator(OPERATORS["where"], operands, {}, call.span)
 

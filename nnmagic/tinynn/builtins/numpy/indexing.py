@@ -48,7 +48,7 @@ def index_formula(call: Arguments, parameter: str) -> Formula:
             if indices.dtype == "bool"
             else "convert them with .astype(i32)"
         )
-        raise RefusalError(message, call.given[parameter].span, hint=hint)
+        raise RefusalError(message, call.at(parameter), hint=hint)
     return indices
 
 
@@ -71,8 +71,7 @@ def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
             for item in value:
                 visit(item)
         elif isinstance(value, int) and isinstance(size, int) and not -size <= value < size:
-            message = f"{call.name}: index {value} is out of range for an axis of size {size}"
-            raise RefusalError(message, call.given[parameter].span)
+            raise call.refusal(parameter, f"index {value} is out of range for an axis of size {size}")
 
     visit(known)
 
@@ -84,7 +83,7 @@ def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | 
         return None
 
     dtype = "int32" if size < 2**31 else "int64"
-    return constant_of(np.mod(np.asarray(known), size), dtype, call.given[parameter].span)
+    return constant_of(np.mod(np.asarray(known), size), dtype, call.at(parameter))
 
 
 def take_checked(
@@ -177,7 +176,7 @@ def _nonzero(call: Arguments) -> Value:
 def _argwhere(call: Arguments) -> Value:
     data = formula(call, "a").truth()
     if data.rank == 0:
-        raise RefusalError("argwhere of a scalar", call.given["a"].span, hint="compare it: x != 0")
+        raise RefusalError("argwhere of a scalar", call.at("a"), hint="compare it: x != 0")
     return _argwhere_of(data).value
 
 
@@ -192,7 +191,7 @@ def _searchsorted(call: Arguments) -> Value:
     ordered, values = pair(call, "a", "v")
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {format_shape(ordered.shape)}"
-        raise RefusalError(message, call.given["a"].span)
+        raise RefusalError(message, call.at("a"))
     if "sorter" in call:
         sorter = index_formula(call, "sorter").cast("int64")
         inside = (sorter >= 0) & (sorter < size_along(ordered, 0, sorter))
@@ -252,10 +251,10 @@ def _digitize(call: Arguments) -> Value:
 def _unravel_index(call: Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
     shape = shape_argument(call, "shape")
-    sizes = [static_size(call, dim, call.given["shape"].span) for dim in shape]
+    sizes = [static_size(call, dim, call.at("shape")) for dim in shape]
     if not sizes or 0 in sizes:
         message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
-        raise RefusalError(message, call.given["shape"].span)
+        raise RefusalError(message, call.at("shape"))
     count = math.prod(sizes)
     check_known_indices(call, "indices", count)
     message = f"unravel_index: an index is out of range for {count} elements"
@@ -272,7 +271,7 @@ def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     if "axis" in call.given and call.static("axis") is None:
         return data.flat(), 0
     if data.rank == 0:
-        raise RefusalError(f"{call.name} of a scalar", call.given["a"].span)
+        raise RefusalError(f"{call.name} of a scalar", call.at("a"))
     return data, one_axis(call, "axis", data.rank, -1)
 
 
@@ -327,11 +326,10 @@ def _partition_operand(call: Arguments) -> tuple[Formula, int]:
     size = data.shape[axis]
     for place in known if isinstance(known, tuple) else (known,):
         if isinstance(place, bool) or not isinstance(place, int):
-            message = f"{call.name}: `kth` must be ints that are known at compile time"
-            raise RefusalError(message, call.given["kth"].span, hint="write sort(x)")
+            message = "`kth` must be ints that are known at compile time"
+            raise call.refusal("kth", message, hint="write sort(x)")
         if isinstance(size, int) and not -size <= place < size:
-            message = f"{call.name}: kth={place} is out of range for an axis of size {size}"
-            raise RefusalError(message, call.given["kth"].span)
+            raise call.refusal("kth", f"kth={place} is out of range for an axis of size {size}")
     return data, axis
 
 

@@ -43,9 +43,7 @@ def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
     for part in parts:
         if part.rank != parts[0].rank:
             shown = f"{format_shape(parts[0].shape)} and {format_shape(part.shape)}"
-            raise RefusalError(
-                f"{call.name}: the shapes {shown} do not fit together", call.given["arrays"].span
-            )
+            raise call.refusal("arrays", f"the shapes {shown} do not fit together")
 
 
 def _concatenate(call: Arguments) -> Value:
@@ -54,9 +52,7 @@ def _concatenate(call: Arguments) -> Value:
         return concatenate(call, [part.flat() for part in parts], 0).value
     if parts[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
-        raise RefusalError(
-            f"{call.name} takes tensors of rank 1 or more", call.given["arrays"].span, hint=hint
-        )
+        raise RefusalError(f"{call.name} takes tensors of rank 1 or more", call.at("arrays"), hint=hint)
     _same_rank(call, parts)
     return concatenate(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
 
@@ -159,7 +155,7 @@ def _insert(call: Arguments) -> Value:
     """Insert values before one index, as NumPy does: a number fills the whole row."""
     data, place = formula(call, "arr"), call.given["obj"]
     if data.rank == 0:
-        raise RefusalError("insert takes a tensor of rank 1 or more", call.given["arr"].span)
+        raise RefusalError("insert takes a tensor of rank 1 or more", call.at("arr"))
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat(), 0
@@ -172,7 +168,7 @@ def _insert(call: Arguments) -> Value:
     if not isinstance(size, int) and index:
         hint = "write concatenate([x[:i], y, x[i:]])"
         raise RefusalError("insert: along a named size the index must be 0", place.span, hint=hint)
-    _, values = unify_dtypes(call, [Operand(data.value, call.given["arr"].span), call.given["values"]])
+    _, values = unify_dtypes(call, [Operand(data.value, call.at("arr")), call.given["values"]])
     rows = _rows_to_insert(call, data, values.cast(data.dtype), axis)
     if not isinstance(size, int):
         return concatenate(call, [rows, data], axis).value
@@ -183,7 +179,7 @@ def _insert(call: Arguments) -> Value:
 
 def _rows_to_insert(call: Arguments, data: Formula, values: Formula, axis: int) -> Formula:
     """Return the values with the sizes of the tensor along the other axes; their first becomes ``axis``."""
-    span = call.given["values"].span
+    span = call.at("values")
     shown = f"{format_shape(data.shape)} and {format_shape(values.shape)}"
     refusal = RefusalError(f"insert: the shapes {shown} do not fit together", span)
     if values.rank > data.rank:
@@ -212,7 +208,7 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
         least = {"vsplit": 2, "dsplit": 3}.get(name, axis + 1)
         if data.rank < least:
             require_rank(call, data, "ary", least)
-        how, span = call.static("indices_or_sections"), call.given["indices_or_sections"].span
+        how, span = call.static("indices_or_sections"), call.at("indices_or_sections")
         indices = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)
         if bad or not all(isinstance(index, int) for index in indices or ()):
@@ -228,14 +224,14 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
 
 
 def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: bool) -> Value:
-    span = call.given["indices_or_sections"].span
+    span = call.at("indices_or_sections")
     if not 0 < count <= 10_000:
         raise RefusalError(f"{call.name}: {count} parts", span)
     size = data.shape[axis]
     if not isinstance(size, int) and not equal:
         return _nearly_equal_parts(data, axis, count)
     if not isinstance(size, int) or size % count == 0:
-        operand = Operand(data.value, call.given["ary"].span)
+        operand = Operand(data.value, call.at("ary"))
         attrs = {"indices_or_sections": count, "axis": axis}
         return call_operator(OPERATORS["split"], [operand], attrs, call.span)
     if equal:
@@ -291,10 +287,10 @@ def _unstack(call: Arguments) -> Value:
     data = formula(call, "x")
     require_rank(call, data, "x", 1)
     axis = one_axis(call, "axis", data.rank, 0)
-    count = static_size(call, data.shape[axis], call.given["x"].span, "the number of results")
+    count = static_size(call, data.shape[axis], call.at("x"), "the number of results")
     if count > MAX_ITEMS:
         message = f"unstack: {count} results (at most {MAX_ITEMS})"
-        raise RefusalError(message, call.given["x"].span, hint="a loop over a tensor takes its rows")
+        raise RefusalError(message, call.at("x"), hint="a loop over a tensor takes its rows")
     parts = (static_slice(data, axis, index, index + 1) for index in range(count))
     return TupleOf(tuple(part.op("squeeze", axis=[axis]).value for part in parts))
 

@@ -72,10 +72,10 @@ def _number_function(
         data = formula(call, "x")
         function = floats if data.is_float or data.is_complex else integers if data.is_integer else bools
         if function is None:
-            hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
+            hint = f"convert it first, as in {source_text(call.at('x'))}.astype(f32)"
             kinds = "numbers" if integers else "floats"
             message = f"{name} is defined for {kinds}, not {dtype_short_name(data.dtype)}"
-            raise RefusalError(message, call.given["x"].span, hint=hint)
+            raise RefusalError(message, call.at("x"), hint=hint)
         return function(data).value
 
     return Builtin(name, "x", apply_to, summary, name, "input=x a=x")
@@ -109,8 +109,8 @@ def _reciprocal(call: Arguments) -> Value:
     data = formula(call, "x")
     if not data.is_float and not data.is_complex:
         message = f"reciprocal of {dtype_short_name(data.dtype)} would be 0 nearly everywhere"
-        hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
-        raise RefusalError(message, call.given["x"].span, hint=hint)
+        hint = f"convert it first, as in {source_text(call.at('x'))}.astype(f32)"
+        raise RefusalError(message, call.at("x"), hint=hint)
     return (1 / data).value
 
 
@@ -220,17 +220,17 @@ def _round(call: Arguments) -> Value:
     """Round to a number of decimals as NumPy does: scale by a power of ten, round, scale back."""
     decimals = static_int(call, "decimals", 0)
     if abs(decimals) > 300:  # 10 ** decimals would exceed a float, or take hours
-        raise RefusalError(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
+        raise call.refusal("decimals", f"a float has no {decimals} decimals")
     number = static_value_or_none(call.given["a"].value)
     if isinstance(number, int | float):
         try:
             return Known(round(number, decimals) if "decimals" in call else round(number))
         except (ValueError, OverflowError) as error:
-            raise RefusalError(f"round: {error}", call.given["a"].span) from None
+            raise RefusalError(f"round: {error}", call.at("a")) from None
     data = formula(call, "a")
     if data.dtype == "bool":
-        hint = f"convert it first, as in {source_text(call.given['a'].span)}.astype(i32)"
-        raise RefusalError("round is defined for numbers, not bool_", call.given["a"].span, hint=hint)
+        hint = f"convert it first, as in {source_text(call.at('a'))}.astype(i32)"
+        raise RefusalError("round is defined for numbers, not bool_", call.at("a"), hint=hint)
     if not data.is_float:
         return data.value if decimals >= 0 else _round_integers(data, 10**-decimals).value
     return round_decimals(data, decimals).value
@@ -249,7 +249,7 @@ def _nan_to_num(call: Arguments) -> Value:
     data = formula(call, "x")
     if not flag(call, "copy", default=True):
         hint = "leave it out, and assign the result"
-        raise RefusalError(f"{call.name} makes a new array", call.given["copy"].span, hint=hint)
+        raise RefusalError(f"{call.name} makes a new array", call.at("copy"), hint=hint)
     if not data.is_float:
         return data.value
     limits = np.finfo({"bfloat16": "float32"}.get(data.dtype, data.dtype))

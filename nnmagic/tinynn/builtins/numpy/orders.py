@@ -30,7 +30,7 @@ def _lexsort(call: Arguments) -> Value:
     """Return the indices that sort by the last key, then by the one before: a stable sort for each key."""
     keys = [key.cast("int8") if key.dtype == "bool" else key for key in _keys(call)]
     if not keys[0].rank:
-        raise RefusalError("lexsort of scalars", call.given["keys"].span)
+        raise RefusalError("lexsort of scalars", call.at("keys"))
     axis = normalize_axis(call, "axis", call.static("axis", -1), keys[0].rank)
     order = keys[0].op("argsort", axis=axis, is_ascend=True, dtype="int64")
     for key in keys[1:]:
@@ -72,9 +72,9 @@ def _without_nan(name: str) -> Builtin:
         else:
             shape = None
         if len(along) > 1:
-            raise RefusalError(f"{name} takes one axis", call.given["axis"].span)
+            raise RefusalError(f"{name} takes one axis", call.at("axis"))
         if data.shape[along[0]] == 0:
-            raise RefusalError(f"{name} of no elements", call.given["a"].span)
+            raise RefusalError(f"{name} of no elements", call.at("a"))
         data = require_elements(data, along, f"{name} of no elements")
         keeps = keepdims and shape is None
         attrs = {"axis": list(along), "keepdims": keeps, "select_last_index": False}
@@ -97,7 +97,7 @@ def _ravel_multi_index(call: Arguments) -> Value:
     operand = call.given["multi_index"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else ()
     shape = shape_argument(call, "dims")
-    sizes = [static_size(call, dim, call.given["dims"].span) for dim in shape]
+    sizes = [static_size(call, dim, call.at("dims")) for dim in shape]
     if not items or len(items) != len(sizes):
         message = f"ravel_multi_index: {len(items)} coordinates for {len(sizes)} sizes"
         raise RefusalError(message, operand.span, hint="give a tuple with an index for each size")

@@ -77,7 +77,7 @@ def _polyfit(call: Arguments) -> Value:
         shown = f"{format_shape(x.shape)} and {format_shape(y.shape)}"
         raise RefusalError(f"polyfit takes vectors, not tensors of shapes {shown}", call.span)
     if degree < 0:
-        raise RefusalError("polyfit: the degree is negative", call.given["deg"].span)
+        raise RefusalError("polyfit: the degree is negative", call.at("deg"))
     x = require_elements(x.cast("float64"), (0,), "polyfit: `x` is empty")
     y = y.cast("float64")
     powers = [x.op("ones_like")]
@@ -87,7 +87,7 @@ def _polyfit(call: Arguments) -> Value:
     scale = (matrix * matrix).reduce("sum", (0,)).op("sqrt")
     size = x.shape[0]
     rcond = Known((float(size) if isinstance(size, int) else 1.0) * 2.220446049250313e-16)
-    operands = [Operand((matrix / scale).value, call.span), Operand(y.value, call.given["y"].span)]
+    operands = [Operand((matrix / scale).value, call.span), Operand(y.value, call.at("y"))]
     solved = _LSTSQ.call([*operands, Operand(rcond, call.span)], call.span)
     assert isinstance(solved, TupleOf)
     solution = solved.items[0]
@@ -104,7 +104,7 @@ def _vector(call: Arguments, data: Formula, parameter: str) -> Formula:
         message = (
             f"{call.name} takes vectors of coefficients, not a tensor of shape {format_shape(data.shape)}"
         )
-        raise RefusalError(message, call.given[parameter].span)
+        raise RefusalError(message, call.at(parameter))
     return atleast_nd(data, 1)
 
 
@@ -154,7 +154,7 @@ def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Fo
     """Return coefficients from the first that is not 0, of zeros alone the last one."""
     known = static_value_or_none(call.given[parameter].value)
     if data.shape[0] == 0:
-        raise RefusalError(f"{call.name}: `{parameter}` is empty", call.given[parameter].span)
+        raise call.refusal(parameter, f"`{parameter}` is empty")
     if isinstance(known, tuple):
         zeros = next((index for index, number in enumerate(known) if number != 0), len(known) - 1)
         return slice_axis(data, 0, zeros, None)
@@ -173,7 +173,7 @@ def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Fo
 def _order(call: Arguments) -> int:
     order = static_int(call, "m", 1)
     if order < 0:
-        raise RefusalError(f"{call.name}: the order {order} is negative", call.given["m"].span)
+        raise call.refusal("m", f"the order {order} is negative")
     return order
 
 
@@ -228,12 +228,12 @@ def _of_zeros(call: Arguments) -> Value:
     if zeros.rank > 1:
         message = f"poly takes the zeros, not a matrix of shape {format_shape(zeros.shape)}"
         hint = "of a symmetric matrix give np.linalg.eigvalsh(a)"
-        raise RefusalError(message, call.given["seq_of_zeros"].span, hint=hint)
+        raise RefusalError(message, call.at("seq_of_zeros"), hint=hint)
     zeros = atleast_nd(zeros if zeros.is_float or zeros.is_complex else zeros.cast("float64"), 1)
-    number = static_size(call, zeros.shape[0], call.given["seq_of_zeros"].span, "the number of zeros")
+    number = static_size(call, zeros.shape[0], call.at("seq_of_zeros"), "the number of zeros")
     if number > _MOST_ZEROS:
         message = f"poly: {number} zeros (at most {_MOST_ZEROS})"
-        raise RefusalError(message, call.given["seq_of_zeros"].span)
+        raise RefusalError(message, call.at("seq_of_zeros"))
     if not number:
         return Known(1.0)
     one = zeros.like(1).op("full", shape=(1,), dtype=zeros.dtype)

@@ -132,7 +132,7 @@ def _contract(
 def _tensordot(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
     given = call.static("axes") if "axes" in call else 2
-    span = call.given["axes"].span if "axes" in call else call.span
+    span = call.at("axes") if "axes" in call else call.span
     if isinstance(given, int) and not isinstance(given, bool):
         if not 0 <= given <= min(left.rank, right.rank):
             raise RefusalError(f"tensordot: {given} axes", span)
@@ -207,12 +207,12 @@ def _einsum(call: Arguments) -> Value:
     if not isinstance(equation, str):
         raise RefusalError(
             "einsum: the equation must be a string",
-            call.given["equation"].span,
+            call.at("equation"),
             hint='as in einsum("ij,jk->ik", a, b)',
         )
     given = call.given["operands"].value
     assert isinstance(given, TupleOf)
-    span = call.given["operands"].span
+    span = call.at("operands")
     if not given.items:
         raise RefusalError("einsum needs at least one tensor", call.span)
     parts = unify_dtypes(call, [Operand(item, span) for item in given.items])
@@ -226,15 +226,15 @@ def _einsum(call: Arguments) -> Value:
         [Operand(whole, span)],
         {"equation": plain},
         call.span,
-        {"equation": call.given["equation"].span},
+        {"equation": call.at("equation")},
     )
 
 
 def _multi_dot(call: Arguments) -> Value:
     given = call.given["arrays"].value
     if not isinstance(given, TupleOf) or len(given.items) < 2:
-        raise RefusalError("multi_dot takes a list of matrices", call.given["arrays"].span)
-    span = call.given["arrays"].span
+        raise RefusalError("multi_dot takes a list of matrices", call.at("arrays"))
+    span = call.at("arrays")
     result = as_formula(Operand(given.items[0], span), call.span, call.name).value
     for item in given.items[1:]:
         result = matrix_product(Operand(result, span), Operand(item, span), call.span, call.name)

@@ -68,8 +68,8 @@ def where_mask(call: Arguments) -> Formula | None:
     mask = formula(call, "where")
     if mask.dtype != "bool":
         message = f"{call.name}: `where` must be of bools, not {dtype_short_name(mask.dtype)}"
-        hint = f"compare it first, as in {source_text(call.given['where'].span)} != 0"
-        raise RefusalError(message, call.given["where"].span, hint=hint)
+        hint = f"compare it first, as in {source_text(call.at('where'))} != 0"
+        raise RefusalError(message, call.at("where"), hint=hint)
     return mask
 
 
@@ -105,7 +105,7 @@ def _require_static_sizes(call: Arguments, data: Formula, along: Sequence[int] |
     """Raise RefusalError where a product of complex numbers is of a number of them that a call decides."""
     sizes = data.shape if along is None else [data.shape[axis] for axis in along]
     for size in sizes:
-        static_size(call, size, call.given["a"].span, "how many complex numbers are multiplied")
+        static_size(call, size, call.at("a"), "how many complex numbers are multiplied")
 
 
 def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
@@ -186,10 +186,10 @@ def _extreme(name: str, kind: str) -> Builtin:
         along = reduction_axes(call, data)
         if is_empty(data, along) and "initial" not in call:
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
-            raise RefusalError(message, call.given["a"].span, hint="give `initial`, what it is then")
+            raise RefusalError(message, call.at("a"), hint="give `initial`, what it is then")
         if "where" in call and "initial" not in call:
             hint = "give `initial` too: the mask may choose nothing"
-            raise RefusalError(f"{name}: `where` without `initial`", call.given["where"].span, hint=hint)
+            raise RefusalError(f"{name}: `where` without `initial`", call.at("where"), hint=hint)
         if "where" in call:
             start = static_value_or_none(call.given["initial"].value)
             neutral: Number = start if isinstance(start, bool | int | float) else worst
@@ -229,10 +229,10 @@ def _position(name: str) -> Builtin:
         along = axes(call, data.rank)
         if along is not None and len(along) > 1:
             hint = "one axis, or none for the index into the flattened tensor"
-            raise RefusalError(f"{name} takes one axis", call.given["axis"].span, hint=hint)
+            raise RefusalError(f"{name} takes one axis", call.at("axis"), hint=hint)
         if is_empty(data, along):
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
-            raise RefusalError(message, call.given["a"].span)
+            raise RefusalError(message, call.at("a"))
         result = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
         return result.cast("int64").value
 
@@ -245,7 +245,7 @@ def _range_of(call: Arguments) -> Value:
     data = formula(call, "a")
     along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if is_empty(data, along):
-        raise RefusalError("ptp of no elements", call.given["a"].span)
+        raise RefusalError("ptp of no elements", call.at("a"))
     largest = data.reduce("max", along, keepdims=keepdims)
     return (largest - data.reduce("min", along, keepdims=keepdims)).value
 

@@ -17,7 +17,7 @@ def _cumulative(name: str, operator: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "x")
         if data.rank == 0:
-            raise RefusalError(f"{name} of a scalar", call.given["x"].span)
+            raise RefusalError(f"{name} of a scalar", call.at("x"))
         if data.rank > 1 and "axis" not in call:
             hint = "give the axis, as in axis=0"
             raise RefusalError(f"{name} of a tensor of rank {data.rank}", call.span, hint=hint)
@@ -46,7 +46,7 @@ def _initial(scanned: Formula, axis: int, operator: str) -> Formula:
 
 def _complex_products(call: Arguments, data: Formula, axis: int) -> Formula:
     """Multiply by what is 1, 2, 4 ... elements before: after that the products of all before."""
-    size = static_size(call, data.shape[axis], call.given["x"].span, "the size of a complex axis")
+    size = static_size(call, data.shape[axis], call.at("x"), "the size of a complex axis")
     step = 1
     while step < size:
         kept = static_slice(data, axis, 0, step)

@@ -78,7 +78,7 @@ def _transpose(call: Arguments) -> Value:
         hint = "list each axis once"
         if len(permutation) == 2:  # PyTorch's transpose swaps two axes
             hint += f", or write swapaxes({permutation[0]}, {permutation[1]}), which exchanges these two"
-        raise RefusalError(message, call.given["axes"].span, hint=hint)
+        raise RefusalError(message, call.at("axes"), hint=hint)
     return data.op("transpose", axes=permutation).value
 
 
@@ -134,7 +134,7 @@ def _squeeze(call: Arguments) -> Value:
         dim = data.shape[axis]
         if isinstance(dim, int) and dim != 1:
             message = f"squeeze: axis {axis} has the size {format_dim(dim)}, not 1"
-            raise RefusalError(message, call.given["axis"].span)
+            raise RefusalError(message, call.at("axis"))
     return data.op("squeeze", axis=squeezed).value if squeezed else data.value
 
 
@@ -148,7 +148,7 @@ def _expand_dims(call: Arguments) -> Value:
     rank = data.rank + len(listed)
     positions = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
     if len(set(positions)) != len(positions):
-        raise RefusalError("expand_dims: an axis is listed twice", call.given["axis"].span)
+        raise RefusalError("expand_dims: an axis is listed twice", call.at("axis"))
     for position in positions:
         data = data.expand(position)
     return data.value
@@ -160,7 +160,7 @@ def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
     if data.rank > len(wanted) or any(dim != 1 and dims_differ(dim, target) for dim, target in pairs):
         message = f"broadcast_to: {format_shape(data.shape)} cannot become the shape {format_shape(wanted)}"
-        raise RefusalError(message, call.given["shape"].span)
+        raise RefusalError(message, call.at("shape"))
     if list(data.shape) == wanted and AnyDim() not in wanted:
         return data.value
     result = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
@@ -172,9 +172,9 @@ def _broadcast_to(call: Arguments) -> Value:
     if sizes is not None:
         return _broadcast_to_dynamic(call, sizes)
     data = formula(call, "a")
-    operands = [Operand(data.value, call.given["a"].span)]
+    operands = [Operand(data.value, call.at("a"))]
     attrs = {"shape": shape_argument(call, "shape")}
-    spans = {"shape": call.given["shape"].span}
+    spans = {"shape": call.at("shape")}
     result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, spans)
     return data.value if attrs["shape"] == data.shape else result
 
@@ -182,7 +182,7 @@ def _broadcast_to(call: Arguments) -> Value:
 def _broadcast_arrays(call: Arguments) -> Value:
     given = call.given["arrays"].value
     assert isinstance(given, TupleOf)
-    span = call.given["arrays"].span
+    span = call.at("arrays")
     inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
     arrays = [formula(arguments, "x") for arguments in inner]
     return TupleOf(tuple(array.value for array in broadcast_together(call, arrays)) if arrays else ())
@@ -193,8 +193,7 @@ def _atleast(rank: int) -> Builtin:
         given = call.given["arrays"].value
         assert isinstance(given, TupleOf)
         inner = [
-            Arguments(call.name, {"x": Operand(item, call.given["arrays"].span)}, call.span)
-            for item in given.items
+            Arguments(call.name, {"x": Operand(item, call.at("arrays"))}, call.span) for item in given.items
         ]
         results = tuple(atleast_nd(formula(arguments, "x"), rank).value for arguments in inner)
         return results[0] if len(results) == 1 else TupleOf(results)
@@ -273,7 +272,7 @@ def _rot90(call: Arguments) -> Value:
     turns = static_int(call, "k", 1) % 4
     plane = axes(call, data.rank, "axes") or (0, 1)
     if len(plane) != 2:
-        raise RefusalError("rot90: `axes` must be two axes", call.given["axes"].span)
+        raise RefusalError("rot90: `axes` must be two axes", call.at("axes"))
     first, second = plane
     order = list(range(data.rank))
     order[first], order[second] = second, first
@@ -365,7 +364,7 @@ def _diag(call: Arguments) -> Value:
         return diagonal_of(call, data, k, 0, 1).value
     if data.rank != 1:
         message = f"diag takes a tensor of rank 1 or 2, not one of shape {format_shape(data.shape)}"
-        raise RefusalError(message, call.given["v"].span)
+        raise RefusalError(message, call.at("v"))
     zero = Formula(number_constant(False if data.dtype == "bool" else 0, data.dtype, call.span), call.span)
     values = data.op("nn.pad", zero, pad_width=[(abs(k), 0)]) if k else data
     total = size_of(values, 0)

@@ -42,9 +42,9 @@ def _function(name: str, default: str, summary: str) -> Builtin:
         for side, parameter in ((data, "a"), (kernel, "v")):
             if side.rank != 1:
                 message = f"{name} takes vectors, not a tensor of shape {format_shape(side.shape)}"
-                raise RefusalError(message, call.given[parameter].span)
+                raise RefusalError(message, call.at(parameter))
             if side.shape[0] == 0:
-                raise RefusalError(f"{name}: `{parameter}` is empty", call.given[parameter].span)
+                raise RefusalError(f"{name}: `{parameter}` is empty", call.at(parameter))
         data, kernel = (
             require_elements(side, None, f"{name}: `{parameter}` is empty")
             for side, parameter in ((data, "a"), (kernel, "v"))
@@ -192,7 +192,7 @@ def _unwrap(call: Arguments) -> Value:
     data = formula(call, "p")
     data = data if data.is_float else data.cast("float64")
     if not data.rank:
-        raise RefusalError("unwrap of a scalar", call.given["p"].span)
+        raise RefusalError("unwrap of a scalar", call.at("p"))
     axis = one_axis(call, "axis", data.rank, -1)
     period = static_number(call, "period", 2 * math.pi)
     limit = static_number(call, "discont", period / 2) if "discont" in call else period / 2
