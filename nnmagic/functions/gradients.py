@@ -358,8 +358,7 @@ def _with_axis(parameter: _Parameter, type_: Type, axes: Axes, name: str) -> Typ
             return RecordType(made, f"{type_.name}_{name}", type_.names)
         return TupleType(made)
     if not isinstance(type_, TensorType) or isinstance(axes, tuple):
-        message = f"`{parameter.name}`, of {format_type(type_)}, has no axes {axes!r} to map over"
-        raise ValueError(message)  # noqa: TRY004 - the axes do not fit
+        raise ValueError(f"`{parameter.name}`, of {format_type(type_)}, has no axes {axes!r} to map over")  # noqa: TRY004 - the axes do not fit
     rank = len(type_.shape) + 1
     if not -rank <= axes < rank:
         raise ValueError(f"`{parameter.name}` has rank {rank} with its examples, and so no axis {axes}")

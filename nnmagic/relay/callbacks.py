@@ -130,8 +130,7 @@ class Callback:
         if array is None or dtype_of_array(array) != type_.dtype:
             given = kind_of(value) if array is None else f"an array of {array.dtype}"
             message = declared.format(given)
-            hint = f"; return an array of {type_.dtype}"
-            raise TypeError(append_location(message + hint, self._span))
+            raise TypeError(append_location(message + f"; return an array of {type_.dtype}", self._span))
         wanted = with_sizes(type_.shape, sizes)
         fits = len(wanted) == array.ndim and all(
             not isinstance(size, int) or size == given

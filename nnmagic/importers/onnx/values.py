@@ -127,8 +127,7 @@ def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
     """Call an operator that returns a tensor; on constants it is evaluated. Raises UnsupportedError."""
     node, result = _call(name, args, attrs)
     if not isinstance(result, TensorType):
-        message = f"Relay's {name} returns no tensor"
-        raise TypeError(message)
+        raise TypeError(f"Relay's {name} returns no tensor")
     flat = [part for arg in args for part in ([arg] if isinstance(arg, Value) else arg)]
     if flat and all(isinstance(part.expr, ir.Constant) for part in flat):
         size = sum(cast(np.ndarray, part.known).size for part in flat)

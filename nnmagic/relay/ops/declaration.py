@@ -191,8 +191,7 @@ class Operator:
             try:
                 complete[attr.name] = attr.kind.in_call(value) if from_call else attr.kind.coerce(value)
             except (TypeError, ValueError) as error:
-                message = f"{self.name}: attribute {attr.name!r} {error}"
-                raise RelationError(message, attr=attr.name) from None
+                raise RelationError(f"{self.name}: attribute {attr.name!r} {error}", attr=attr.name) from None
         return complete
 
     def result_type(self, arg_types: Sequence[Type], attrs: Attrs) -> Type:

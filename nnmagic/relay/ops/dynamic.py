@@ -35,8 +35,7 @@ def _length(types: Sequence[Type], index: int) -> int:
     vector_type = tensor(types, index)
     length = vector_type.shape[0] if vector_type.shape else None
     if not isinstance(length, int):
-        message = "expected a vector of known length, found {found}"
-        raise RelationError(message, index, found=vector_type)
+        raise RelationError("expected a vector of known length, found {found}", index, found=vector_type)
     return at_most(int(length), "the length of a vector of sizes", index)
 
 

@@ -258,8 +258,7 @@ def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
         axes = [normalize_axis(axis, len(shape), attr="axes") for axis in ints(attrs, "axes")]
     for axis in axes:
         if axis >= len(like.shape):
-            message = f"axis {axis} is out of range for {{like}}"
-            raise RelationError(message, 1, attr="axes", like=like)
+            raise RelationError(f"axis {axis} is out of range for {{like}}", 1, attr="axes", like=like)
         length = like.shape[axis]
         if isinstance(length, int) and isinstance(shape[axis], int) and length > cast(int, shape[axis]):
             message = f"{{data}} is smaller than {{like}} on axis {axis}"

@@ -38,8 +38,7 @@ def _matrices(types: Sequence[Type], index: int = 0) -> TensorType:
     """Return an argument that is a matrix or a batch of them, of floats. Raises RelationError."""
     data = tensor(types, index)
     if part_dtype(data.dtype) not in _DTYPES:
-        message = "expected {allowed:dtype or}, found {data}"
-        raise RelationError(message, index, allowed=_DTYPES, data=data)
+        raise RelationError("expected {allowed:dtype or}, found {data}", index, allowed=_DTYPES, data=data)
     if len(data.shape) < 2:
         raise RelationError("expected a matrix or a batch of them, found {data}", index, data=data)
     return data

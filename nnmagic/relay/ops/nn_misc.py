@@ -57,8 +57,7 @@ def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
         cast(int, attrs[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")
     )
     if step < 1 or grid < 1:
-        attr = "stride1" if step < 1 else "stride2"
-        raise RelationError("stride1 and stride2 must be positive", attr=attr)
+        raise RelationError("stride1 and stride2 must be positive", attr="stride1" if step < 1 else "stride2")
     border = most + max(kernel - 1, 0) // 2
     sides = (
         ceil_divide(add(add(dim, pad), -2 * border), step)

@@ -21,8 +21,7 @@ _COMBINED = ("update", "add", "mul", "mean", "min", "max")
 
 def _check_combined(attrs: Attrs, name: str) -> None:
     if attrs[name] not in _COMBINED:
-        message = f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}"
-        raise RelationError(message, attr=name)
+        raise RelationError(f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}", attr=name)
 
 
 # --- scatter_elements, scatter_nd -------------------------------------------------------------------------
@@ -104,8 +103,7 @@ def _check_strided_set(types: Sequence[Type], _attrs: Attrs) -> None:
     tensor(types), tensor(types, 1)
     for index in (2, 3, 4):
         if not is_integer(tensor(types, index, rank=1).dtype):
-            message = "expected a vector of integers, found {operand}"
-            raise RelationError(message, index, operand=types[index])
+            raise RelationError("expected a vector of integers, found {operand}", index, operand=types[index])
 
 
 declare(
@@ -184,8 +182,7 @@ def _check_matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> None:
     if isinstance(rows, int) and isinstance(columns, int):
         length = min(rows + min(high, 0), columns - max(low, 0))
         if length < 1 or low <= -rows or high >= columns:
-            message = f"{{data}} has no diagonals {low} to {high}"
-            raise RelationError(message, 0, attr=("k1", "k2"), data=data)
+            raise RelationError(f"{{data}} has no diagonals {low} to {high}", 0, attr=("k1", "k2"), data=data)
     several = () if low == high else (high - low + 1,)
     require_type(diagonal, (*batch, *several, length), "the diagonal", 1)
 

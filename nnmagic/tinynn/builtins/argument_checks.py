@@ -345,8 +345,7 @@ def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> 
         what = "an axis" if operand is None else describe(operand.value)
         raise RefusalError(f"{call.name}: `{parameter}` must be an int or a tuple of ints, not {what}", span)
     if not -rank <= axis < rank:
-        message = f"{call.name}: axis {axis} is out of range for a tensor of rank {rank}"
-        raise RefusalError(message, span)
+        raise RefusalError(f"{call.name}: axis {axis} is out of range for a tensor of rank {rank}", span)
     return axis % rank
 
 

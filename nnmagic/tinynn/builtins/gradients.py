@@ -54,8 +54,7 @@ def _gradient(kind: str) -> Callable[[Arguments], Value]:
         function = _function(call)
         has_aux = call.static("has_aux", default=False)
         if not isinstance(has_aux, bool):
-            span = call.at("has_aux")
-            raise RefusalError(f"{call.name}: `has_aux` must be True or False", span)
+            raise RefusalError(f"{call.name}: `has_aux` must be True or False", call.at("has_aux"))
         return GradientOf(kind, function, _argnums(call), has_aux)
 
     return apply_to

@@ -92,8 +92,7 @@ def add_up_items(sum_of_tensor: Builtin) -> Builtin:
                 left, right = Operand(total, items.span), Operand(item, items.span)
                 total = binary(NAMED["add"], "+", left, right, call.span)
         except RefusalError as refusal:  # its hint and notes would show all items where it means one
-            message = refusal.diagnostic.message
-            raise RefusalError(message, items.span, hint=_same_dtype_hint(items)) from None
+            raise RefusalError(refusal.diagnostic.message, items.span, hint=_same_dtype_hint(items)) from None
         return total
 
     return replace(sum_of_tensor, apply=apply_to)

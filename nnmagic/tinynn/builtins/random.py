@@ -84,8 +84,7 @@ def _integer(call: Arguments, operand: Operand, parameter: str) -> Formula:
     if isinstance(type_, TensorType) and is_integer(type_.dtype) and not type_.shape:
         assert isinstance(value, Computed)
         return Formula(value, call.span)
-    message = f"{call.name}: `{parameter}` must be an integer, not {describe(value)}"
-    raise RefusalError(message, operand.span)
+    raise RefusalError(f"{call.name}: `{parameter}` must be an integer, not {describe(value)}", operand.span)
 
 
 def _split_words(call: Arguments) -> Formula:
@@ -347,8 +346,7 @@ def _population(call: Arguments, parameter: str, axis: int | None = None) -> tup
     size = dim_of(count)
     if isinstance(size, AnyDim) and size.label is None:
         message = f"{call.name}: the number of items is not known before the run"
-        hint = "give a number, or a tensor whose size has a name"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise RefusalError(message, operand.span, hint="give a number, or a tensor whose size has a name")
     if isinstance(size, int) and size < (call.name == "random.choice"):
         raise RefusalError(f"{call.name}: there is nothing to choose from", operand.span)
     return count, data

@@ -55,8 +55,7 @@ def _operator(name: str, summary: str, operator: str = "", **attrs: object) -> B
 def _polygamma(call: Arguments) -> Value:
     order = static_int(call, "n")
     if not 0 <= order <= MAX_ORDER:
-        message = f"polygamma: the order must be from 0 to {MAX_ORDER}, not {order}"
-        raise RefusalError(message, call.at("n"))
+        raise RefusalError(f"polygamma: the order must be from 0 to {MAX_ORDER}, not {order}", call.at("n"))
     if (numbers := _numbers(call, ("x",))) is not None:
         return Known(float(ArrayExpr(np.array(numbers[0])).op("special.polygamma", n=order).array))
     data = _as_float(formula(call, "x"))

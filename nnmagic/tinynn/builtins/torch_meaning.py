@@ -95,8 +95,7 @@ def _split(builtins: _Table) -> Callable[[Arguments], Value]:
                 raise RefusalError(f"split: the size {size} is not positive", call.at("size"))
             sizes = (size,) * (total // size) + ((total % size,) if total % size else ())
         if not all(isinstance(size, int) for size in sizes) or sum(sizes) != total:
-            message = f"split: the sizes {sizes} do not add up to {total}"
-            raise RefusalError(message, call.at("size"))
+            raise RefusalError(f"split: the sizes {sizes} do not add up to {total}", call.at("size"))
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes) - 1)]
         places = Operand(TupleOf(tuple(map(Known, ends))), call.at("size"))
         given = {"ary": call.given["a"], "indices_or_sections": places}

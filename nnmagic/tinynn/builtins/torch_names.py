@@ -91,8 +91,7 @@ def _topk(call: Arguments) -> Value:
     size = static_size(call, data.shape[axis], call.at("a"))
     k = static_int(call, "k")
     if not 0 <= k <= size:
-        message = f"topk: k is {k}, and the dimension {axis} has {size} elements"
-        raise RefusalError(message, call.at("k"))
+        raise RefusalError(f"topk: k is {k}, and the dimension {axis} has {size} elements", call.at("k"))
     attrs = {"k": k, "axis": axis, "ret_type": "both", "is_ascend": not flag(call, "largest", default=True)}
     operands = [Operand(data.value, call.span)]
     result = call_operator(OPERATORS["topk"], operands, {**attrs, "dtype": "int64"}, call.span)
@@ -106,8 +105,7 @@ def _expand(call: Arguments) -> Value:
     sizes = known if isinstance(known, tuple) else (known,)
     before = len(sizes) - data.rank
     if before < 0:
-        message = f"expand: {len(sizes)} sizes for a tensor of rank {data.rank}"
-        raise RefusalError(message, operand.span)
+        raise RefusalError(f"expand: {len(sizes)} sizes for a tensor of rank {data.rank}", operand.span)
     kept = [
         Known(data.shape[index - before] if size == -1 and index >= before else size)
         for index, size in enumerate(sizes)

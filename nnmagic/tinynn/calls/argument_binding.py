@@ -163,8 +163,7 @@ class Builtin:
         for operand in given.values():
             if holds_complex(operand.value):
                 message, hint = refusal(self.name, self.name)
-                hint = hint.replace("{0}", source_text(operand.span))
-                raise RefusalError(message, operand.span, hint=hint)
+                raise RefusalError(message, operand.span, hint=hint.replace("{0}", source_text(operand.span)))
 
     def _with_default_dtype(self, result: Value, given: Mapping[str, Operand], span: Span) -> Value:
         """Return the result, which has a default dtype if it is made without one, or of such arrays."""

@@ -185,8 +185,7 @@ def elaborate_set_shape(ctx: Elaboration, stmt: tree.SetShape) -> None:
         if not is_failed(value):
             if isinstance(before, Computed) and ctx.memory.is_foreign(before.expr):
                 message = f"`{name}` may be an array of the caller, whose shape a cell does not change"
-                hint = f"write {name} = {name}.reshape(...)"
-                raise RefusalError(message, span, hint=hint)
+                raise RefusalError(message, span, hint=f"write {name} = {name}.reshape(...)")
             _forget_other_names(ctx, name, before, span, with_views=False)
         ctx.environment.bindings.bind(name, value, span)
 

@@ -240,8 +240,7 @@ def _linearized(
     block, value = made
     result = to_relay(value)
     if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in leaf_types(result.type)):
-        message = f"the result is {with_article(result.type)}: only floats have a gradient"
-        raise RefusalError(message, span)
+        raise RefusalError(f"the result is {with_article(result.type)}: only floats have a gradient", span)
     return params, block, result
 
 
@@ -446,8 +445,7 @@ def _fitting(what: str, operand: Operand, wanted: Type) -> Computed:
     given = to_relay(operand, wanted)
     if _shapes(given.type) != _shapes(wanted):
         message = f"{what} is {with_article(given.type)}, its value {with_article(wanted)}"
-        hint = f"give {format_type(wanted)}"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise RefusalError(message, operand.span, hint=f"give {format_type(wanted)}")
     return given
 
 

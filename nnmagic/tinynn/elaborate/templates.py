@@ -149,8 +149,7 @@ def fit_pattern(
         raise RefusalError(message, operand.span, hint=hint)
     written = pattern.dims(len(type_.shape))
     if written is None:
-        message = f"{function}: {wanted}, not a tensor of rank {len(type_.shape)}"
-        raise RefusalError(message, operand.span)
+        raise RefusalError(f"{function}: {wanted}, not a tensor of rank {len(type_.shape)}", operand.span)
     for dim, size in zip(written, type_.shape, strict=True):
         if dim is not None:
             own_dim = AnyDim(dim) if isinstance(dim, str) else dim
@@ -198,8 +197,7 @@ def without_known(
             left.append(replace(operand, keyword=name))
         elif known is not None and not is_failed(operand.value) and operand.value != known:
             message = f"{function.written}: `{name}` is {describe(known)} here, and cannot change"
-            hint = "write another function for the other value"
-            raise RefusalError(message, operand.span, hint=hint)
+            raise RefusalError(message, operand.span, hint="write another function for the other value")
     return left
 
 

@@ -220,8 +220,7 @@ def _call_layer(
             f"`{module.path}` is torch's {name}, which a cell cannot inline", callee, hint=hint
         )
     if own.get("padding_mode", "zeros") != "zeros":
-        message = f"`{module.path}` pads by {own['padding_mode']!r}, and a cell by zeros"
-        raise RefusalError(message, callee)
+        raise RefusalError(f"`{module.path}` pads by {own['padding_mode']!r}, and a cell by zeros", callee)
     if own.get("max_norm") is not None:
         raise RefusalError(
             f"`{module.path}` changes its weights (max_norm)", callee, hint="write embedding(i, w)"

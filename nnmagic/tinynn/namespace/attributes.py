@@ -299,5 +299,4 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         hint = f"write {_OTHER_NAMES[name]}"
     elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
         hint = f"did you mean .{close}?"  # `foo` is no `floor`
-    shown = describe(Computed(value.expr, type_))
-    raise RefusalError(f"{shown} has no attribute `{name}`", span, hint=hint)
+    raise RefusalError(f"{describe(Computed(value.expr, type_))} has no attribute `{name}`", span, hint=hint)

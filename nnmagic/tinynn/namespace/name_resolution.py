@@ -179,8 +179,7 @@ class NameResolver:
             raise UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if not isinstance(value, PythonFunction):
             what = not_capturable(value).what
-            message = f"callback calls a function of the notebook, and `{name}` is {what}"
-            raise RefusalError(message, span)
+            raise RefusalError(f"callback calls a function of the notebook, and `{name}` is {what}", span)
         function = value.function
         if as_compiled_function(function) is not None or as_template(function) is not None:
             message = f"callback calls a function of Python, and `{name}` is compiled"

@@ -77,8 +77,7 @@ def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
     if not _fits(_shape(new), _shape(chosen)):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
-        notes = (Note(f"this is {describe(chosen)}", span),)
-        raise RefusalError(message, value.span, notes=notes)
+        raise RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
     return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span).result()
 
 
@@ -195,8 +194,7 @@ def _convert(value: Operand, tensor: Operand) -> Computed:
         if items and all(isinstance(item.type, TensorType) and not item.type.shape for item in items):
             return vector_of(items, value.span)
         hint = f"make a tensor of it, as in array({source_text(value.span)}, {short})"
-    message = f"an element of {short} cannot be {describe(value.value)}"
-    raise RefusalError(message, value.span, hint=hint)
+    raise RefusalError(f"an element of {short} cannot be {describe(value.value)}", value.span, hint=hint)
 
 
 def _drop_leading_axes(new: Computed, rank: int, span: Span) -> Computed:

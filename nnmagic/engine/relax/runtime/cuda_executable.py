@@ -127,8 +127,7 @@ class CudaExecutable:
         """Raise EngineError where the program cannot run."""
         hint = f"{self._name}.stages['cuda'] is its source; leave the target out to run it on the CPU"
         if self._code.machine is None:
-            message = f"@{self._name} was compiled for CUDA, and {self._code.refusal}"
-            raise engine_error(message, hint=hint)
+            raise engine_error(f"@{self._name} was compiled for CUDA, and {self._code.refusal}", hint=hint)
         if self._process != os.getpid():
             message = f"@{self._name} was compiled for CUDA, which a forked process cannot use"
             raise engine_error(message, hint="start the process by spawn, and compile the function there")

@@ -120,8 +120,7 @@ def _softshrink(call: Arguments) -> Value:
     """Move x towards 0; the zero between keeps the sign of x, and NaN stays NaN."""
     x, bound = _floats(call), _shrink_bound(call)
     if bound < 0:
-        message = f"softshrink: `lambd` must not be negative, not {bound!r}"
-        raise RefusalError(message, call.at("lambd"))
+        raise RefusalError(f"softshrink: `lambd` must not be negative, not {bound!r}", call.at("lambd"))
     return (x > bound).choose(x - bound, (x < -bound).choose(x + bound, x * 0)).value
 
 
@@ -154,8 +153,7 @@ def _glu(call: Arguments) -> Value:
     axis = one_axis(call, "axis", x.rank, -1)
     size = static_size(call, x.shape[axis], call.at("x"))
     if size % 2:
-        message = f"glu: axis {axis} of size {size} does not divide into two halves"
-        raise RefusalError(message, call.at("x"))
+        raise RefusalError(f"glu: axis {axis} of size {size} does not divide into two halves", call.at("x"))
     halves = [
         x.op("strided_slice", begin=[begin], end=[begin + size // 2], strides=[1], axes=[axis])
         for begin in (0, size // 2)

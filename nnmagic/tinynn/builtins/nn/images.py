@@ -139,8 +139,7 @@ def _pixel_unshuffle(call: Arguments) -> Value:
     *batch, c, h, w = data.shape
     rows, columns = (static_size(call, dim, call.at("data")) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:
-        message = f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}"
-        raise RefusalError(message, call.span)
+        raise RefusalError(f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}", call.span)
     channels = static_size(call, c, call.at("data"))
     split = data.reshape((*batch, channels, rows // factor, factor, columns // factor, factor))
     first = len(batch)

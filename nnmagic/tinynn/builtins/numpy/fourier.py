@@ -42,8 +42,7 @@ def _numbers(call: Arguments, data: Formula) -> Formula:
     if data.dtype == "bfloat16":
         message = f"{call.name} is defined for f32, f64, c64 and c128, not bf16"
         span = call.at("a")
-        hint = f"convert it first, as in {source_text(span)}.astype(f32)"
-        raise RefusalError(message, span, hint=hint)
+        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
     if data.is_complex:
         return data
     if data.is_float:

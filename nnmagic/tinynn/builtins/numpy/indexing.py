@@ -253,8 +253,7 @@ def _unravel_index(call: Arguments) -> Value:
     shape = shape_argument(call, "shape")
     sizes = [static_size(call, dim, call.at("shape")) for dim in shape]
     if not sizes or 0 in sizes:
-        message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
-        raise RefusalError(message, call.at("shape"))
+        raise RefusalError(f"unravel_index: no index fits the shape {format_shape(sizes)}", call.at("shape"))
     count = math.prod(sizes)
     check_known_indices(call, "indices", count)
     message = f"unravel_index: an index is out of range for {count} elements"

@@ -232,8 +232,7 @@ def _of_zeros(call: Arguments) -> Value:
     zeros = atleast_nd(zeros if zeros.is_float or zeros.is_complex else zeros.cast("float64"), 1)
     number = static_size(call, zeros.shape[0], call.at("seq_of_zeros"), "the number of zeros")
     if number > _MOST_ZEROS:
-        message = f"poly: {number} zeros (at most {_MOST_ZEROS})"
-        raise RefusalError(message, call.at("seq_of_zeros"))
+        raise RefusalError(f"poly: {number} zeros (at most {_MOST_ZEROS})", call.at("seq_of_zeros"))
     if not number:
         return Known(1.0)
     one = zeros.like(1).op("full", shape=(1,), dtype=zeros.dtype)

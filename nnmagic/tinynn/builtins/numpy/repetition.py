@@ -76,8 +76,7 @@ def _repeat_each(call: Arguments, data: Formula, axis: int) -> Formula:
     counts = counts.cast("int64")
     wanted = counts.shape[0]
     if wanted != 1 and isinstance(wanted, int) and isinstance(size, int) and wanted != size:
-        message = f"repeat: {wanted} numbers in `repeats` for an axis of size {size}"
-        raise RefusalError(message, operand.span)
+        raise RefusalError(f"repeat: {wanted} numbers in `repeats` for an axis of size {size}", operand.span)
     counts = broadcast(counts, (size,)) if wanted == 1 and isinstance(size, int) else counts
     length = size_along(data, axis, counts)
     fits = size_along(counts, 0, counts).equal(length)

@@ -157,8 +157,7 @@ def _set_function(name: str, summary: str, *, keeps: bool | None) -> Builtin:
 
 def _refuse_axis(call: Arguments) -> Value:
     if "axis" in call:
-        span = call.at("axis")
-        raise RefusalError("unique: `axis` must be None", span, hint="leave it out")
+        raise RefusalError("unique: `axis` must be None", call.at("axis"), hint="leave it out")
     return _unique(call)
 
 

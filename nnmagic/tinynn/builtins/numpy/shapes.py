@@ -133,8 +133,7 @@ def _squeeze(call: Arguments) -> Value:
     for axis in squeezed:
         dim = data.shape[axis]
         if isinstance(dim, int) and dim != 1:
-            message = f"squeeze: axis {axis} has the size {format_dim(dim)}, not 1"
-            raise RefusalError(message, call.at("axis"))
+            raise RefusalError(f"squeeze: axis {axis} has the size {format_dim(dim)}, not 1", call.at("axis"))
     return data.op("squeeze", axis=squeezed).value if squeezed else data.value
 
 

@@ -155,8 +155,7 @@ def _sliding_window_view(call: Arguments) -> Value:
     sizes = [as_size(Operand(size, operand.span)) for size in given]
     window = [size for size in sizes if size is not None]
     if len(window) < len(sizes):
-        message = "sliding_window_view: the sizes of a window must be ints"
-        raise RefusalError(message, operand.span)
+        raise RefusalError("sliding_window_view: the sizes of a window must be ints", operand.span)
     along = axes(call, data.rank) if "axis" in call else tuple(range(data.rank))
     if along is None or len(along) != len(window):
         message = f"sliding_window_view: {len(window)} sizes of a window, for {len(along or ())} axes"
