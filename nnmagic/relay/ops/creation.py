@@ -163,7 +163,6 @@ declare(
     Attr("stop", EXPRESSION),
     Attr("step", EXPRESSION),
     Attr("dtype", DTYPE, call_default="float32"),
-    attrs_key="ArangeAttrs",
     call_order="start end step dtype",
     keywords={"stop": "end"},
     numpy="numpy.arange",
@@ -177,7 +176,6 @@ declare(
     Attr("depth", INT, 1, call_default=REQUIRED),
     Attr("axis", INT, -1, call_default=REQUIRED),
     Attr("dtype", DTYPE, "", call_default=REQUIRED),
-    attrs_key="OneHotAttrs",
     traits=Trait.SPECULATABLE,
     preconditions=[_check_one_hot],
 )
@@ -187,7 +185,6 @@ declare(
     _trilu,
     "The upper or lower triangles of matrices, zero elsewhere.",
     Attr("upper", BOOL, default=True),
-    attrs_key="TriluAttrs",
     numpy="numpy.triu",
     traits=Trait.SPECULATABLE,
 )

@@ -252,6 +252,12 @@ def is_speculatable(node: Expr) -> bool:
     return Trait.SPECULATABLE in traits
 
 
+def _attrs_key(name: str) -> str:
+    """Return what Relay mostly calls an operator's attributes: ``BiasAddAttrs`` for ``nn.bias_add``."""
+    words = name.rpartition(".")[2].split("_")
+    return "".join(f"{word[:1].upper()}{word[1:]}" for word in words) + "Attrs"
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """Operators that belong together: a chapter of the documentation."""
@@ -287,7 +293,7 @@ class Family:
             relation=relation,
             summary=summary,
             attrs=attrs,
-            attrs_key=f"relay.attrs.{attrs_key}" if attrs_key else None,
+            attrs_key=f"relay.attrs.{attrs_key or _attrs_key(name)}" if attrs else None,
             call_order=tuple(call_order.split()) if call_order else None,
             numpy=numpy,
             family=self.name,

@@ -143,7 +143,6 @@ declare(
     _dense,
     "Product of the data's last axis with the rows of a weight matrix: data @ weight.T.",
     *_UNITS,
-    attrs_key="DenseAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
     assume=_assume_dense,
 )
@@ -155,7 +154,6 @@ declare(
     *_UNITS,
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False),
-    attrs_key="MatmulAttrs",
     numpy="numpy.matmul",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
     assume=_assume_dense,
@@ -168,7 +166,6 @@ declare(
     Attr("out_dtype", DTYPE, ""),
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False, call_default=True),
-    attrs_key="BatchMatmulAttrs",
     numpy="numpy.matmul",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
@@ -178,7 +175,6 @@ declare(
     _einsum,
     "Sum of products as an equation in Einstein's notation says.",
     Attr("equation", STR),
-    attrs_key="EinsumAttrs",
     numpy="numpy.einsum",
     traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.VIEW,
     variadic=True,

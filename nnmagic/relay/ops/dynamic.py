@@ -153,7 +153,6 @@ declare(
     _PYTHON.format("nn.pad", "the widths"),
     Attr("pad_width", PAIRS, call_default=()),
     Attr("pad_mode", STR, "constant"),
-    attrs_key="PadAttrs",
     call_order="data pad_width pad_val pad_mode",
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
@@ -167,7 +166,6 @@ declare(
     Attr("depth", INT, 1, call_default=0),
     Attr("axis", INT, -1),
     Attr("dtype", DTYPE, ""),
-    attrs_key="OneHotAttrs",
     call_order="indices on_value off_value depth axis dtype",
 )
 declare(
@@ -177,7 +175,6 @@ declare(
     _PYTHON.format("reshape", "the shape"),
     Attr("newshape", array(INTEGER), call_default=()),
     Attr("allowzero", BOOL, default=False),
-    attrs_key="ReshapeAttrs",
     call_order="data newshape allowzero",
     traits=Trait.VIEW,
     preconditions=[vector(1)],
@@ -188,7 +185,6 @@ declare(
     _squeeze,
     _PYTHON.format("squeeze", "the axes"),
     Attr("axis", optional(array(INTEGER)), None, call_default=()),
-    attrs_key="SqueezeAttrs",
     call_order="data axes",
     keywords={"axis": "axes"},
     traits=Trait.VIEW,
@@ -202,7 +198,6 @@ declare(
     *(Attr(_name, optional(array(INTEGER)), call_default=None) for _name in ("begin", "end", "strides")),
     Attr("slice_mode", STR, "end"),
     Attr("axes", optional(array(INTEGER)), call_default=None),
-    attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
     traits=Trait.VIEW,
     preconditions=[vector(1)],
@@ -214,7 +209,6 @@ declare(
     _tile,
     _PYTHON.format("tile", "the counts"),
     Attr("reps", array(INTEGER), call_default=()),
-    attrs_key="TileAttrs",
     call_order="data reps",
     preconditions=[vector(1)],
 )
@@ -228,7 +222,6 @@ declare(
     Attr("ret_type", RET_TYPE, "both"),
     Attr("is_ascend", BOOL, default=False),
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="TopkAttrs",
     call_order="data k axis ret_type is_ascend dtype",
     traits=Trait.HEAVY,
 )

@@ -242,7 +242,6 @@ declare(
     Attr("method", STR, "bilinear"),
     Attr("extrapolation_value", FLOAT, 0.0),
     _OUT_DTYPE,
-    attrs_key="CropAndResizeAttrs",
     preconditions=[_check_crop_and_resize],
     shape_constraints=[_match_boxes],
     nonempty_constraints=[data_has_elements],
@@ -253,7 +252,6 @@ declare(
     _affine_grid,
     "Sampling coordinates of affine maps, for grid_sample.",
     Attr("target_shape", array(DIM)),
-    attrs_key="AffineGridAttrs",
     traits=Trait.SPECULATABLE,
 )
 declare(
@@ -265,7 +263,6 @@ declare(
     Attr("layout", STR, "NCHW"),
     Attr("padding_mode", STR, "zeros"),
     Attr("align_corners", BOOL, default=True),
-    attrs_key="GridSampleAttrs",
     traits=Trait.SPECULATABLE,
     preconditions=[_check_grid_sample],
     nonempty_constraints=[window_has_elements],

@@ -154,7 +154,6 @@ declare(
     Attr("batch_dims", INTEGER, 0),
     Attr("axis", OPTIONAL_INTEGER, None),
     Attr("mode", STR, "clip"),
-    attrs_key="TakeAttrs",
     call_order="data indices axis batch_dims mode",
     numpy="numpy.take",
     traits=Trait.VIEW,
@@ -178,7 +177,6 @@ declare(
     Attr("strides", default_for_none(one_or_more(INTEGER), (1,)), call_default=None),
     Attr("slice_mode", STR, "end"),
     Attr("axes", optional(array(INTEGER)), call_default=None),
-    attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
 )
@@ -289,7 +287,6 @@ declare(
     _gather,
     "At each position, the element of data whose index along the axis stands there.",
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
-    attrs_key="GatherAttrs",
     call_order="data axis indices",
     numpy="numpy.take_along_axis",
 )
@@ -324,7 +321,6 @@ declare(
     _slice_like,
     "The first elements of each axis, as many as another tensor has.",
     Attr("axes", optional(array(INTEGER)), call_default=None),
-    attrs_key="SliceLikeAttrs",
     traits=Trait.SPECULATABLE | Trait.VIEW,
 )
 declare(
@@ -334,7 +330,6 @@ declare(
     "Data with mask_value behind the valid length of each sequence.",
     Attr("mask_value", FLOAT, 0.0),
     Attr("axis", INT, 0),
-    attrs_key="SequenceMaskAttrs",
     traits=Trait.SPECULATABLE,
 )
 declare(

@@ -130,7 +130,6 @@ declare(
     identity,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
-    attrs_key="LeakyReluAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
 )
@@ -151,7 +150,6 @@ declare(
     channel_vectors("bias"),
     "A vector added along one axis.",
     Attr("axis", INT, 1),
-    attrs_key="BiasAddAttrs",
     traits=Trait.SPECULATABLE,
     assume=assume_channel_vectors,
 )
@@ -161,7 +159,6 @@ declare(
     _dropout,
     "Data and a mask; when a program runs nothing is dropped.",
     Attr("rate", FLOAT, 0.5),
-    attrs_key="DropoutAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
 )
@@ -187,7 +184,6 @@ declare(
     Attr("padding", spatial(2, lengths=(1, 2, 4)), (0, 0), call_default=REQUIRED),
     Attr("is_multiply", BOOL, default=True, call_default=REQUIRED),
     Attr("layout", STR, "NCHW", call_default=REQUIRED),
-    attrs_key="CorrelationAttrs",
     traits=Trait.SPECULATABLE,
     preconditions=[_check_correlation],
     nonempty_constraints=[data_has_elements],

@@ -70,7 +70,6 @@ declare(
     "Normalisation by given means and variances of each channel; the result is (data, mean, variance).",
     Attr("axis", INT, 1),
     *_NORM,
-    attrs_key="BatchNormAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
     assume=assume_channel_vectors,
@@ -110,7 +109,6 @@ declare(
     "Data divided by its Euclidean norm along the axes.",
     Attr("eps", FLOAT),
     Attr("axis", optional(one_or_more(INTEGER)), call_default=None),
-    attrs_key="L2NormalizeAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
 )

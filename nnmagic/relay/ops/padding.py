@@ -68,7 +68,6 @@ declare(
     "Data with a border of one value, or of repeated or reflected edges.",
     Attr("pad_width", PAIRS),
     Attr("pad_mode", STR, "constant"),
-    attrs_key="PadAttrs",
     call_order="data pad_width pad_val pad_mode",
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
@@ -84,7 +83,6 @@ declare(
     "Data with a border of its reflection.",
     Attr("mode", STR, "SYMMETRIC"),
     Attr("pad_width", PAIRS),
-    attrs_key="MirrorPadAttrs",
     call_order="data pad_width mode",
     numpy="numpy.pad",
     traits=Trait.SPECULATABLE,
@@ -98,7 +96,6 @@ declare(
     "Data with strides - 1 elements of one value put between neighbours.",
     Attr("strides", array(INT), (1, 1), call_default=REQUIRED),
     Attr("dilation_value", FLOAT, 0.0),
-    attrs_key="DilateAttrs",
     keywords={"data": "x"},
     traits=Trait.SPECULATABLE,
 )

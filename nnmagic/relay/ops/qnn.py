@@ -99,7 +99,6 @@ declare(
     Attr("rounding", STR, "None"),
     Attr("compute_dtype", STR, "None"),
     Attr("out_dtype", DTYPE, "", call_default="int8"),
-    attrs_key="RequantizeAttrs",
     traits=Trait.SPECULATABLE,
     preconditions=[_check_modes],
 )
@@ -198,7 +197,6 @@ declare(
     _softmax,
     "Softmax of quantized numbers along an axis, in integers.",
     Attr("axis", INT, -1),
-    attrs_key="SoftmaxAttrs",
     traits=Trait.SPECULATABLE,
 )
 declare(
@@ -207,7 +205,6 @@ declare(
     _leaky_relu,
     "The quantized number where it stands for a positive one, else alpha times it.",
     *OPERATORS["nn.leaky_relu"].attrs,
-    attrs_key="LeakyReluAttrs",
     traits=Trait.SPECULATABLE,
 )
 
@@ -284,7 +281,6 @@ declare(
     _dense,
     "Product of quantized data with the rows of a quantized weight; the scale of the result is theirs, too.",
     *_with_int32("nn.dense", units=REQUIRED),
-    attrs_key="DenseAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
     preconditions=[_check_row_zero_points],
 )
@@ -306,7 +302,6 @@ declare(
     _batch_matmul,
     "Matrix product of each pair of two quantized batches.",
     *_with_int32("nn.batch_matmul"),
-    attrs_key="BatchMatmulAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 
@@ -405,7 +400,6 @@ declare(
     _concatenate,
     "Quantized tensors joined along an axis, each brought to the scale and zero point of the result.",
     *OPERATORS["concatenate"].attrs,
-    attrs_key="ConcatenateAttrs",
     traits=Trait.SPECULATABLE,
     preconditions=[_check_integers, _check_counts],
 )
@@ -438,7 +432,6 @@ declare(
     _simulate,
     "Real numbers as far as a quantized dtype can hold them: 0 is none, 1 int8, 2 uint8, 3 int32.",
     Attr("axis", INT, -1),
-    attrs_key="SimulatedQuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
     preconditions=[_check_simulated],

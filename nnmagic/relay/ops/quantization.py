@@ -62,7 +62,6 @@ declare(
     "Real numbers rounded to integers of a scale and zero point.",
     Attr("out_dtype", DTYPE, call_default="int8"),
     Attr("axis", INT, -1),
-    attrs_key="QuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
 )
@@ -73,7 +72,6 @@ declare(
     "The real numbers that quantized integers stand for.",
     Attr("out_dtype", DTYPE, call_default="float32"),
     Attr("axis", INT, -1),
-    attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
 )

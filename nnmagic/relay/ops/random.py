@@ -82,7 +82,6 @@ declare(
     _generate,
     "A new key and random bits as uint64.",
     _SHAPE,
-    attrs_key="ThreefryGenerateAttrs",
     keywords={"shape": "out_shape"},
 )
 declare(
@@ -149,5 +148,4 @@ declare(
     _draw,
     "A new state of NumPy's generator PCG64, and numbers in the shape and dtype of `like`.",
     Attr("function", STR),
-    attrs_key="Pcg64Attrs",
 )

@@ -136,7 +136,6 @@ declare(
     "Mean squared distance from a mean that is given with its axes kept.",
     *_REDUCE,
     Attr("unbiased", BOOL, default=False),
-    attrs_key="VarianceAttrs",
     call_order="data axis keepdims exclude unbiased mean",
     keywords={"with_mean": "mean"},
     numpy="numpy.var",

@@ -238,7 +238,6 @@ declare(
     _reshape,
     "The same elements in another shape; 0 copies a dimension, -1 infers one.",
     *_NEWSHAPE,
-    attrs_key="ReshapeAttrs",
     numpy="numpy.reshape",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES | Trait.VIEW,
 )
@@ -261,7 +260,6 @@ declare(
     Attr("lhs_end", OPTIONAL_INTEGER, None),
     Attr("rhs_begin", INT, 0),
     Attr("rhs_end", OPTIONAL_INTEGER, None),
-    attrs_key="ReshapeLikeAttrs",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
     preconditions=[_check_reshape_like],
 )
@@ -271,7 +269,6 @@ declare(
     _transpose,
     "Axes in another order; reversed where none is given.",
     Attr("axes", optional(one_or_more(INTEGER)), call_default=None),
-    attrs_key="TransposeAttrs",
     numpy="numpy.transpose",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
 )
@@ -281,7 +278,6 @@ declare(
     _squeeze,
     "Data without the given axes of length 1, or without all of them.",
     Attr("axis", AXES, None),
-    attrs_key="SqueezeAttrs",
     numpy="numpy.squeeze",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
 )
@@ -292,7 +288,6 @@ declare(
     "Data with new axes of length 1 before the given axis.",
     Attr("axis", INT),
     Attr("num_newaxis", INT, 1),
-    attrs_key="ExpandDimsAttrs",
     numpy="numpy.expand_dims",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
 )
@@ -302,7 +297,6 @@ declare(
     _reverse,
     "The elements along an axis in reverse order.",
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
-    attrs_key="ReverseAttrs",
     numpy="numpy.flip",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
 )
@@ -313,7 +307,6 @@ declare(
     "The first seq_lengths elements of each sequence of a batch in reverse order.",
     Attr("seq_axis", INTEGER, 1),
     Attr("batch_axis", INTEGER, 0),
-    attrs_key="ReverseSequenceAttrs",
 )
 declare(
     "layout_transform",
@@ -322,7 +315,6 @@ declare(
     "Data in another layout, as from NCHW to NCHW16c.",
     Attr("src_layout", STR),
     Attr("dst_layout", STR),
-    attrs_key="LayoutTransformAttrs",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
 )
 declare(
@@ -340,7 +332,6 @@ declare(
     Attr("axis", INT),
     Attr("window_shape", array(INTEGER)),
     Attr("strides", array(INTEGER)),
-    attrs_key="SlidingWindowAttrs",
     numpy="numpy.lib.stride_tricks.sliding_window_view",
     traits=Trait.SPECULATABLE | Trait.VIEW,
     preconditions=[_check_sliding_window],
@@ -351,7 +342,6 @@ declare(
     _shape_of,
     "The shape as a tensor.",
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="ShapeOfAttrs",
     numpy="numpy.shape",
     traits=Trait.SPECULATABLE,
 )
@@ -361,7 +351,6 @@ declare(
     _ndarray_size,
     "The number of elements as a scalar.",
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="NdarraySizeAttrs",
     numpy="numpy.size",
     traits=Trait.SPECULATABLE,
 )

@@ -142,7 +142,6 @@ declare(
     "The indices that put the elements in order along an axis.",
     *_ORDER,
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="ArgsortAttrs",
     numpy="numpy.argsort",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
     preconditions=[_check_axis],
@@ -157,7 +156,6 @@ declare(
     Attr("ret_type", RET_TYPE, "both"),
     Attr("is_ascend", BOOL, default=False),
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="TopkAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
@@ -223,7 +221,6 @@ declare(
     "The distinct elements, where each first occurs, and which one each element is.",
     Attr("sorted", BOOL, default=True),
     Attr("return_counts", BOOL, default=False),
-    attrs_key="UniqueAttrs",
     keywords={"is_sorted": "sorted"},
     numpy="numpy.unique",
     traits=Trait.SPECULATABLE | Trait.HEAVY,

@@ -144,7 +144,6 @@ declare(
     _cast,
     "Each element converted to another dtype.",
     Attr("dtype", DTYPE),
-    attrs_key="CastAttrs",
     numpy="numpy.ndarray.astype",
     traits=Trait.SPECULATABLE | Trait.MOVES,
 )
@@ -172,7 +171,6 @@ declare(
     "Each element limited to the range from a_min to a_max.",
     Attr("a_min", FLOAT),
     Attr("a_max", FLOAT),
-    attrs_key="ClipAttrs",
     keywords={"a": "data"},
     numpy="numpy.clip",
     traits=Trait.SPECULATABLE,
@@ -195,7 +193,6 @@ declare(
     "Product with multiplier * 2**(shift - 31) in integer arithmetic, rounded.",
     Attr("multiplier", INT),
     Attr("shift", INT),
-    attrs_key="FixedPointMultiplyAttrs",
     traits=Trait.SPECULATABLE,
     preconditions=[_check_fixed_point],
 )

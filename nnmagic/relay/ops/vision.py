@@ -136,7 +136,6 @@ declare(
     Attr("score_threshold", optional(FLOAT), call_default=None),
     Attr("id_index", INT, 0),
     Attr("score_index", INT, 1),
-    attrs_key="GetValidCountsAttrs",
     call_order="data score_threshold id_index score_index",
     traits=Trait.SPECULATABLE,
     shape_constraints=[_has_columns("score_index", "id_index")],
@@ -214,7 +213,6 @@ declare(
     _yolo_reorg,
     "Blocks of stride by stride positions moved into the channels.",
     Attr("stride", INTEGER, 1, call_default=REQUIRED),
-    attrs_key="YoloReorgAttrs",
     traits=Trait.SPECULATABLE,
     shape_constraints=[_divide_blocks],
 )
