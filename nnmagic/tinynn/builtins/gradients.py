@@ -236,18 +236,6 @@ GRADIENTS = (
         method=False,
         form="f, tree, *rest",
     ),
-    Builtin(
-        "stop_gradient",
-        "x",
-        _stop_gradient,
-        "Return x; no gradient flows through it.",
-        None,
-    ),
-    Builtin(
-        "detach",
-        "x",
-        _stop_gradient,
-        "Return x; no gradient flows through it.",
-        None,
-    ),
+    Builtin("stop_gradient", "x", _stop_gradient, "Return x; no gradient flows through it.", None),
+    Builtin("detach", "x", _stop_gradient, "Return x; no gradient flows through it.", None),
 )

@@ -6,7 +6,7 @@ Each gives a LoopCall, which the elaboration writes as the loop that it stands f
 from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import as_formula, dtype_of_operand, formula, one_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import (
@@ -105,29 +105,26 @@ LOOP_FUNCTIONS = (
         None,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "apply_along_axis",
         "func1d axis arr *args",
         _along_axis,
         "Call a function for each vector along an axis.",
-        "apply_along_axis",
         method=False,
         form="func1d, axis, arr, *args",
     ),
-    Builtin(
+    numpy_function(
         "vectorize",
         "pyfunc otypes?",
         _vectorize,
         "Return a function that maps a function over the elements of tensors.",
-        "vectorize",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "piecewise",
         "x condlist funclist",
         _piecewise,
         "Compute a function, or a number, for the elements of each condition.",
-        "piecewise",
         method=False,
     ),
 )

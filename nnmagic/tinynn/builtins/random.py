@@ -419,7 +419,7 @@ def _row(
     name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = ""
 ) -> Builtin:
     aliases = f"size=shape {aliases}".strip() if "shape?" in signature else aliases
-    return Builtin(f"random.{name}", signature, apply_to, summary, None, aliases, method=False)
+    return Builtin(f"random.{name}", signature, apply_to, summary, aliases=aliases, method=False)
 
 
 _FLOATS = "key shape? dtype?"

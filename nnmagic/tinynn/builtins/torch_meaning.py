@@ -146,7 +146,7 @@ def torch_meanings(builtins: _Table) -> dict[str, Builtin]:
     """Return what PyTorch means by names that NumPy has, too."""
 
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
-        return Builtin(name, signature, apply_to, summary, None, f"{_NAMES} split_size=size other=axis")
+        return Builtin(name, signature, apply_to, summary, aliases=f"{_NAMES} split_size=size other=axis")
 
     moment = "a axis? unbiased? * correction? keepdims?"
     return {
@@ -196,7 +196,7 @@ def torch_padding(builtins: _Table) -> Builtin:
         return builtins["pad"].call(given, call.span)
 
     summary = "Pad the last axes by pairs of widths, the last axis first."
-    return Builtin("pad", "a pad mode? value?", apply_to, summary, None, "input=a")
+    return Builtin("pad", "a pad mode? value?", apply_to, summary, aliases="input=a")
 
 
 def _added(product: str) -> Callable[[_Table], Builtin]:
@@ -215,7 +215,7 @@ def _added(product: str) -> Callable[[_Table], Builtin]:
 
         aliases = "input=a mat1=m1 mat2=m2 batch1=m1 batch2=m2"
         return Builtin(
-            product, "a m1 m2 * beta? alpha?", apply_to, "Add a product of matrices.", None, aliases
+            product, "a m1 m2 * beta? alpha?", apply_to, "Add a product of matrices.", aliases=aliases
         )
 
     return declare

@@ -282,7 +282,7 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
     """Return PyTorch's methods of tensors that NumPy lacks, by name."""
 
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
-        return Builtin(name, signature, apply_to, summary, None, _DATA)
+        return Builtin(name, signature, apply_to, summary, aliases=_DATA)
 
     def named(name: str, other: str, signature: str | None = None, aliases: str = "") -> Builtin:
         own = builtins[other]
@@ -367,7 +367,7 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
         table[name] = replace(own, signature=signature, apply=_default_dtype(own), aliases="size=shape")
     full, arange, linspace, eye = (builtins[name] for name in ("full", "arange", "linspace", "eye"))
     tensor = Builtin(
-        "tensor", "object dtype? * device?", _tensor, "Convert to a tensor.", None, "data=object"
+        "tensor", "object dtype? * device?", _tensor, "Convert to a tensor.", aliases="data=object"
     )
     ends = {name: _default_dtype(own, parts) for name, own, parts in _by_ends(full, arange)}
     table |= {
@@ -452,4 +452,4 @@ def permuting(builtins: _Table) -> Builtin:
 
 
 #: PyTorch's ``x.size()``, which is called; NumPy's is a number.
-SIZE = Builtin("size", "a dim?", _size, "Return the shape, or the size of a dimension.", None, _DATA)
+SIZE = Builtin("size", "a dim?", _size, "Return the shape, or the size of a dimension.", aliases=_DATA)

@@ -124,7 +124,7 @@ def torch_orders(builtins: _Table) -> dict[str, Builtin]:
 
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
         aliases = "input=a self=a dim=axis keepdim=keepdims" if "axis" in signature else "input=a self=a"
-        return Builtin(name, signature, apply_to, summary, None, aliases)
+        return Builtin(name, signature, apply_to, summary, aliases=aliases)
 
     rows = (
         row("cummax", "a dim", _cumulative(largest, largest), "Return the maxima so far, and their indices."),

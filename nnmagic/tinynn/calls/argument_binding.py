@@ -194,6 +194,21 @@ class Builtin:
         return others
 
 
+def numpy_function(
+    name: str,
+    signature: str,
+    apply: Callable[[Arguments], Value],
+    summary: str,
+    aliases: str = "",
+    *,
+    method: bool = True,
+    form: str = "",
+    has_loops: bool = False,
+) -> Builtin:
+    """Return a function that NumPy has by the same name."""
+    return Builtin(name, signature, apply, summary, name, aliases, method, form, has_loops)
+
+
 #: Functions that mean something else in PyTorch along a dimension: it gives indices, too, or another number.
 _DIM_IS_DIFFERENT = frozenset(
     {"max", "min", "sort", "median", "nanmedian", "std", "var", "variance", "split", "array_split", "repeat"}

@@ -138,10 +138,7 @@ ITERATION: dict[str, Builtin] = {
     ),
     **{word: _zip_like(word) for word in ("zip", "reversed")},
     "enumerate": Builtin(
-        "enumerate",
-        "iterable start?=0",
-        _enumerate,
-        "Return Python's enumerate, for a loop to iterate over.",
+        "enumerate", "iterable start?=0", _enumerate, "Return Python's enumerate, for a loop to iterate over."
     ),
     "list": Builtin(
         "list",

@@ -30,7 +30,7 @@ _INPUT = "input=x"
 
 def _float_activation(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
     """Declare a function of one tensor of floats."""
-    return Builtin(name, "x", float_function(function, "x"), summary, None, _INPUT)
+    return Builtin(name, "x", float_function(function, "x"), summary, aliases=_INPUT)
 
 
 def _floats(call: Arguments, parameter: str = "x") -> Formula:
@@ -174,7 +174,7 @@ _SOFT = "dim=axis " + _INPUT
 
 
 ACTIVATIONS = (
-    Builtin("relu", "x", _relu, "Compute max(x, 0).", None, _INPUT),
+    Builtin("relu", "x", _relu, "Compute max(x, 0).", aliases=_INPUT),
     _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", lambda x: x.op("sigmoid")),
     _float_activation("erf", "Compute the error function.", lambda x: x.op("erf")),
     _float_activation("erfc", "Compute 1 - erf(x).", lambda x: x.op("special.erfc")),
@@ -184,35 +184,35 @@ ACTIVATIONS = (
         "x * approximate?='none'",
         _gelu,
         'Multiply x by the cumulative normal distribution; approximate="tanh" is supported.',
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     Builtin(
         "leaky_relu",
         "x negative_slope?=0.01",
         _leaky_relu,
         "Scale x by negative_slope (0.01) where it is negative.",
-        None,
-        "alpha=negative_slope " + _INPUT,
+        aliases="alpha=negative_slope " + _INPUT,
     ),
     Builtin(
         "prelu",
         "x weight axis?=1",
         _prelu,
         "Scale x by learned slopes where it is negative.",
-        None,
-        "alpha=weight " + _INPUT,
+        aliases="alpha=weight " + _INPUT,
     ),
     Builtin(
-        "elu", "x alpha?=1.0", _elu_of, "Return x, or alpha * (exp(x) - 1) where x is negative.", None, _INPUT
+        "elu",
+        "x alpha?=1.0",
+        _elu_of,
+        "Return x, or alpha * (exp(x) - 1) where x is negative.",
+        aliases=_INPUT,
     ),
     Builtin(
         "celu",
         "x alpha?=1.0",
         _celu_of,
         "Return x, or alpha * (exp(x / alpha) - 1) where x is negative.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     _float_activation("selu", "Compute the self-normalizing elu.", _selu),
     _float_activation("silu", "Compute x * sigmoid(x).", activations.swish),
@@ -225,36 +225,32 @@ ACTIVATIONS = (
         "x min_val?=-1.0 max_val?=1.0",
         _hardtanh,
         "Limit x to the range from min_val to max_val (-1 to 1).",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
-    Builtin("relu6", "x", _relu6, "Limit x to the range from 0 to 6.", None, _INPUT),
+    Builtin("relu6", "x", _relu6, "Limit x to the range from 0 to 6.", aliases=_INPUT),
     Builtin(
         "softplus",
         "x beta?=1.0 threshold?=20.0",
         _softplus_of,
         "Compute log(1 + exp(x)), numerically stable.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     _float_activation("softsign", "Compute x / (1 + abs(x)).", activations.softsign),
     _float_activation("tanhshrink", "Compute x - tanh(x).", _tanhshrink),
-    Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", None, _INPUT),
+    Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", aliases=_INPUT),
     Builtin(
         "hardshrink",
         "x lambd?=0.5",
         _hardshrink,
         "Return x, or 0 where abs(x) is at most lambd.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     Builtin(
         "threshold",
         "x threshold value",
         _threshold,
         "Return x where it is above the threshold, else value.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     _float_activation("logsigmoid", "Compute log(sigmoid(x)), numerically stable.", _logsigmoid),
     Builtin(
@@ -262,26 +258,25 @@ ACTIVATIONS = (
         "x axis?=-1",
         _softmax("nn.softmax"),
         "Compute exp(x) divided by its sum along an axis, by default the last.",
-        None,
-        _SOFT,
+        aliases=_SOFT,
     ),
-    Builtin("log_softmax", "x axis?=-1", _softmax("nn.log_softmax"), "Compute log(softmax(x)).", None, _SOFT),
-    Builtin("softmin", "x axis?=-1", _softmax("nn.softmax", -1), "Compute softmax(-x).", None, _SOFT),
-    Builtin("glu", "x axis?=-1", _glu, "Multiply one half by the sigmoid of the other half.", None, _SOFT),
+    Builtin(
+        "log_softmax", "x axis?=-1", _softmax("nn.log_softmax"), "Compute log(softmax(x)).", aliases=_SOFT
+    ),
+    Builtin("softmin", "x axis?=-1", _softmax("nn.softmax", -1), "Compute softmax(-x).", aliases=_SOFT),
+    Builtin("glu", "x axis?=-1", _glu, "Multiply one half by the sigmoid of the other half.", aliases=_SOFT),
     Builtin(
         "logsumexp",
         "x axis? keepdims?",
         _logsumexp,
         "Compute log(sum(exp(x))), numerically stable.",
-        None,
-        "keepdim=keepdims " + _SOFT,
+        aliases="keepdim=keepdims " + _SOFT,
     ),
     Builtin(
         "dropout",
         "x p?=0.5 training? * key?",
         dropout,
         "Return the tensor itself; with a key, zeros at random places, and the others divided by 1 - p.",
-        None,
-        "rate=p " + _INPUT,
+        aliases="rate=p " + _INPUT,
     ),
 )

@@ -61,8 +61,7 @@ ATTENTION = (
         "query key value attn_mask? dropout_p?=0.0 is_causal?=False scale?=None",
         _attention,
         "Compute softmax(q @ k.T * scale + mask) @ v.",
-        None,
-        "mask=attn_mask",
+        aliases="mask=attn_mask",
         method=False,
     ),
 )

@@ -100,7 +100,7 @@ def _convolution(rank: int) -> Builtin:
         return _add_bias(result, call, layout.find("C"))
 
     summary = f"Call {name}, followed by nn.bias_add if a bias is given."
-    return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, None, _CONV_NAMES)
+    return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, aliases=_CONV_NAMES)
 
 
 _TRANSPOSED_ATTRS = "strides padding output_padding groups dilation"
@@ -122,7 +122,7 @@ def _convolution_transpose(rank: int) -> Builtin:
     words = "strides?=1 padding?=0 output_padding?=0 groups?=1 dilation?=1"
     summary = f"Call {name}, with PyTorch's weight layout: (in, out / groups, ...)."
     return Builtin(
-        f"conv_transpose{rank}d", f"data weight bias? {words}", apply_to, summary, None, _CONV_NAMES
+        f"conv_transpose{rank}d", f"data weight bias? {words}", apply_to, summary, aliases=_CONV_NAMES
     )
 
 
@@ -157,8 +157,7 @@ CONVOLUTIONS = (
         "data weight bias? * units? out_dtype?",
         _linear,
         "Call nn.dense, followed by nn.bias_add if a bias is given.",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
     Builtin(
         "bilinear",

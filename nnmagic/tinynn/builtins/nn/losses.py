@@ -62,7 +62,7 @@ def _difference_loss(
         one, other = _pairs(call)
         return _reduce(call, function(call, one - other))
 
-    return Builtin(name, f"input target {more}* reduction?", apply_to, summary, None, _NAMES)
+    return Builtin(name, f"input target {more}* reduction?", apply_to, summary, aliases=_NAMES)
 
 
 def _square(_call: Arguments, gap: Formula) -> Formula:
@@ -260,32 +260,28 @@ LOSSES = (
         "input target weight? * reduction?",
         _binary_cross_entropy,
         "Compute the binary cross entropy of probabilities.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "binary_cross_entropy_with_logits",
         "input target weight? * reduction? pos_weight?",
         _binary_with_logits,
         "Compute the binary cross entropy of logits, numerically stable.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "kl_div",
         "input target * reduction? log_target?=False",
         _kl_div,
         "Compute the Kullback-Leibler divergence of log probabilities.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "nll_loss",
         "input target weight? * weights? ignore_index?=-100 reduction?",
         _nll_loss,
         "Compute the negative log-likelihood of the classes.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "cross_entropy",
@@ -299,7 +295,6 @@ LOSSES = (
         "x1 x2 axis?=1 eps?=1e-08",
         _cosine_similarity,
         "Compute the cosine similarity along an axis, by default 1.",
-        None,
-        "dim=axis",
+        aliases="dim=axis",
     ),
 )

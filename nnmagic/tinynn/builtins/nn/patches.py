@@ -131,8 +131,7 @@ PATCHES = (
         "data kernel_size dilation?=1 padding?=0 stride?=1",
         _unfold,
         "Return the windows of images as columns.",
-        None,
-        "input=data x=data",
+        aliases="input=data x=data",
         method=False,
     ),
     Builtin(
@@ -140,8 +139,7 @@ PATCHES = (
         "data output_size kernel_size dilation?=1 padding?=0 stride?=1",
         _fold,
         "Add up windows, which are columns, to images.",
-        None,
-        "input=data x=data",
+        aliases="input=data x=data",
         method=False,
     ),
 )

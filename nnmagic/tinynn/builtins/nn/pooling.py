@@ -54,7 +54,7 @@ def _pool(kind: str, rank: int) -> Builtin:
     what = "largest element" if kind == "max" else "mean"
     names = "input=data x=data stride=strides"
     return Builtin(
-        f"{kind}_pool{rank}d", signature, apply_to, f"Return the {what} of each window.", None, names
+        f"{kind}_pool{rank}d", signature, apply_to, f"Return the {what} of each window.", aliases=names
     )
 
 
@@ -114,8 +114,7 @@ def _adaptive(kind: str, rank: int) -> Builtin:
         "data output_size? * layout? out_layout?",
         apply_to,
         f"Return the {what} of each window; output_size windows per axis.",
-        None,
-        "input=data x=data",
+        aliases="input=data x=data",
     )
 
 

@@ -406,7 +406,7 @@ _NONLINEARITY = "nonlinearity?='tanh' "
 
 def _layers(name: str, kind_of: Callable[[Arguments], _Kind], summary: str, more: str = "") -> Builtin:
     return Builtin(
-        name, _LAYERS.format(more), _recurrent(kind_of), summary, None, _NAMES, method=False, has_loops=True
+        name, _LAYERS.format(more), _recurrent(kind_of), summary, aliases=_NAMES, method=False, has_loops=True
     )
 
 
@@ -427,8 +427,7 @@ RECURRENT = (
         f"{_CELL} * {_NONLINEARITY}".rstrip(),
         _cell(_kind_of_rnn),
         "Return h after one step of `rnn`.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
         method=False,
     ),
     Builtin(
@@ -436,8 +435,7 @@ RECURRENT = (
         _CELL,
         _cell(lambda _call: _LSTM),
         "Return (h, c) after one step of `lstm`.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
         method=False,
     ),
     Builtin(
@@ -445,8 +443,7 @@ RECURRENT = (
         _CELL,
         _cell(lambda _call: _GRU),
         "Return h after one step of `gru`.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
         method=False,
     ),
 )

@@ -38,7 +38,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     stack,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
@@ -137,12 +137,11 @@ def _creator(name: str, number: int) -> Builtin:
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
 
     what = "ones" if number else "zeros"
-    return Builtin(
+    return numpy_function(
         name,
         "shape dtype?",
         apply_to,
         f"Return a tensor of {what}; f64 unless a dtype is given.",
-        name,
         method=False,
     )
 
@@ -203,12 +202,11 @@ def _like(name: str, number: int | None) -> Builtin:
 
     signature = "a dtype?" if number is not None else "a fill_value dtype?"
     what = {0: "of zeros", 1: "of ones", None: "filled with one value"}[number]
-    return Builtin(
+    return numpy_function(
         name,
         signature,
         apply_to,
         f"Return a tensor {what}, with the shape and dtype of another.",
-        name,
         "x=a input=a",
     )
 
@@ -500,50 +498,45 @@ _SPACE_SIGNATURE = "start stop num? endpoint? retstep? dtype?"
 
 
 CREATION = (
-    Builtin(
+    numpy_function(
         "array",
         "object dtype? * copy?=True ndmin?=0",
         _array,
         "Convert nested lists of numbers or tensors to a tensor.",
-        "array",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "asarray",
         "object dtype? * copy?",
         _array,
         "Convert nested lists of numbers or tensors to a tensor.",
-        "asarray",
         "a=object",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "asfortranarray",
         "object dtype?",
         _array,
         "Return the tensor itself: the order in memory is no part of it.",
-        "asfortranarray",
         "a=object",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "ascontiguousarray",
         "object dtype?",
         _contiguous,
         "Return the tensor itself, with one dimension or more.",
-        "ascontiguousarray",
         method=False,
     ),
     _creator("zeros", 0),
     _creator("ones", 1),
     _creator("empty", 0),
     _creator("ndarray", 0),
-    Builtin(
+    numpy_function(
         "full",
         "first? second? dtype? * shape? fill_value?",
         _full,
         "Return a tensor filled with one value.",
-        "full",
         "data=fill_value",
         method=False,
         form="shape fill_value dtype?",
@@ -552,89 +545,66 @@ CREATION = (
     _like("ones_like", 1),
     _like("empty_like", 0),
     _like("full_like", None),
-    Builtin(
+    numpy_function(
         "arange",
         "start stop? step?=1 dtype?=None",
         _arange,
         "Return evenly spaced numbers, by step.",
-        "arange",
         "end=stop",
         method=False,
     ),
-    Builtin(
-        "linspace",
-        _SPACE_SIGNATURE,
-        _linspace,
-        "Return evenly spaced numbers, by count.",
-        "linspace",
-        method=False,
+    numpy_function(
+        "linspace", _SPACE_SIGNATURE, _linspace, "Return evenly spaced numbers, by count.", method=False
     ),
-    Builtin(
+    numpy_function(
         "logspace",
         "start stop num? endpoint? base? dtype?",
         _linspace,
         "Return numbers evenly spaced on a log scale.",
-        "logspace",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "geomspace",
         "start stop num? endpoint? dtype?",
         _linspace,
         "Return a geometric progression.",
-        "geomspace",
         method=False,
     ),
-    Builtin(
-        "eye",
-        "N M? k? dtype?",
-        _eye,
-        "Return a matrix with ones along a diagonal.",
-        "eye",
-        "n=N m=M",
-        method=False,
+    numpy_function(
+        "eye", "N M? k? dtype?", _eye, "Return a matrix with ones along a diagonal.", "n=N m=M", method=False
     ),
-    Builtin("identity", "n dtype?", _identity, "Return the identity matrix.", "identity", method=False),
-    Builtin(
-        "tri",
-        "N M? k? dtype?",
-        _tri,
-        "Return a matrix with ones at and below a diagonal.",
-        "tri",
-        method=False,
+    numpy_function("identity", "n dtype?", _identity, "Return the identity matrix.", method=False),
+    numpy_function(
+        "tri", "N M? k? dtype?", _tri, "Return a matrix with ones at and below a diagonal.", method=False
     ),
-    Builtin(
+    numpy_function(
         "vander",
         "x N? increasing?",
         _vander,
         "Return the Vandermonde matrix, with powers as columns.",
-        "vander",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "meshgrid",
         "*arrays * indexing? sparse? copy?",
         _meshgrid,
         "Return the coordinate matrices of a grid.",
-        "meshgrid",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "mgrid",
         "*slices",
         grid,
         "Return the coordinates of a grid that is indexed with slices, as one tensor: `mgrid[0:n, 0:m]`.",
-        "mgrid",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "ogrid",
         "*slices",
         grid,
         "Return the coordinates of a grid that is indexed with slices, one axis each: `ogrid[0:n, 0:m]`.",
-        "ogrid",
         method=False,
     ),
-    Builtin("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "astype", "input=x"),
-    Builtin("copy", "a", _copy, "Return a copy, whose elements may be assigned.", "copy", "x=a"),
+    numpy_function("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "input=x"),
+    numpy_function("copy", "a", _copy, "Return a copy, whose elements may be assigned.", "x=a"),
 )

@@ -240,7 +240,7 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
 
 
 def _row(name: str, signature: str, apply_to: _Apply, summary: str) -> Builtin:
-    return Builtin(name, signature, apply_to, summary, None, "x=a input=a", method=False)
+    return Builtin(name, signature, apply_to, summary, aliases="x=a input=a", method=False)
 
 
 _ALONG_AN_AXIS = "a n? axis?=-1 norm?"

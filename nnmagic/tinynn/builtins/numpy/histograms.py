@@ -28,7 +28,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -282,45 +282,40 @@ def _corrcoef(call: Arguments) -> Value:
 
 
 HISTOGRAMS = (
-    Builtin(
+    numpy_function(
         "histogram2d",
         "x y bins?=10 range? density? weights?",
         _histogram_2d,
         "Count the points in each bin of a grid; returns the counts and both edges.",
-        "histogram2d",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "histogram",
         "a bins?=10 range? density? weights?",
         _histogram,
         "Count the elements in each bin, or add up their weights; returns the counts and the edges.",
-        "histogram",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "cov",
         "m y? rowvar?=True bias? ddof?",
         _cov,
         "Return the covariances of variables, which are rows unless rowvar is False; f64.",
-        "cov",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "corrcoef",
         "m y? rowvar?=True",
         _corrcoef,
         "Return the correlation coefficients of variables, which are rows unless rowvar is False; f64.",
-        "corrcoef",
         "x=m",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "bincount",
         "x weights? minlength? * length?",
         _bincount,
         "Count how often each of 0, 1, 2, ... occurs, or add up its weights.",
-        "bincount",
         method=False,
     ),
 )

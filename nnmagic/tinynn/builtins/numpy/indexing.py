@@ -31,7 +31,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     static_slice,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
@@ -354,100 +354,88 @@ _NO_SIZE = "how many results there are depends on the elements"
 
 
 INDEXING = (
-    Builtin(
+    numpy_function(
         "take",
         "a indices axis? mode? * batch_dims?=0",
         _take,
         "Take elements, or slices along an axis, at the given indices.",
-        "take",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "take_along_axis",
         "arr indices axis?=-1",
         _take_along_axis,
         "Take one element for each index along an axis.",
-        "take_along_axis",
         "dim=axis",
     ),
-    Builtin(
+    numpy_function(
         "nonzero",
         "a",
         _nonzero,
         "Return the indices of nonzero elements: one i64 tensor of `?` elements per dimension.",
-        "nonzero",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "argwhere",
         "a",
         _argwhere,
         "Return the indices of nonzero elements: one row each, i64, `?` rows.",
-        "argwhere",
         "condition=a " + _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "flatnonzero",
         "a",
         _flatnonzero,
         "Return the indices of the nonzero elements of the flattened tensor.",
-        "flatnonzero",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "searchsorted",
         "a v side? sorter? * right?=False dtype?=i64",
         _searchsorted,
         "Return the indices at which values can be inserted to keep the order, i64.",
-        "searchsorted",
         "sorted_sequence=a values=v x1=a x2=v",
     ),
-    Builtin(
+    numpy_function(
         "digitize",
         "x bins right?",
         _digitize,
         "Return the index of the bin that each number falls into; bins must increase.",
-        "digitize",
     ),
-    Builtin(
+    numpy_function(
         "unravel_index",
         "indices shape",
         _unravel_index,
         "Convert flat indices to a tuple of coordinates.",
-        "unravel_index",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "sort",
         "a axis? * is_ascend? kind? stable? descending?",
         _sort,
         "Sort in ascending order, NaN last.",
-        "sort",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "argsort",
         "a axis? * is_ascend? dtype?=i64 kind? stable? descending?",
         _argsort,
         "Return the indices that sort the tensor, i64; stable.",
-        "argsort",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "partition",
         "a kth axis?=-1",
         _partition,
         "Put the elements at `kth` where sorting would put them; lower ones are before them.",
-        "partition",
         _NAMES,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "argpartition",
         "a kth axis?=-1",
         _argpartition,
         "Return indices of the elements, of which those at `kth` are where sorting would put them, i64.",
-        "argpartition",
         _NAMES,
     ),
     *(

@@ -23,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, broadcast, concatenate, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.symbolic_sizes import number_of, size_along
@@ -220,7 +220,7 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
 
     summary = "Split into parts of equal size or at the given indices; return a tuple."
     signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
-    return Builtin(name, signature, apply_to, summary, name, "x=ary input=ary")
+    return numpy_function(name, signature, apply_to, summary, "x=ary input=ary")
 
 
 def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: bool) -> Value:
@@ -302,86 +302,68 @@ _STACK_NAMES = "tup=arrays tensors=arrays"
 
 
 JOINING = (
-    Builtin(
+    numpy_function(
         "concatenate",
         "arrays axis?=0 * dtype?",
         _concatenate,
         "Join along an axis.",
-        "concatenate",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "concat",
         "arrays axis?=0 * dtype?",
         _concatenate,
         "Join along an axis.",
-        "concat",
         _STACK_NAMES + " dim=axis",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "stack",
         "arrays axis?=0 * dtype?",
         _stack,
         "Join along a new axis.",
-        "stack",
         _STACK_NAMES + " dim=axis",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "hstack",
         _STACK,
         _hstack,
         "Join along the second axis; vectors along the first.",
-        "hstack",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "vstack",
         _STACK,
         _vstack,
         "Join along the first axis; vectors become rows.",
-        "vstack",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin("row_stack", _STACK, _vstack, "Do as vstack does.", "row_stack", _STACK_NAMES, method=False),
-    Builtin("dstack", _STACK, _dstack, "Join along the third axis.", "dstack", _STACK_NAMES, method=False),
-    Builtin(
-        "column_stack",
-        _STACK,
-        _column_stack,
-        "Join vectors as columns.",
-        "column_stack",
-        _STACK_NAMES,
-        method=False,
+    numpy_function("row_stack", _STACK, _vstack, "Do as vstack does.", _STACK_NAMES, method=False),
+    numpy_function("dstack", _STACK, _dstack, "Join along the third axis.", _STACK_NAMES, method=False),
+    numpy_function(
+        "column_stack", _STACK, _column_stack, "Join vectors as columns.", _STACK_NAMES, method=False
     ),
-    Builtin("c_", "*arrays", _columns_of, "Join vectors as columns: `c_[x, y]`.", "c_", method=False),
-    Builtin("r_", "*arrays", _rows_of, "Join along the first axis: `r_[0, x]`.", "r_", method=False),
-    Builtin(
-        "block",
-        "arrays",
-        _block,
-        "Join the tensors of nested lists, as a matrix of blocks.",
-        "block",
-        method=False,
+    numpy_function("c_", "*arrays", _columns_of, "Join vectors as columns: `c_[x, y]`.", method=False),
+    numpy_function("r_", "*arrays", _rows_of, "Join along the first axis: `r_[0, x]`.", method=False),
+    numpy_function(
+        "block", "arrays", _block, "Join the tensors of nested lists, as a matrix of blocks.", method=False
     ),
-    Builtin(
+    numpy_function(
         "append",
         "arr values axis?",
         _append,
         "Join two tensors; flatten them if no axis is given.",
-        "append",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "insert",
         "arr obj values axis?",
         _insert,
         "Insert values before an index; flatten the tensor if no axis is given.",
-        "insert",
         method=False,
     ),
     _split_function("split", None),
@@ -389,12 +371,11 @@ JOINING = (
     _split_function("hsplit", None),
     _split_function("vsplit", 0),
     _split_function("dsplit", 2),
-    Builtin(
+    numpy_function(
         "unstack",
         "x * axis?=0",
         _unstack,
         "Split along an axis into as many tensors as it is long; return a tuple.",
-        "unstack",
         method=False,
     ),
 )

@@ -323,7 +323,7 @@ def _row(
     name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = _NAMES
 ) -> Builtin:
     return Builtin(
-        name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", None, aliases, method=False
+        name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", aliases=aliases, method=False
     )
 
 

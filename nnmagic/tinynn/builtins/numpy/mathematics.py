@@ -23,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import unary_by_name
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
@@ -78,7 +78,7 @@ def _number_function(
             raise RefusalError(message, call.at("x"), hint=hint)
         return function(data).value
 
-    return Builtin(name, "x", apply_to, summary, name, "input=x a=x")
+    return numpy_function(name, "x", apply_to, summary, "input=x a=x")
 
 
 def _op(name: str) -> Callable[[Formula], Formula]:
@@ -208,7 +208,7 @@ _UNARY = (
     _number_function(
         "logical_not", "Test whether each element is false (zero).", *[lambda x: ~x.truth()] * 3
     ),
-    Builtin("reciprocal", "x", _reciprocal, "Compute 1 / x, for floats.", "reciprocal"),
+    numpy_function("reciprocal", "x", _reciprocal, "Compute 1 / x, for floats."),
 )
 
 
@@ -268,26 +268,19 @@ def _modf(call: Arguments) -> Value:
 
 MATHEMATICS = (
     *_UNARY,
-    Builtin("invert", "x", _invert, "Compute ~x.", "invert"),
-    Builtin("bitwise_not", "x", _invert, "Compute ~x.", "bitwise_not"),
-    Builtin("bitwise_invert", "x", _invert, "Compute ~x.", "bitwise_invert"),
-    Builtin(
+    numpy_function("invert", "x", _invert, "Compute ~x."),
+    numpy_function("bitwise_not", "x", _invert, "Compute ~x."),
+    numpy_function("bitwise_invert", "x", _invert, "Compute ~x."),
+    numpy_function(
         "round",
         "a decimals?",
         _round,
         "Round to the given number of decimals, halves to even.",
-        "round",
         "ndigits=decimals",
     ),
-    Builtin(
-        "around", "a decimals?", _round, "Round to the given number of decimals, halves to even.", "around"
+    numpy_function("around", "a decimals?", _round, "Round to the given number of decimals, halves to even."),
+    numpy_function(
+        "nan_to_num", "x copy? nan? posinf? neginf?", _nan_to_num, "Replace NaN and infinities by numbers."
     ),
-    Builtin(
-        "nan_to_num",
-        "x copy? nan? posinf? neginf?",
-        _nan_to_num,
-        "Replace NaN and infinities by numbers.",
-        "nan_to_num",
-    ),
-    Builtin("modf", "x", _modf, "Return the fractional and integral parts.", "modf"),
+    numpy_function("modf", "x", _modf, "Return the fractional and integral parts."),
 )

@@ -127,16 +127,14 @@ NORMS = (
         "x ord? axis? keepdims?",
         _norm,
         "Compute the norm of vectors or matrices (numpy.linalg.norm).",
-        None,
-        "input=x",
+        aliases="input=x",
     ),
     Builtin(
         "vector_norm",
         "x axis? keepdims? ord?",
         _vector_norms,
         "Compute the norm of vectors along axes, or of all elements (numpy.linalg.vector_norm).",
-        None,
-        "input=x",
+        aliases="input=x",
         method=False,
     ),
     Builtin(
@@ -144,8 +142,7 @@ NORMS = (
         "x keepdims? ord?",
         _matrix_norms,
         "Compute the norms of matrices, by default Frobenius' (numpy.linalg.matrix_norm).",
-        None,
-        "input=x",
+        aliases="input=x",
         method=False,
     ),
 )

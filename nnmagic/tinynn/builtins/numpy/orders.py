@@ -22,7 +22,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     require_elements,
     slice_axis,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 
@@ -89,7 +89,7 @@ def _without_nan(name: str) -> Builtin:
 
     which = "largest" if name == "nanargmax" else "smallest"
     summary = f"Return the index of the {which} element that is not NaN, i64."
-    return Builtin(name, "a axis? * keepdims?", apply_to, summary, name, "x=a input=a")
+    return numpy_function(name, "a axis? * keepdims?", apply_to, summary, "x=a input=a")
 
 
 def _ravel_multi_index(call: Arguments) -> Value:
@@ -131,23 +131,21 @@ def _choose(call: Arguments) -> Value:
 
 
 ORDERS = (
-    Builtin(
+    numpy_function(
         "lexsort",
         "keys axis?=-1",
         _lexsort,
         "Return the indices that sort by several keys, of which the last one counts most.",
-        "lexsort",
         method=False,
     ),
     _without_nan("nanargmax"),
     _without_nan("nanargmin"),
-    Builtin(
+    numpy_function(
         "ravel_multi_index",
         "multi_index dims",
         _ravel_multi_index,
         "Convert coordinates to flat indices.",
-        "ravel_multi_index",
         method=False,
     ),
-    Builtin("choose", "a choices", _choose, "Choose between tensors by index.", "choose"),
+    numpy_function("choose", "a choices", _choose, "Choose between tensors by index."),
 )

@@ -11,7 +11,7 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.tinynn.builtins.argument_checks import as_formula, choice_argument, formula, static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, require_elements
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
@@ -180,12 +180,11 @@ def _dynamic_places(indices: Formula, size: Formula, mode: str) -> Formula:
 
 
 PADDING = (
-    Builtin(
+    numpy_function(
         "pad",
         "array pad_width mode? * constant_values?=0",
         _pad,
         "Pad the ends of axes.",
-        "pad",
         "pad_value=constant_values pad_mode=mode x=array",
     ),
 )

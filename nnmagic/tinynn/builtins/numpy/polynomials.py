@@ -25,7 +25,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     stack,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.operators.iteration import count, item
 from nnmagic.tinynn.operators.subscripts import subscript
@@ -124,7 +124,7 @@ def _sum(operator: str) -> Builtin:
         return left.op(operator, right).value
 
     what = "sum" if operator == "add" else "difference"
-    return Builtin(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", name, method=False)
+    return numpy_function(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", method=False)
 
 
 def _lengthened(call: Arguments, data: Formula, other: Formula) -> Formula:
@@ -244,49 +244,38 @@ def _of_zeros(call: Arguments) -> Value:
 
 
 POLYNOMIALS = (
-    Builtin(
+    numpy_function(
         "polyval",
         "p x",
         _polyval,
         "Value of a polynomial; the first coefficient is that of the highest power.",
-        "polyval",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "polyfit",
         "x y deg",
         _polyfit,
         "Coefficients of the polynomial of a degree that fits best; the first is that of the highest power.",
-        "polyfit",
         method=False,
     ),
     _sum("add"),
     _sum("subtract"),
-    Builtin(
+    numpy_function(
         "polymul",
         "a1 a2",
         _product,
         "Return the product of two polynomials, without zeros at its beginning.",
-        "polymul",
         method=False,
     ),
-    Builtin(
-        "polyder", "p m?=1", _derivative, "Return the derivative of a polynomial.", "polyder", method=False
+    numpy_function("polyder", "p m?=1", _derivative, "Return the derivative of a polynomial.", method=False),
+    numpy_function(
+        "polyint", "p m?=1 k?", _integral, "Return an antiderivative of a polynomial.", method=False
     ),
-    Builtin(
-        "polyint",
-        "p m?=1 k?",
-        _integral,
-        "Return an antiderivative of a polynomial.",
-        "polyint",
-        method=False,
-    ),
-    Builtin(
+    numpy_function(
         "poly",
         "seq_of_zeros",
         _of_zeros,
         "Return the coefficients of the polynomial with the given zeros.",
-        "poly",
         method=False,
     ),
 )

@@ -24,7 +24,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import static_result
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
@@ -129,8 +129,8 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         return _initial(call, data, result, operator).value
 
     what = "sum" if name == "sum" else "product"
-    return Builtin(
-        name, REDUCE, apply_to, f"Return the {what} along axes; 64-bit for integers.", name, _NAMES
+    return numpy_function(
+        name, REDUCE, apply_to, f"Return the {what} along axes; 64-bit for integers.", _NAMES
     )
 
 
@@ -202,8 +202,8 @@ def _extreme(name: str, kind: str) -> Builtin:
         return _initial(call, data, result, operator).value
 
     size = "largest" if kind == "max" else "smallest"
-    return Builtin(
-        name, _EXTREME, apply_to, f"Return the {size} element along axes; NaN if there is one.", name, _NAMES
+    return numpy_function(
+        name, _EXTREME, apply_to, f"Return the {size} element along axes; NaN if there is one.", _NAMES
     )
 
 
@@ -216,7 +216,7 @@ def _truth(name: str) -> Builtin:
 
     which = "all elements are" if name == "all" else "any element is"
     signature = "a axis? * keepdims? where? exclude?"
-    return Builtin(name, signature, apply_to, f"Test whether {which} true (nonzero).", name, _NAMES)
+    return numpy_function(name, signature, apply_to, f"Test whether {which} true (nonzero).", _NAMES)
 
 
 def _position(name: str) -> Builtin:
@@ -238,7 +238,7 @@ def _position(name: str) -> Builtin:
 
     which = "largest" if name == "argmax" else "smallest"
     summary = f"Return the index of the {which} element, i64; of the first NaN if there is one."
-    return Builtin(name, "a axis? * keepdims? select_last_index?", apply_to, summary, name, _NAMES)
+    return numpy_function(name, "a axis? * keepdims? select_last_index?", apply_to, summary, _NAMES)
 
 
 def _range_of(call: Arguments) -> Value:
@@ -272,12 +272,11 @@ def _scan(name: str, operator: str) -> Builtin:
         return data.op(operator, axis=axis, dtype=dtype, exclusive=exclusive).value
 
     what = "sum" if operator == "cumsum" else "product"
-    return Builtin(
+    return numpy_function(
         name,
         "a axis? dtype? * exclusive?",
         apply_to,
         f"Compute the cumulative {what} along an axis; without an axis, of the flattened tensor.",
-        name,
         _NAMES,
     )
 
@@ -290,13 +289,9 @@ REDUCTIONS = (
     _truth("any"),
     _position("argmax"),
     _position("argmin"),
-    Builtin("ptp", "a axis? * keepdims?", _range_of, "Return the range, max - min, along axes.", "ptp"),
-    Builtin(
-        "count_nonzero",
-        "a axis? * keepdims?",
-        _count_nonzero,
-        "Count the nonzero elements, i64.",
-        "count_nonzero",
+    numpy_function("ptp", "a axis? * keepdims?", _range_of, "Return the range, max - min, along axes."),
+    numpy_function(
+        "count_nonzero", "a axis? * keepdims?", _count_nonzero, "Count the nonzero elements, i64."
     ),
     _scan("cumsum", "cumsum"),
     _scan("cumprod", "cumprod"),

@@ -7,7 +7,7 @@ from nnmagic.tinynn.builtins.argument_checks import dtype_argument, flag, formul
 from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.values import RefusalError, Value
 
 
@@ -35,7 +35,7 @@ def _cumulative(name: str, operator: str) -> Builtin:
 
     what = "sum" if operator == "cumsum" else "product"
     summary = f"Compute the cumulative {what} along an axis; `include_initial` puts that of nothing first."
-    return Builtin(name, "x * axis? dtype? include_initial?", apply_to, summary, name)
+    return numpy_function(name, "x * axis? dtype? include_initial?", apply_to, summary)
 
 
 def _initial(scanned: Formula, axis: int, operator: str) -> Formula:

@@ -32,7 +32,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     static_slice,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -198,7 +198,7 @@ def _atleast(rank: int) -> Builtin:
         return results[0] if len(results) == 1 else TupleOf(results)
 
     name = f"atleast_{rank}d"
-    return Builtin(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", name, method=False)
+    return numpy_function(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", method=False)
 
 
 def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
@@ -372,12 +372,11 @@ def _diag(call: Arguments) -> Value:
 
 
 SHAPES = (
-    Builtin(
+    numpy_function(
         "reshape",
         "a newshape * allowzero?=False",
         reshape,
         "Change the shape; -1 stands for one dimension that is computed.",
-        "reshape",
         "shape=newshape " + _NAMES,
     ),
     Builtin(
@@ -385,83 +384,47 @@ SHAPES = (
         "a start_dim?=0 end_dim?=-1",
         _flatten,
         "Flatten to one dimension, or PyTorch's range of dimensions.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
-    Builtin("ravel", "a", _ravel, "Flatten to one dimension.", "ravel", _NAMES),
-    Builtin(
-        "transpose",
-        "a axes?",
-        _transpose,
-        "Permute the axes; reverse them if none are given.",
-        "transpose",
-        _NAMES,
+    numpy_function("ravel", "a", _ravel, "Flatten to one dimension.", _NAMES),
+    numpy_function(
+        "transpose", "a axes?", _transpose, "Permute the axes; reverse them if none are given.", _NAMES
     ),
-    Builtin(
-        "permute_dims",
-        "a axes",
-        _transpose,
-        "Permute the axes.",
-        "permute_dims",
-        _NAMES,
-        method=False,
+    numpy_function("permute_dims", "a axes", _transpose, "Permute the axes.", _NAMES, method=False),
+    numpy_function("matrix_transpose", "a", _matrix_transpose, "Swap the last two axes.", _NAMES),
+    numpy_function(
+        "swapaxes", "a axis1 axis2", _swapaxes, "Swap two axes.", "dim0=axis1 dim1=axis2 " + _NAMES
     ),
-    Builtin(
-        "matrix_transpose", "a", _matrix_transpose, "Swap the last two axes.", "matrix_transpose", _NAMES
-    ),
-    Builtin(
-        "swapaxes",
-        "a axis1 axis2",
-        _swapaxes,
-        "Swap two axes.",
-        "swapaxes",
-        "dim0=axis1 dim1=axis2 " + _NAMES,
-    ),
-    Builtin(
-        "moveaxis", "a source destination", _moveaxis, "Move axes to other positions.", "moveaxis", _NAMES
-    ),
-    Builtin("rollaxis", "a axis start?", _rollaxis, "Move an axis before another.", "rollaxis", _NAMES),
-    Builtin("squeeze", "a axis?", _squeeze, "Remove axes of size 1.", "squeeze", "dim=axis " + _NAMES),
-    Builtin(
-        "expand_dims",
-        "a axis * num_newaxis?=1",
-        _expand_dims,
-        "Insert axes of size 1.",
-        "expand_dims",
-        _NAMES,
-    ),
-    Builtin("broadcast_to", "a shape", _broadcast_to, "Broadcast to a shape.", "broadcast_to", _NAMES),
-    Builtin(
+    numpy_function("moveaxis", "a source destination", _moveaxis, "Move axes to other positions.", _NAMES),
+    numpy_function("rollaxis", "a axis start?", _rollaxis, "Move an axis before another.", _NAMES),
+    numpy_function("squeeze", "a axis?", _squeeze, "Remove axes of size 1.", "dim=axis " + _NAMES),
+    numpy_function("expand_dims", "a axis * num_newaxis?=1", _expand_dims, "Insert axes of size 1.", _NAMES),
+    numpy_function("broadcast_to", "a shape", _broadcast_to, "Broadcast to a shape.", _NAMES),
+    numpy_function(
         "broadcast_arrays",
         "*arrays",
         _broadcast_arrays,
         "Broadcast to a common shape; return a tuple.",
-        "broadcast_arrays",
         method=False,
     ),
     *map(_atleast, (1, 2, 3)),
-    Builtin("flip", "a axis?", _flip, "Reverse the order along axes.", "flip", _NAMES),
-    Builtin("fliplr", "a", _flip_along(1, 2), "Reverse the order along the second axis.", "fliplr", _NAMES),
-    Builtin("flipud", "a", _flip_along(0, 1), "Reverse the order along the first axis.", "flipud", _NAMES),
-    Builtin("roll", "a shift axis?", _roll, "Shift cyclically along axes.", "roll", _NAMES),
-    Builtin(
-        "rot90",
-        "a k? axes?",
-        _rot90,
-        "Rotate by multiples of 90 degrees in a plane of two axes.",
-        "rot90",
-        _NAMES,
+    numpy_function("flip", "a axis?", _flip, "Reverse the order along axes.", _NAMES),
+    numpy_function("fliplr", "a", _flip_along(1, 2), "Reverse the order along the second axis.", _NAMES),
+    numpy_function("flipud", "a", _flip_along(0, 1), "Reverse the order along the first axis.", _NAMES),
+    numpy_function("roll", "a shift axis?", _roll, "Shift cyclically along axes.", _NAMES),
+    numpy_function(
+        "rot90", "a k? axes?", _rot90, "Rotate by multiples of 90 degrees in a plane of two axes.", _NAMES
     ),
-    Builtin(
-        "tril", "m k?", _triangle(upper=False), "Return the lower triangle.", "tril", "x=m input=m diagonal=k"
+    numpy_function(
+        "tril", "m k?", _triangle(upper=False), "Return the lower triangle.", "x=m input=m diagonal=k"
     ),
-    Builtin(
-        "triu", "m k?", _triangle(upper=True), "Return the upper triangle.", "triu", "x=m input=m diagonal=k"
+    numpy_function(
+        "triu", "m k?", _triangle(upper=True), "Return the upper triangle.", "x=m input=m diagonal=k"
     ),
-    Builtin("diagonal", "a offset? axis1? axis2?", _diagonal, "Return a diagonal.", "diagonal", _NAMES),
-    Builtin("trace", "a offset? axis1? axis2? dtype?", _trace, "Sum a diagonal.", "trace", _NAMES),
-    Builtin(
-        "diag", "v k?", _diag, "Return the diagonal of a matrix, or the diagonal matrix of a vector.", "diag"
+    numpy_function("diagonal", "a offset? axis1? axis2?", _diagonal, "Return a diagonal.", _NAMES),
+    numpy_function("trace", "a offset? axis1? axis2? dtype?", _trace, "Sum a diagonal.", _NAMES),
+    numpy_function(
+        "diag", "v k?", _diag, "Return the diagonal of a matrix, or the diagonal matrix of a vector."
     ),
 )
 

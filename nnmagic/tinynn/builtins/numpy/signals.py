@@ -27,7 +27,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     size_along,
     slice_axis,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import as_size, dim_of, full, number_of, weak_int
 from nnmagic.tinynn.values.values import Computed, Dimension, Operand, RefusalError, TupleOf, Value
@@ -58,7 +58,7 @@ def _function(name: str, default: str, summary: str) -> Builtin:
         result = convolve(call, data, kernel, mode, correlates=name == "correlate")
         return (result.truth() if is_bool else result).value
 
-    return Builtin(name, "a v mode?", apply_to, summary, name, method=False)
+    return numpy_function(name, "a v mode?", apply_to, summary, method=False)
 
 
 def convolve(
@@ -214,12 +214,11 @@ SIGNALS = (
         "lib.stride_tricks.sliding_window_view",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "unwrap",
         "p discont? axis?=-1 * period?",
         _unwrap,
         "Remove jumps of angles, or of values with another period, along an axis.",
-        "unwrap",
         method=False,
     ),
     _function("convolve", "full", "Convolve two vectors."),

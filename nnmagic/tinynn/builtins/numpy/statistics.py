@@ -40,7 +40,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     stack,
     static_slice,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
@@ -167,7 +167,7 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
     signature = (
         REDUCE.replace(" initial? where?", "") if kind in ("sum", "prod") else "a axis? * keepdims? exclude?"
     )
-    return Builtin(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", name, _NAMES)
+    return numpy_function(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", _NAMES)
 
 
 def _scan_without_nan(name: str, neutral: int) -> Builtin:
@@ -184,7 +184,7 @@ def _scan_without_nan(name: str, neutral: int) -> Builtin:
             data = data.op("isnan").choose(neutral, data)
         return data.op(own, axis=axis, dtype=data.dtype).value
 
-    return Builtin(name, "a axis? dtype?", apply_to, f"Compute {own}, ignoring NaN.", name, _NAMES)
+    return numpy_function(name, "a axis? dtype?", apply_to, f"Compute {own}, ignoring NaN.", _NAMES)
 
 
 def _nan_mean(call: Arguments) -> Value:
@@ -447,16 +447,15 @@ _NAN_MOMENT = "a axis? dtype? * ddof? keepdims? exclude?"
 
 
 STATISTICS = (
-    Builtin(
-        "mean", _STATISTIC, _mean, "Compute the arithmetic mean along axes; f64 for integers.", "mean", _NAMES
+    numpy_function(
+        "mean", _STATISTIC, _mean, "Compute the arithmetic mean along axes; f64 for integers.", _NAMES
     ),
-    Builtin("var", _MOMENT, lambda c: _variance(c).value, "Compute the variance along axes.", "var", _NAMES),
-    Builtin(
+    numpy_function("var", _MOMENT, lambda c: _variance(c).value, "Compute the variance along axes.", _NAMES),
+    numpy_function(
         "std",
         _MOMENT,
         lambda c: _variance(c).sqrt().value,
         "Compute the standard deviation along axes.",
-        "std",
         _NAMES,
     ),
     Builtin(
@@ -467,64 +466,42 @@ STATISTICS = (
         "var",
         "with_mean=mean " + _NAMES,
     ),
-    Builtin("average", "a axis? weights? * keepdims?", _average, "Compute the weighted mean.", "average"),
+    numpy_function("average", "a axis? weights? * keepdims?", _average, "Compute the weighted mean."),
     _scan_without_nan("nancumsum", 0),
     _scan_without_nan("nancumprod", 1),
     _replace_nan("nansum", "sum", 0),
     _replace_nan("nanprod", "prod", 1),
     _replace_nan("nanmax", "max", -math.inf),
     _replace_nan("nanmin", "min", math.inf),
-    Builtin(
-        "nanmean",
-        _STATISTIC,
-        _nan_mean,
-        "Compute mean, ignoring NaN.",
-        "nanmean",
+    numpy_function("nanmean", _STATISTIC, _nan_mean, "Compute mean, ignoring NaN."),
+    numpy_function("nanvar", _NAN_MOMENT, lambda c: _nan_variance(c).value, "Compute var, ignoring NaN."),
+    numpy_function(
+        "nanstd", _NAN_MOMENT, lambda c: _nan_variance(c).sqrt().value, "Compute std, ignoring NaN."
     ),
-    Builtin(
-        "nanvar",
-        _NAN_MOMENT,
-        lambda c: _nan_variance(c).value,
-        "Compute var, ignoring NaN.",
-        "nanvar",
-    ),
-    Builtin(
-        "nanstd",
-        _NAN_MOMENT,
-        lambda c: _nan_variance(c).sqrt().value,
-        "Compute std, ignoring NaN.",
-        "nanstd",
-    ),
-    Builtin("median", "a axis? * keepdims?", _median, "Compute the median.", "median"),
-    Builtin(
+    numpy_function("median", "a axis? * keepdims?", _median, "Compute the median."),
+    numpy_function(
         "quantile",
         "a q axis? * method? keepdims?",
         _quantile(1),
         "Compute quantiles, with linear interpolation.",
-        "quantile",
     ),
-    Builtin(
+    numpy_function(
         "percentile",
         "a q axis? * method? keepdims?",
         _quantile(100),
         "Compute percentiles, with linear interpolation.",
-        "percentile",
     ),
-    Builtin(
-        "nanmedian", "a axis? * keepdims?", _nan_median, "Compute the median, ignoring NaN.", "nanmedian"
-    ),
-    Builtin(
+    numpy_function("nanmedian", "a axis? * keepdims?", _nan_median, "Compute the median, ignoring NaN."),
+    numpy_function(
         "nanquantile",
         "a q axis? * method? keepdims?",
         _quantile(1, ignores_nan=True),
         "Compute quantiles, with linear interpolation, ignoring NaN.",
-        "nanquantile",
     ),
-    Builtin(
+    numpy_function(
         "nanpercentile",
         "a q axis? * method? keepdims?",
         _quantile(100, ignores_nan=True),
         "Compute percentiles, with linear interpolation, ignoring NaN.",
-        "nanpercentile",
     ),
 )
