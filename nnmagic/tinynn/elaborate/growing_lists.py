@@ -38,26 +38,12 @@ from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.element_assignment import set_elements
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
 from nnmagic.tinynn.values.promotion import common_dtype
 from nnmagic.tinynn.values.symbolic_sizes import full, size_along, weak_int
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Dimension,
-    Known,
-    ListOfRows,
-    Operand,
-    RefusalError,
-    SliceOf,
-    TupleOf,
-    Unassigned,
-    Value,
-    Zipped,
-    is_failed,
-)
 
 
 def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
@@ -66,21 +52,21 @@ def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
     name, span = target.id.name, ctx.span(stmt.span)
     owner = ctx.environment.owner(name)
     value = ctx.evaluate(target)
-    if is_failed(value):
+    if v.is_failed(value):
         return
     if owner is not ctx.environment:
         message = f"`{name}` belongs to the function around, and cannot be changed here"
-        raise RefusalError(message, span, hint=f"return the item, and append it where `{name}` is")
-    if not isinstance(value, TupleOf) or value.whole is not None or value.record is not None:
-        hint = f"write {name} = append({name}, item)" if isinstance(value, Computed) else None
-        raise RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
+        raise v.RefusalError(message, span, hint=f"return the item, and append it where `{name}` is")
+    if not isinstance(value, v.TupleOf) or value.whole is not None or value.record is not None:
+        hint = f"write {name} = append({name}, item)" if isinstance(value, v.Computed) else None
+        raise v.RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
             if (environment, other) != (ctx.environment, name) and holds(held, value):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
-                raise RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
+                raise v.RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
     item = ctx.evaluate(stmt.item)
-    ctx.environment.bindings.bind(name, TupleOf((*value.items, item)), ctx.span(target.span))
+    ctx.environment.bindings.bind(name, v.TupleOf((*value.items, item)), ctx.span(target.span))
 
 
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
@@ -89,7 +75,7 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     given = ctx.operand(stmt.item)
     item = _as_tensor(growth.name, given)
     if item is None:
-        ctx.environment.bindings.bind(growth.rows, FAILED)
+        ctx.environment.bindings.bind(growth.rows, v.FAILED)
         return
     rows = ctx.environment.bindings.locals[growth.rows]
     assert isinstance(item.type, TensorType)
@@ -97,30 +83,32 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
         growth.type = _type_of_rows(growth, item.type, span)
         ctx.environment.bindings.bind(growth.rows, _example(ctx, growth, growth.type))
         return
-    if isinstance(rows, Unassigned) and rows not in ctx.reported:  # what it holds was changed
+    if isinstance(rows, v.Unassigned) and rows not in ctx.reported:  # what it holds was changed
         ctx.reported.add(rows)
         raise _changed_error(growth.name, rows, given, span)
-    if is_failed(rows) or isinstance(rows, Unassigned):
-        ctx.environment.bindings.bind(growth.rows, FAILED)
+    if v.is_failed(rows) or isinstance(rows, v.Unassigned):
+        ctx.environment.bindings.bind(growth.rows, v.FAILED)
         ctx.environment.failed = True
         return
-    assert isinstance(rows, Computed)
+    assert isinstance(rows, v.Computed)
     assert isinstance(rows.type, TensorType)
     wanted = TensorType(rows.type.shape[1:], rows.type.dtype)
     item = _in_dtype(item, wanted.dtype, span)
     if item.type != wanted:
         message = f"the items of `{growth.name}` have different types"
         notes = (Note(f"this is {format_type(item.type)}, others are {format_type(wanted)}", span),)
-        raise RefusalError(message, span, notes=notes, hint="give all of them one shape and one dtype")
-    place = Operand(ctx.evaluate(stmt.index), span)
+        raise v.RefusalError(message, span, notes=notes, hint="give all of them one shape and one dtype")
+    place = v.Operand(ctx.evaluate(stmt.index), span)
     held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
-    changed = set_elements(Operand(rows, span), [place], Operand(item, span), span)
+    changed = set_elements(v.Operand(rows, span), [place], v.Operand(item, span), span)
     ctx.environment.bindings.bind(growth.rows, _hold(ctx, growth, changed, held), span)
 
 
 def _type_of_rows(growth: Growth, type_: TensorType, span: Span) -> TensorType:
     """Return the type of rows for an item, which meets the floats before the loop as in NumPy."""
-    before = [_as_tensor(growth.name, Operand(value, span)) for value in growth.before if not _is_weak(value)]
+    before = [
+        _as_tensor(growth.name, v.Operand(value, span)) for value in growth.before if not _is_weak(value)
+    ]
     types = [type_, *(each.type for each in before if each is not None and isinstance(each.type, TensorType))]
     dtype = (
         common_dtype(each.dtype for each in types) if all(is_float(each.dtype) for each in types) else None
@@ -128,7 +116,7 @@ def _type_of_rows(growth: Growth, type_: TensorType, span: Span) -> TensorType:
     return type_ if dtype is None else replace(type_, dtype=dtype)
 
 
-def _in_dtype(item: Computed, dtype: str, span: Span) -> Computed:
+def _in_dtype(item: v.Computed, dtype: str, span: Span) -> v.Computed:
     """Return an item in the dtype of the rows; one that is no narrower float stays as it is."""
     assert isinstance(item.type, TensorType)
     is_narrower = (
@@ -137,54 +125,54 @@ def _in_dtype(item: Computed, dtype: str, span: Span) -> Computed:
     return cast(item, dtype, span) if is_narrower else item
 
 
-def _changed_error(name: str, rows: Unassigned, item: Operand, span: Span) -> RefusalError:
+def _changed_error(name: str, rows: v.Unassigned, item: v.Operand, span: Span) -> v.RefusalError:
     """Return the error of a list that takes an item after what it holds was changed."""
     hint = rows.hint
-    if hint is not None and hint.startswith(HOLD_COPIES) and isinstance(item.value, Computed):
+    if hint is not None and hint.startswith(HOLD_COPIES) and isinstance(item.value, v.Computed):
         text = source_text(item.span)
         if text.isidentifier() or (text[:1].isidentifier() and text.endswith("]")):
             hint = f"let the list hold copies, as in {name}.append({text}.copy())"
     notes = [note for note in rows.notes if note.span != span]
-    return RefusalError(rows.message, span, hint=hint, notes=notes)
+    return v.RefusalError(rows.message, span, hint=hint, notes=notes)
 
 
-def _held_by(ctx: Elaboration, item: Value) -> Tokens:
+def _held_by(ctx: Elaboration, item: v.Value) -> Tokens:
     """Return the memory that a list shares when it takes an item."""
     return ctx.memory.of_value(item, ctx.environment.chain())
 
 
-def _hold(ctx: Elaboration, growth: Growth, rows: Computed, held: Tokens) -> Computed:
+def _hold(ctx: Elaboration, growth: Growth, rows: v.Computed, held: Tokens) -> v.Computed:
     """Bind the tensor of a list, whose items may share memory with others."""
     bound = let_bind(ctx, rows, growth.rows)
     ctx.memory.hold(bound.expr, held | {bound.expr})
     return bound
 
 
-def _as_tensor(name: str, item: Operand) -> Computed | None:
+def _as_tensor(name: str, item: v.Operand) -> v.Computed | None:
     """Return an item of a list as a tensor; None after an error. Raises RefusalError."""
     value = item.value
-    if is_failed(value):
+    if v.is_failed(value):
         return None
-    if isinstance(value, ListOfRows):
+    if isinstance(value, v.ListOfRows):
         value = value.rows
-    if isinstance(value, TupleOf) and value.record is None:
-        value = BUILTINS["array"].call([Operand(value, item.span)], item.span)
-    if isinstance(value, Dimension):
+    if isinstance(value, v.TupleOf) and value.record is None:
+        value = BUILTINS["array"].call([v.Operand(value, item.span)], item.span)
+    if isinstance(value, v.Dimension):
         value = value.number
-    if isinstance(value, Known) and isinstance(value.value, bool | int | float | complex):
+    if isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex):
         (part,) = types_of(plan_value(value, keep=False))
         assert isinstance(part.type, TensorType)
         value = number_constant(value.value, part.type.dtype, item.span)
-    if isinstance(value, Computed) and isinstance(value.type, TensorType):
-        return Computed(value.expr, value.type)
+    if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
+        return v.Computed(value.expr, value.type)
     message = f"`{name}` grows in a loop, and its items must be tensors or numbers, not {describe(value)}"
-    raise RefusalError(message, item.span, hint="keep a list for each of the parts")
+    raise v.RefusalError(message, item.span, hint="keep a list for each of the parts")
 
 
 # -- loops ---------------------------------------------------------------------------------------------
 
 #: Elaborates a loop over an operand: `loops.elaborate_for_over`.
-Over = Callable[[Elaboration, tree.For, Operand], "Terminator | None"]
+Over = Callable[[Elaboration, tree.For, v.Operand], "Terminator | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +212,7 @@ def _find_lists(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> dict[s
         for name, times in appends.items()
         if name not in in_loops
         and bound[name] == (times if is_counted else 1)
-        and isinstance(locals_.get(name), TupleOf)
+        and isinstance(locals_.get(name), v.TupleOf)
     }
 
 
@@ -239,16 +227,16 @@ def _may_skip(stmt: tree.For) -> bool:
 
 
 def grow_in_loop(
-    ctx: Elaboration, stmt: tree.For, iterable: Operand, rounds: int | Computed, over: Over
+    ctx: Elaboration, stmt: tree.For, iterable: v.Operand, rounds: int | v.Computed, over: Over
 ) -> Terminator | None:
     """Elaborate a loop in which lists grow, as a function. Raises RefusalError."""
     is_counted = not appends_each_round(ctx, stmt)
     loop, lists = _rewrite(ctx, stmt, is_counted=is_counted)
-    items = iterable if is_counted else Operand(Zipped("enumerate", (iterable,)), iterable.span)
+    items = iterable if is_counted else v.Operand(v.Zipped("enumerate", (iterable,)), iterable.span)
     bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
     for each in lists:
         bindings.bind(each.growth.rows, _first_example(ctx, each.growth, iterable.span))
-        bindings.bind(each.number, Known(len(each.growth.before)))
+        bindings.bind(each.number, v.Known(len(each.growth.before)))
         bindings.bind(each.growth.name, _unreadable(each.growth.name, span))
     ctx.live |= {name for each in lists for name in (each.growth.rows, each.number)[: 1 + is_counted]}
     with ctx.trial() as diagnostics:
@@ -257,12 +245,12 @@ def grow_in_loop(
         for diagnostic in diagnostics.errors:
             ctx.diagnostics.add(diagnostic)
         for name in (*find_assigned_names(loop), *(each.growth.name for each in lists)):
-            bindings.bind(name, FAILED)
+            bindings.bind(name, v.FAILED)
         ctx.environment.failed = True
         return None
     for each in lists:
         rows = bindings.locals[each.growth.rows]
-        if each.growth.type is None and isinstance(rows, Computed) and isinstance(rows.type, TensorType):
+        if each.growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
             each.growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
         if each.growth.type is not None:
             each.growth.is_tried = False
@@ -282,56 +270,56 @@ def grow_in_loop(
         ctx.block, ctx.live = block, live
 
 
-def _leave(ctx: Elaboration, each: _List, span: Span, is_counted: bool) -> Value:
+def _leave(ctx: Elaboration, each: _List, span: Span, is_counted: bool) -> v.Value:
     """Return what a list is after the loop in which it grew."""
     if each.growth.type is None:
-        return TupleOf(())
+        return v.TupleOf(())
     rows, number = (
-        ctx.environment.bindings.locals.get(name, FAILED) for name in (each.growth.rows, each.number)
+        ctx.environment.bindings.locals.get(name, v.FAILED) for name in (each.growth.rows, each.number)
     )
     ctx.memory.shown.pop(each.growth.rows, None)
-    if isinstance(rows, Unassigned):
+    if isinstance(rows, v.Unassigned):
         return rows
-    if not isinstance(rows, Computed):
-        return FAILED
+    if not isinstance(rows, v.Computed):
+        return v.FAILED
     ctx.memory.hold(rows.expr, ctx.memory.of_expr(rows.expr))
-    if not is_counted or not isinstance(number, Computed | Known | Dimension):
-        return ListOfRows(rows)
-    first = Operand(SliceOf(Known(None), number, Known(None)), span)
-    kept = subscript(Operand(rows, span), [first], span)
-    if not isinstance(kept, Computed):
-        return FAILED
+    if not is_counted or not isinstance(number, v.Computed | v.Known | v.Dimension):
+        return v.ListOfRows(rows)
+    first = v.Operand(v.SliceOf(v.Known(None), number, v.Known(None)), span)
+    kept = subscript(v.Operand(rows, span), [first], span)
+    if not isinstance(kept, v.Computed):
+        return v.FAILED
     ctx.memory.hold(kept.expr, ctx.memory.of_expr(kept.expr))
-    return ListOfRows(kept)
+    return v.ListOfRows(kept)
 
 
-def _first_example(ctx: Elaboration, growth: Growth, span: Span) -> Value:
+def _first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
     """Return what the rows stand for before a trial: numbers are as weak in it as Python's."""
     if not growth.before:
-        return Known(None)
-    item = _as_tensor(growth.name, Operand(growth.before[0], span))
+        return v.Known(None)
+    item = _as_tensor(growth.name, v.Operand(growth.before[0], span))
     if item is None:
-        return FAILED
+        return v.FAILED
     assert isinstance(item.type, TensorType)
     return _example(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
 
 
-def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> Computed:
+def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> v.Computed:
     whole = TensorType((AnyDim(), *type_.shape), type_.dtype)
     variable = ir.Var(growth.rows, whole)
     ctx.memory.own(variable)
-    return Computed(variable, whole, weak=weak)
+    return v.Computed(variable, whole, weak=weak)
 
 
-def _is_weak(value: Value) -> bool:
-    return isinstance(value, Known) or (isinstance(value, Computed) and value.weak)
+def _is_weak(value: v.Value) -> bool:
+    return isinstance(value, v.Known) or (isinstance(value, v.Computed) and value.weak)
 
 
-def _unreadable(name: str, span: Span) -> Unassigned:
+def _unreadable(name: str, span: Span) -> v.Unassigned:
     """Return what the name of a list stands for in a loop in which it grows."""
     message = f"`{name}` grows in this loop, and cannot be read in it"
     hint = f"keep what a round needs of the one before in a name of its own; {name}[-1] can be read"
-    return Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
+    return v.Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
 
 
 def _rewrite(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> tuple[tree.For, list[_List]]:
@@ -362,7 +350,7 @@ def _rewrite(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> tuple[tre
         if isinstance(part, tree.Grow) and part.source in appends:
             if part.source not in lists:
                 before = locals_[part.source]
-                assert isinstance(before, TupleOf)
+                assert isinstance(before, v.TupleOf)
                 growth = Growth(part.source, part.rows.id.name, before.items)
                 lists[part.source] = _List(growth, part.number, appends[part.source])
             ctx.growing[id(part)] = lists[part.source].growth
@@ -454,8 +442,8 @@ def _is_minus_one(index: ast.Expr) -> bool:
 
 
 def _make_rows(
-    ctx: Elaboration, each: _List, rounds: int | Computed, iterable: Operand, span: Span
-) -> Computed:
+    ctx: Elaboration, each: _List, rounds: int | v.Computed, iterable: v.Operand, span: Span
+) -> v.Computed:
     """Return the tensor of zeros that the rows are assigned in, with the items before the loop."""
     growth = each.growth
     assert growth.type is not None
@@ -463,29 +451,29 @@ def _make_rows(
         if isinstance(rounds, int):
             rounds *= each.times
         else:
-            times = Operand(Known(each.times), iterable.span)
-            product = binary(BuiltinOp.Mul, "*", Operand(rounds, iterable.span), times, iterable.span)
-            assert isinstance(product, Computed)
+            times = v.Operand(v.Known(each.times), iterable.span)
+            product = binary(BuiltinOp.Mul, "*", v.Operand(rounds, iterable.span), times, iterable.span)
+            assert isinstance(product, v.Computed)
             rounds = product
         # Only where a round appends at most one item are there as many as what the loop goes over.
-        iterable = Operand(Known(None), iterable.span)
-    count = Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
+        iterable = v.Operand(v.Known(None), iterable.span)
+    count = v.Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
     if growth.before:
-        more = Operand(Known(len(growth.before)), span)
-        count = binary(BuiltinOp.Add, "+", Operand(count, span), more, span)
-        if isinstance(count, Computed):
-            count = Dimension(AnyDim(), count)
+        more = v.Operand(v.Known(len(growth.before)), span)
+        count = binary(BuiltinOp.Add, "+", v.Operand(count, span), more, span)
+        if isinstance(count, v.Computed):
+            count = v.Dimension(AnyDim(), count)
     sizes = [count, *(_size(ctx, dim, growth.name, span) for dim in growth.type.shape)]
     zero = number_constant(False if growth.type.dtype == "bool" else 0, growth.type.dtype, span)
-    if all(isinstance(size, Known) for size in sizes):
-        shape = tuple(size.value for size in sizes if isinstance(size, Known))
+    if all(isinstance(size, v.Known) for size in sizes):
+        shape = tuple(size.value for size in sizes if isinstance(size, v.Known))
         rows = apply("broadcast_to", span, zero, shape=shape)
     else:
         rows = full(zero, sizes, span)
     held = frozenset[object]()
     for place, value in enumerate(growth.before):
         held |= _held_by(ctx, value)
-        item = _as_tensor(growth.name, Operand(value, span))
+        item = _as_tensor(growth.name, v.Operand(value, span))
         if item is None:
             continue
         item = (
@@ -497,32 +485,34 @@ def _make_rows(
             short = dtype_short_name(growth.type.dtype)
             message = f"the items of `{growth.name}` have different types"
             shown = f"it begins with {describe(value)}, and the loop appends {format_type(growth.type)}"
-            raise RefusalError(message, span, notes=(Note(shown, span),), hint=f"begin with one of {short}")
-        rows = set_elements(Operand(rows, span), [Operand(Known(place), span)], Operand(item, span), span)
+            raise v.RefusalError(message, span, notes=(Note(shown, span),), hint=f"begin with one of {short}")
+        rows = set_elements(
+            v.Operand(rows, span), [v.Operand(v.Known(place), span)], v.Operand(item, span), span
+        )
     ctx.memory.shown[growth.rows] = growth.name
     return _hold(ctx, growth, rows, held)
 
 
-def _number_of_rounds(rounds: Computed, iterable: Operand, span: Span) -> Value:
+def _number_of_rounds(rounds: v.Computed, iterable: v.Operand, span: Span) -> v.Value:
     """Return how many rounds a loop has as a size, with the name that it has if it goes over a tensor."""
     over = iterable.value
-    while isinstance(over, Zipped) and len(over.parts) == 1:
+    while isinstance(over, v.Zipped) and len(over.parts) == 1:
         over = over.parts[0].value
-    if isinstance(over, Computed):
+    if isinstance(over, v.Computed):
         return size_along(over, 0, span)
-    least = apply("maximum", span, Computed(rounds.expr, rounds.type), number_constant(0, "int64", span))
-    return Dimension(AnyDim(), weak_int(least))
+    least = apply("maximum", span, v.Computed(rounds.expr, rounds.type), number_constant(0, "int64", span))
+    return v.Dimension(AnyDim(), weak_int(least))
 
 
-def _size(ctx: Elaboration, dim: Dim, name: str, span: Span) -> Value:
+def _size(ctx: Elaboration, dim: Dim, name: str, span: Span) -> v.Value:
     """Return a size of the items as a value. Raises RefusalError."""
     if isinstance(dim, int):
-        return Known(dim)
+        return v.Known(dim)
     for environment in ctx.environment.chain():
         for value in environment.bindings.locals.values():
-            if isinstance(value, Computed) and isinstance(value.type, TensorType):
+            if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
                 for axis, each in enumerate(value.type.shape):
                     if each == dim and isinstance(dim, AnyDim) and dim.label is not None:
                         return size_along(value, axis, span)
     message = f"`{name}` grows in a loop, and its items have a size that only a round knows"
-    raise RefusalError(message, span, hint="fill out = zeros((n, m), f32) by out[i] = row")
+    raise v.RefusalError(message, span, hint="fill out = zeros((n, m), f32) by out[i] = row")
