@@ -20,7 +20,7 @@ from nnmagic.relay.types import TensorType, TupleType, Type, is_complex, part_dt
 
 def is_made(expr: ir.Expr) -> bool:
     """Return whether a lowered complex tensor is two tensors: a call of ``complex.make``."""
-    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.OpRef) and expr.op.name == MAKE
+    return ir.operator_of(expr) == MAKE
 
 
 def made(parts: Parts) -> ir.Call:
