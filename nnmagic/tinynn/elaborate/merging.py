@@ -139,7 +139,7 @@ def _same_value(left: v.Value, right: v.Value) -> bool:
 
 def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
     """Return the keys of a dictionary, which merges with others of these keys alone."""
-    return record.names if record is not None and record.name == v.DICTIONARY else None
+    return record.names if record is not None and record.name == ty.DICTIONARY else None
 
 
 def _of(value: v.Value) -> Expression | None:
