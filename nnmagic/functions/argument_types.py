@@ -10,11 +10,19 @@ from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import as_numpy
 from nnmagic.functions.compile_options import Convert
 from nnmagic.functions.conversions import converted, is_taken
-from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, dtype_of_array
+from nnmagic.relay.types import (
+    DICTIONARY,
+    AnyDim,
+    Dim,
+    RecordType,
+    TensorType,
+    TupleType,
+    Type,
+    dtype_of_array,
+)
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, NumberType
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
-from nnmagic.tinynn.values.values import DICTIONARY
 
 #: What Python's numbers are in a compiled function.
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}

@@ -37,24 +37,11 @@ from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import as_number, full, number_of, size_along, weak_int
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Dimension,
-    Known,
-    ListOfRows,
-    Operand,
-    RefusalError,
-    SliceOf,
-    TupleOf,
-    Unassigned,
-    Value,
-    is_failed,
-)
 
 #: The room of a list that begins.
 _ROOM = 8
@@ -75,7 +62,7 @@ class _Names:
     end: str
 
 
-def find_changing(ctx: Elaboration, stmt: tree.For | tree.While) -> dict[str, TupleOf | ListOfRows]:
+def find_changing(ctx: Elaboration, stmt: tree.For | tree.While) -> dict[str, v.TupleOf | v.ListOfRows]:
     """Return the lists of the function that a loop appends to or takes items from, by their names."""
     parts = list(walk(stmt, into_functions=False))
     names = [part.lhs[0].id.name for part in parts if isinstance(part, tree.Append | tree.ChangeList)]
@@ -85,7 +72,7 @@ def find_changing(ctx: Elaboration, stmt: tree.For | tree.While) -> dict[str, Tu
         if type(part) is ast.Assign and isinstance(part.rhs, ast.Var)
     ]
     names += [target for target, source in moved if source in names]
-    found: dict[str, TupleOf | ListOfRows] = {}
+    found: dict[str, v.TupleOf | v.ListOfRows] = {}
     for name in dict.fromkeys(names):
         value = list_to_change(ctx, ast.Var(stmt.span, ast.Id(stmt.span, name)))
         if value is not None:
@@ -137,8 +124,8 @@ def _changes_what_it_goes_over(stmt: tree.For) -> bool:
 
 
 def _counting(stmt: tree.For, name: str) -> tree.While:
-    span, place = stmt.iterable.span, _variable(stmt.iterable.span, name)
-    length = ast.Call(span, _variable(span, "len"), [stmt.iterable], {})
+    span, place = stmt.iterable.span, tree.variable(stmt.iterable.span, name)
+    length = ast.Call(span, tree.variable(span, "len"), [stmt.iterable], {})
     condition = ast.Call(span, ast.Op(span, BuiltinOp.LT), [place, length], {})
     item = tree.subscript(span, stmt.iterable, [place])
     begin = (
@@ -156,10 +143,7 @@ def change_in_loop(ctx: Elaboration, stmt: tree.For | tree.While, emit: Emit) ->
     lists = find_changing(ctx, stmt)
     loop, names = _rewrite(ctx, stmt, lists)
     bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
-    growths = {
-        name: Growth(name, each.rows, _items_before(lists[name]), is_counted=True)
-        for name, each in names.items()
-    }
+    growths = {name: Growth(name, each.rows, _items_before(lists[name])) for name, each in names.items()}
     for part in walk(loop, into_functions=False):
         if isinstance(part, tree.Grow | tree.ListPart) and part.source in growths:
             ctx.growing[id(part)] = growths[part.source]
@@ -168,30 +152,30 @@ def change_in_loop(ctx: Elaboration, stmt: tree.For | tree.While, emit: Emit) ->
         value = lists[name]
         example = _example_of_rows(ctx, growths[name], value, span)
         bindings.bind(each.rows, example)
-        bindings.bind(each.begin, Known(0))
+        bindings.bind(each.begin, v.Known(0))
         bindings.bind(each.end, _length(value, span))
         bindings.bind(name, unreadable(name, span))
     ctx.live |= {part for each in names.values() for part in (each.rows, each.begin, each.end)}
     with ctx.trial() as diagnostics:
         emit(ctx, loop)
     unknown = {names[name].rows for name, growth in growths.items() if growth.type is None}
-    if unknown and not all(isinstance(bindings.locals[each], Computed) for each in unknown):
+    if unknown and not all(isinstance(bindings.locals[each], v.Computed) for each in unknown):
         body = _with(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
         with ctx.trial():
             emit(ctx, _with(loop, body=body))
     for name, growth in growths.items():
         rows = bindings.locals[names[name].rows]
-        if growth.type is None and isinstance(rows, Computed) and isinstance(rows.type, TensorType):
+        if growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
             growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)
     if any(growth.type is None for growth in growths.values()):
         for diagnostic in diagnostics.errors:
             ctx.diagnostics.add(diagnostic)
         for name in (*find_assigned_names(loop), *growths):
-            bindings.bind(name, FAILED)
+            bindings.bind(name, v.FAILED)
         ctx.environment.failed = True
         if not diagnostics.errors:
             message = f"nothing says of what type the items of `{next(iter(growths))}` are"
-            raise RefusalError(message, span, hint="append one before the loop")
+            raise v.RefusalError(message, span, hint="append one before the loop")
         return None
     for name, each in names.items():
         growths[name].is_tried = False
@@ -200,10 +184,14 @@ def change_in_loop(ctx: Elaboration, stmt: tree.For | tree.While, emit: Emit) ->
     def leave() -> None:
         bound = ctx.environment.bindings
         for name, each in names.items():
-            rows, begin, end = (bound.locals.get(part, FAILED) for part in (each.rows, each.begin, each.end))
-            value: Value = rows if isinstance(rows, Unassigned) else FAILED
-            if isinstance(rows, Computed):
-                kept = subscript(Operand(rows, span), [Operand(SliceOf(begin, end, Known(None)), span)], span)
+            rows, begin, end = (
+                bound.locals.get(part, v.FAILED) for part in (each.rows, each.begin, each.end)
+            )
+            value: v.Value = rows if isinstance(rows, v.Unassigned) else v.FAILED
+            if isinstance(rows, v.Computed):
+                kept = subscript(
+                    v.Operand(rows, span), [v.Operand(v.SliceOf(begin, end, v.Known(None)), span)], span
+                )
                 value = grown(ctx, growths[name], kept)
             bound.bind(name, value, span)
             for part in (each.rows, each.begin, each.end):
@@ -230,46 +218,48 @@ def _without_readers(statements: Sequence[ast.Stmt], rows: Set[str]) -> Iterator
             yield _with(stmt, body=_with(stmt.body, stmts=list(_without_readers(stmt.body.stmts, rows))))
 
 
-def _check_holders(ctx: Elaboration, name: str, value: TupleOf | ListOfRows, span: Span) -> None:
+def _check_holders(ctx: Elaboration, name: str, value: v.TupleOf | v.ListOfRows, span: Span) -> None:
     """Check that no other name holds a list that a loop changes. Raises RefusalError."""
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
             if held is value and (environment, other) != (ctx.environment, name):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
-                raise RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
+                raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
 
 
-def _items_before(value: TupleOf | ListOfRows) -> tuple[Value, ...]:
-    return value.items if isinstance(value, TupleOf) else ()
+def _items_before(value: v.TupleOf | v.ListOfRows) -> tuple[v.Value, ...]:
+    return value.items if isinstance(value, v.TupleOf) else ()
 
 
-def _length(value: TupleOf | ListOfRows, span: Span) -> Value:
+def _length(value: v.TupleOf | v.ListOfRows, span: Span) -> v.Value:
     """Return the number of the items of a list."""
-    if isinstance(value, TupleOf):
-        return Known(len(value.items))
-    return as_number(Operand(size_along(value.rows, 0, span), span)).value
+    if isinstance(value, v.TupleOf):
+        return v.Known(len(value.items))
+    return as_number(v.Operand(size_along(value.rows, 0, span), span)).value
 
 
-def _example_of_rows(ctx: Elaboration, growth: Growth, value: TupleOf | ListOfRows, span: Span) -> Value:
+def _example_of_rows(
+    ctx: Elaboration, growth: Growth, value: v.TupleOf | v.ListOfRows, span: Span
+) -> v.Value:
     """Return what the rows stand for before a trial, which finds their type."""
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         return first_example(ctx, growth, span)
     assert isinstance(value.rows.type, TensorType)
     return example_of(ctx, growth, TensorType(value.rows.type.shape[1:], value.rows.type.dtype))
 
 
-def _begin_rows(ctx: Elaboration, growth: Growth, value: TupleOf | ListOfRows, span: Span) -> Computed:
+def _begin_rows(ctx: Elaboration, growth: Growth, value: v.TupleOf | v.ListOfRows, span: Span) -> v.Computed:
     """Return the tensor of a list before its loop, with some room."""
-    if isinstance(value, ListOfRows):
-        rows = _with_room(value.rows, Known(_ROOM), span)
+    if isinstance(value, v.ListOfRows):
+        rows = _with_room(value.rows, v.Known(_ROOM), span)
         ctx.memory.shown[growth.rows] = growth.name
         ctx.memory.hold(rows.expr, ctx.memory.of_expr(value.rows.expr) | {rows.expr})
         return rows
     room = weak_int(number_constant(_ROOM, "int64", span))
-    return make_rows(ctx, growth, room, Operand(Known(None), span), span)
+    return make_rows(ctx, growth, 1, room, v.Operand(v.Known(None), span), span)
 
 
-def _with_room(items: Computed, more: Value, span: Span) -> Computed:
+def _with_room(items: v.Computed, more: v.Value, span: Span) -> v.Computed:
     """Return a tensor of items with room for as many again, ``more`` at least."""
     assert isinstance(items.type, TensorType)
     size = number_of(size_along(items, 0, span), span)
@@ -277,49 +267,51 @@ def _with_room(items: Computed, more: Value, span: Span) -> Computed:
     room = weak_int(apply("maximum", span, size, least))
     wide = [size_along(items, axis, span) for axis in range(1, len(items.type.shape))]
     zero = number_constant(False if items.type.dtype == "bool" else 0, items.type.dtype, span)
-    zeros = full(zero, [Dimension(AnyDim(), room), *wide], span)
+    zeros = full(zero, [v.Dimension(AnyDim(), room), *wide], span)
     parts = TupleType((items.type, zeros.type))
-    both = Computed(ir.Tuple((items.expr, zeros.expr), span=span), parts)
+    both = v.Computed(ir.Tuple((items.expr, zeros.expr), span=span), parts)
     whole = apply("concatenate", span, both, axis=0)
     assert isinstance(whole.type, TensorType)
-    return Computed(whole.expr, replace(whole.type, shape=(AnyDim(), *items.type.shape[1:])))
+    return v.Computed(whole.expr, replace(whole.type, shape=(AnyDim(), *items.type.shape[1:])))
 
 
-def _int64(value: Value, span: Span) -> Computed:
-    number = as_number(Operand(value, span)).value
-    if isinstance(number, Known):
+def _int64(value: v.Value, span: Span) -> v.Computed:
+    number = as_number(v.Operand(value, span)).value
+    if isinstance(number, v.Known):
         return number_constant(int(str(number.value)), "int64", span)
-    assert isinstance(number, Computed)
-    return Computed(number.expr, number.type)
+    assert isinstance(number, v.Computed)
+    return v.Computed(number.expr, number.type)
 
 
 # -- the parts of lists in a loop ------------------------------------------------------------------------
 
 
-def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> Value:
+def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
     """Elaborate a part of a list that changes in a loop. Raises RefusalError."""
     span, growth = ctx.span(expr.span), ctx.growing[id(expr)]
     if expr.kind == "moved":
         other = source_of(expr)
         message = f"`{expr.source}` and `{other}` are one list here, which Python would change in both"
-        return Unassigned(message, f"copy it before: {other} = list({expr.source})", ())
+        return v.Unassigned(message, f"copy it before: {other} = list({expr.source})", ())
     if expr.kind == "held":
         message = f"`{expr.source}` changes in this loop, and what holds it would change, too"
-        raise RefusalError(message, span, hint=f"hold a copy of it: list({expr.source})")
+        raise v.RefusalError(message, span, hint=f"hold a copy of it: list({expr.source})")
     values = [ctx.evaluate(part) for part in expr.parts]
-    if any(map(is_failed, values)):
-        return FAILED
+    if any(map(v.is_failed, values)):
+        return v.FAILED
     if expr.kind == "taken":
-        return _take(ctx, growth, Operand(values[0], span))
+        return _take(ctx, growth, v.Operand(values[0], span))
     rows, *others = values
-    if not isinstance(rows, Computed):  # in a trial, before an item says of what type they are
-        return Known(value=False) if expr.kind == "full" else FAILED
+    if not isinstance(rows, v.Computed):  # in a trial, before an item says of what type they are
+        return v.Known(value=False) if expr.kind == "full" else v.FAILED
     match expr.kind:
         case "full":
             end, more = others
-            needed = binary(BuiltinOp.Add, "+", Operand(end, span), Operand(_times(more, span), span), span)
-            size = as_number(Operand(size_along(rows, 0, span), span))
-            return binary(BuiltinOp.GT, ">", Operand(needed, span), size, span)
+            needed = binary(
+                BuiltinOp.Add, "+", v.Operand(end, span), v.Operand(_times(more, span), span), span
+            )
+            size = as_number(v.Operand(size_along(rows, 0, span), span))
+            return binary(BuiltinOp.GT, ">", v.Operand(needed, span), size, span)
         case "larger":
             begin, end, more = others
             live = _first_rows(rows, begin, end, span)
@@ -328,12 +320,12 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> Value:
             return larger
         case "place":
             begin, end, index = others
-            return _place(rows, begin, end, Operand(index, span), span)
+            return _place(rows, begin, end, v.Operand(index, span), span)
         case _:
             begin, end = others
             live = _first_rows(rows, begin, end, span)
             ctx.memory.hold(live.expr, ctx.memory.of_expr(rows.expr))
-            return ListOfRows(live)
+            return v.ListOfRows(live)
 
 
 def source_of(expr: tree.ListPart) -> str:
@@ -343,40 +335,40 @@ def source_of(expr: tree.ListPart) -> str:
     return str(other.id.name)
 
 
-def _times(more: Value, span: Span) -> Value:
+def _times(more: v.Value, span: Span) -> v.Value:
     """Return how many items a loop appends at most: of a tuple of what it goes over, and how many a round."""
-    if not isinstance(more, TupleOf):
+    if not isinstance(more, v.TupleOf):
         return more
     over, times = more.items
-    rounds = count(Operand(over, span))
-    number: Value = Known(rounds) if isinstance(rounds, int) else rounds
-    return binary(BuiltinOp.Mul, "*", Operand(number, span), Operand(times, span), span)
+    rounds = count(v.Operand(over, span))
+    number: v.Value = v.Known(rounds) if isinstance(rounds, int) else rounds
+    return binary(BuiltinOp.Mul, "*", v.Operand(number, span), v.Operand(times, span), span)
 
 
-def _first_rows(rows: Computed, begin: Value, end: Value, span: Span) -> Computed:
-    kept = subscript(Operand(rows, span), [Operand(SliceOf(begin, end, Known(None)), span)], span)
-    assert isinstance(kept, Computed)
+def _first_rows(rows: v.Computed, begin: v.Value, end: v.Value, span: Span) -> v.Computed:
+    kept = subscript(v.Operand(rows, span), [v.Operand(v.SliceOf(begin, end, v.Known(None)), span)], span)
+    assert isinstance(kept, v.Computed)
     return kept
 
 
-def _place(rows: Computed, begin: Value, end: Value, index: Operand, span: Span) -> Value:
+def _place(rows: v.Computed, begin: v.Value, end: v.Value, index: v.Operand, span: Span) -> v.Value:
     """Return where an item of a list is among the rows; behind them all if it is out of range."""
     number = as_number(index).value
-    is_number = isinstance(number, Known) and isinstance(number.value, int)
+    is_number = isinstance(number, v.Known) and isinstance(number.value, int)
     is_computed = (
-        isinstance(number, Computed) and isinstance(number.type, TensorType) and not number.type.shape
+        isinstance(number, v.Computed) and isinstance(number.type, TensorType) and not number.type.shape
     )
     if not is_number and not is_computed:
-        raise RefusalError(f"the index of a list that changes is an int, not {describe(number)}", span)
+        raise v.RefusalError(f"the index of a list that changes is an int, not {describe(number)}", span)
 
-    def added(base: Value) -> Computed:
-        return _int64(binary(BuiltinOp.Add, "+", Operand(base, span), Operand(number, span), span), span)
+    def added(base: v.Value) -> v.Computed:
+        return _int64(binary(BuiltinOp.Add, "+", v.Operand(base, span), v.Operand(number, span), span), span)
 
     first, last = _int64(begin, span), _int64(end, span)
-    if isinstance(number, Known):
+    if isinstance(number, v.Known):
         place = added(end if int(str(number.value)) < 0 else begin)
     else:
-        assert isinstance(number, Computed)
+        assert isinstance(number, v.Computed)
         is_negative = apply("less", span, _int64(number, span), number_constant(0, "int64", span))
         place = apply("where", span, is_negative, added(end), added(begin))
     inside = apply(
@@ -386,19 +378,19 @@ def _place(rows: Computed, begin: Value, end: Value, index: Operand, span: Span)
     return weak_int(apply("where", span, inside, place, behind))
 
 
-def _take(ctx: Elaboration, growth: Growth, given: Operand) -> Value:
+def _take(ctx: Elaboration, growth: Growth, given: v.Operand) -> v.Value:
     """Return the rows of a list that a name is given. Raises RefusalError."""
     value, span = given.value, given.span
-    if not isinstance(value, ListOfRows | TupleOf):
+    if not isinstance(value, v.ListOfRows | v.TupleOf):
         message = f"`{growth.name}` is a list before this, and {describe(value)} here"
-        raise RefusalError(message, span, hint="give it another name")
+        raise v.RefusalError(message, span, hint="give it another name")
     if growth.is_tried:
         example = _example_of_rows(ctx, growth, value, span)
-        if isinstance(example, Computed) and isinstance(example.type, TensorType):
+        if isinstance(example, v.Computed) and isinstance(example.type, TensorType):
             growth.type = growth.type or TensorType(example.type.shape[1:], example.type.dtype)
             return example
-        return FAILED if growth.type is None else example_of(ctx, growth, growth.type)
-    if isinstance(value, ListOfRows):
+        return v.FAILED if growth.type is None else example_of(ctx, growth, growth.type)
+    if isinstance(value, v.ListOfRows):
         assert growth.type is not None
         return _begin_rows(ctx, growth, value, span)
     return _begin_rows(ctx, replace(growth, before=value.items), value, span)
@@ -494,7 +486,7 @@ class _Rewriter:
                     place = self._part(
                         "place", owner.id.name, span, each.rows, each.begin, each.end, self.replace(index[0])
                     )
-                    return tree.subscript(span, _variable(span, each.rows), [place])
+                    return tree.subscript(span, tree.variable(span, each.rows), [place])
             case ast.Tuple(values=values) | ast.ArrayLiteral(values=values):
                 held = [
                     self._held(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
@@ -530,21 +522,21 @@ class _Rewriter:
         return self._part("held", name, variable.span) if name in self.names else variable
 
     def _part(self, kind: str, name: str, span: ast.Span, *parts: object) -> tree.ListPart:
-        values = [_variable(span, part) if isinstance(part, str) else part for part in parts]
+        values = [tree.variable(span, part) if isinstance(part, str) else part for part in parts]
         return tree.ListPart(span, kind, name, values)
 
     def _length(self, name: str, span: ast.Span) -> ast.Expr:
         each = self.names[name]
-        end = _variable(span, each.end)
+        end = tree.variable(span, each.end)
         if name not in self.queues:
             return end
-        return _calculated(BuiltinOp.Sub, end, _variable(span, each.begin))
+        return _calculated(BuiltinOp.Sub, end, tree.variable(span, each.begin))
 
     def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Stmt]:
         name = stmt.lhs[0].id.name if isinstance(stmt, ast.Assign) and len(stmt.lhs) == 1 else ""
         if isinstance(stmt, tree.For) and _changes_what_it_goes_over(stmt):
             place = free_name(f"{stmt.iterable.id.name}_next", self.taken)
-            yield ast.Assign(stmt.span, [_variable(stmt.span, place)], None, _number(stmt.span, 0))
+            yield ast.Assign(stmt.span, [tree.variable(stmt.span, place)], None, _number(stmt.span, 0))
             yield from self._statement(_counting(stmt, place))
         elif isinstance(stmt, tree.For):
             yield from self._inner_loop(stmt)
@@ -602,7 +594,7 @@ class _Rewriter:
 
     def _make_room(self, name: str, span: ast.Span, more: ast.Expr) -> Iterator[ast.Stmt]:
         each = self.names[name]
-        rows, begin, end = (_variable(span, part) for part in (each.rows, each.begin, each.end))
+        rows, begin, end = (tree.variable(span, part) for part in (each.rows, each.begin, each.end))
         larger = self._part("larger", name, span, rows, begin, end, more)
         then: list[ast.Stmt] = [ast.Assign(span, [rows], None, larger)]
         if name in self.queues:
@@ -615,10 +607,10 @@ class _Rewriter:
         span, each = stmt.span, self.names[name]
         if name not in self.roomy:
             yield from self._make_room(name, span, _number(span, 1))
-        end = _variable(span, each.end)
+        end = tree.variable(span, each.end)
         item = self.replace(stmt.item)
         assert isinstance(item, ast.Expr)
-        yield tree.Grow(span, _variable(span, each.rows), end, item, name)
+        yield tree.Grow(span, tree.variable(span, each.rows), end, item, name, each.end)
         yield ast.Assign(span, [end], None, _calculated(BuiltinOp.Add, end, _number(span, 1)))
 
     def _drop(self, stmt: tree.ChangeList, name: str) -> Iterator[ast.Stmt]:
@@ -632,25 +624,25 @@ class _Rewriter:
             span, is_empty, ast.Block(span, [tree.Raise(span, "IndexError", message)]), ast.Block(span, [])
         )
         moved, sign = (each.begin, BuiltinOp.Add) if _taken(stmt) == 0 else (each.end, BuiltinOp.Sub)
-        place = _variable(span, moved)
+        place = tree.variable(span, moved)
         yield ast.Assign(span, [place], None, _calculated(sign, place, _number(span, 1)))
 
     def _assign(self, stmt: ast.Assign, name: str) -> Iterator[ast.Stmt]:
         """Yield what gives a list another value: another list, or what a method leaves of it."""
         span, each = stmt.span, self.names[name]
-        rows, begin, end = (_variable(span, part) for part in (each.rows, each.begin, each.end))
+        rows, begin, end = (tree.variable(span, part) for part in (each.rows, each.begin, each.end))
         source = stmt.rhs.id.name if isinstance(stmt.rhs, ast.Var) else ""
         if source == name:
             return
-        kept = _variable(span, free_name(f"{name}_new", self.taken))
+        kept = tree.variable(span, free_name(f"{name}_new", self.taken))
         yield ast.Assign(span, [kept], None, self.replace(stmt.rhs))
         yield ast.Assign(span, [rows], None, self._part("taken", name, span, kept))
-        length = ast.Call(span, _variable(span, "len"), [kept], {})
+        length = ast.Call(span, tree.variable(span, "len"), [kept], {})
         yield ast.Assign(span, [end], None, length)
         yield ast.Assign(span, [begin], None, _number(span, 0))
         if source in self.names:  # Python would change the list by both names
-            moved = self._part("moved", source, span, _variable(span, name))
-            yield ast.Assign(span, [_variable(span, self.names[source].rows)], None, moved)
+            moved = self._part("moved", source, span, tree.variable(span, name))
+            yield ast.Assign(span, [tree.variable(span, self.names[source].rows)], None, moved)
 
 
 def _with(node: _Node, **fields: object) -> _Node:
@@ -659,10 +651,6 @@ def _with(node: _Node, **fields: object) -> _Node:
     for name, part in fields.items():
         object.__setattr__(changed, name, part)
     return changed
-
-
-def _variable(span: ast.Span, name: str) -> ast.Var:
-    return ast.Var(span, ast.Id(span, name))
 
 
 def _number(span: ast.Span, number: int) -> ast.Constant:

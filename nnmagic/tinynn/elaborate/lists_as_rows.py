@@ -11,34 +11,25 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import natural_dtype
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    ListOfRows,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-)
 
 
-def is_run_time(index: Sequence[Operand]) -> bool:
+def is_run_time(index: Sequence[v.Operand]) -> bool:
     """Return whether an index is a number that only the call knows."""
     if len(index) != 1:
         return False
     value = index[0].value
-    is_number = isinstance(value, Computed) and isinstance(value.type, TensorType) and not value.type.shape
-    return is_number or isinstance(value, Dimension)
+    is_number = isinstance(value, v.Computed) and isinstance(value.type, TensorType) and not value.type.shape
+    return is_number or isinstance(value, v.Dimension)
 
 
-def as_list_of_rows(items: TupleOf, span: Span) -> ListOfRows | None:
+def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
     """Return a list of numbers, of equal tensors, or of lists of these as one of rows; None for other lists.
 
     Lists that are one object stay as they are: Python would change them all.
     """
-    inner = [each.items for each in items.items if isinstance(each, TupleOf) and each.record is None]
+    inner = [each.items for each in items.items if isinstance(each, v.TupleOf) and each.record is None]
     if items.record is not None or not items.items:
         return None
     if inner:
@@ -49,18 +40,18 @@ def as_list_of_rows(items: TupleOf, span: Span) -> ListOfRows | None:
     elements = [each for row in inner for each in row] if inner else list(items.items)
     if not _are_alike(elements):
         return None
-    array = BUILTINS["array"].call([Operand(items, span)], span)
-    if not isinstance(array, Computed):
+    array = BUILTINS["array"].call([v.Operand(items, span)], span)
+    if not isinstance(array, v.Computed):
         return None
-    weak = all(isinstance(each, Known) or (isinstance(each, Computed) and each.weak) for each in elements)
-    return ListOfRows(replace(array, weak=weak, default_dtype=None), is_table=bool(inner))
+    weak = all(isinstance(each, v.Known) or (isinstance(each, v.Computed) and each.weak) for each in elements)
+    return v.ListOfRows(replace(array, weak=weak, default_dtype=None), is_table=bool(inner))
 
 
-def _are_alike(elements: Sequence[Value]) -> bool:
+def _are_alike(elements: Sequence[v.Value]) -> bool:
     """Return whether values are Python's bools, or its ints and floats, or tensors of one type."""
-    known = {type(each.value) for each in elements if isinstance(each, Known)}
-    computed = [each for each in elements if isinstance(each, Computed)]
-    if len(computed) + sum(isinstance(each, Known) for each in elements) != len(elements):
+    known = {type(each.value) for each in elements if isinstance(each, v.Known)}
+    computed = [each for each in elements if isinstance(each, v.Computed)]
+    if len(computed) + sum(isinstance(each, v.Known) for each in elements) != len(elements):
         return False
     strong = [each.type for each in computed if not each.weak]
     if strong:
@@ -73,18 +64,18 @@ def _are_alike(elements: Sequence[Value]) -> bool:
 _PYTHON_TYPES: dict[str, type] = {"bool": bool, "int64": int, "float64": float}
 
 
-def check_item(name: str, rows: Computed, item: Operand) -> None:
+def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
     """Check that the rows of a list hold a number as it is: Python's lists convert none.
 
     Raises RefusalError.
     """
     value = item.value
-    if isinstance(value, Dimension):
+    if isinstance(value, v.Dimension):
         value = value.number
     assert isinstance(rows.type, TensorType)
-    if isinstance(value, Known) and isinstance(value.value, bool | int | float | complex):
+    if isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex):
         given, is_weak = natural_dtype(value.value), True
-    elif isinstance(value, Computed) and isinstance(value.type, TensorType):
+    elif isinstance(value, v.Computed) and isinstance(value.type, TensorType):
         given, is_weak = value.type.dtype, value.weak
     else:
         return
@@ -96,7 +87,7 @@ def check_item(name: str, rows: Computed, item: Operand) -> None:
             f"{name} is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(given)}"
         )
         hint = f"begin with items of {dtype_short_name(given)}"
-        raise RefusalError(message, item.span, hint=hint + (", as in [0.0] * n" if is_weak else ""))
+        raise v.RefusalError(message, item.span, hint=hint + (", as in [0.0] * n" if is_weak else ""))
 
 
 def is_wider(dtype: str, other: str) -> bool:

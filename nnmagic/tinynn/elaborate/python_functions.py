@@ -26,25 +26,17 @@ from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values.values import (
-    Environment,
-    Formal,
-    LocalFunction,
-    ModuleOf,
-    Operand,
-    RefusalError,
-    Value,
-)
+from nnmagic.tinynn.values import values as v
 
 
 def call_python(
     ctx: Elaboration,
-    called: ModuleOf,
-    operands: list[Operand],
+    called: v.ModuleOf,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Return the result of a function of the notebook, or of a method, whose source is inlined.
 
     Raises RefusalError where the language lacks something of it.
@@ -52,11 +44,11 @@ def call_python(
     function = ctx.methods.get((id(called.module), called.method))
     if function is None:
         function = ctx.methods[id(called.module), called.method] = _inlined(ctx, called, callee)
-    assert isinstance(function, LocalFunction)
+    assert isinstance(function, v.LocalFunction)
     given = operands
     if not isinstance(called.module, types.FunctionType):
         own = "forward" if is_torch_module(called.module) else "__call__"
-        given = [Operand(replace(called, method=own), callee), *operands]
+        given = [v.Operand(replace(called, method=own), callee), *operands]
     return inline_call(ctx, function, given, callee, span, make_function)
 
 
@@ -123,19 +115,19 @@ def _definition_of(ctx: Elaboration, name: str) -> tree.DefinitionNode | None:
     return attr.evolve(cell.funcs[name], decorators=[])
 
 
-def python_function(ctx: Elaboration, value: Value, span: Span) -> Value:
+def python_function(ctx: Elaboration, value: v.Value, span: Span) -> v.Value:
     """Return a function of Python of the notebook as one to inline; any other value as it is."""
-    if not isinstance(value, ModuleOf) or not isinstance(value.module, types.FunctionType):
+    if not isinstance(value, v.ModuleOf) or not isinstance(value.module, types.FunctionType):
         return value
     key = (id(value.module), value.method)
     if key not in ctx.methods:
         ctx.methods[key] = _inlined(ctx, value, span)
     function = ctx.methods[key]
-    assert isinstance(function, LocalFunction)
+    assert isinstance(function, v.LocalFunction)
     return function
 
 
-def _inlined(ctx: Elaboration, called: ModuleOf, callee: Span) -> LocalFunction:
+def _inlined(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunction:
     """Return a function, or a method, as one to inline. Raises RefusalError."""
     is_method = not isinstance(called.module, types.FunctionType)
     name = f"{type(called.module).__name__}.{called.method}" if is_method else called.path
@@ -143,34 +135,34 @@ def _inlined(ctx: Elaboration, called: ModuleOf, callee: Span) -> LocalFunction:
     if is_method:
         method = inspect.getattr_static(type(called.module), called.method, None)
     if not isinstance(method, types.FunctionType):
-        raise RefusalError(f"{name} is no function that is written in Python", callee)
+        raise v.RefusalError(f"{name} is no function that is written in Python", callee)
     if method.__closure__ and is_method:
         hint = "define the class at the top of a cell, and give it what it needs as attributes"
-        raise RefusalError(f"{name} uses names of a function around it, or super()", callee, hint=hint)
+        raise v.RefusalError(f"{name} uses names of a function around it, or super()", callee, hint=hint)
     if method.__name__ == "<lambda>":
         hint = f"write it with def, as in def {called.path}(x): return x"
-        raise RefusalError(f"`{called.path}` is a lambda of another cell", callee, hint=hint)
+        raise v.RefusalError(f"`{called.path}` is a lambda of another cell", callee, hint=hint)
     source, diagnostics = _source(method, name, callee), Diagnostics()
     cell = parse(source, diagnostics, methods=True)
     for error in diagnostics.errors:
         notes = () if error.span is None else (Note(f"in {name}: {error.message}", error.span),)
         message = f"{name} is not within the language of a cell: {error.message}"
-        raise RefusalError(message, callee, hint=error.hint, notes=notes)
+        raise v.RefusalError(message, callee, hint=error.hint, notes=notes)
     assert cell is not None
     definition = cell.funcs[method.__name__]
     params = [attr.evolve(parameter, ty=None) for parameter in definition.params]
     definition = attr.evolve(definition, params=params, ret_type=None)
     ctx.other_sources.append(source)
-    environment = Environment("")
+    environment = v.Environment("")
     if is_torch_module(called.module):
         _check_names(ctx, definition, method, name, callee)
     else:
         environment.imports.update(_names_of(method))
     formals = tuple(
-        Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
+        v.Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
         for each in params
     )
-    return LocalFunction(name, definition, formals, environment, {})
+    return v.LocalFunction(name, definition, formals, environment, {})
 
 
 def _names_of(function: types.FunctionType) -> dict[str, object]:
@@ -191,7 +183,7 @@ def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
         lines, first_line = inspect.getsourcelines(method.__code__)
     except (OSError, TypeError):
         hint = "define it in a cell of this notebook"
-        raise RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
+        raise v.RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
     return _dedented(method, lines, first_line)
 
 
@@ -221,7 +213,9 @@ def _check_names(
         if there is not MISSING and here is not there:
             what = "is not defined in the notebook" if here is MISSING else "is another in the notebook"
             message = f"{name} uses `{free}`, which {what}"
-            raise RefusalError(message, callee, hint=f"give the notebook the `{free}` of {method.__module__}")
+            raise v.RefusalError(
+                message, callee, hint=f"give the notebook the `{free}` of {method.__module__}"
+            )
 
 
 def _is_of_library(value: object) -> bool:

@@ -13,34 +13,26 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.python_functions import call_python
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Known,
-    ModuleOf,
-    Operand,
-    RefusalError,
-    Value,
-    is_failed,
-)
+from nnmagic.tinynn.values import values as v
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 def call_module(
     ctx: Elaboration,
-    module: ModuleOf,
-    operands: list[Operand],
+    module: v.ModuleOf,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Return the result of a module, or of one of its methods. Raises RefusalError."""
     if not is_torch_module(module.module):
         return call_python(ctx, module, operands, callee, span, make_function)
     kind, own = type(module.module), object.__getattribute__(module.module, "__dict__")
     if any(own.get(hooks) for hooks in _HOOKS):
         message = f"`{module.path}` has hooks, and nothing of Python runs in a cell"
-        raise RefusalError(message, callee, hint="remove them, or call it in another cell")
+        raise v.RefusalError(message, callee, hint="remove them, or call it in another cell")
     if kind.__module__.startswith("torch.nn."):
         return _call_layer(module, operands, callee, span, partial(call_module, ctx), make_function)
     with source_of_module():
@@ -88,18 +80,12 @@ _LAYERS: Mapping[str, tuple[str, str]] = {
         for kind in ("Max", "Avg")
         for rank in (1, 2, 3)
     },
-    **dict.fromkeys(("ReLU",), ("relu", "")),
-    "ReLU6": ("relu6", ""),
+    **{
+        name: (name.lower(), "")
+        for name in ("ReLU", "ReLU6", "SiLU", "Mish", "Sigmoid", "LogSigmoid", "Tanh", "Hardsigmoid")
+    },
+    **{name: (name.lower(), "") for name in ("Hardswish", "Softsign", "SELU")},
     "GELU": ("gelu", "approximate"),
-    "SiLU": ("silu", ""),
-    "Mish": ("mish", ""),
-    "Sigmoid": ("sigmoid", ""),
-    "LogSigmoid": ("logsigmoid", ""),
-    "Tanh": ("tanh", ""),
-    "Hardsigmoid": ("hardsigmoid", ""),
-    "Hardswish": ("hardswish", ""),
-    "Softsign": ("softsign", ""),
-    "SELU": ("selu", ""),
     "LeakyReLU": ("leaky_relu", "negative_slope"),
     "ELU": ("elu", "alpha"),
     "Softplus": ("softplus", "beta threshold"),
@@ -116,62 +102,61 @@ _INFERENCE = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", 
 
 
 def _call_layer(
-    module: ModuleOf,
-    operands: list[Operand],
+    module: v.ModuleOf,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
-    call: Callable[..., Value],
+    call: Callable[..., v.Value],
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Return the result of a layer of PyTorch. Raises RefusalError."""
     name, own = type(module.module).__name__, object.__getattribute__(module.module, "__dict__")
     infers = name in _INFERENCE or name.startswith("BatchNorm")
     if infers and own.get("training") and own.get("p") != 0:
         message = f"`{module.path}` is a {name} that trains, and a compiled function infers"
-        raise RefusalError(message, callee, hint="call model.eval() in another cell first")
+        raise v.RefusalError(message, callee, hint="call model.eval() in another cell first")
     if name in (*_INFERENCE, "Identity"):
         return operands[0].value
     if name == "Sequential":
         return _call_in_turn(module, operands, callee, span, call, make_function)
     if name not in _LAYERS or module.method != "forward":
         hint = "write what it computes with functions, as in linear(x, layer.weight, layer.bias)"
-        raise RefusalError(
+        raise v.RefusalError(
             f"`{module.path}` is torch's {name}, which a cell cannot inline", callee, hint=hint
         )
     if own.get("padding_mode", "zeros") != "zeros":
-        message = f"`{module.path}` pads by {own['padding_mode']!r}, and a cell by zeros"
-        raise RefusalError(message, callee)
+        raise v.RefusalError(f"`{module.path}` pads by {own['padding_mode']!r}, and a cell by zeros", callee)
     if own.get("max_norm") is not None:
-        raise RefusalError(
+        raise v.RefusalError(
             f"`{module.path}` changes its weights (max_norm)", callee, hint="write embedding(i, w)"
         )
     if name.startswith("BatchNorm") and own["_buffers"].get("running_mean") is None:
-        raise RefusalError(f"`{module.path}` has no running statistics", callee)
+        raise v.RefusalError(f"`{module.path}` has no running statistics", callee)
     function, members = _LAYERS[name]
     given = list(operands)
     for word in members.split():
         keyword, _, member = word.partition("=")
         value = attribute_of_module(module, member or keyword, callee)
-        if value != Known(None):
-            given.append(Operand(value, callee, keyword))
-    return BuiltinName(BUILTINS[function]).builtin.call(given, span)
+        if value != v.Known(None):
+            given.append(v.Operand(value, callee, keyword))
+    return v.BuiltinName(BUILTINS[function]).builtin.call(given, span)
 
 
 def _call_in_turn(
-    module: ModuleOf,
-    operands: list[Operand],
+    module: v.ModuleOf,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
-    call: Callable[..., Value],
+    call: Callable[..., v.Value],
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     inner = object.__getattribute__(module.module, "__dict__")["_modules"]
     value = operands
     for key in inner:
         each = attribute_of_module(module, key, callee)
-        assert isinstance(each, ModuleOf)
+        assert isinstance(each, v.ModuleOf)
         result = call(each, value, callee, span, make_function)
-        if is_failed(result):
+        if v.is_failed(result):
             return result
-        value = [Operand(result, span)]
+        value = [v.Operand(result, span)]
     return value[0].value
