@@ -179,6 +179,8 @@ def _members(value: object) -> list[tuple[str, object]]:
     """Return the fields of an object, and the methods of its class that are written in Python."""
     from nnmagic.tinynn.namespace.capture import python_code
 
+    if inspect.getattr_static(value, "__getattr__", None) is not None:  # code decides what it holds
+        return []
     try:
         own = object.__getattribute__(value, "__dict__")
     except AttributeError:

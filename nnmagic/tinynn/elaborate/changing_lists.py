@@ -7,12 +7,11 @@ tensor is copied to one of twice the size.
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
+import attr
 from synr import ast
 from synr.ast import BuiltinOp
 
@@ -48,9 +47,6 @@ _ROOM = 8
 
 #: Elaborates a loop: `loops.elaborate_for_over` of one with rows in place of lists.
 Emit = Callable[[Elaboration, "tree.For | tree.While"], "Terminator | None"]
-
-
-_Node = TypeVar("_Node", bound=ast.Node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,9 @@ def _counting(stmt: tree.For, name: str) -> tree.While:
         if isinstance(stmt.target, ast.Var)
         else tree.Unpack(span, [stmt.target], item)
     )
-    count_on = ast.Assign(span, [place], None, _calculated(BuiltinOp.Add, place, _number(span, 1)))
+    count_on = ast.Assign(
+        span, [place], None, tree.operation(place.span, BuiltinOp.Add, place, _number(span, 1))
+    )
     body = ast.Block(stmt.body.span, [begin, count_on, *stmt.body.stmts])
     return tree.While(stmt.span, condition, body, stmt.orelse)
 
@@ -160,9 +158,9 @@ def change_in_loop(ctx: Elaboration, stmt: tree.For | tree.While, emit: Emit) ->
         emit(ctx, loop)
     unknown = {names[name].rows for name, growth in growths.items() if growth.type is None}
     if unknown and not all(isinstance(bindings.locals[each], v.Computed) for each in unknown):
-        body = _with(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
+        body = attr.evolve(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
         with ctx.trial():
-            emit(ctx, _with(loop, body=body))
+            emit(ctx, attr.evolve(loop, body=body))
     for name, growth in growths.items():
         rows = bindings.locals[names[name].rows]
         if growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
@@ -215,7 +213,9 @@ def _without_readers(statements: Sequence[ast.Stmt], rows: Set[str]) -> Iterator
         elif isinstance(stmt, tree.While):
             yield from _without_readers(stmt.body.stmts, rows)
         elif isinstance(stmt, tree.For) and not find_mentioned_names(stmt.iterable) & rows:
-            yield _with(stmt, body=_with(stmt.body, stmts=list(_without_readers(stmt.body.stmts, rows))))
+            yield attr.evolve(
+                stmt, body=attr.evolve(stmt.body, stmts=list(_without_readers(stmt.body.stmts, rows)))
+            )
 
 
 def _check_holders(ctx: Elaboration, name: str, value: v.TupleOf | v.ListOfRows, span: Span) -> None:
@@ -456,17 +456,13 @@ class _Rewriter:
     taken: set[str]
     roomy: frozenset[str] = frozenset()
 
-    def replace(self, node: object) -> object:
+    def replace(self, node: ast.Node) -> ast.Node:
         """Return a piece of a loop with all of them replaced."""
-        if isinstance(node, list | tuple):
-            return type(node)(self.replace(part) for part in node)
-        if isinstance(node, dict):
-            return {key: self.replace(part) for key, part in node.items()}
-        if not isinstance(node, ast.Node) or not find_mentioned_names(node) & self.names.keys():
+        if not find_mentioned_names(node) & self.names.keys():
             return node
         match node:
             case ast.Block(stmts=stmts):
-                return _with(node, stmts=[part for each in stmts for part in self._statement(each)])
+                return attr.evolve(node, stmts=[part for each in stmts for part in self._statement(each)])
             case ast.Var(id=ast.Id(name=name)) if name in self.names:
                 each = self.names[name]
                 return self._part("whole", name, node.span, each.rows, each.begin, each.end)
@@ -478,8 +474,8 @@ class _Rewriter:
             ):
                 index = node.params[1].values
                 if owner.id.name not in self.names:
-                    indices = _with(node.params[1], values=[self.replace(each) for each in index])
-                    return _with(node, params=[owner, indices])
+                    indices = attr.evolve(node.params[1], values=[self.replace(each) for each in index])
+                    return attr.evolve(node, params=[owner, indices])
                 if len(index) == 1 and not isinstance(index[0], ast.Slice):
                     each = self.names[owner.id.name]
                     span = node.span
@@ -491,16 +487,13 @@ class _Rewriter:
                 held = [
                     self._held(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
                 ]
-                return _with(node, values=held)
+                return attr.evolve(node, values=held)
             case ast.Call(func_name=ast.Op(name=BuiltinOp.Not), params=[only]):
-                return _with(node, params=[self.condition(only)])
+                return attr.evolve(node, params=[self.condition(only)])
             case tree.Conditional(condition=condition):
-                kept = _with(node, condition=ast.Constant(node.span, value=True))
-                return _with(self._fields(kept), condition=self.condition(condition))
-        return self._fields(node)
-
-    def _fields(self, node: ast.Node) -> ast.Node:
-        return _with(node, **{name: self.replace(part) for name, part in vars(node).items()})
+                kept = attr.evolve(node, condition=ast.Constant(node.span, value=True))
+                return attr.evolve(tree.map_parts(kept, self.replace), condition=self.condition(condition))
+        return tree.map_parts(node, self.replace)
 
     def condition(self, node: ast.Expr) -> ast.Expr:
         """Return a condition, where a list stands for whether it has items."""
@@ -511,7 +504,7 @@ class _Rewriter:
                     node.span, greater, [self._length(name, node.span), _number(node.span, 0)], {}
                 )
             case tree.Logical(values=values):
-                return _with(node, values=[self.condition(each) for each in values])
+                return attr.evolve(node, values=[self.condition(each) for each in values])
         replaced = self.replace(node)
         assert isinstance(replaced, ast.Expr)
         return replaced
@@ -530,7 +523,7 @@ class _Rewriter:
         end = tree.variable(span, each.end)
         if name not in self.queues:
             return end
-        return _calculated(BuiltinOp.Sub, end, tree.variable(span, each.begin))
+        return tree.operation(end.span, BuiltinOp.Sub, end, tree.variable(span, each.begin))
 
     def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Stmt]:
         name = stmt.lhs[0].id.name if isinstance(stmt, ast.Assign) and len(stmt.lhs) == 1 else ""
@@ -542,13 +535,13 @@ class _Rewriter:
             yield from self._inner_loop(stmt)
         elif isinstance(stmt, ast.If):
             branches = {"true": self.replace(stmt.true), "false": self.replace(stmt.false)}
-            yield _with(stmt, condition=self.condition(stmt.condition), **branches)
+            yield attr.evolve(stmt, condition=self.condition(stmt.condition), **branches)
         elif isinstance(stmt, tree.While):
             blocks = {"body": self.replace(stmt.body), "orelse": self.replace(stmt.orelse)}
-            yield _with(stmt, condition=self.condition(stmt.condition), **blocks)
+            yield attr.evolve(stmt, condition=self.condition(stmt.condition), **blocks)
         elif isinstance(stmt, ast.Return) and isinstance(stmt.value, ast.Tuple):
             parts = [self.replace(each) for each in stmt.value.values]
-            yield _with(stmt, value=_with(stmt.value, values=parts))
+            yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=parts))
         elif isinstance(stmt, tree.Append) and name in self.names:
             yield from self._append(stmt, name)
         elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken(stmt) is not None:
@@ -556,7 +549,9 @@ class _Rewriter:
         elif isinstance(stmt, ast.Assign) and name in self.names:
             yield from self._assign(stmt, name)
         else:
-            replaced = self._fields(stmt) if find_mentioned_names(stmt) & self.names.keys() else stmt
+            replaced = (
+                tree.map_parts(stmt, self.replace) if find_mentioned_names(stmt) & self.names.keys() else stmt
+            )
             assert isinstance(replaced, ast.Stmt)
             yield replaced
 
@@ -598,7 +593,7 @@ class _Rewriter:
         larger = self._part("larger", name, span, rows, begin, end, more)
         then: list[ast.Stmt] = [ast.Assign(span, [rows], None, larger)]
         if name in self.queues:
-            then.append(ast.Assign(span, [end], None, _calculated(BuiltinOp.Sub, end, begin)))
+            then.append(ast.Assign(span, [end], None, tree.operation(end.span, BuiltinOp.Sub, end, begin)))
             then.append(ast.Assign(span, [begin], None, _number(span, 0)))
         full_ = self._part("full", name, span, rows, end, more)
         yield ast.If(span, full_, ast.Block(span, then), ast.Block(span, []))
@@ -611,7 +606,7 @@ class _Rewriter:
         item = self.replace(stmt.item)
         assert isinstance(item, ast.Expr)
         yield tree.Grow(span, tree.variable(span, each.rows), end, item, name, each.end)
-        yield ast.Assign(span, [end], None, _calculated(BuiltinOp.Add, end, _number(span, 1)))
+        yield ast.Assign(span, [end], None, tree.operation(end.span, BuiltinOp.Add, end, _number(span, 1)))
 
     def _drop(self, stmt: tree.ChangeList, name: str) -> Iterator[ast.Stmt]:
         """Yield what takes the first or the last item away; a list without items is an error."""
@@ -625,7 +620,7 @@ class _Rewriter:
         )
         moved, sign = (each.begin, BuiltinOp.Add) if _taken(stmt) == 0 else (each.end, BuiltinOp.Sub)
         place = tree.variable(span, moved)
-        yield ast.Assign(span, [place], None, _calculated(sign, place, _number(span, 1)))
+        yield ast.Assign(span, [place], None, tree.operation(place.span, sign, place, _number(span, 1)))
 
     def _assign(self, stmt: ast.Assign, name: str) -> Iterator[ast.Stmt]:
         """Yield what gives a list another value: another list, or what a method leaves of it."""
@@ -645,17 +640,5 @@ class _Rewriter:
             yield ast.Assign(span, [tree.variable(span, self.names[source].rows)], None, moved)
 
 
-def _with(node: _Node, **fields: object) -> _Node:
-    """Return a node with other values of some of its fields."""
-    changed = copy.copy(node)
-    for name, part in fields.items():
-        object.__setattr__(changed, name, part)
-    return changed
-
-
 def _number(span: ast.Span, number: int) -> ast.Constant:
     return ast.Constant(span, number)
-
-
-def _calculated(operator: BuiltinOp, left: ast.Expr, right: ast.Expr) -> ast.Call:
-    return ast.Call(left.span, ast.Op(left.span, operator), [left, right], {})
