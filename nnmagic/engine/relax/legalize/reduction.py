@@ -127,7 +127,7 @@ def highest(dtype: str) -> PrimExpr:
 #: Gives the largest element; NaN where there is one.
 MAX = te.comm_reducer(scalar_functions.maximum, lowest)
 _MIN = te.comm_reducer(scalar_functions.minimum, highest)
-_PRODUCT = te.comm_reducer(operator.mul, lambda dtype: tirx.const(1, dtype))
+_PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
 
 #: What reducers do with two elements.
 _COMBINED: Mapping[Reducer, ElementFunction] = {
