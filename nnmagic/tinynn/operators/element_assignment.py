@@ -271,7 +271,9 @@ class _Assignment:
             index
             for part in self.parts[:lead]
             for index in (
-                self._single_indices([part]) if part.is_int else unwrapped_indices(self.data, part.axis, part.item)
+                self._single_indices([part])
+                if part.is_int
+                else unwrapped_indices(self.data, part.axis, part.item)
             )
         ]
         if len({_shape(index) for index in indices}) == 1 and ANY not in _shape(indices[0]):

@@ -239,7 +239,9 @@ def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> int | 
         return _count_of_long_steps(first, last, abs(step), span)
     distance = last
     if first.value != Known(0):
-        distance = _cancelled(last, first, span) or Operand(binary(BuiltinOp.Sub, "-", last, first, span), span)
+        distance = _cancelled(last, first, span) or Operand(
+            binary(BuiltinOp.Sub, "-", last, first, span), span
+        )
     result = distance.value
     if isinstance(result, Known):
         return max(0, -(-result.value // abs(step)))

@@ -7,6 +7,7 @@ the same code, loaded in the same way.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -225,7 +226,9 @@ def _compile_programs(
     own: list[tuple[Any, tirx.PrimFunc]] = []
     for symbol, program in programs.items():
         variables = function_variables(program, symbol)
-        emitted = list(emit_functions(program, variables))
+        with target if opt_level else nullcontext():
+            emitted = list(emit_functions(program, variables))
+            entry = emit_entry(program, variables, symbol)
         shown = [
             variables[function]
             for function in variables
@@ -236,7 +239,7 @@ def _compile_programs(
         if program.entry.left:
             left = symbol + RELEASE
             entries.append((ir.GlobalVar(left), emit_release(left)))
-        entries.append((ir.GlobalVar(symbol), emit_entry(program, variables, symbol)))
+        entries.append((ir.GlobalVar(symbol), entry))
     if any(program.uses_heap or program.entry.left for program in programs.values()):
         entries[:0] = heap_functions()
     parts = compile_parts(functions(), entries, target, apart=several)

@@ -35,7 +35,9 @@ def recompute_broadcasts() -> tvm.transform.Pass:
         cheap = {var for var, kernel in kernels.items() if _is_cheap(kernel)}
         changed = {}
         for var, function in module.functions_items():
-            repeated = _find_repeated(function, kernels, cheap) if isinstance(function, relax.Function) else {}
+            repeated = (
+                _find_repeated(function, kernels, cheap) if isinstance(function, relax.Function) else {}
+            )
             if repeated:
                 changed[var] = rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)])
         return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)

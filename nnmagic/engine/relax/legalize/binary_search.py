@@ -250,7 +250,9 @@ class SearchTree:
 
         steps = [
             branch(
-                _is_at_least(self.length, _NODE), lambda: sequence([halve_to(_NODE), count_node()]), search_few
+                _is_at_least(self.length, _NODE),
+                lambda: sequence([halve_to(_NODE), count_node()]),
+                search_few,
             )
         ]
         begin = [
