@@ -7,8 +7,8 @@ the same code, loaded in the same way.
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np

@@ -9,7 +9,6 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot.lane_plans import Fact, Guard, InnerLoop, LanePlan, LaneStep
 from nnmagic.engine.relax.codegen.aot.program import (
-    Immediate,
     Register,
     ScalarCode,
     Storage,

@@ -37,7 +37,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     steps_of,
 )
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, is_conditional, is_library_fallback
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Var
+from nnmagic.engine.relax.tir.types import Index, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
 #: Loops with more steps than this are not compiled twice.
