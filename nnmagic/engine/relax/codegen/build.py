@@ -46,6 +46,7 @@ from nnmagic.engine.relax.codegen.object_code import (
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
+from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.runtime.direct_call import MAX_RESULTS
 from nnmagic.engine.relax.runtime.native_entry import ENTRY, RELEASE
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -209,6 +210,12 @@ def _compile_programs(
     """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol."""
     kernels: dict[Any, tirx.PrimFunc] = {}
     every = {var: kernel for program in programs.values() for var, kernel in program.kernels.items()}
+    for program in programs.values():
+        few = kernels_of_loops(program) if opt_level else {}
+        prepared = dict(kernel_preparation.prepare_kernels(few.items(), target, opt_level))
+        for var in join_kernels(program, prepared):
+            kernels[var] = prepared[var]
+            del every[var]
 
     def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
         """Schedule kernels while LLVM compiles the ones before."""

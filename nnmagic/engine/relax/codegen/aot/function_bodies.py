@@ -54,6 +54,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Storage,
     StoreElement,
     Value,
+    kernel_sizes,
     written_storage,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
@@ -572,6 +573,8 @@ class BodyEmitter:
             else:
                 assert isinstance(value, Storage)
                 pointers.append(as_pointer(self._address(value)))
+        if step.joined is not None:
+            return [*statements, *_joined(step, pointers), *after]
         if self._counts_its_work(step):
             after.append(self._spend(step.work))
         # What fails inside, a packed function, makes a kernel return another number.
@@ -1165,6 +1168,16 @@ _BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
 
 #: Whether a loop that is a part of its caller goes on.
 _RUNNING = Register("int8", "running")
+
+
+def _joined(step: KernelCall, pointers: Sequence[PrimExpr]) -> list[Stmt]:
+    """Return a kernel as statements of the function, with its arrays where the pointers point."""
+    kernel = step.joined
+    assert kernel is not None
+    arrays = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    sizes = zip(kernel_sizes(kernel), step.sizes, strict=True)
+    declared = [tirx.DeclBuffer(array, data=pointer) for array, pointer in zip(arrays, pointers, strict=True)]
+    return [*(tirx.Bind(var, size) for var, size in sizes), *declared, kernel.body]
 
 
 def _address_of(words: Buffer, number: PrimExpr) -> PrimExpr:
