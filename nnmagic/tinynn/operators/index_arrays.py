@@ -170,7 +170,8 @@ def unwrapped_indices(tensor: Computed, axis: int, item: Operand) -> list[Comput
     if static is not None and static.dtype == np.bool_:
         value = Computed(ir.constant(static, "bool", span=item.span), TensorType(static.shape, "bool"))
     if isinstance(value, Computed) and isinstance(value.type, TensorType) and value.type.dtype == "bool":
-        return [index.index for index in mask_indices(tensor, axis, value, item.span)]
+        found = [index.index for index in mask_indices(tensor, axis, value, item.span)]
+        return [index for index in found if isinstance(index, Computed)]
     return [cast(_integers(item), "int64", item.span)]
 
 

@@ -244,6 +244,7 @@ def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> int | 
         )
     result = distance.value
     if isinstance(result, Known):
+        assert isinstance(result.value, int)
         return max(0, -(-result.value // abs(step)))
     size = abs(step)
     if size != 1:

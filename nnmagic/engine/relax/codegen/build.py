@@ -34,6 +34,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 )
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.object_code import (
     KERNEL_PREFIX,
@@ -46,7 +47,6 @@ from nnmagic.engine.relax.codegen.object_code import (
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
-from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.runtime.direct_call import MAX_RESULTS
 from nnmagic.engine.relax.runtime.native_entry import ENTRY, RELEASE
 from nnmagic.engine.relax.schedules.registry import collect_blocks

@@ -119,6 +119,7 @@ class _Copies:
             if copies:
                 fields = relax.Tuple([copies.get(hash(field), field) for field in call.args[1].fields])
                 args = [call.args[0], fields, *call.args[2:]]
-                binding = relax.VarBinding(binding.var, with_parts(call, args, call.attrs))
-            result.append(binding)
+                result.append(relax.VarBinding(binding.var, with_parts(call, args, call.attrs)))
+            else:
+                result.append(binding)
         return result

@@ -293,9 +293,7 @@ def _note(status: Buffer, result: PrimExpr) -> Stmt:
     return _store(status, tirx.bitwise_or(_load(status, 0), result))
 
 
-def _solve_sides(
-    numbers: _Numbers, size: Extent, columns: Extent, work: Sequence[Buffer]
-) -> Sequence[Stmt]:
+def _solve_sides(numbers: _Numbers, size: Extent, columns: Extent, work: Sequence[Buffer]) -> Sequence[Stmt]:
     """Return the statements that solve for columns, which are overwritten, as ``gesv`` does."""
     status, a, b, pivots = work
     if is_small(size) and not numbers.is_complex:

@@ -7,10 +7,11 @@ sections 3.4 and 4.2.)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, loop, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_for_gpu, local_array, loop, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 #: The most rows of a small matrix.
@@ -18,11 +19,13 @@ _MOST_ROWS = 8
 
 
 def is_small(size: Extent) -> bool:
-    """Return whether a matrix of so many rows is factored by loops."""
-    return isinstance(size, int) and 0 < size <= _MOST_ROWS
+    """Return whether a matrix of so many rows is factored by loops, which are of one thread."""
+    return isinstance(size, int) and 0 < size <= _MOST_ROWS and not is_for_gpu()
 
 
-def factor(a: Buffer, pivots: Buffer, size: int, status: Buffer, sides: Buffer | None = None, columns: Extent = 0) -> Stmt:
+def factor(
+    a: Buffer, pivots: Buffer, size: int, status: Buffer, sides: Buffer | None = None, columns: Extent = 0
+) -> Stmt:
     """Factor a matrix into triangles with row exchanges, as ``getrf`` does; note a pivot of 0 in ``status``.
 
     The rows of ``sides`` change with those of the matrix: their part of the lower triangle is solved.
@@ -58,11 +61,13 @@ def factor(a: Buffer, pivots: Buffer, size: int, status: Buffer, sides: Buffer |
                 [
                     _set(a, size, place, k, factor_ / _at(a, size, k, k)),
                     loop("column", as_expr(size - 1) - k, lambda right: subtract(a, k + 1 + right)),
-                    *(loop("column", count, lambda c, array=array: subtract(array, c)) for array, count in arrays[1:]),
+                    *(loop("column", count, partial(subtract, array)) for array, count in arrays[1:]),
                 ]
             )
 
-        failed = tirx.Select(_at(a, size, row[0], k) == _number(0), tirx.const(1, "int32"), tirx.const(0, "int32"))
+        failed = tirx.Select(
+            _at(a, size, row[0], k) == _number(0), tirx.const(1, "int32"), tirx.const(0, "int32")
+        )
         return sequence(
             [
                 tirx.BufferStore(row, k, [as_expr(0)]),
@@ -71,9 +76,7 @@ def factor(a: Buffer, pivots: Buffer, size: int, status: Buffer, sides: Buffer |
                 tirx.BufferStore(status, tirx.bitwise_or(status[0], failed), [as_expr(0)]),
                 tirx.IfThenElse(
                     row[0] != k,
-                    sequence(
-                        [loop("column", n, lambda c, array=array: exchange(array, c)) for array, n in arrays]
-                    ),
+                    sequence([loop("column", n, partial(exchange, array)) for array, n in arrays]),
                     None,
                 ),
                 loop("below", as_expr(size - 1) - k, eliminate),

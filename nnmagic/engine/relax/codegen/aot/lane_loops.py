@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
@@ -39,7 +40,7 @@ class LaneEmitter:
     def rounds(
         self, first: PrimExpr, left: PrimExpr, poll: Callable[[], list[Stmt]]
     ) -> tuple[list[Stmt], PrimExpr]:
-        """Return the statements of the rounds from ``first`` on, and how many of those that are left they are.
+        """Return the statements of rounds from ``first`` on, and how many of those that are left they are.
 
         ``poll``: what follows each block of rounds.
         """
@@ -88,11 +89,10 @@ class LaneEmitter:
         stores: list[Stmt] = []
         for target, value in pairs:
             buffer = self._local(target)
-            source = value
-            if source in targets and source is not target:
+            if value in targets and value is not target:
                 kept = self._body.new_local(dtype_of(buffer), "next", int(buffer.ty.shape[0]))
                 statements.append(self._copy(kept, value))
-                stores.append(self._each(kept, lambda at, kept=kept: tirx.BufferLoad(kept, [at]), buffer))
+                stores.append(_each(buffer, partial(_element_of, kept)))
             else:
                 stores.append(self._copy(buffer, value))
         return [*statements, *stores]
@@ -104,11 +104,7 @@ class LaneEmitter:
                 return tirx.Select(loaded, tirx.const(1, "int8"), tirx.const(0, "int8"))
             return loaded
 
-        return self._each(buffer, element, buffer)
-
-    def _each(self, buffer: Buffer, element: _Load, target: Buffer) -> Stmt:
-        size = int(buffer.ty.shape[0])
-        return vector_loop(size, lambda at: tirx.BufferStore(target, element(at), [at]))
+        return _each(buffer, element)
 
     # Steps
 
@@ -136,13 +132,7 @@ class LaneEmitter:
             expr = replace_vars(make_isnan_vectorizable(value), names)
             size = 1 if self._is_uniform(target) else self._lanes
             before, compute = self._computed(expr, step, names, inits, size)
-            statements += [
-                *before,
-                vector_loop(
-                    size,
-                    lambda lane, local=local, compute=compute: tirx.BufferStore(local, compute(lane), [lane]),
-                ),
-            ]
+            statements += [*before, _each(local, compute)]
         return statements
 
     def _computed(
@@ -307,3 +297,12 @@ class LaneEmitter:
             statements.append(self._body.spend(count * as_expr(self._lanes)))
         end = self._steps(step.end) if step.end else []
         return [*statements, *end, *self._assign(step.results)]
+
+
+def _each(buffer: Buffer, element: _Load) -> Stmt:
+    """Store each element of a local array."""
+    return vector_loop(int(buffer.ty.shape[0]), lambda at: tirx.BufferStore(buffer, element(at), [at]))
+
+
+def _element_of(buffer: Buffer, at: PrimExpr) -> PrimExpr:
+    return tirx.BufferLoad(buffer, [at])

@@ -136,9 +136,10 @@ class LanePlan:
                 case tirx.Cast() if dtype_of(expr.value) == "int64":
                     return self.of_expression(expr.value, step)
                 case tirx.Add() | tirx.Sub():
-                    return _sum(*(self.of_expression(part, step) for part in (expr.a, expr.b)), expr)
+                    sign = 1 if isinstance(expr, tirx.Add) else -1
+                    return _sum(self.of_expression(expr.a, step), self.of_expression(expr.b, step), sign)
                 case tirx.Mul():
-                    return _product(*(self.of_expression(part, step) for part in (expr.a, expr.b)))
+                    return _product(self.of_expression(expr.a, step), self.of_expression(expr.b, step))
                 case tirx.Max() | tirx.Min():
                     return self._limited(expr.a, expr.b, isinstance(expr, tirx.Max), step)
                 case tirx.Select():
@@ -173,12 +174,13 @@ class LanePlan:
         if is_test and parts[1].stride is not None and parts[1].stride > 0:
             tested = self.of_expression(condition.a, step)
             if tested.affine is not None and tested.affine == parts[1].affine and condition.b.value == 0:
-                return Fact(parts[1].stride, (*parts[1].guards, Guard(chosen, condition.b, True, step)))
+                return Fact(
+                    parts[1].stride, (*parts[1].guards, Guard(chosen, condition.b, is_least=True, step=step))
+                )
         return _UNKNOWN
 
 
-def _sum(left: Fact, right: Fact, expr: PrimExpr) -> Fact:
-    sign = 1 if isinstance(expr, tirx.Add) else -1
+def _sum(left: Fact, right: Fact, sign: int) -> Fact:
     affine = None
     if left.affine is not None and right.affine is not None:
         affine = left.affine.plus(right.affine, sign)
@@ -208,7 +210,9 @@ def plan_lanes(
     if find_carried(function) != {counted.counter}:
         return None
     for step in steps_of(counted.round):
-        inner = find_counted_loop(step.callee) if isinstance(step, FunctionCall) else None
+        if not isinstance(step, FunctionCall):
+            continue
+        inner = find_counted_loop(step.callee)
         if inner is not None and plan_lanes(step.callee, inner, separate) is not None:
             return None  # neighbours in memory are nearer to each other in the loop inside
     try:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-
 from tvm import ir, s_tir, tirx
 
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -43,7 +42,7 @@ def _is_static(kernel: PrimFunc) -> bool:
 
 
 def join_kernels(program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) -> set[ir.GlobalVar]:
-    """Let loops contain those of some prepared kernels that are small; return kernels that are called no more."""
+    """Let loops contain prepared kernels that are small; return those that nobody calls any more."""
     kernels = {var: _without_plain_blocks(kernel) for var, kernel in kernels.items()}
     counts = {
         var: count
