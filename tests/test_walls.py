@@ -232,3 +232,8 @@ def test_relay_loads_neither_compiler_nor_notebook() -> None:
         "m = r.parse('#[version = \"0.0.5\"]\\ndef @main(%x: Tensor[(2), float32]) { exp(%x) }')\nstr(m)"
     )
     assert not loaded & {"tvm", "tvm_ffi", "IPython", "synr"}
+
+
+def test_a_cell_that_is_found_on_disk_loads_neither_compiler_nor_parser() -> None:
+    loaded = modules_after("import nnmagic.functions.compile_cell, nnmagic.functions.compiled")
+    assert not loaded & {"tvm", "tvm_ffi", "synr"}

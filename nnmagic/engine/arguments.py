@@ -12,26 +12,11 @@ import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, importer_of
+from nnmagic.relay import types as ty
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, linear, names, polynomial
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.types import (
-    ARRAY_DTYPES,
-    AnyDim,
-    Dim,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    VarDim,
-    dtype_of_array,
-    is_complex,
-    is_float,
-    is_integer,
-    part_dtype,
-)
 from nnmagic.relay.values import AdtValue, is_masked
 
 #: An argument or a result: an array, or a tuple or a value of a data type of them.
@@ -45,7 +30,7 @@ class Parameter:
     """A parameter of a compiled function: its name for messages, its Relay type, and the data types in it."""
 
     name: str
-    type: Type
+    type: ty.Type
     data_types: Mapping[str, TypeData] = field(default_factory=dict)
     #: What an array that needs no further look has; None where the type is no tensor of a known shape.
     _exact: tuple[np.dtype[np.generic], tuple[int, ...]] | None = field(
@@ -54,17 +39,17 @@ class Parameter:
 
     def __post_init__(self) -> None:
         match self.type:
-            case TensorType(shape=shape, dtype=dtype) if dtype in ARRAY_DTYPES:
+            case ty.TensorType(shape=shape, dtype=dtype) if dtype in ty.ARRAY_DTYPES:
                 fixed = tuple(dim for dim in shape if isinstance(dim, int))
                 if len(fixed) == len(shape):
-                    object.__setattr__(self, "_exact", (ARRAY_DTYPES[dtype], fixed))
+                    object.__setattr__(self, "_exact", (ty.ARRAY_DTYPES[dtype], fixed))
 
 
 def convert_argument(
     parameter: Parameter,
     value: object,
     dims: MutableMapping[str, int],
-    is_checked: Callable[[TypeCall, object], bool] = lambda _type, _value: False,
+    is_checked: Callable[[ty.TypeCall, object], bool] = lambda _type, _value: False,
 ) -> object:
     """Return the array (or tuple or AdtValue of arrays) for an argument, checked against its parameter.
 
@@ -88,7 +73,7 @@ def convert_argument(
         and value.shape == exact[1]
     ):
         return value
-    if isinstance(parameter.type, TensorType):
+    if isinstance(parameter.type, ty.TensorType):
         return _tensor(parameter.name, parameter.type, value, dims)
     return _Conversion(parameter, dims, is_checked).of(value)
 
@@ -121,18 +106,18 @@ class _Conversion:
         self,
         parameter: Parameter,
         dims: MutableMapping[str, int],
-        is_checked: Callable[[TypeCall, object], bool],
+        is_checked: Callable[[ty.TypeCall, object], bool],
     ) -> None:
         self.parameter = parameter
         self.dims = dims
         self.is_checked = is_checked
-        self.field_types: dict[tuple[TypeCall, str], tuple[Type, ...]] = {}
+        self.field_types: dict[tuple[ty.TypeCall, str], tuple[ty.Type, ...]] = {}
 
     def of(self, value: object) -> object:
         """Return the converted value."""
         made: list[object] = []
         # What to do: convert the value at a path, or put together so many of those made last.
-        work: list[tuple[_Path | str, Type, object] | tuple[int, str | None]] = [
+        work: list[tuple[_Path | str, ty.Type, object] | tuple[int, str | None]] = [
             (self.parameter.name, self.parameter.type, value)
         ]
         while work:
@@ -145,19 +130,19 @@ class _Conversion:
                 continue
             path, type_, item = task
             match type_:
-                case TensorType():
+                case ty.TensorType():
                     made.append(_tensor(path, type_, item, self.dims))
-                case TupleType(fields=types):
+                case ty.TupleType(fields=types):
                     items = _tuple_fields(path, type_, item)
                     work.append((len(types), None))
-                    names = type_.names if isinstance(type_, RecordType) else [None] * len(types)
+                    names = type_.names if isinstance(type_, ty.RecordType) else [None] * len(types)
                     steps = [
                         (_Path(path, None, i, names[i]), *pair) for i, pair in _enumerate_pairs(types, items)
                     ]
                     work.extend(reversed(steps))
-                case TypeCall() if self.is_checked(type_, item):
+                case ty.TypeCall() if self.is_checked(type_, item):
                     made.append(item)
-                case TypeCall():
+                case ty.TypeCall():
                     adt = self._require_adt(path, type_, item)
                     types = self._types_of_fields(path, type_, adt)
                     work.append((len(types), adt.constructor))
@@ -172,7 +157,7 @@ class _Conversion:
                     )
         return made[0]
 
-    def _require_adt(self, path: _Path | str, type_: TypeCall, item: object) -> AdtValue:
+    def _require_adt(self, path: _Path | str, type_: ty.TypeCall, item: object) -> AdtValue:
         if isinstance(item, AdtValue):
             return item
         data = self.parameter.data_types.get(type_.func.name)
@@ -185,7 +170,7 @@ class _Conversion:
         by = f", made by {' or '.join(made)}" if made else ""
         raise TypeError(f"{path} must be {format_type(type_)}{by}, not {kind_of(item)}")
 
-    def _types_of_fields(self, path: _Path | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
+    def _types_of_fields(self, path: _Path | str, type_: ty.TypeCall, item: AdtValue) -> tuple[ty.Type, ...]:
         """Return the types of a value's fields after checking its constructor and their number."""
         types = self.field_types.get((type_, item.constructor))
         if types is None:
@@ -213,12 +198,12 @@ class _Conversion:
 
 
 def _enumerate_pairs(
-    types: Sequence[Type], items: Sequence[object]
-) -> Iterator[tuple[int, tuple[Type, object]]]:
+    types: Sequence[ty.Type], items: Sequence[object]
+) -> Iterator[tuple[int, tuple[ty.Type, object]]]:
     return enumerate(zip(types, items, strict=True))
 
 
-def _tuple_fields(path: _Path | str, type_: TupleType, value: object) -> Sequence[object]:
+def _tuple_fields(path: _Path | str, type_: ty.TupleType, value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
         raise TypeError(f"{path} must be a tuple, {format_type(type_)}, not {kind_of(value)}")
     if len(value) != len(type_.fields):
@@ -229,21 +214,25 @@ def _tuple_fields(path: _Path | str, type_: TupleType, value: object) -> Sequenc
 
 
 def _tensor(
-    name: _Path | str, type_: TensorType, value: object, dims: MutableMapping[str, int]
+    name: _Path | str, type_: ty.TensorType, value: object, dims: MutableMapping[str, int]
 ) -> np.ndarray:
     array = _as_array(name, type_, value)
     _check_array(name, type_, array, dims)
     return array
 
 
-def _as_array(name: _Path | str, type_: TensorType, value: object) -> np.ndarray:
+def _as_array(name: _Path | str, type_: ty.TensorType, value: object) -> np.ndarray:
     if is_masked(value):
         raise TypeError(f"{name} must be {format_type(type_)}; a masked array has a mask that would be lost")
-    if isinstance(value, np.generic) and not type_.shape and value.dtype != ARRAY_DTYPES[type_.dtype]:
+    if isinstance(value, np.generic) and not type_.shape and value.dtype != ty.ARRAY_DTYPES[type_.dtype]:
         value = _python_number(value, type_.dtype)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
-    if isinstance(value, int | float | complex) and not isinstance(value, bool) and is_complex(type_.dtype):
+    if (
+        isinstance(value, int | float | complex)
+        and not isinstance(value, bool)
+        and ty.is_complex(type_.dtype)
+    ):
         return _from_complex(name, type_, value)
     if isinstance(value, bool | int | float):
         return _from_number(name, type_, value)
@@ -293,46 +282,46 @@ def _refuse_lazy(name: _Path | str, value: object) -> None:
 
 def _python_number(value: np.generic, wanted: str) -> object:
     """Return a NumPy scalar of another dtype as the equal Python number; anything else unchanged."""
-    dtype = dtype_of_array(np.asarray(value))
-    if dtype is None or (is_complex(dtype) and not is_complex(wanted)):
+    dtype = ty.dtype_of_array(np.asarray(value))
+    if dtype is None or (ty.is_complex(dtype) and not ty.is_complex(wanted)):
         return value
-    return float(value) if is_float(dtype) else value.item()
+    return float(value) if ty.is_float(dtype) else value.item()
 
 
-def _from_number(name: _Path | str, type_: TensorType, value: bool | float) -> np.ndarray:
+def _from_number(name: _Path | str, type_: ty.TensorType, value: bool | float) -> np.ndarray:
     """Convert a Python number to the parameter's dtype, if the dtype can hold it."""
     _require_rank_0(name, type_, value)
     dtype, short = type_.dtype, format_type(type_)
     fits = (
         dtype == "bool"
         if isinstance(value, bool)
-        else is_float(dtype) or (is_integer(dtype) and isinstance(value, int))
+        else ty.is_float(dtype) or (ty.is_integer(dtype) and isinstance(value, int))
     )
     if not fits:
         kind, shown = type(value).__name__, _number_shown(value)
         raise TypeError(f"{name} must be {short}, not the Python {kind} {shown}")
-    if is_integer(dtype):
+    if ty.is_integer(dtype):
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
             shown = _number_shown(value)
             raise ValueError(f"{name} must be {short}, from {limits.min} to {limits.max}; {shown} is outside")
-    elif is_float(dtype) and _largest(dtype) < abs(value) != math.inf:
+    elif ty.is_float(dtype) and _largest(dtype) < abs(value) != math.inf:
         raise ValueError(f"{name} must be {short}; {_number_shown(value)} is too large for it")
-    return np.asarray(float(value) if is_float(dtype) else value, dtype=ARRAY_DTYPES[dtype])
+    return np.asarray(float(value) if ty.is_float(dtype) else value, dtype=ty.ARRAY_DTYPES[dtype])
 
 
-def _from_complex(name: _Path | str, type_: TensorType, value: complex) -> np.ndarray:
+def _from_complex(name: _Path | str, type_: ty.TensorType, value: complex) -> np.ndarray:
     """Convert a Python number to a complex parameter's dtype."""
     _require_rank_0(name, type_, value)
-    largest = _largest(part_dtype(type_.dtype))
+    largest = _largest(ty.part_dtype(type_.dtype))
     for part in (value.real, value.imag):
         if largest < abs(part) != math.inf:
             shown = _number_shown(value)
             raise ValueError(f"{name} must be {format_type(type_)}; {shown} is too large for it")
-    return np.asarray(complex(value), dtype=ARRAY_DTYPES[type_.dtype])
+    return np.asarray(complex(value), dtype=ty.ARRAY_DTYPES[type_.dtype])
 
 
-def _require_rank_0(name: _Path | str, type_: TensorType, value: object) -> None:
+def _require_rank_0(name: _Path | str, type_: ty.TensorType, value: object) -> None:
     if type_.shape:
         raise TypeError(
             f"{name} must be {format_type(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
@@ -347,16 +336,16 @@ def _number_shown(value: complex) -> str:
 
 
 def _largest(dtype: str) -> float:
-    info = ml_dtypes.finfo(ARRAY_DTYPES[dtype])  # type: ignore[no-untyped-call]  # ml_dtypes types its classes only
+    info = ml_dtypes.finfo(ty.ARRAY_DTYPES[dtype])  # type: ignore[no-untyped-call]  # ml_dtypes types its classes only
     return float(info.max)
 
 
 def _check_array(
-    name: _Path | str, type_: TensorType, array: np.ndarray, dims: MutableMapping[str, int]
+    name: _Path | str, type_: ty.TensorType, array: np.ndarray, dims: MutableMapping[str, int]
 ) -> None:
-    if array.dtype.newbyteorder("=") != ARRAY_DTYPES[type_.dtype]:
+    if array.dtype.newbyteorder("=") != ty.ARRAY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
-        if array.dtype.kind == "c" and is_complex(type_.dtype):
+        if array.dtype.kind == "c" and ty.is_complex(type_.dtype):
             hint = f"; convert it with .astype({type_.dtype!r})"
         raise TypeError(f"{name} must be {format_type(type_)}, not an array of {array.dtype}{hint}")
     if array.ndim != len(type_.shape):
@@ -370,10 +359,10 @@ def _check_array(
 
 def _check_dim(
     name: _Path | str,
-    type_: TensorType,
+    type_: ty.TensorType,
     array: np.ndarray,
     axis: int,
-    expected: Dim,
+    expected: ty.Dim,
     size: int,
     dims: MutableMapping[str, int],
 ) -> None:
@@ -430,9 +419,9 @@ def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str
     return _learn(name, None, value, dims) if factor else None
 
 
-def _label(dim: Dim) -> str | None:
+def _label(dim: ty.Dim) -> str | None:
     """Return the name of a dimension whose size is known only at the call."""
     match dim:
-        case AnyDim(label=name) | VarDim(name=name):
+        case ty.AnyDim(label=name) | ty.VarDim(name=name):
             return name
     return None

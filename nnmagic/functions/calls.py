@@ -15,21 +15,10 @@ import numpy as np
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, note_change, shared_array
+from nnmagic.relay import types as ty
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import (
-    AnyDim,
-    FuncType,
-    GlobalTypeVar,
-    RecordType,
-    RefType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    VarDim,
-)
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import CHANGED, Destination, Generator, Tensor, dtype_named
 
@@ -96,7 +85,7 @@ class CallAdapter:
     destinations: tuple[int, ...] = ()
     generators: tuple[int, ...] = ()
     reads: tuple[bool, ...] = ()
-    result: Type | None = None
+    result: ty.Type | None = None
 
     def destinations_read(self) -> list[tuple[int, bool]]:
         """Return the parameters whose arrays a call changes, each with whether the function reads it."""
@@ -140,26 +129,26 @@ def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> C
     return call_with(name, known, types, result, module.types, takes_out=takes_out)
 
 
-def _check_destinations(infos: Sequence[ParameterInfo], types: Sequence[Type], result: Type) -> None:
+def _check_destinations(infos: Sequence[ParameterInfo], types: Sequence[ty.Type], result: ty.Type) -> None:
     """Raise ValueError unless the last results are of the types of the parameters that a call changes.
 
     Machine code writes these results into the arrays without a further look.
     """
     changed = [type_ for info, type_ in zip(infos, types, strict=True) if info.destination]
-    fields = result.fields if isinstance(result, TupleType) else (result,)
+    fields = result.fields if isinstance(result, ty.TupleType) else (result,)
     own = len(fields) - len(changed)
     if changed and (own not in (0, 1) or list(fields[own:]) != changed):
         wanted, given = ", ".join(map(format_type, changed)), format_type(result)
         raise ValueError(f"a call changes the arrays {wanted}, and the last results are of {given}")
-    if not all(isinstance(type_, TensorType) for type_ in changed):
+    if not all(isinstance(type_, ty.TensorType) for type_ in changed):
         raise ValueError(f"a call changes arrays alone, and not {', '.join(map(format_type, changed))}")
 
 
 def call_with(
     name: str,
     infos: Sequence[ParameterInfo],
-    types: Sequence[Type],
-    result: Type,
+    types: Sequence[ty.Type],
+    result: ty.Type,
     data_types: Mapping[str, TypeData],
     *,
     takes_out: bool = False,
@@ -204,25 +193,25 @@ def call_with(
     )
 
 
-def _parameter_annotation(info: ParameterInfo, type_: Type) -> object:
+def _parameter_annotation(info: ParameterInfo, type_: ty.Type) -> object:
     shown = annotation(type_)
     return CHANGED[info.destination](shown) if isinstance(shown, Tensor) and info.destination else shown
 
 
-def _own_result(result: Type, destinations: int) -> Type | None:
+def _own_result(result: ty.Type, destinations: int) -> ty.Type | None:
     """Return the type of what a function returns beside what arrays hold; None if it returns nothing."""
     if not destinations:
         return result
-    if isinstance(result, TupleType) and len(result.fields) == destinations + 1:
+    if isinstance(result, ty.TupleType) and len(result.fields) == destinations + 1:
         return result.fields[0]
     return None
 
 
-def _holds_function(type_: Type) -> bool:
+def _holds_function(type_: ty.Type) -> bool:
     match type_:
-        case FuncType() | RefType():
+        case ty.FuncType() | ty.RefType():
             return True
-        case TupleType(fields=fields):
+        case ty.TupleType(fields=fields):
             return any(map(_holds_function, fields))
     return False
 
@@ -262,7 +251,7 @@ def make_binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tupl
     return binder
 
 
-def _require_type(type_: Type | None) -> Type:
+def _require_type(type_: ty.Type | None) -> ty.Type:
     if type_ is None:
         raise TypeError("only a module with inferred types can be called")
     return type_
@@ -280,32 +269,32 @@ def parameter_names(hints: Sequence[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def annotation(type_: Type | Generator) -> object:
+def annotation(type_: ty.Type | Generator) -> object:
     """Return a type as an annotation, ``Tensor[(2, "n"), f32]``, or as text if a cell cannot write it."""
     match type_:
         case Destination():
             return type_
-        case TensorType(shape=shape, dtype=dtype):
+        case ty.TensorType(shape=shape, dtype=dtype):
             dims = [_annotation_dim(dim) for dim in shape]
             known = dtype_named(dtype)
             if known is None or None in dims:
                 return ShownType(format_type(type_))
             return Tensor(tuple(dim for dim in dims if dim is not None), known) if shape else known
-        case RecordType(name=name):
+        case ty.RecordType(name=name):
             return ShownType(name)
-        case TupleType(fields=fields):
+        case ty.TupleType(fields=fields):
             return GenericAlias(tuple, tuple(map(annotation, fields)))
-        case FuncType(arg_types=args, ret_type=result, type_params=()):
+        case ty.FuncType(arg_types=args, ret_type=result, type_params=()):
             taken = ", ".join(repr(annotation(arg)) for arg in args)
             return ShownType(f"Callable[[{taken}], {annotation(result)!r}]")
-        case TypeCall(func=GlobalTypeVar(name=name), args=()):
+        case ty.TypeCall(func=ty.GlobalTypeVar(name=name), args=()):
             return ShownType(name)
     return ShownType(type_text(type_))
 
 
 def _annotation_dim(dim: object) -> int | str | None:
     match dim:
-        case AnyDim(label=name) | VarDim(name=name):
+        case ty.AnyDim(label=name) | ty.VarDim(name=name):
             return name
         case int():
             return int(dim)

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnmagic.engine.executable import Executable, KernelCode, kernels_of
+from nnmagic.relay import types as ty
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.types import (
-    COMPLEX_DTYPES,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    is_complex,
-)
 from nnmagic.relay.values import AdtValue
 
 if TYPE_CHECKING:
@@ -44,9 +37,9 @@ class ComplexExecutable:
         result_type, data_types = self._result, self._data_types
         dtypes: list[np.dtype[Any] | None] = []
         for type_ in self._parameters:
-            if not isinstance(type_, TensorType):
+            if not isinstance(type_, ty.TensorType):
                 return None
-            dtypes.append(COMPLEX_DTYPES[type_.dtype] if is_complex(type_.dtype) else None)
+            dtypes.append(ty.COMPLEX_DTYPES[type_.dtype] if ty.is_complex(type_.dtype) else None)
         if inner is None:
             return None
 
@@ -94,8 +87,8 @@ class ComplexExecutable:
         results = self._run(given) if call_into is None else call_into(given, destinations, changed)
         parts = results if isinstance(results, tuple) else (results,)
         written = {id(given[number]): arrays[number] for number, _ in destinations}
-        if isinstance(self._result, TupleType) and isinstance(results, tuple):
-            types: Sequence[Type | None] = self._result.fields
+        if isinstance(self._result, ty.TupleType) and isinstance(results, tuple):
+            types: Sequence[ty.Type | None] = self._result.fields
         else:
             types = [self._result]
         own = tuple(
@@ -110,19 +103,19 @@ class ComplexExecutable:
             for value, type_ in zip(arrays, self._parameters, strict=True)
         ]
 
-    def _as_complex(self, value: Any, type_: Type | None) -> Any:
+    def _as_complex(self, value: Any, type_: ty.Type | None) -> Any:
         return _convert(value, type_, self._data_types, to_pairs=False)
 
 
-def _convert(value: Any, type_: Type | None, data_types: Mapping[str, TypeData], *, to_pairs: bool) -> Any:
+def _convert(value: Any, type_: ty.Type | None, data_types: Mapping[str, TypeData], *, to_pairs: bool) -> Any:
     """Return a value with its complex arrays as pairs, or the reverse."""
     match type_:
-        case TensorType(dtype=dtype) if is_complex(dtype):
+        case ty.TensorType(dtype=dtype) if ty.is_complex(dtype):
             return pairs_of(np.asarray(value)) if to_pairs else complex_of(value)
-        case TupleType(fields=fields):
+        case ty.TupleType(fields=fields):
             parts = zip(value, fields, strict=True)
             return tuple(_convert(part, field, data_types, to_pairs=to_pairs) for part, field in parts)
-        case TypeCall() if isinstance(value, AdtValue):
+        case ty.TypeCall() if isinstance(value, AdtValue):
             data = data_types[type_.func.name]
             variables = dict(zip(data.type_vars, type_.args, strict=True))
             (constructor,) = (each for each in data.constructors if each.name == value.constructor)

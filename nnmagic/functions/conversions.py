@@ -6,18 +6,8 @@ import numpy as np
 
 from nnmagic.engine.arguments import Parameter, as_numpy
 from nnmagic.functions.compile_options import Convert
+from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import (
-    ARRAY_DTYPES,
-    TensorType,
-    TupleType,
-    Type,
-    dtype_of_array,
-    is_complex,
-    is_float,
-    is_integer,
-    part_dtype,
-)
 
 #: The bits of an integer that each float holds exactly.
 _SIGNIFICANT_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -34,16 +24,16 @@ def convert_to_dtypes(parameter: Parameter, value: object, how: Convert) -> obje
     return _convert(parameter.name, parameter.type, value, how)
 
 
-def _convert(name: str, type_: Type, value: object, how: Convert) -> object:
+def _convert(name: str, type_: ty.Type, value: object, how: Convert) -> object:
     match type_:
-        case TupleType(fields=fields) if isinstance(value, tuple | list) and len(value) == len(fields):
+        case ty.TupleType(fields=fields) if isinstance(value, tuple | list) and len(value) == len(fields):
             parts = enumerate(zip(fields, value, strict=True))
             return tuple(_convert(f"{name}[{index}]", *part, how) for index, part in parts)
-        case TensorType(dtype=dtype) if isinstance(value, list):
+        case ty.TensorType(dtype=dtype) if isinstance(value, list):
             return _from_list(name, dtype, value)
-        case TensorType(dtype=dtype) if not isinstance(value, bool | int | float | np.generic):
+        case ty.TensorType(dtype=dtype) if not isinstance(value, bool | int | float | np.generic):
             array = as_numpy(name, value)
-            given = None if array is None else dtype_of_array(array)
+            given = None if array is None else ty.dtype_of_array(array)
             if array is not None and given is not None and given != dtype and is_taken(dtype, given, how):
                 return converted(name, array, dtype)
     return value
@@ -58,17 +48,17 @@ def is_taken(dtype: str, given: str, how: Convert) -> bool:
 
 def converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     """Return an array in another dtype. Raises ValueError for a number that is too large for it."""
-    given = dtype_of_array(array)
+    given = ty.dtype_of_array(array)
     assert given is not None
-    if is_integer(dtype) and not _holds(dtype, given):
+    if ty.is_integer(dtype) and not _holds(dtype, given):
         limits = np.iinfo(dtype)
         for value in (int(array.min()), int(array.max())) if array.size else ():
             if not limits.min <= value <= limits.max:
                 wanted = f"{dtype_short_name(dtype)}, from {limits.min} to {limits.max}"
                 raise ValueError(f"{name} must be of {wanted}; the array holds {value}")
     with np.errstate(over="ignore"):
-        result = array.astype(ARRAY_DTYPES[dtype])
-    if not is_integer(dtype) and not _holds(dtype, given) and not _same_finite(array, result):
+        result = array.astype(ty.ARRAY_DTYPES[dtype])
+    if not ty.is_integer(dtype) and not _holds(dtype, given) and not _same_finite(array, result):
         raise ValueError(f"{name} must be of {dtype_short_name(dtype)}, which cannot hold the largest number")
     return result
 
@@ -81,9 +71,9 @@ def _same_finite(array: np.ndarray, result: np.ndarray) -> bool:
 
 def _kind(dtype: str) -> int:
     """Return the kind of a dtype as a number: each kind is converted to those above it, as in NumPy."""
-    if is_complex(dtype):
+    if ty.is_complex(dtype):
         return 4
-    if is_float(dtype):
+    if ty.is_float(dtype):
         return 3
     return 0 if dtype == "bool" else 1 if dtype.startswith("uint") else 2
 
@@ -92,13 +82,13 @@ def _holds(dtype: str, given: str) -> bool:
     """Return whether every number of a dtype is one of another dtype."""
     if given in (dtype, "bool"):
         return True
-    if is_complex(dtype):
-        return _holds(part_dtype(dtype), part_dtype(given) if is_complex(given) else given)
-    if is_float(given):
+    if ty.is_complex(dtype):
+        return _holds(ty.part_dtype(dtype), ty.part_dtype(given) if ty.is_complex(given) else given)
+    if ty.is_float(given):
         return given in _NARROWER.get(dtype, ())
-    if is_float(dtype):
-        return is_integer(given) and bool(np.iinfo(given).max <= 2 ** _SIGNIFICANT_BITS[dtype])
-    if not is_integer(dtype) or not is_integer(given):
+    if ty.is_float(dtype):
+        return ty.is_integer(given) and bool(np.iinfo(given).max <= 2 ** _SIGNIFICANT_BITS[dtype])
+    if not ty.is_integer(dtype) or not ty.is_integer(given):
         return False
     ours, theirs = np.iinfo(dtype), np.iinfo(given)
     return bool(ours.min <= theirs.min and theirs.max <= ours.max)
@@ -112,8 +102,14 @@ def _from_list(name: str, dtype: str, value: list[object]) -> np.ndarray:
     except ValueError as error:
         raise TypeError(f"{name} must be of {short}; the list is no array: {error}") from None
     wanted = (
-        "biufc" if is_complex(dtype) else "biuf" if is_float(dtype) else "biu" if is_integer(dtype) else "b"
+        "biufc"
+        if ty.is_complex(dtype)
+        else "biuf"
+        if ty.is_float(dtype)
+        else "biu"
+        if ty.is_integer(dtype)
+        else "b"
     )
     if array.size and array.dtype.kind not in wanted:
         raise TypeError(f"{name} must be of {short}, not a list of {array.dtype}")
-    return converted(name, array, dtype) if array.size else array.astype(ARRAY_DTYPES[dtype])
+    return converted(name, array, dtype) if array.size else array.astype(ty.ARRAY_DTYPES[dtype])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import TypeAlias, TypeVar, cast, overload
@@ -15,8 +15,8 @@ from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.records import record_class, records_in
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Function
-from nnmagic.relay.gradients.trees import float_leaves, leaves
 from nnmagic.relay.signatures import format_type
+from nnmagic.relay.tuple_trees import float_leaves, leaves
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import OpenTensor
@@ -238,7 +238,7 @@ def _compiled(
         f"_default_{each.name}": each.info.default for each in parameters if each.info.default is not MISSING
     }
     name = f"{function.name}_{kind}" if function.name.isidentifier() else kind
-    text = _TEXTS[kind](name, function.name, parameters, result, options, argnums)
+    text = _text(kind, name, function.name, parameters, result, options, argnums)
     source = Source(f"<{kind} of {function.name}>", text)
     cell = compile_cell(source, namespace, compile_options, cache=cache)
     for warning in cell.warnings:
@@ -298,24 +298,6 @@ def _arguments(parameters: Sequence[_Parameter]) -> str:
     )
 
 
-def _gradient_text(
-    name: str,
-    of: str,
-    parameters: Sequence[_Parameter],
-    result: Type | None,
-    options: str,
-    argnums: Argnums | None,
-) -> str:
-    del result, argnums
-    kind = name.removeprefix(f"{of}_")
-    what = {"value_and_grad": "The value and the gradient", "grad": "The gradient"}.get(kind, f"The {kind}")
-    return (
-        f"def {name}({_signature(parameters)}):\n"
-        f'    """{what} of {of}."""\n'
-        f"    return {kind}(_function{options})({_arguments(parameters)})\n"
-    )
-
-
 def _chosen(parameters: Sequence[_Parameter], argnums: Argnums | None) -> list[_Parameter]:
     """Return the parameters to differentiate by."""
     if argnums is None:
@@ -326,49 +308,6 @@ def _chosen(parameters: Sequence[_Parameter], argnums: Argnums | None) -> list[_
             raise ValueError(f"argnums has {number}, but there are {len(parameters)} parameters")
         found.append(parameters[number])
     return found
-
-
-def _lambda(chosen: Sequence[_Parameter], parameters: Sequence[_Parameter]) -> str:
-    return f"lambda {', '.join(each.name for each in chosen)}: _function({_arguments(parameters)})"
-
-
-def _vjp_text(
-    name: str,
-    of: str,
-    parameters: Sequence[_Parameter],
-    result: Type | None,
-    options: str,
-    argnums: Argnums | None,
-) -> str:
-    del options
-    chosen = _chosen(parameters, argnums)
-    shown = "" if result is None else f": {format_type(_named(result, iter(range(10_000, 20_000))))}"
-    return (
-        f"def {name}({_signature(parameters, [f'cotangent{shown}'])}):\n"
-        f'    """The result of {of}, and the gradients for a cotangent of it."""\n'
-        f"    result, pull = vjp({_lambda(chosen, parameters)}, {', '.join(each.name for each in chosen)})\n"
-        f"    return result, pull(cotangent)\n"
-    )
-
-
-def _jvp_text(
-    name: str,
-    of: str,
-    parameters: Sequence[_Parameter],
-    result: Type | None,
-    options: str,
-    argnums: Argnums | None,
-) -> str:
-    del result, options
-    chosen = _chosen(parameters, argnums)
-    tangents = [f"tangent_{each.name}{each.annotation}" for each in chosen]
-    primals = "".join(f"{each.name}, " for each in chosen)
-    directions = "".join(f"tangent_{each.name}, " for each in chosen)
-    return (
-        f"def {name}({_signature(parameters, tangents)}):\n"
-        f'    """The result of {of}, and its directional derivative."""\n'
-        f"    return jvp({_lambda(chosen, parameters)}, ({primals}), ({directions}))\n"
-    )
 
 
 def _batched(parameters: Sequence[_Parameter], in_axes: Axes, out_axes: str) -> tuple[list[_Parameter], str]:
@@ -419,8 +358,7 @@ def _with_axis(parameter: _Parameter, type_: Type, axes: Axes, name: str) -> Typ
             return RecordType(made, f"{type_.name}_{name}", type_.names)
         return TupleType(made)
     if not isinstance(type_, TensorType) or isinstance(axes, tuple):
-        message = f"`{parameter.name}`, of {format_type(type_)}, has no axes {axes!r} to map over"
-        raise ValueError(message)  # noqa: TRY004 - the axes do not fit
+        raise ValueError(f"`{parameter.name}`, of {format_type(type_)}, has no axes {axes!r} to map over")  # noqa: TRY004 - the axes do not fit
     rank = len(type_.shape) + 1
     if not -rank <= axes < rank:
         raise ValueError(f"`{parameter.name}` has rank {rank} with its examples, and so no axis {axes}")
@@ -429,7 +367,8 @@ def _with_axis(parameter: _Parameter, type_: Type, axes: Axes, name: str) -> Typ
     return TensorType(tuple(shape), type_.dtype)
 
 
-def _vmap_text(
+def _text(
+    kind: str,
     name: str,
     of: str,
     parameters: Sequence[_Parameter],
@@ -437,21 +376,24 @@ def _vmap_text(
     options: str,
     argnums: Argnums | None,
 ) -> str:
-    del result, argnums
-    names = ", ".join(each.name for each in parameters)
-    return (
-        f"def {name}({_signature(parameters)}):\n"
-        f'    """{of} of each example."""\n'
-        f"    return vmap({_lambda(parameters, parameters)}, {options})({names})\n"
-    )
-
-
-_TEXTS: dict[str, Callable[..., str]] = {
-    "grad": _gradient_text,
-    "value_and_grad": _gradient_text,
-    "vjp": _vjp_text,
-    "jvp": _jvp_text,
-    "jacobian": _gradient_text,
-    "hessian": _gradient_text,
-    "vmap": _vmap_text,
-}
+    """Return the cell that differentiates or maps ``_function``, which is named ``of``."""
+    chosen = _chosen(parameters, argnums) if kind in ("vjp", "jvp") else parameters
+    names = ", ".join(each.name for each in chosen)
+    function, more = f"lambda {names}: _function({_arguments(parameters)})", list[str]()
+    match kind:
+        case "vmap":
+            what, body = f"{of} of each example", f"return vmap({function}, {options})({names})"
+        case "vjp":
+            shown = "" if result is None else f": {format_type(_named(result, iter(range(10_000, 20_000))))}"
+            what, more = f"The result of {of}, and the gradients for a cotangent of it", [f"cotangent{shown}"]
+            body = f"result, pull = vjp({function}, {names})\n    return result, pull(cotangent)"
+        case "jvp":
+            what = f"The result of {of}, and its directional derivative"
+            more = [f"tangent_{each.name}{each.annotation}" for each in chosen]
+            directions = "".join(f"tangent_{each.name}, " for each in chosen)
+            body = f"return jvp({function}, ({names}, ), ({directions}))"
+        case _:
+            shown = {"value_and_grad": "value and the gradient", "grad": "gradient"}.get(kind, kind)
+            what = f"The {shown} of {of}"
+            body = f"return {kind}(_function{options})({_arguments(parameters)})"
+    return f'def {name}({_signature(parameters, more)}):\n    """{what}."""\n    {body}\n'

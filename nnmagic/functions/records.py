@@ -18,8 +18,7 @@ import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.calls import CallAdapter
-from nnmagic.relay.types import RecordType, TupleType, Type
-from nnmagic.tinynn.values.values import DICTIONARY
+from nnmagic.relay.types import DICTIONARY, RecordType, TupleType, Type
 
 #: Makes a record of its fields, in their order.
 Maker = Callable[[Sequence[object]], object]

@@ -152,8 +152,7 @@ class Builder:
             return value
         if isinstance(value, bool | Real | np.ndarray | np.generic):
             return self.constant(value, "bool" if isinstance(value, bool) else None, span=span)
-        message = f"an operand must be a relay expression, a number or an array, not {kind_of(value)}"
-        raise TypeError(message)
+        raise TypeError(f"an operand must be a relay expression, a number or an array, not {kind_of(value)}")
 
 
 def _dim(size: object) -> Dim:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.diagnostics import Span, append_location, kind_of
-from nnmagic.relay.expr import Call, Expr, Function, OpRef
+from nnmagic.relay.expr import Call, Expr, Function, operator_of
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.sizes import Sizes, with_sizes
 from nnmagic.relay.traverse import post_order
@@ -53,7 +53,7 @@ def name_of(function: object) -> str:
 
 def is_callback(node: Expr) -> bool:
     """Return whether an expression calls a function of Python."""
-    return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name == CALLBACK
+    return operator_of(node) == CALLBACK
 
 
 def has_effects(node: Expr) -> bool:
@@ -130,8 +130,7 @@ class Callback:
         if array is None or dtype_of_array(array) != type_.dtype:
             given = kind_of(value) if array is None else f"an array of {array.dtype}"
             message = declared.format(given)
-            hint = f"; return an array of {type_.dtype}"
-            raise TypeError(append_location(message + hint, self._span))
+            raise TypeError(append_location(message + f"; return an array of {type_.dtype}", self._span))
         wanted = with_sizes(type_.shape, sizes)
         fits = len(wanted) == array.ndim and all(
             not isinstance(size, int) or size == given

@@ -13,17 +13,8 @@ from typing import cast
 import numpy as np
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay import types as ty
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.types import (
-    ARRAY_DTYPES,
-    GlobalTypeVar,
-    TensorType,
-    Type,
-    TypeVar,
-    dtype_of_array,
-    is_complex,
-    is_float,
-)
 
 #: Values are numbers, strings (dtypes too), None, dimensions, constants and tuples of these.
 Attrs = Mapping[str, object]
@@ -34,7 +25,7 @@ class Node:
     """An expression of Relay. ``str`` of an expression is its Relay text."""
 
     span: Span | None = None
-    checked_type: Type | None = None
+    checked_type: ty.Type | None = None
 
     def __str__(self) -> str:
         from nnmagic.relay.text.printer import expr_text
@@ -55,7 +46,7 @@ class Var(Node):
     """
 
     name_hint: str
-    type_annotation: Type | None = None
+    type_annotation: ty.Type | None = None
     inferred: bool = field(default=False, kw_only=True)
 
 
@@ -78,8 +69,8 @@ class Constructor(Node):
     """A constructor of a data type: ``Cons``. ``tag`` is its index in the declaration."""
 
     name: str
-    inputs: tuple[Type, ...]
-    belong_to: GlobalTypeVar
+    inputs: tuple[ty.Type, ...]
+    belong_to: ty.GlobalTypeVar
     tag: int
 
 
@@ -103,11 +94,11 @@ class Constant(Node):
             data = data.base
 
     @property
-    def tensor_type(self) -> TensorType:
+    def tensor_type(self) -> ty.TensorType:
         """The constant's type, from its array."""
-        dtype = dtype_of_array(self.data)
+        dtype = ty.dtype_of_array(self.data)
         assert dtype is not None
-        return TensorType(self.data.shape, dtype)
+        return ty.TensorType(self.data.shape, dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -120,7 +111,7 @@ class Call(Node):
     op: Expr
     args: tuple[Expr, ...]
     attrs: Attrs = field(default_factory=dict)
-    type_args: tuple[Type, ...] = ()
+    type_args: tuple[ty.Type, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -165,8 +156,8 @@ class Function(Node):
 
     params: tuple[Var, ...]
     body: Expr
-    ret_type: Type | None = None
-    type_params: tuple[TypeVar, ...] = ()
+    ret_type: ty.Type | None = None
+    type_params: tuple[ty.TypeVar, ...] = ()
     attrs: Attrs = field(default_factory=dict)
     inferred: bool = field(default=False, kw_only=True)
 
@@ -288,10 +279,10 @@ def constant(value: object, dtype: str | None = None, *, span: Span | None = Non
     unless ``dtype`` names them, and ValueError for a value that the dtype cannot hold.
     """
     given = np.asarray(value)
-    wanted = dtype or dtype_of_array(given)
+    wanted = dtype or ty.dtype_of_array(given)
     if dtype is None and not hasattr(value, "dtype"):
         wanted = _DTYPE_OF_NUMBERS.get(given.dtype.kind, wanted)
-    if wanted not in ARRAY_DTYPES or (dtype is None and is_complex(wanted)):
+    if wanted not in ty.ARRAY_DTYPES or (dtype is None and ty.is_complex(wanted)):
         raise TypeError(f"a Relay constant cannot have the dtype {dtype or given.dtype}")
     data = _convert(given, wanted)
     data.flags.writeable = False
@@ -304,12 +295,14 @@ _DTYPE_OF_NUMBERS = {"f": "float32", "i": "int32", "u": "int32"}
 
 def _convert(given: np.ndarray, dtype: str) -> np.ndarray:
     """Return a copy in a dtype; a float may be rounded, anything else must keep its value."""
-    if given.dtype.kind == "c" and not is_complex(dtype):
+    if given.dtype.kind == "c" and not ty.is_complex(dtype):
         raise ValueError(f"a complex number does not fit {dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
-        data = np.array(given, dtype=ARRAY_DTYPES[dtype], order="C", copy=True)
-    if dtype_of_array(given) != dtype:
-        lost = np.isinf(data) & ~np.isinf(given) if is_float(dtype) or is_complex(dtype) else data != given
+        data = np.array(given, dtype=ty.ARRAY_DTYPES[dtype], order="C", copy=True)
+    if ty.dtype_of_array(given) != dtype:
+        lost = (
+            np.isinf(data) & ~np.isinf(given) if ty.is_float(dtype) or ty.is_complex(dtype) else data != given
+        )
         if lost.any():
             raise ValueError(f"{given[lost].flat[0]} does not fit {dtype}")
     return data

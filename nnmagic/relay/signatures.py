@@ -7,18 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnmagic.relay.types import (
-    AnyDim,
-    Dim,
-    FuncType,
-    GlobalTypeVar,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    VarDim,
-)
+from nnmagic.relay import types as ty
 
 #: The names of dtypes in annotations, by Relay's and NumPy's.
 SHORT_NAMES = {
@@ -40,35 +29,35 @@ def dtype_short_name(name: str) -> str:
     return SHORT_NAMES.get(name, name)
 
 
-def format_dim(dim: Dim) -> str:
+def format_dim(dim: ty.Dim) -> str:
     """Format a dimension as a cell writes it: ``3``, ``"n"``, ``?`` without a name."""
     match dim:
-        case AnyDim(label=label):
+        case ty.AnyDim(label=label):
             return "?" if label is None else f'"{label}"'
-        case VarDim(name=name):
+        case ty.VarDim(name=name):
             return f'"{name}"'
     return str(int(dim))
 
 
-def format_shape(shape: Sequence[Dim]) -> str:
+def format_shape(shape: Sequence[ty.Dim]) -> str:
     """Format a shape as a cell writes it: ``(2, "n")``, ``(3,)``, ``()``."""
     return f"({', '.join(map(format_dim, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def format_type(type_: Type) -> str:
+def format_type(type_: ty.Type) -> str:
     """Format a type as a cell writes it."""
     match type_:
-        case TensorType(shape=(), dtype=dtype):
+        case ty.TensorType(shape=(), dtype=dtype):
             return dtype_short_name(dtype)
-        case TensorType(shape=shape, dtype=dtype):
+        case ty.TensorType(shape=shape, dtype=dtype):
             return f"Tensor[{format_shape(shape)}, {dtype_short_name(dtype)}]"
-        case RecordType(name=name):
+        case ty.RecordType(name=name):
             return name
-        case TupleType(fields=fields):
+        case ty.TupleType(fields=fields):
             return f"tuple[{', '.join(map(format_type, fields)) or '()'}]"
-        case FuncType(arg_types=args, ret_type=result, type_params=()):
+        case ty.FuncType(arg_types=args, ret_type=result, type_params=()):
             return f"Callable[[{', '.join(map(format_type, args))}], {format_type(result)}]"
-        case TypeCall(func=GlobalTypeVar(name=name), args=()):
+        case ty.TypeCall(func=ty.GlobalTypeVar(name=name), args=()):
             return name
     from nnmagic.relay.text.types import type_text
 

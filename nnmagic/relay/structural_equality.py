@@ -4,45 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
+from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.types import (
-    AnyDim,
-    FuncType,
-    IncompleteType,
-    Int64,
-    RefType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-)
 
 
-def structural_equal(left: Module | Expr, right: Module | Expr, *, map_free_vars: bool = False) -> bool:
+def structural_equal(left: Module | ir.Expr, right: Module | ir.Expr, *, map_free_vars: bool = False) -> bool:
     """Return whether two modules or expressions are the same program.
 
     Names of variables do not matter, sharing does: an expression that is used twice differs from two equal
@@ -72,7 +39,7 @@ class _Comparison:
         self.right_of: dict[object, object] = {}
         self.left_of: dict[object, object] = {}
 
-    def expressions(self, left: Expr, right: Expr) -> bool:
+    def expressions(self, left: ir.Expr, right: ir.Expr) -> bool:
         """Compare depth first in evaluation order, so that binders come before their variables."""
         pending = [(left, right)]
         while pending:
@@ -81,7 +48,7 @@ class _Comparison:
                 continue
             if not self.same_node(first, second):
                 return False
-            parts, other_parts = children(first), children(second)
+            parts, other_parts = ir.children(first), ir.children(second)
             if len(parts) != len(other_parts):
                 return False
             pending += zip(reversed(parts), reversed(other_parts), strict=True)
@@ -98,68 +65,72 @@ class _Comparison:
         self.left_of[right] = left
         return True
 
-    def same_node(self, left: Expr, right: Expr) -> bool:
+    def same_node(self, left: ir.Expr, right: ir.Expr) -> bool:
         """Return whether two nodes are the same, their children aside; enters what corresponds."""
         match left, right:
-            case Var(), Var():
+            case ir.Var(), ir.Var():
                 is_free = left not in self.right_of and right not in self.left_of
                 return is_free and (left is right or self.map_free_vars) and self.pair(left, right)
-            case GlobalVar(), GlobalVar():
+            case ir.GlobalVar(), ir.GlobalVar():
                 return left.name == right.name
-            case OpRef(), OpRef():
+            case ir.OpRef(), ir.OpRef():
                 return left.name == right.name
-            case Constructor(), Constructor():
+            case ir.Constructor(), ir.Constructor():
                 return left.name == right.name and left.belong_to == right.belong_to
-            case Constant(), Constant():
+            case ir.Constant(), ir.Constant():
                 return _same_data(left, right)
         return type(left) is type(right) and self.pair(left, right) and self.same_own(left, right)
 
-    def same_own(self, left: Expr, right: Expr) -> bool:
+    def same_own(self, left: ir.Expr, right: ir.Expr) -> bool:
         """Return whether two nodes hold the same attributes, binders and patterns beside their children."""
         match left, right:
-            case Call(), Call():
+            case ir.Call(), ir.Call():
                 return self.mappings(left.attrs, right.attrs) and (
-                    isinstance(left.op, OpRef) or self.types(left.type_args, right.type_args)
+                    isinstance(left.op, ir.OpRef) or self.types(left.type_args, right.type_args)
                 )
-            case TupleGetItem(), TupleGetItem():
+            case ir.TupleGetItem(), ir.TupleGetItem():
                 return left.index == right.index
-            case Let(), Let():
+            case ir.Let(), ir.Let():
                 return self.binders((left.var,), (right.var,))
-            case Function(), Function():
+            case ir.Function(), ir.Function():
                 return (
                     self.bind_type_vars(left.type_params, right.type_params)
                     and self.binders(left.params, right.params)
                     and self.optional_type(left.ret_type, right.ret_type)
                     and self.mappings(left.attrs, right.attrs)
                 )
-            case Match(), Match():
+            case ir.Match(), ir.Match():
                 patterns = [clause.lhs for clause in left.clauses]
                 others = [clause.lhs for clause in right.clauses]
                 return left.complete == right.complete and self.patterns(patterns, others)
-            case (Tuple(), Tuple()) | (If(), If()):
+            case (ir.Tuple(), ir.Tuple()) | (ir.If(), ir.If()):
                 return True
-            case (RefCreate(), RefCreate()) | (RefRead(), RefRead()) | (RefWrite(), RefWrite()):
+            case (
+                (ir.RefCreate(), ir.RefCreate())
+                | (ir.RefRead(), ir.RefRead())
+                | (ir.RefWrite(), ir.RefWrite())
+            ):
                 return True
         return False
 
     # Binders and patterns
 
-    def binders(self, left: Sequence[Var], right: Sequence[Var]) -> bool:
+    def binders(self, left: Sequence[ir.Var], right: Sequence[ir.Var]) -> bool:
         return len(left) == len(right) and all(
             self.optional_type(first.type_annotation, second.type_annotation) and self.pair(first, second)
             for first, second in zip(left, right, strict=True)
         )
 
-    def patterns(self, left: Sequence[Pattern], right: Sequence[Pattern]) -> bool:
+    def patterns(self, left: Sequence[ir.Pattern], right: Sequence[ir.Pattern]) -> bool:
         return len(left) == len(right) and all(map(self.pattern, left, right))
 
-    def pattern(self, left: Pattern, right: Pattern) -> bool:
+    def pattern(self, left: ir.Pattern, right: ir.Pattern) -> bool:
         match left, right:
-            case PatternVar(), PatternVar():
+            case ir.PatternVar(), ir.PatternVar():
                 return self.binders((left.var,), (right.var,))
-            case PatternTuple(), PatternTuple():
+            case ir.PatternTuple(), ir.PatternTuple():
                 return self.patterns(left.patterns, right.patterns)
-            case PatternConstructor(), PatternConstructor():
+            case ir.PatternConstructor(), ir.PatternConstructor():
                 same = self.same_node(left.constructor, right.constructor)
                 return same and self.patterns(left.patterns, right.patterns)
         return type(left) is type(right)
@@ -176,36 +147,36 @@ class _Comparison:
             )
         )
 
-    def bind_type_vars(self, left: Sequence[TypeVar], right: Sequence[TypeVar]) -> bool:
+    def bind_type_vars(self, left: Sequence[ty.TypeVar], right: Sequence[ty.TypeVar]) -> bool:
         return len(left) == len(right) and all(map(self.pair, left, right))
 
-    def optional_type(self, left: Type | None, right: Type | None) -> bool:
+    def optional_type(self, left: ty.Type | None, right: ty.Type | None) -> bool:
         if left is None or right is None:
             return left is right
         return self.type(left, right)
 
-    def types(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
+    def types(self, left: Sequence[ty.Type], right: Sequence[ty.Type]) -> bool:
         return len(left) == len(right) and all(map(self.type, left, right))
 
-    def type(self, left: Type, right: Type) -> bool:
+    def type(self, left: ty.Type, right: ty.Type) -> bool:
         match left, right:
-            case TensorType(), TensorType():
+            case ty.TensorType(), ty.TensorType():
                 return left.dtype == right.dtype and _same_value(left.shape, right.shape)
-            case TupleType(), TupleType():
+            case ty.TupleType(), ty.TupleType():
                 return self.types(left.fields, right.fields)
-            case FuncType(), FuncType():
+            case ty.FuncType(), ty.FuncType():
                 return self.function_types(left, right)
-            case RefType(), RefType():
+            case ty.RefType(), ty.RefType():
                 return self.type(left.value, right.value)
-            case TypeCall(), TypeCall():
+            case ty.TypeCall(), ty.TypeCall():
                 return left.func == right.func and self.types(left.args, right.args)
-            case IncompleteType(), IncompleteType():
+            case ty.IncompleteType(), ty.IncompleteType():
                 return self.pair(left, right)
-            case TypeVar(), TypeVar():
+            case ty.TypeVar(), ty.TypeVar():
                 return self.is_pair(left, right) or (left is right and self.pair(left, right))
         return left == right
 
-    def function_types(self, left: FuncType, right: FuncType) -> bool:
+    def function_types(self, left: ty.FuncType, right: ty.FuncType) -> bool:
         """Compare function types; their type parameters may correspond to others elsewhere."""
         own = [(self.right_of, var) for var in left.type_params]
         own += [(self.left_of, var) for var in right.type_params]
@@ -230,20 +201,20 @@ def _same_value(left: object, right: object) -> bool:
     match left, right:
         case ((tuple() | list()), (tuple() | list())):
             return len(left) == len(right) and all(map(_same_value, left, right))
-        case Constant(), Constant():
+        case ir.Constant(), ir.Constant():
             return _same_data(left, right)
-        case Var(), Var():  # the text names a variable in an attribute
+        case ir.Var(), ir.Var():  # the text names a variable in an attribute
             return left is right or left.name_hint == right.name_hint
         case float(), float():
             return left == right or (left != left and right != right)  # noqa: PLR0124  NaN
-        case AnyDim(), AnyDim():
+        case ty.AnyDim(), ty.AnyDim():
             return True
-        case int(), int() if isinstance(left, bool | Int64) or isinstance(right, bool | Int64):
+        case int(), int() if isinstance(left, bool | ty.Int64) or isinstance(right, bool | ty.Int64):
             return type(left) is type(right) and left == right
     return left == right
 
 
-def _same_data(left: Constant, right: Constant) -> bool:
+def _same_data(left: ir.Constant, right: ir.Constant) -> bool:
     first, second = left.data, right.data
     return first is second or (
         first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()

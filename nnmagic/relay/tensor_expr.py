@@ -13,13 +13,13 @@ from nnmagic.relay.expr import Constant, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.relations import broadcast_compare, identity_compare
-from nnmagic.relay.types import NUMPY_DTYPES
+from nnmagic.relay.types import NUMPY_DTYPES, is_float
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nnmagic.diagnostics import Span
-    from nnmagic.relay.types import Dim
+    from nnmagic.relay.types import Dim, TensorType
 
 Number = bool | int | float | complex
 
@@ -143,6 +143,38 @@ class TensorOperators:
     def abs(self) -> Self:
         """Compute the absolute value."""
         return self.op("abs")
+
+
+class TypedTensor(TensorOperators):
+    """A tensor of a known type."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def type(self) -> TensorType:
+            """The type."""
+
+    @property
+    def dtype(self) -> str:
+        """The element type, by Relay's name."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape; a dimension that is known only at the call is an AnyDim."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return is_float(self.type.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -98,6 +98,10 @@ class RecordType(TupleType):
     names: tuple[str, ...]
 
 
+#: The name of a record that is a dictionary in a cell and in Python.
+DICTIONARY = "dict"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeVar(_Text):
     """A type parameter of a function or of a data type; two of the same name are different variables."""

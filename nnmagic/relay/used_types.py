@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from nnmagic.relay.expr import (
-    Call,
-    Constructor,
-    Expr,
-    Function,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    Var,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TupleType, Type, TypeCall
 
 
-def collect_used_types(functions: Iterable[Function], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
+def collect_used_types(
+    functions: Iterable[ir.Function], types: Mapping[str, TypeData]
+) -> dict[str, TypeData]:
     """Return those of the types that the functions need, in the order of ``types``."""
     if not types:
         return {}
@@ -46,27 +38,27 @@ def with_field_types(names: Iterable[str], types: Mapping[str, TypeData]) -> dic
     return {name: data for name, data in types.items() if name in needed}
 
 
-def _types_of_node(node: Expr) -> Iterator[str]:
+def _types_of_node(node: ir.Expr) -> Iterator[str]:
     match node:
-        case Var(type_annotation=annotation):
+        case ir.Var(type_annotation=annotation):
             yield from _type_names(annotation)
-        case Function(params=params, ret_type=result):
+        case ir.Function(params=params, ret_type=result):
             for param in params:  # the body may use none of them
                 yield from _type_names(param.type_annotation)
             yield from _type_names(result)
-        case Constructor(belong_to=owner):
+        case ir.Constructor(belong_to=owner):
             yield owner.name
-        case Call(type_args=args):
+        case ir.Call(type_args=args):
             for type_ in args:
                 yield from _type_names(type_)
-        case Match(clauses=clauses):
-            patterns: list[Pattern] = [clause.lhs for clause in clauses]
+        case ir.Match(clauses=clauses):
+            patterns: list[ir.Pattern] = [clause.lhs for clause in clauses]
             while patterns:
                 match patterns.pop():
-                    case PatternConstructor(constructor=constructor, patterns=parts):
+                    case ir.PatternConstructor(constructor=constructor, patterns=parts):
                         yield constructor.belong_to.name
                         patterns += parts
-                    case PatternTuple(patterns=parts):
+                    case ir.PatternTuple(patterns=parts):
                         patterns += parts
 
 

@@ -10,30 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
@@ -129,11 +106,11 @@ class _Open:
     """
 
     title: str
-    owner: Expr | None = None
+    owner: ir.Expr | None = None
     nodes: dict[int, GraphNode] = field(default_factory=dict)
     edges: dict[Edge, None] = field(default_factory=dict)
-    values: dict[Expr, int] = field(default_factory=dict)
-    entered: list[Expr] = field(default_factory=list)
+    values: dict[ir.Expr, int] = field(default_factory=dict)
+    entered: list[ir.Expr] = field(default_factory=list)
 
     def close(self) -> Region:
         return Region(self.title, tuple(self.nodes.values()), tuple(self.edges))
@@ -142,13 +119,13 @@ class _Open:
 class _Builder:
     """Builds the region of one function."""
 
-    def __init__(self, title: str, function: Function, keys: Iterator[int]) -> None:
+    def __init__(self, title: str, function: ir.Function, keys: Iterator[int]) -> None:
         self.function = function
         self.scopes: Scopes = scopes_of(function)
         self.order = tuple(dict.fromkeys(self.scopes.order))  # a let stands there twice
         self.keys = keys
         self.open: dict[PlacementScope, _Open] = {self.scopes.outermost: _Open(title)}
-        self.lets = {node.var: node.value for node in self.order if isinstance(node, Let)}
+        self.lets = {node.var: node.value for node in self.order if isinstance(node, ir.Let)}
         self.names = {value: var.name_hint for var, value in self.lets.items()}
         self.uses, self.arguments = _uses(function, self.order)
         self.folded = self._fold_inputs()
@@ -156,9 +133,12 @@ class _Builder:
 
     def region(self) -> Region:
         for node in self.order:
-            if isinstance(node, Let | Var | OpRef | GlobalVar | Constructor) or node in self.folded:
+            if (
+                isinstance(node, ir.Let | ir.Var | ir.OpRef | ir.GlobalVar | ir.Constructor)
+                or node in self.folded
+            ):
                 continue
-            if not (isinstance(node, Constant) and self._inline(node)):
+            if not (isinstance(node, ir.Constant) and self._inline(node)):
                 self._add(node, self.open[self.scopes.scope_of[node]])
         outermost = self.open[self.scopes.outermost]
         self._result(self.function.body, outermost)
@@ -172,29 +152,29 @@ class _Builder:
                 self.open[scope] = _Open(title, node)
                 self._bind(bound, self.open[scope])
 
-    def _bind(self, variables: Iterable[Var], region: _Open) -> None:
+    def _bind(self, variables: Iterable[ir.Var], region: _Open) -> None:
         for var in variables:
             if var not in self.folded:
                 label, type_ = f"%{var.name_hint}", short_type(var.checked_type)
                 region.values[var] = self._node(region, GraphNode(0, "parameter", label, type_))
 
-    def _fold_inputs(self) -> Mapping[Expr, str]:
+    def _fold_inputs(self) -> Mapping[ir.Expr, str]:
         """Return the parameters and constants that are written inside the operators that take them."""
-        constants = [node for node in self.order if isinstance(node, Constant) and not self._inline(node)]
-        inputs: list[Expr] = [*self.function.params, *constants]
+        constants = [node for node in self.order if isinstance(node, ir.Constant) and not self._inline(node)]
+        inputs: list[ir.Expr] = [*self.function.params, *constants]
         if len(inputs) <= _MANY_INPUTS:
             return {}
-        calls = [node for node in self.order if isinstance(node, Call) and isinstance(node.op, OpRef)]
+        calls = [node for node in self.order if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef)]
         weights = {arg for call in calls for arg in call.args[1:]}
         return {
             node: f"%{node.name_hint} {short_type(node.checked_type)}"
-            if isinstance(node, Var)
+            if isinstance(node, ir.Var)
             else short_type(node.checked_type)
             for node in inputs
             if self.uses[node] == 1 and node in weights
         }
 
-    def _inline(self, node: Constant) -> bool:
+    def _inline(self, node: ir.Constant) -> bool:
         """Return whether a constant is a number that calls alone take: they show it themselves."""
         return scalar_text(node) is not None and self.uses[node] == self.arguments[node]
 
@@ -203,7 +183,7 @@ class _Builder:
         region.nodes[key] = replace(node, key=key)
         return key
 
-    def _add(self, expr: Expr, region: _Open) -> None:
+    def _add(self, expr: ir.Expr, region: _Open) -> None:
         """Add the node of an expression whose operands have nodes."""
         details: list[str] = []
         taken = [(self._source(part, region), role) for role, part in self._parts(expr, details)]
@@ -213,7 +193,7 @@ class _Builder:
             entered = [value for value in inner.entered if value is not expr]  # a function that calls itself
             taken += [(self._source(value, region), "") for value in entered]
         node = _make_node(expr)
-        if isinstance(expr, Function) and expr in self.names:
+        if isinstance(expr, ir.Function) and expr in self.names:
             node = replace(node, label=f"fn %{self.names[expr]}")
         node = replace(
             node,
@@ -225,17 +205,17 @@ class _Builder:
         for source, role in taken:
             region.edges[Edge(source, key, role)] = None
 
-    def _parts(self, expr: Expr, details: list[str]) -> list[tuple[str, Expr]]:
+    def _parts(self, expr: ir.Expr, details: list[str]) -> list[tuple[str, ir.Expr]]:
         """Return a node's operands with their roles; operands without a node go to the details."""
         match expr:
-            case Call(op=op, args=args):
-                operator = OPERATORS.get(op.name) if isinstance(op, OpRef) else None
+            case ir.Call(op=op, args=args):
+                operator = OPERATORS.get(op.name) if isinstance(op, ir.OpRef) else None
                 roles = operator.args if operator and len(operator.args) == len(args) else [""] * len(args)
-                named = isinstance(op, OpRef | GlobalVar | Constructor)
-                parts: list[tuple[str, Expr]] = [] if named else [("callee", op)]
+                named = isinstance(op, ir.OpRef | ir.GlobalVar | ir.Constructor)
+                parts: list[tuple[str, ir.Expr]] = [] if named else [("callee", op)]
                 for role, arg in zip(roles, args, strict=True):
                     text = self.folded.get(arg)
-                    if text is None and isinstance(arg, Constant) and self._inline(arg):
+                    if text is None and isinstance(arg, ir.Constant) and self._inline(arg):
                         text = scalar_text(arg)
                     if text is None:
                         parts.append((role, arg))
@@ -245,26 +225,26 @@ class _Builder:
                     f"{name}={attr_text(value, str)}" for name, value in non_default_attrs(expr).items()
                 ]
                 return parts
-            case If(cond=cond):
+            case ir.If(cond=cond):
                 return [("condition", cond)]
-            case Match(data=data):
+            case ir.Match(data=data):
                 return [("", data)]
-            case Function():
+            case ir.Function():
                 return []
-        return [("", part) for part in children(expr)]
+        return [("", part) for part in ir.children(expr)]
 
-    def _result(self, result: Expr, region: _Open) -> None:
+    def _result(self, result: ir.Expr, region: _Open) -> None:
         source = self._source(result, region)
         region.edges[Edge(source, self._node(region, GraphNode(0, "result", "result")))] = None
 
-    def _source(self, expr: Expr, region: _Open) -> int:
+    def _source(self, expr: ir.Expr, region: _Open) -> int:
         """Return the node of a value in a region; a value from outside enters through a new node."""
-        while isinstance(expr, Let) or (expr in self.lets and expr not in region.values):
-            expr = expr.body if isinstance(expr, Let) else self.lets[expr]
+        while isinstance(expr, ir.Let) or (expr in self.lets and expr not in region.values):
+            expr = expr.body if isinstance(expr, ir.Let) else self.lets[expr]
         if expr not in region.values:
             name = self.names.get(expr)
             node = _make_node(expr) if name is None else GraphNode(0, "outer", f"%{name}")
-            if not isinstance(expr, GlobalVar | OpRef | Constructor):
+            if not isinstance(expr, ir.GlobalVar | ir.OpRef | ir.Constructor):
                 node = replace(node, kind="outer", family="", summary="")
                 region.entered.append(expr)
             type_ = short_type(expr.checked_type)
@@ -272,96 +252,96 @@ class _Builder:
         return region.values[expr]
 
 
-def _make_node(expr: Expr) -> GraphNode:
+def _make_node(expr: ir.Expr) -> GraphNode:
     """Return the node of an expression, without type, details and regions."""
     match expr:
-        case Call(op=OpRef(name=name)) if name in OPERATORS:
+        case ir.Call(op=ir.OpRef(name=name)) if name in OPERATORS:
             operator = OPERATORS[name]
             return GraphNode(0, "operator", name, family=operator.family, summary=operator.summary)
-        case Call(op=OpRef(name=name)):
+        case ir.Call(op=ir.OpRef(name=name)):
             return GraphNode(0, "operator", name)
-        case Call(op=GlobalVar(name=name)):
+        case ir.Call(op=ir.GlobalVar(name=name)):
             return GraphNode(0, "call", f"@{name}")
-        case Call(op=Constructor(name=name)):
+        case ir.Call(op=ir.Constructor(name=name)):
             return GraphNode(0, "constructor", name)
-        case Call(op=Var(name_hint=name)):
+        case ir.Call(op=ir.Var(name_hint=name)):
             return GraphNode(0, "call", f"%{name}")
-        case Call():
+        case ir.Call():
             return GraphNode(0, "call", "call")
-        case Constant():
+        case ir.Constant():
             return GraphNode(0, "constant", scalar_text(expr) or "constant")
-        case Var(name_hint=name):
+        case ir.Var(name_hint=name):
             return GraphNode(0, "outer", f"%{name}")
-        case GlobalVar(name=name):
+        case ir.GlobalVar(name=name):
             return GraphNode(0, "function", f"@{name}")
-        case OpRef(name=name) | Constructor(name=name):
+        case ir.OpRef(name=name) | ir.Constructor(name=name):
             return GraphNode(0, "function", name)
-        case Tuple():
+        case ir.Tuple():
             return GraphNode(0, "tuple", "tuple")
-        case TupleGetItem(index=index):
+        case ir.TupleGetItem(index=index):
             return GraphNode(0, "item", f".{index}")
-        case If():
+        case ir.If():
             return GraphNode(0, "if", "if")
-        case Match(assertion=Failure() as failure):
+        case ir.Match(assertion=Failure() as failure):
             word = "assert" if failure.kind == "AssertionError" else "raise"
             return GraphNode(0, "match", word, summary=failure.message)
-        case Match():
+        case ir.Match():
             return GraphNode(0, "match", "match")
-        case Function():
+        case ir.Function():
             return GraphNode(0, "closure", "fn")
-        case RefCreate():
+        case ir.RefCreate():
             return GraphNode(0, "reference", "ref")
-        case RefRead():
+        case ir.RefRead():
             return GraphNode(0, "reference", "ref_read")
-        case RefWrite():
+        case ir.RefWrite():
             return GraphNode(0, "reference", "ref_write")
     raise TypeError(f"not an expression with a value: {expr!r}")
 
 
-def _regions(expr: Expr) -> list[tuple[str, tuple[Var, ...]]]:
+def _regions(expr: ir.Expr) -> list[tuple[str, tuple[ir.Var, ...]]]:
     """Return the regions that a node holds: the title of each, and the variables that it binds."""
     match expr:
-        case If():
+        case ir.If():
             return [("then", ()), ("else", ())]
-        case Match(clauses=clauses):
+        case ir.Match(clauses=clauses):
             return [(_pattern_text(clause.lhs), tuple(pattern_vars(clause.lhs))) for clause in clauses]
-        case Function(params=params):
+        case ir.Function(params=params):
             return [("", params)]
     return []
 
 
-def _results(expr: Expr) -> list[Expr]:
+def _results(expr: ir.Expr) -> list[ir.Expr]:
     """Return the results of the regions of a node."""
     match expr:
-        case If(true_branch=then, false_branch=other):
+        case ir.If(true_branch=then, false_branch=other):
             return [then, other]
-        case Match(clauses=clauses):
+        case ir.Match(clauses=clauses):
             return [clause.rhs for clause in clauses]
-        case Function(body=body) if not is_opaque(expr):
+        case ir.Function(body=body) if not is_opaque(expr):
             return [body]
     return []
 
 
-def _pattern_text(pattern: Pattern) -> str:
+def _pattern_text(pattern: ir.Pattern) -> str:
     match pattern:
-        case PatternWildcard():
+        case ir.PatternWildcard():
             return "_"
-        case PatternVar(var=var):
+        case ir.PatternVar(var=var):
             return f"%{var.name_hint}"
-        case PatternTuple(patterns=parts):
+        case ir.PatternTuple(patterns=parts):
             return f"({', '.join(map(_pattern_text, parts))})"
-        case PatternConstructor(constructor=constructor, patterns=parts):
+        case ir.PatternConstructor(constructor=constructor, patterns=parts):
             return (
                 f"{constructor.name}({', '.join(map(_pattern_text, parts))})" if parts else constructor.name
             )
 
 
-def _uses(function: Function, order: Iterable[Expr]) -> tuple[Counter[Expr], Counter[Expr]]:
+def _uses(function: ir.Function, order: Iterable[ir.Expr]) -> tuple[Counter[ir.Expr], Counter[ir.Expr]]:
     """Count the uses of each expression, and its uses as an argument of a call."""
-    uses: Counter[Expr] = Counter([function.body])
-    arguments: Counter[Expr] = Counter()
+    uses: Counter[ir.Expr] = Counter([function.body])
+    arguments: Counter[ir.Expr] = Counter()
     for node in order:
-        uses.update(children(node))
-        if isinstance(node, Call):
+        uses.update(ir.children(node))
+        if isinstance(node, ir.Call):
             arguments.update(node.args)
     return uses, arguments

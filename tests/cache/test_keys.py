@@ -340,7 +340,7 @@ ELSEWHERE = {
 def test_versions_are_fields_and_a_miss_names_them(what: str, tmp_path: Path) -> None:
     """In another kernel, with another version installed, or another source of nnmagic's compiler."""
     copy = tmp_path / "copy"
-    shutil.copytree(PACKAGE, copy / "nnmagic", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copy / "nnmagic")
     assert in_child(copy)[0] == "None"
     assert in_child(copy) == ["disk", "found on disk", "False"]
     ELSEWHERE[what](copy)
@@ -351,7 +351,7 @@ def test_versions_are_fields_and_a_miss_names_them(what: str, tmp_path: Path) ->
 def test_what_makes_no_code_is_no_field(tmp_path: Path) -> None:
     """The notebook's part of nnmagic, the number of threads, the location of the cell."""
     copy = tmp_path / "copy"
-    shutil.copytree(PACKAGE, copy / "nnmagic", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copy / "nnmagic")
     assert in_child(copy)[0] == "None"
     other_source("jupyter/magics.py")(copy)
     assert in_child(copy)[0] == "disk"

@@ -26,7 +26,7 @@ from tests.systems import POSIX
 
 pytestmark = POSIX
 
-KILLS = 6 if FULL else 2
+KILLS = 4 if FULL else 2
 SOURCE = "def f(x: Tensor[(2,), f32]):\n    return x * 2 + w.sum()\n"
 KEY = "a" * 64
 

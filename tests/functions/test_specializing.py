@@ -30,14 +30,16 @@ def numpy_standardize(x: np.ndarray, axis: int = 0, eps: float = 1e-5) -> np.nda
 
 
 def test_the_types_are_those_of_the_call() -> None:
+    @nnmagic.function
+    def center(x):
+        return x - x.mean(axis=0, keepdims=True)
+
     for x in (X, X[:2], X.astype("f4"), RNG.random((2, 3, 4))):
-        result = standardize(x)
+        result = center(x)
         assert result.dtype == x.dtype
-        np.testing.assert_allclose(result, numpy_standardize(x), rtol=1e-4)
-    assert "standardize(x: Tensor[(5, 3), f64]) -> Tensor[(5, 3), f64]" in standardize.annotated
-    kinds = [
-        each.relay.functions["standardize"].params[0].type_annotation for each in standardize.specializations
-    ]
+        np.testing.assert_allclose(result, x - x.mean(axis=0, keepdims=True), rtol=1e-4, atol=1e-6)
+    assert "center(x: Tensor[(5, 3), f64]) -> Tensor[(5, 3), f64]" in center.annotated
+    kinds = [each.relay.functions["center"].params[0].type_annotation for each in center.specializations]
     assert len(kinds) == len(set(map(str, kinds))) == 4
 
 

@@ -135,6 +135,7 @@ def test_a_terminal_takes_a_cell_line_by_line(shell: Shell) -> None:
         assert shell.ip.check_complete("\n".join([*lines, "", ""]))[0] == "complete"
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [

@@ -36,39 +36,39 @@ INTERPRETED = {
 }
 #: How many programs of each family the full suite judges in processes of their own.
 SEARCHED = {
-    "assignments": 12,
-    "changing_sizes": 8,
-    "control_flow": 6,
-    "gradients": 3,
-    "graphs": 20,
-    "language": 10,
-    "parallel_loops": 40,
-    "relay": 12,
-    "sized_nests": 4,
-    "tensors": 8,
-    "views": 8,
-    "vocabulary": 10,
+    "assignments": 6,
+    "changing_sizes": 4,
+    "control_flow": 3,
+    "gradients": 2,
+    "graphs": 10,
+    "language": 5,
+    "parallel_loops": 20,
+    "relay": 6,
+    "sized_nests": 2,
+    "tensors": 4,
+    "views": 4,
+    "vocabulary": 5,
 }
-#: How many programs of each family the interpreter runs in a usual run; others: 8.
+#: How many programs of each family the interpreter runs in a usual run; others: 4.
 DEFAULT = {
-    "assignments": 20,
-    "control_flow": 12,
-    "gradients": 4,
-    "language": 8,
-    "parallel_loops": 100,
-    "tensors": 16,
+    "assignments": 10,
+    "control_flow": 6,
+    "gradients": 2,
+    "language": 4,
+    "parallel_loops": 50,
+    "tensors": 8,
 }
 #: Programs that are compiled in less than a second of the processor.
 COMPILED = [
-    *(("assignments", seed) for seed in (7, 9)),
-    *(("changing_sizes", seed) for seed in (0, 3)),
-    *(("control_flow", seed) for seed in (0, 4)),
-    *(("language", seed) for seed in (3, 4)),
+    ("assignments", 7),
+    ("changing_sizes", 0),
+    ("control_flow", 0),
+    ("language", 3),
     ("tensors", 10),
-    *(("views", seed) for seed in (0, 1)),
-    *(("graphs", seed) for seed in range(4)),
-    *(("relay", seed) for seed in range(2)),
-    *(("vocabulary", seed) for seed in (1, 7)),
+    ("views", 0),
+    *(("graphs", seed) for seed in range(2)),
+    ("relay", 0),
+    ("vocabulary", 1),
     ("parallel_loops", 3),
 ]
 
@@ -106,7 +106,7 @@ for name in {NAMES}: print(family_of(name).write(7).source)"""
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_are_right_for_the_interpreter(name: str, part: int) -> None:
-    for seed in range(part, DEFAULT.get(name, 8), 4):
+    for seed in range(part, DEFAULT.get(name, 4), 4):
         check(name, seed, INTERPRETED[name])
 
 

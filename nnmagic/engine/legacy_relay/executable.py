@@ -24,6 +24,7 @@ from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, Tuple, Tup
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import rebuild
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 #: The texts that an executable can show: what went to TVM, its loops, machine code.
@@ -115,7 +116,7 @@ class LegacyExecutable:
                     graph.set_input(index, as_tensor(array, type_))
                 graph.run()
                 outputs = (as_array(graph.get_output(index)) for index in range(graph.get_num_outputs()))
-                return _nest_outputs(result, outputs)
+                return rebuild(result, outputs)
 
             return run
 
@@ -182,13 +183,6 @@ def _has_known_shape(type_: Type | None) -> bool:
         case TupleType(fields=fields):
             return all(map(_has_known_shape, fields))
     return False
-
-
-def _nest_outputs(type_: Type, outputs: Iterator[Any]) -> Any:
-    """Nest the flat outputs of the graph executor as the result's type says."""
-    if isinstance(type_, TupleType):
-        return tuple(_nest_outputs(part, outputs) for part in type_.fields)
-    return next(outputs)
 
 
 @contextmanager

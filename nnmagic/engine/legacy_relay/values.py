@@ -12,36 +12,26 @@ import numpy as np
 import tvm
 from tvm.runtime.container import ADT
 
+from nnmagic.relay import types as ty
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.types import (
-    NUMPY_DTYPES,
-    FuncType,
-    GlobalTypeVar,
-    RefType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-)
 from nnmagic.relay.values import AdtValue
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
-def crosses(type_: Type) -> bool:
+def crosses(type_: ty.Type) -> bool:
     """Return whether Python can hold values of the type: a tensor, a data type, or a tuple of such."""
-    if isinstance(type_, TupleType):
+    if isinstance(type_, ty.TupleType):
         return all(map(crosses, type_.fields))
-    return isinstance(type_, TensorType | TypeCall)
+    return isinstance(type_, ty.TensorType | ty.TypeCall)
 
 
-def as_tensor(value: object, type_: TensorType) -> Any:
+def as_tensor(value: object, type_: ty.TensorType) -> Any:
     """Copy an array to TVM's memory. Raises TypeError or ValueError if it does not fit."""
     array = np.asarray(value)
-    if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
+    if array.dtype.newbyteorder("=") != ty.NUMPY_DTYPES[type_.dtype]:
         raise TypeError(f"an argument must be {type_text(type_)}, not an array of {array.dtype}")
     fits = len(array.shape) == len(type_.shape) and all(
         not isinstance(dim, int) or dim == length
@@ -80,21 +70,21 @@ class Constructors:
     # A list has as many levels as elements, so values are walked with a stack: a value is taken apart, and
     # put together when its parts are made.
 
-    def to_runtime(self, value: Any, type_: Type) -> Any:
+    def to_runtime(self, value: Any, type_: ty.Type) -> Any:
         """Convert an argument for the runtime. Raises TypeError or ValueError if it does not fit."""
         made: list[Any] = []
-        work: list[tuple[Any, Type, int | None]] = [(value, type_, None)]
+        work: list[tuple[Any, ty.Type, int | None]] = [(value, type_, None)]
         while work:
             item, kind, tag = work.pop()
             match kind:
-                case TupleType() | TypeCall() if tag is not None:
+                case ty.TupleType() | ty.TypeCall() if tag is not None:
                     made.append(ADT(tag, [made.pop() for _ in range(item)]))
-                case TensorType():
+                case ty.TensorType():
                     made.append(as_tensor(item, kind))
-                case TupleType(fields=fields):
+                case ty.TupleType(fields=fields):
                     work.append((len(fields), kind, 0))
                     work += [(part, each, None) for part, each in zip(item, fields, strict=True)]
-                case TypeCall(func=func, args=args):
+                case ty.TypeCall(func=func, args=args):
                     constructor = self._constructor(item, func)
                     work.append((len(item.fields), kind, self.tags[constructor.name]))
                     types = self._field_types(constructor, args)
@@ -103,24 +93,24 @@ class Constructors:
                     raise TypeError(f"a value of type {type_text(kind)} cannot be passed from Python")
         return made[0]
 
-    def from_runtime(self, value: Any, type_: Type) -> Any:
+    def from_runtime(self, value: Any, type_: ty.Type) -> Any:
         """Convert a result for Python."""
         by_tag = {
             self.tags[each.name]: each for data in self.module.types.values() for each in data.constructors
         }
         made: list[Any] = []
-        work: list[tuple[Any, Type, Callable[[tuple[Any, ...]], Any] | None]] = [(value, type_, None)]
+        work: list[tuple[Any, ty.Type, Callable[[tuple[Any, ...]], Any] | None]] = [(value, type_, None)]
         while work:
             item, kind, rebuild = work.pop()
             match kind:
-                case TupleType() | TypeCall() if rebuild is not None:
+                case ty.TupleType() | ty.TypeCall() if rebuild is not None:
                     made.append(rebuild(tuple(made.pop() for _ in range(item))))
-                case TensorType():
+                case ty.TensorType():
                     made.append(as_array(item))
-                case TupleType(fields=fields):
+                case ty.TupleType(fields=fields):
                     work.append((len(fields), kind, tuple))
                     work += [(item[index], each, None) for index, each in enumerate(fields)]
-                case TypeCall(args=args):
+                case ty.TypeCall(args=args):
                     constructor = by_tag[item.tag]
                     types = self._field_types(constructor, args)
                     work.append((len(types), kind, partial(AdtValue, constructor.name)))
@@ -129,7 +119,7 @@ class Constructors:
                     raise TypeError(f"a value of type {type_text(kind)} cannot be given to Python")
         return made[0]
 
-    def _constructor(self, value: object, data_type: GlobalTypeVar) -> Constructor:
+    def _constructor(self, value: object, data_type: ty.GlobalTypeVar) -> Constructor:
         if not isinstance(value, AdtValue):
             raise TypeError(
                 f"an argument must be an AdtValue of {data_type.name}, not a {type(value).__name__}"
@@ -141,22 +131,22 @@ class Constructors:
                 return each
         raise TypeError(f"{data_type.name} has no constructor {value.constructor}")
 
-    def _field_types(self, constructor: Constructor, args: Sequence[Type]) -> list[Type]:
+    def _field_types(self, constructor: Constructor, args: Sequence[ty.Type]) -> list[ty.Type]:
         data = self.module.types[constructor.belong_to.name]
         bound = dict(zip(data.type_vars, args, strict=True))
         return [_substitute(part, bound) for part in constructor.inputs]
 
 
-def _substitute(type_: Type, bound: Mapping[TypeVar, Type]) -> Type:
+def _substitute(type_: ty.Type, bound: Mapping[ty.TypeVar, ty.Type]) -> ty.Type:
     match type_:
-        case TypeVar():
+        case ty.TypeVar():
             return bound.get(type_, type_)
-        case TupleType(fields=fields):
-            return TupleType(tuple(_substitute(part, bound) for part in fields))
-        case TypeCall(func=func, args=args):
-            return TypeCall(func, tuple(_substitute(part, bound) for part in args))
-        case RefType(value=value):
-            return RefType(_substitute(value, bound))
-        case FuncType(arg_types=args, ret_type=result, type_params=params):
-            return FuncType(tuple(_substitute(a, bound) for a in args), _substitute(result, bound), params)
+        case ty.TupleType(fields=fields):
+            return ty.TupleType(tuple(_substitute(part, bound) for part in fields))
+        case ty.TypeCall(func=func, args=args):
+            return ty.TypeCall(func, tuple(_substitute(part, bound) for part in args))
+        case ty.RefType(value=value):
+            return ty.RefType(_substitute(value, bound))
+        case ty.FuncType(arg_types=args, ret_type=result, type_params=params):
+            return ty.FuncType(tuple(_substitute(a, bound) for a in args), _substitute(result, bound), params)
     return type_

@@ -12,29 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from nnmagic.diagnostics import append_location
+from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import Callback, is_callback
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from nnmagic.relay.failures import RAISE
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
@@ -46,7 +25,7 @@ from nnmagic.relay.values import AdtValue
 MAX_DEPTH = 250_000
 
 #: Is given every computed node with its value, in the order of computation.
-Observer = Callable[[Expr, Any], None]
+Observer = Callable[[ir.Expr, Any], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -55,14 +34,14 @@ class Frame:
 
     around: Frame | None
     sizes: Sizes
-    values: dict[Expr, Any] = field(default_factory=dict)
+    values: dict[ir.Expr, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
     """A function as a value; ``frame`` is None for a function of the module."""
 
-    function: Function
+    function: ir.Function
     frame: Frame | None
 
 
@@ -93,23 +72,23 @@ class Interpreter:
     def __init__(self, module: Module, observe: Observer | None = None) -> None:
         self.module = module
         self.observe = observe
-        self._scopes: dict[Function, tuple[Scopes, dict[PlacementScope, list[Expr]]]] = {}
-        self._root: dict[Function, Function] = {}
-        self._callbacks: dict[Call, Callback] = {}
+        self._scopes: dict[ir.Function, tuple[Scopes, dict[PlacementScope, list[ir.Expr]]]] = {}
+        self._root: dict[ir.Function, ir.Function] = {}
+        self._callbacks: dict[ir.Call, Callback] = {}
 
     def run(self, name: str, arguments: Sequence[Any]) -> Any:
         """Return the result of a function of the module."""
         return _run(self._apply(Closure(self.module.functions[name], None), arguments))
 
-    def _plan(self, function: Function) -> tuple[Scopes, dict[PlacementScope, list[Expr]]]:
+    def _plan(self, function: ir.Function) -> tuple[Scopes, dict[PlacementScope, list[ir.Expr]]]:
         """Return the scopes of the global function around one, and the nodes of each scope in order."""
         root = self._root.setdefault(function, function)
         if root not in self._scopes:
             scopes = scopes_of(root)
-            nodes: dict[PlacementScope, list[Expr]] = {}
+            nodes: dict[PlacementScope, list[ir.Expr]] = {}
             for node in scopes.order:
                 nodes.setdefault(scopes.scope_of[node], []).append(node)
-                if isinstance(node, Function):
+                if isinstance(node, ir.Function):
                     self._root[node] = root
             self._scopes[root] = scopes, nodes
         return self._scopes[root]
@@ -125,41 +104,41 @@ class Interpreter:
         scope = scopes.outermost if function is root else scopes.inner[function][0]
         return self._block(root, scope, function.body, frame)
 
-    def _block(self, root: Function, scope: PlacementScope, result: Expr, frame: Frame) -> _Steps:
+    def _block(self, root: ir.Function, scope: PlacementScope, result: ir.Expr, frame: Frame) -> _Steps:
         """Compute the nodes of a scope, and return the value of one of them."""
         scopes, nodes = self._plan(root)
-        bound: set[Let] = set()
+        bound: set[ir.Let] = set()
         order = nodes.get(scope, [])
         result = _end_of_lets(result)
         for node in order:
             match node:
-                case Let(var=var, value=value) if node not in bound:
+                case ir.Let(var=var, value=value) if node not in bound:
                     bound.add(node)
                     frame.values[var] = _value(self.module, value, frame)
                     continue
-                case Let(body=body):
+                case ir.Let(body=body):
                     frame.values[node] = _value(self.module, body, frame)
                     continue
-                case Var() | Constant() | GlobalVar() | OpRef() | Constructor():
+                case ir.Var() | ir.Constant() | ir.GlobalVar() | ir.OpRef() | ir.Constructor():
                     continue
-                case If(cond=cond, true_branch=then, false_branch=other):
+                case ir.If(cond=cond, true_branch=then, false_branch=other):
                     number = 0 if bool(_value(self.module, cond, frame)) else 1
                     inner = scopes.inner[node][number]
                     steps = self._block(root, inner, other if number else then, frame)
-                case Match():
+                case ir.Match():
                     number = _choose(node, _value(self.module, node.data, frame), frame)
                     inner = scopes.inner[node][number]
                     steps = self._block(root, inner, node.clauses[number].rhs, frame)
-                case Call(op=op, args=args) if not isinstance(op, OpRef | Constructor):
+                case ir.Call(op=op, args=args) if not isinstance(op, ir.OpRef | ir.Constructor):
                     given = [_value(self.module, arg, frame) for arg in args]
                     callee = _value(self.module, op, frame)
-                    if isinstance(callee, Constructor):
+                    if isinstance(callee, ir.Constructor):
                         frame.values[node] = AdtValue(callee.name, tuple(given))
                         continue
                     steps = self._apply(callee, given)
                 case _:
                     frame.values[node] = value = self._simple(node, frame)
-                    if self.observe is not None and not isinstance(node, Function):
+                    if self.observe is not None and not isinstance(node, ir.Function):
                         self.observe(node, value)
                     continue
             if node is result and self.observe is None:
@@ -167,33 +146,33 @@ class Interpreter:
             frame.values[node] = yield steps
         return _value(self.module, result, frame)
 
-    def _simple(self, node: Expr, frame: Frame) -> Any:
+    def _simple(self, node: ir.Expr, frame: Frame) -> Any:
         """Return the value of a node that runs no other code."""
 
-        def value(part: Expr) -> Any:
+        def value(part: ir.Expr) -> Any:
             return _value(self.module, part, frame)
 
         match node:
-            case Function():
+            case ir.Function():
                 return Closure(node, frame)
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return tuple(map(value, fields))
-            case TupleGetItem(tuple_value=whole, index=index):
+            case ir.TupleGetItem(tuple_value=whole, index=index):
                 return value(whole)[index]
-            case Call(op=Constructor(name=name), args=args):
+            case ir.Call(op=ir.Constructor(name=name), args=args):
                 return AdtValue(name, tuple(map(value, args)))
-            case Call(op=OpRef(name=name), args=args):
+            case ir.Call(op=ir.OpRef(name=name), args=args):
                 return self._operator(name, node, [value(arg) for arg in args], frame)
-            case RefCreate():
+            case ir.RefCreate():
                 return Reference(value(node.value))
-            case RefRead():
+            case ir.RefRead():
                 return value(node.ref).value
-            case RefWrite():
+            case ir.RefWrite():
                 value(node.ref).value = value(node.value)
                 return ()
         raise AssertionError(f"{node!r} has no value")
 
-    def _operator(self, name: str, call: Call, operands: list[Any], frame: Frame) -> Any:
+    def _operator(self, name: str, call: ir.Call, operands: list[Any], frame: Frame) -> Any:
         if is_callback(call):
             if call not in self._callbacks:
                 self._callbacks[call] = Callback(call)
@@ -209,14 +188,14 @@ class Interpreter:
             _raise_at(error, call)
 
 
-def _raise_at(error: Exception, call: Call) -> NoReturn:
+def _raise_at(error: Exception, call: ir.Call) -> NoReturn:
     message = str(error.args[0]) if len(error.args) == 1 else str(error)
     raise type(error)(append_location(message, call.span)) from None
 
 
-def _end_of_lets(node: Expr) -> Expr:
+def _end_of_lets(node: ir.Expr) -> ir.Expr:
     """Return the node that gives a chain of lets its value."""
-    while isinstance(node, Let):
+    while isinstance(node, ir.Let):
         node = node.body
     return node
 
@@ -242,14 +221,14 @@ def _run(steps: _Steps) -> Any:
             raise RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
 
 
-def _value(module: Module, node: Expr, frame: Frame) -> Any:
+def _value(module: Module, node: ir.Expr, frame: Frame) -> Any:
     """Return the value of a node that has been computed."""
     match node:
-        case Constant(data=data):
+        case ir.Constant(data=data):
             return data
-        case GlobalVar(name=name):
+        case ir.GlobalVar(name=name):
             return Closure(module.functions[name], None)
-        case Constructor():
+        case ir.Constructor():
             return AdtValue(node.name) if not node.inputs else node
     around: Frame | None = frame
     while around is not None:
@@ -259,10 +238,10 @@ def _value(module: Module, node: Expr, frame: Frame) -> Any:
     raise AssertionError(f"{node!r} has not been computed")
 
 
-def _choose(node: Match, value: Any, frame: Frame) -> int:
+def _choose(node: ir.Match, value: Any, frame: Frame) -> int:
     """Return the number of the arm that takes a value, and bind its names."""
     for number, clause in enumerate(node.clauses):
-        bound: dict[Expr, Any] = {}
+        bound: dict[ir.Expr, Any] = {}
         if _takes(clause.lhs, value, bound):
             frame.values.update(bound)
             return number
@@ -273,17 +252,17 @@ def _choose(node: Match, value: Any, frame: Frame) -> int:
     raise RuntimeError(f"no arm of the match{where} takes {what}")
 
 
-def _takes(pattern: Pattern, value: Any, bound: dict[Expr, Any]) -> bool:
+def _takes(pattern: ir.Pattern, value: Any, bound: dict[ir.Expr, Any]) -> bool:
     match pattern:
-        case PatternVar(var=var):
+        case ir.PatternVar(var=var):
             bound[var] = value
-        case PatternConstructor(constructor=constructor, patterns=patterns):
+        case ir.PatternConstructor(constructor=constructor, patterns=patterns):
             if value.constructor != constructor.name:
                 return False
             parts = patterns or ()
             return not parts or all(
                 _takes(part, item, bound) for part, item in zip(parts, value.fields, strict=True)
             )
-        case PatternTuple(patterns=patterns):
+        case ir.PatternTuple(patterns=patterns):
             return all(_takes(part, item, bound) for part, item in zip(patterns, value, strict=True))
     return True

@@ -457,8 +457,7 @@ def _compile_or_locate(
         if isinstance(failure, _FaultError):
             what = f"the function @{prepared.entry} cannot be built"
             raise internal_error(what, failure.args[0], function.span) from failure
-        message = f"TVM cannot build the function @{prepared.entry}"
-        raise engine_error(message, function.span) from failure
+        raise engine_error(f"TVM cannot build the function @{prepared.entry}", function.span) from failure
 
 
 def _prepare_alone(call: Call, opt_level: int) -> _Prepared:

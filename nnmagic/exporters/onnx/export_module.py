@@ -9,7 +9,7 @@ import numpy as np
 from nnmagic.diagnostics import kind_of
 from nnmagic.exporters.onnx.errors import Problems, UnsupportedError
 from nnmagic.exporters.onnx.operators import load_operators
-from nnmagic.exporters.onnx.programs import ProgramExporter, Value, flat, refuse_type
+from nnmagic.exporters.onnx.programs import ProgramExporter, Value, refuse_type
 from nnmagic.exporters.onnx.registry import IR_VERSION, OPERATORS, OPSET
 from nnmagic.exporters.onnx.writer import Tensor, Writer, graph_proto
 from nnmagic.importers.onnx.element_types import NUMBERS
@@ -26,6 +26,7 @@ from nnmagic.relay.passes import (
     to_a_normal_form,
 )
 from nnmagic.relay.passes.expand_operators import expand_operators
+from nnmagic.relay.tuple_trees import flatten
 from nnmagic.relay.types import RecordType, TensorType, TupleType, Type, dtype_of_array
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def export_parts(module: Module, name: str | None = None) -> tuple[ModelProto, d
         type_ = param.checked_type or param.type_annotation
         assert type_ is not None
         exporter.values[param] = _parameter(param.name_hint, type_, writer, inputs)
-    results = flat(exporter.block(function.body))
+    results = list(flatten(exporter.block(function.body)))
     if not results:
         problems.add("result", function.span, UnsupportedError("an ONNX model gives a tensor or more"))
     problems.raise_if_any()

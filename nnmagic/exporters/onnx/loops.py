@@ -19,14 +19,13 @@ from nnmagic.exporters.onnx.programs import (
     Closure,
     Refused,
     Value,
-    flat,
     flat_types,
-    nested,
     refuse_type,
 )
 from nnmagic.exporters.onnx.writer import Tensor, Writer, graph_proto
 from nnmagic.relay import expr as ir
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, Type, scalar_type
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def export_loop(exporter: ProgramExporter, loop: Closure, args: Sequence[Value],
     problem = _why_no_loop(function, is_self, [*types, call.checked_type])
     if problem is not None:
         return exporter.refuse("recursion", call.span, problem, "write it as a for or while loop")
-    start = [part for arg in args for part in flat(arg)]
+    start = [part for arg in args for part in flatten(arg)]
     if not all(isinstance(part, Tensor) for part in start):
         return REFUSED
     assert call.checked_type is not None
@@ -88,7 +87,7 @@ class _Loop:
         rest = list(tensors)
         for param, type_ in zip(self.function.params, self.types, strict=True):
             count = len(flat_types(type_))
-            self.exporter.values[param] = nested(type_, rest[:count])
+            self.exporter.values[param] = rebuild(type_, iter(rest[:count]))
             rest = rest[count:]
 
     def split(self, start: list[Tensor], split: _Split) -> Value:
@@ -139,7 +138,7 @@ class _Loop:
             return self.leaves(self.function.body, leaf)
 
         outputs = self.write(self.writer.constant(np.array(True)), [*start, *empty], one_round)  # noqa: FBT003
-        return nested(self.result, outputs[len(start) :])
+        return cast("Value", rebuild(self.result, iter(outputs[len(start) :])))
 
     def placeholder(self, type_: TensorType) -> Tensor:
         """Return what a result is before it is known; sizes that are not known are 0."""
@@ -173,7 +172,7 @@ class _Loop:
         return leaf(None, self.tensors(exporter.value(expr)))
 
     def tensors(self, value: Value) -> list[Tensor]:
-        parts = flat(value)
+        parts = list(flatten(value))
         if any(isinstance(part, Refused | Closure) for part in parts):
             raise _RefusedError
         return cast("list[Tensor]", parts)

@@ -20,6 +20,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS as RELAY_OPERATORS
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import ARRAY_DTYPES, NUMPY_DTYPES, TensorType, TupleType, Type, dtype_of_array
 
 
@@ -114,7 +115,7 @@ class ProgramExporter:
 
     def _operator(self, call: ir.Call) -> Value:
         name = cast("ir.OpRef", call.op).name
-        values = [part for arg in call.args for part in flat(self.value(arg))]
+        values = [part for arg in call.args for part in flatten(self.value(arg))]
         declaration = OPERATORS.get(name)
         if declaration is None:
             return self.refuse(name, call.span, "no operator of ONNX computes it")
@@ -171,16 +172,16 @@ class ProgramExporter:
             return REFUSED
         assert type_ is not None
         with self.writer.inner_graph() as then:
-            one = flat(self.block(expr.true_branch))
+            one = list(flatten(self.block(expr.true_branch)))
             outputs = self.writer.own_outputs([each for each in one if isinstance(each, Tensor)])
         with self.writer.inner_graph() as other:
-            two = flat(self.block(expr.false_branch))
+            two = list(flatten(self.block(expr.false_branch)))
             others = self.writer.own_outputs([each for each in two if isinstance(each, Tensor)])
         if not isinstance(cond, Tensor) or len(outputs) != len(one) or len(others) != len(two):
             return REFUSED
         types = flat_types(type_)
         names = self.write_if(cond, (then, outputs), (other, others))
-        return nested(type_, [Tensor(name, each) for name, each in zip(names, types, strict=True)])
+        return cast("Value", rebuild(type_, map(Tensor, names, types)))
 
     def write_if(
         self,
@@ -198,28 +199,11 @@ class ProgramExporter:
         )
 
 
-def flat(value: Value) -> list[Tensor | Closure | Refused]:
-    """Return the parts of a value that are no tuples."""
-    if isinstance(value, tuple):
-        return [part for item in value for part in flat(item)]
-    return [value]
-
-
 def flat_types(type_: Type) -> list[TensorType]:
     """Return the types of the tensors of a value."""
     if isinstance(type_, TupleType):
         return [part for item in type_.fields for part in flat_types(item)]
     return [cast("TensorType", type_)]
-
-
-def nested(type_: Type, tensors: Sequence[Tensor]) -> Value:
-    """Return tensors as a value of a type."""
-    rest = iter(tensors)
-
-    def make(each: Type) -> Value:
-        return tuple(map(make, each.fields)) if isinstance(each, TupleType) else next(rest)
-
-    return make(type_)
 
 
 def _of_tensors(type_: Type | None) -> bool:

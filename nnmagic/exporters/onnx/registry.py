@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
     from nnmagic.exporters.onnx.sites import Site
@@ -27,7 +29,7 @@ class Declaration:
 
 
 #: The operators that can be exported, by their names in Relay.
-OPERATORS: dict[str, Declaration] = {}
+OPERATORS: Registry[str, Declaration] = Registry("the operator")
 
 
 def operator(*names: str, note: str = "") -> Callable[[Rule], Rule]:
@@ -35,12 +37,15 @@ def operator(*names: str, note: str = "") -> Callable[[Rule], Rule]:
 
     def declare(rule: Rule) -> Rule:
         for name in names:
-            if name in OPERATORS:
-                raise ValueError(f"the operator {name} is declared twice")
             OPERATORS[name] = Declaration(name, rule, note)
         return rule
 
     return declare
+
+
+def operators(table: Mapping[str, Rule]) -> None:
+    """Declare rules by the names of their operators, separated by blanks."""
+    declare_rows(operator, table)
 
 
 def direct(table: dict[str, str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnmagic.importers.onnx.values import TensorSequence, Value
+from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
     from nnmagic.importers.onnx.nodes import Node
@@ -34,7 +35,7 @@ class Declaration:
 
 
 #: The operators by domain and name.
-OPERATORS: dict[tuple[str, str], Declaration] = {}
+OPERATORS: Registry[tuple[str, str], Declaration] = Registry("the operator")
 
 
 def operator(*names: str, domain: str = "", since: int = 1, note: str = "") -> Callable[[Rule], Rule]:
@@ -42,9 +43,12 @@ def operator(*names: str, domain: str = "", since: int = 1, note: str = "") -> C
 
     def declare(rule: Rule) -> Rule:
         for name in names:
-            if (domain, name) in OPERATORS:
-                raise ValueError(f"the operator {domain}.{name} is declared twice")
             OPERATORS[domain, name] = Declaration(domain, name, since, rule, note)
         return rule
 
     return declare
+
+
+def operators(table: Mapping[str, Rule]) -> None:
+    """Declare rules by the names of their operators, separated by blanks."""
+    declare_rows(operator, table)

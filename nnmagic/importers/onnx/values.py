@@ -20,8 +20,8 @@ from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
 from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.polynomials import is_nonnegative
-from nnmagic.relay.tensor_expr import Number, TensorOperators
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, dtype_of_array, is_float, is_integer
+from nnmagic.relay.tensor_expr import Number, TypedTensor
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, dtype_of_array, is_integer
 
 #: Calls on constants with no more elements than this are evaluated while importing.
 MAX_FOLDED = 1 << 16
@@ -30,7 +30,7 @@ _MAX_SIZES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value(TensorOperators):
+class Value(TypedTensor):
     """A tensor.
 
     ``sizes``: what an integer tensor of rank 0 or 1 holds, where its elements are sizes of other tensors.
@@ -43,29 +43,9 @@ class Value(TensorOperators):
     bits: int | None = None
 
     @property
-    def shape(self) -> tuple[Dim, ...]:
-        """Return the shape; a dimension that is known only at the call is an AnyDim."""
-        return self.type.shape
-
-    @property
-    def rank(self) -> int:
-        """Return the number of axes."""
-        return len(self.type.shape)
-
-    @property
-    def dtype(self) -> str:
-        """Return the name of the element type."""
-        return self.type.dtype
-
-    @property
     def known(self) -> np.ndarray | None:
         """Return what the tensor holds, if it is a constant."""
         return self.expr.data if isinstance(self.expr, ir.Constant) else None
-
-    @property
-    def is_float(self) -> bool:
-        """Return whether the elements are floating-point numbers."""
-        return is_float(self.dtype)
 
     def like(self, other: Value | Number | np.ndarray) -> Value:
         """Return a number, or an array, in this tensor's dtype; a tensor as it is."""
@@ -147,8 +127,7 @@ def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
     """Call an operator that returns a tensor; on constants it is evaluated. Raises UnsupportedError."""
     node, result = _call(name, args, attrs)
     if not isinstance(result, TensorType):
-        message = f"Relay's {name} returns no tensor"
-        raise TypeError(message)
+        raise TypeError(f"Relay's {name} returns no tensor")
     flat = [part for arg in args for part in ([arg] if isinstance(arg, Value) else arg)]
     if flat and all(isinstance(part.expr, ir.Constant) for part in flat):
         size = sum(cast(np.ndarray, part.known).size for part in flat)

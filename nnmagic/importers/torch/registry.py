@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value
+from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
     from nnmagic.importers.torch.calls import Call
@@ -33,7 +34,7 @@ class Declaration:
 
 
 #: The operators by name: ``aten.add``, ``higher_order.cond``.
-OPERATORS: dict[str, Declaration] = {}
+OPERATORS: Registry[str, Declaration] = Registry("the operator")
 
 
 def operator(*names: str, note: str = "") -> Callable[[_SomeRule], _SomeRule]:
@@ -42,12 +43,15 @@ def operator(*names: str, note: str = "") -> Callable[[_SomeRule], _SomeRule]:
     def declare(rule: _SomeRule) -> _SomeRule:
         for name in names:
             full = name if "." in name else f"aten.{name}"
-            if full in OPERATORS:
-                raise ValueError(f"the operator {full} is declared twice")
             OPERATORS[full] = Declaration(full, rule, note)
         return rule
 
     return declare
+
+
+def operators(table: Mapping[str, Rule]) -> None:
+    """Declare rules by the names of their operators, separated by blanks."""
+    declare_rows(operator, table)
 
 
 def refuse(*names: str, reason: str, hint: str) -> None:

@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.callgraph import call_graph, components
-from nnmagic.relay.expr import (
-    Call,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-)
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
-from nnmagic.relay.gradients.trees import Tree, combine, has_leaf, leaves, tree_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import Tree, combine, has_leaf, leaves, tree_of
 from nnmagic.relay.types import TupleType, Type
 
 #: Operators that read sizes alone, which all examples share.
@@ -41,7 +29,7 @@ class FunctionFlags:
 
     name: str
     mask: tuple[bool, ...]
-    flags: dict[Expr, Tree] = field(default_factory=dict)
+    flags: dict[ir.Expr, Tree] = field(default_factory=dict)
     result: Tree = False
     diverges: bool = False
     circle: dict[str, FunctionFlags] = field(default_factory=dict)
@@ -50,7 +38,7 @@ class FunctionFlags:
 class BatchFlags:
     """The flags of the functions of a module in A-normal form."""
 
-    def __init__(self, functions: Mapping[str, Function]) -> None:
+    def __init__(self, functions: Mapping[str, ir.Function]) -> None:
         self.functions = functions
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionFlags] = {}
         groups = components(call_graph(Module(functions)))
@@ -85,35 +73,35 @@ class BatchFlags:
         found.result = _union(found.result, self.of_block(function.body, found))
         return (found.mask, found.result, found.diverges, _masks(found)) != before
 
-    def of_block(self, expr: Expr, own: FunctionFlags) -> Tree:
+    def of_block(self, expr: ir.Expr, own: FunctionFlags) -> Tree:
         """Note the flags of each variable of a block; return those of its result."""
         block = block_of(expr)
         for var, value in block.bindings:
             own.flags[var] = self._of_value(value, own)
         return own.flags.get(block.result, False)
 
-    def _of_value(self, value: Expr, own: FunctionFlags) -> Tree:
+    def _of_value(self, value: ir.Expr, own: FunctionFlags) -> Tree:
         flags = own.flags
         match value:
-            case Call(op=OpRef(name=operator), args=args):
+            case ir.Call(op=ir.OpRef(name=operator), args=args):
                 depends = operator not in OF_SIZES and any(has_leaf(flags.get(arg, False)) for arg in args)
                 return spread_flag(type_of(value), flag=depends)
-            case Call(op=GlobalVar(name=callee), args=args):
+            case ir.Call(op=ir.GlobalVar(name=callee), args=args):
                 return self._of_call(callee, args, type_of(value), own)
-            case Call(args=args):
+            case ir.Call(args=args):
                 depends = any(has_leaf(flags.get(arg, False)) for arg in (value.op, *args))
                 return spread_flag(type_of(value), flag=depends)
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return [flags.get(part, False) for part in fields]
-            case TupleGetItem(tuple_value=part, index=index):
+            case ir.TupleGetItem(tuple_value=part, index=index):
                 tree = flags.get(part, False)
                 return tree[index] if isinstance(tree, list) else tree
-            case If() | Match():
+            case ir.If() | ir.Match():
                 return self._of_branches(value, own)
             case _:
                 return flags.get(value, False)
 
-    def _of_call(self, callee: str, args: tuple[Expr, ...], type_: Type, own: FunctionFlags) -> Tree:
+    def _of_call(self, callee: str, args: tuple[ir.Expr, ...], type_: Type, own: FunctionFlags) -> Tree:
         mask = self.mask_of(callee, args, own.flags)
         if not any(mask):
             return False
@@ -124,9 +112,9 @@ class BatchFlags:
             found = self.of_function(callee, mask)
         return spread_flag(type_, flag=True) if found.diverges else found.result
 
-    def _of_branches(self, value: If | Match, own: FunctionFlags) -> Tree:
+    def _of_branches(self, value: ir.If | ir.Match, own: FunctionFlags) -> Tree:
         result: Tree = False
-        data = value.cond if isinstance(value, If) else value.data
+        data = value.cond if isinstance(value, ir.If) else value.data
         depends = has_leaf(own.flags.get(data, False))
         for body, bound in zip(branches(value), arm_variables(value), strict=True):
             for var in bound:
@@ -135,11 +123,13 @@ class BatchFlags:
         if not depends or is_test(value):
             return result
         calls = (node for body in branches(value) for node in post_order(body))
-        if any(isinstance(node, GlobalVar) for node in calls):
+        if any(isinstance(node, ir.GlobalVar) for node in calls):
             own.diverges = True
         return spread_flag(type_of(value), flag=True)
 
-    def mask_of(self, callee: str, args: tuple[Expr, ...], flags: Mapping[Expr, Tree]) -> tuple[bool, ...]:
+    def mask_of(
+        self, callee: str, args: tuple[ir.Expr, ...], flags: Mapping[ir.Expr, Tree]
+    ) -> tuple[bool, ...]:
         """Return which leaves of the arguments of a call depend on the example."""
         mask: list[bool] = []
         for param, arg in zip(self.functions[callee].params, args, strict=True):
@@ -147,11 +137,12 @@ class BatchFlags:
         return tuple(mask)
 
 
-def is_test(value: If | Match) -> bool:
+def is_test(value: ir.If | ir.Match) -> bool:
     """Return whether a branch only says, by a constructor, whether an assertion holds: of all examples."""
-    results = (body.value if isinstance(body, Let) else body for body in branches(value))
-    return isinstance(value, If) and all(
-        isinstance(each, Call) and isinstance(each.op, Constructor) and not each.args for each in results
+    results = (body.value if isinstance(body, ir.Let) else body for body in branches(value))
+    return isinstance(value, ir.If) and all(
+        isinstance(each, ir.Call) and isinstance(each.op, ir.Constructor) and not each.args
+        for each in results
     )
 
 

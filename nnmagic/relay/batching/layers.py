@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from nnmagic.relay.batching.registry import rule
+from nnmagic.relay.batching.registry import rule, rules
 from nnmagic.relay.batching.site import Site, is_unknown
 from nnmagic.relay.expr import Expr, Tuple, TupleGetItem
 from nnmagic.relay.types import Dim, TensorType, TupleType
-
-
-@rule("nn.dense")
-def _dense(site: Site) -> Expr | None:
-    return _product(site, transpose_a=False, transpose_b=True)
 
 
 @rule("nn.matmul")
@@ -86,11 +81,6 @@ def _einsum(site: Site) -> Expr | None:
     return site.again(equation=f"{','.join(parts)}->{letter}{output}")
 
 
-@rule("nn.bias_add")
-def _bias_add(site: Site) -> Expr | None:
-    return site.again(axis=site.axis()) if site.only(0) else None
-
-
 @rule("nn.layer_norm", "nn.l2_normalize")
 def _along_axis(site: Site) -> Expr | None:
     if site.name == "nn.l2_normalize":
@@ -150,3 +140,11 @@ def _folded(site: Site, joined: tuple[int, ...]) -> Expr | None:
 
 def _parted(site: Site, value: Expr, sizes: list[Dim]) -> Expr:
     return site.op("reshape", value, newshape=[-1, *sizes])
+
+
+rules(
+    {
+        "nn.bias_add": lambda site: site.again(axis=site.axis()) if site.only(0) else None,
+        "nn.dense": lambda site: _product(site, transpose_a=False, transpose_b=True),
+    }
+)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+
+from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
     from nnmagic.relay.batching.site import Site
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 Rule = Callable[["Site"], "Expr | None"]
 
 #: The rule of each operator that takes a batch axis.
-RULES: dict[str, Rule] = {}
+RULES: Registry[str, Rule] = Registry("the batching of")
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -21,9 +23,12 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
     def enter(function: Rule) -> Rule:
         for name in names:
-            if name in RULES:
-                raise ValueError(f"the batching of {name!r} is declared twice")
             RULES[name] = function
         return function
 
     return enter
+
+
+def rules(table: Mapping[str, Rule]) -> None:
+    """Declare rules by the names of their operators, separated by blanks."""
+    declare_rows(rule, table)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from nnmagic.relay.batching.registry import rule
+from nnmagic.relay.batching.registry import rule, rules
 from nnmagic.relay.batching.site import Site, fields, is_unknown
 from nnmagic.relay.expr import Expr, Tuple, constant
-from nnmagic.relay.gradients.trees import has_leaf
 from nnmagic.relay.ops.declaration import OPERATORS
+from nnmagic.relay.tuple_trees import has_leaf
 from nnmagic.relay.types import TensorType, TupleType
 
 _ELEMENTWISE = [
@@ -33,11 +33,6 @@ def _broadcast(site: Site) -> Expr | None:
 @rule("python.require")
 def _require(site: Site) -> Expr | None:
     """Require of all examples what is required of one."""
-    return site.again(site.full(0), site.args[1])
-
-
-@rule("cast_like")
-def _cast_like(site: Site) -> Expr | None:
     return site.again(site.full(0), site.args[1])
 
 
@@ -175,11 +170,6 @@ def _reshape(site: Site) -> Expr | None:
     return _shaped(site)
 
 
-@rule("dyn.reshape", "dyn.squeeze")
-def _reshape_by(site: Site) -> Expr | None:
-    return _shaped(site) if site.only(0) else None
-
-
 def _shaped(site: Site) -> Expr | None:
     """Reshape to the shape of the result, which has at most one dynamic size."""
     known = [dim if isinstance(dim, int) else -1 for dim in site.out_shape]
@@ -226,11 +216,6 @@ def _join(site: Site) -> Expr | None:
     return site.again(Tuple(tuple(parts), span=site.span), axis=axis + 1)
 
 
-@rule("split")
-def _split(site: Site) -> Expr | None:
-    return site.again(axis=site.axis())
-
-
 @rule("strided_slice")
 def _strided_slice(site: Site) -> Expr | None:
     begin = cast("Sequence[int]", site.attrs["begin"])
@@ -253,11 +238,6 @@ def _slice_by(site: Site) -> Expr | None:
     return site.again(site.args[0], *bounds)
 
 
-@rule("repeat")
-def _repeat(site: Site) -> Expr | None:
-    return None if site.attrs["axis"] is None else site.again(axis=site.axis())
-
-
 @rule("tile")
 def _tile(site: Site) -> Expr | None:
     reps = cast("Sequence[int]", site.attrs["reps"])
@@ -269,11 +249,6 @@ def _tile(site: Site) -> Expr | None:
 def _pad(site: Site) -> Expr | None:
     widths = cast("Sequence[Sequence[int]]", site.attrs["pad_width"])
     return site.again(pad_width=[[0, 0], *widths]) if site.only(0) else None
-
-
-@rule("trilu")
-def _trilu(site: Site) -> Expr | None:
-    return site.again() if site.only(0) else None
 
 
 @rule("one_hot")
@@ -305,11 +280,6 @@ def _take(site: Site) -> Expr | None:
     return site.again(site.args[0], site.args[1], axis=number + 1, batch_dims=1)
 
 
-@rule("gather")
-def _gather(site: Site) -> Expr | None:
-    return site.again(site.full(0), site.full(1), axis=site.axis())
-
-
 @rule("gather_nd")
 def _gather_nd(site: Site) -> Expr | None:
     """Gather with the batch axis behind the data's others, which are taken whole."""
@@ -329,6 +299,16 @@ def _scatter_nd(site: Site) -> Expr | None:
     return site.moved(site.again(data, site.args[1], updates), site.rank() + 1, site.rank(), 0)
 
 
-@rule("scatter_elements")
-def _scatter_elements(site: Site) -> Expr | None:
-    return site.again(site.full(0), site.full(1), site.full(2), axis=site.axis())
+rules(
+    {
+        "cast_like": lambda site: site.again(site.full(0), site.args[1]),
+        "dyn.reshape dyn.squeeze": lambda site: _shaped(site) if site.only(0) else None,
+        "gather": lambda site: site.again(site.full(0), site.full(1), axis=site.axis()),
+        "repeat": lambda site: None if site.attrs["axis"] is None else site.again(axis=site.axis()),
+        "scatter_elements": lambda site: site.again(
+            site.full(0), site.full(1), site.full(2), axis=site.axis()
+        ),
+        "split": lambda site: site.again(axis=site.axis()),
+        "trilu": lambda site: site.again() if site.only(0) else None,
+    }
+)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.expr import Attrs, Call, Expr, OpRef, Tuple, TupleGetItem, constant
-from nnmagic.relay.gradients.trees import Tree, has_leaf
+from nnmagic.relay.expr import Call, Expr, Tuple, TupleGetItem, constant
+from nnmagic.relay.op_call import CallView, TypedCall
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.tuple_trees import Tree, has_leaf
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 
 
@@ -74,51 +75,19 @@ def fields(expr: Expr, type_: TupleType) -> list[Expr]:
 
 
 @dataclass(eq=False)
-class Site:
+class Site(CallView, TypedCall):
     """A call of an operator, as its batching rule sees it.
 
-    args: its arguments; the batch axis of those that are ``batched`` is the first. types: their types without
-    it. out_type: that of the result, without it.
+    args: its arguments; the batch axis of those that are ``batched`` is the first. types, out_type: those of
+    the arguments and of the result without it.
     """
 
-    call: Call
+    node: Call
     args: Sequence[Expr]
     types: Sequence[Type]
     batched: Sequence[Tree]
     out_type: Type
     size: BatchSize
-
-    @property
-    def name(self) -> str:
-        """The operator's name."""
-        assert isinstance(self.call.op, OpRef)
-        return self.call.op.name
-
-    @property
-    def attrs(self) -> Attrs:
-        """The attributes."""
-        return self.call.attrs
-
-    @property
-    def span(self) -> Span | None:
-        """The place of the call."""
-        return self.call.span
-
-    def shape(self, index: int = 0) -> tuple[Dim, ...]:
-        """Return the shape of an argument, without the batch axis."""
-        type_ = self.types[index]
-        assert isinstance(type_, TensorType)
-        return type_.shape
-
-    def rank(self, index: int = 0) -> int:
-        """Return the rank of an argument, without the batch axis."""
-        return len(self.shape(index))
-
-    @property
-    def out_shape(self) -> tuple[Dim, ...]:
-        """The shape of the result, without the batch axis."""
-        assert isinstance(self.out_type, TensorType)
-        return self.out_type.shape
 
     def is_batched(self, index: int) -> bool:
         """Return whether an argument, or a part of it, has the batch axis."""
@@ -131,7 +100,7 @@ class Site:
     def again(self, *args: Expr, **attrs: Any) -> Expr:
         """Return a call of the same operator with other arguments, and some other attributes."""
         new = cast("Mapping[str, Any]", {**self.attrs, **attrs})
-        return replace(self.call, args=tuple(args) or tuple(self.args), attrs=new, checked_type=None)
+        return replace(self.node, args=tuple(args) or tuple(self.args), attrs=new, checked_type=None)
 
     def op(self, name: str, *args: Expr, **attrs: Any) -> Expr:
         """Return a call of an operator."""

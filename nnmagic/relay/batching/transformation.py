@@ -10,25 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.batching import layers as _layers
 from nnmagic.relay.batching import rules as _rules
 from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, is_test, spread_flag
 from nnmagic.relay.batching.registry import RULES
 from nnmagic.relay.batching.site import BatchSize, Site, size_along
 from nnmagic.relay.callbacks import CALLBACK
-from nnmagic.relay.expr import (
-    Call,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from nnmagic.relay.expr import constant as constant_of
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import (
@@ -40,10 +28,10 @@ from nnmagic.relay.gradients.blocks import (
     with_branches,
 )
 from nnmagic.relay.gradients.transformation import prepare
-from nnmagic.relay.gradients.trees import Tree, has_leaf, leaf_types, project, tree_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.traverse import binders, post_order
+from nnmagic.relay.tuple_trees import Tree, has_leaf, leaf_types, project, tree_of
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 
 del _layers, _rules  # their rules are declared
@@ -53,21 +41,21 @@ del _layers, _rules  # their rules are declared
 class Batched:
     """A body over the parameters, whose result has the batch axis first, and the functions that it calls."""
 
-    params: tuple[Var, ...]
-    body: Expr
-    helpers: dict[str, Function]
+    params: tuple[ir.Var, ...]
+    body: ir.Expr
+    helpers: dict[str, ir.Function]
 
 
 @dataclass(slots=True)
 class _Scope:
     """A block while it is batched: what its names stand for, and the function in which it stands."""
 
-    env: dict[Expr, Expr]
+    env: dict[ir.Expr, ir.Expr]
     own: FunctionFlags
     size: BatchSize
 
     @property
-    def flags(self) -> dict[Expr, Tree]:
+    def flags(self) -> dict[ir.Expr, Tree]:
         """Which names have the batch axis."""
         return self.own.flags
 
@@ -83,15 +71,15 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     diagnostics = Diagnostics()
     batcher = _Batcher(prepared.functions, {*taken, *prepared.functions}, diagnostics)
     mask: list[bool] = []
-    params: list[Var] = []
+    params: list[ir.Var] = []
     for index, param in enumerate(function.params):
         type_ = type_of(param)
         mask += [index in argnums] * len(leaf_types(type_))
         wide = _batched_type(type_, dim) if index in argnums else type_
-        params.append(Var(param.name_hint, wide, span=param.span))
+        params.append(ir.Var(param.name_hint, wide, span=param.span))
     size = BatchSize(dim) if isinstance(dim, int) else _size_of(params[argnums[0]], dim)
     own = batcher.flags.of_function(name, tuple(mask))
-    env: dict[Expr, Expr] = {}
+    env: dict[ir.Expr, ir.Expr] = {}
     for index, (old, new) in enumerate(zip(function.params, params, strict=True)):
         type_ = type_of(old)
         have = spread_flag(type_, flag=index in argnums)
@@ -112,32 +100,32 @@ def _batched_type(type_: Type, dim: Dim) -> Type:
     return TensorType((dim, *type_.shape), type_.dtype)
 
 
-def _size_of(param: Var, dim: Dim) -> BatchSize:
+def _size_of(param: ir.Var, dim: Dim) -> BatchSize:
     """Return the size of the first axis of a parameter."""
     (leaf, *_), (type_, *_) = project(param, type_of(param)), leaf_types(type_of(param))
     assert isinstance(type_, TensorType)
     return BatchSize(dim, leaf, len(type_.shape) - 1)
 
 
-def _complete(value: Expr, tree: Tree, type_: Type, size: BatchSize) -> Expr:
+def _complete(value: ir.Expr, tree: Tree, type_: Type, size: BatchSize) -> ir.Expr:
     """Return a value with the batch axis in all its leaves."""
     return _with_flags(value, tree, spread_flag(type_, flag=True), type_, size)
 
 
-def _with_flags(value: Expr, tree: Tree, wanted: Tree, type_: Type, size: BatchSize) -> Expr:
+def _with_flags(value: ir.Expr, tree: Tree, wanted: Tree, type_: Type, size: BatchSize) -> ir.Expr:
     """Return a value with the batch axis in the leaves that are wanted to have it."""
     if isinstance(type_, TupleType):
         count = len(type_.fields)
         have, want = (part if isinstance(part, list) else [part] * count for part in (tree, wanted))
         if all(bool(a) == bool(b) for a, b in zip(_flat(have, type_), _flat(want, type_), strict=True)):
             return value
-        parts = value.fields if isinstance(value, Tuple) else None
+        parts = value.fields if isinstance(value, ir.Tuple) else None
         items = [
-            parts[index] if parts is not None else TupleGetItem(value, index, span=value.span)
+            parts[index] if parts is not None else ir.TupleGetItem(value, index, span=value.span)
             for index in range(count)
         ]
         rows = zip(items, have, want, type_.fields, strict=True)
-        return Tuple(tuple(_with_flags(*row, size) for row in rows), span=value.span)
+        return ir.Tuple(tuple(_with_flags(*row, size) for row in rows), span=value.span)
     return size.spread(value, type_, value.span) if wanted and not tree else value
 
 
@@ -149,26 +137,28 @@ def _flat(tree: Tree, type_: Type) -> list[bool]:
 
 
 class _Batcher:
-    def __init__(self, functions: Mapping[str, Function], taken: set[str], diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, functions: Mapping[str, ir.Function], taken: set[str], diagnostics: Diagnostics
+    ) -> None:
         self.functions = functions
         self.flags = BatchFlags(functions)
         self.taken = taken
         self.diagnostics = diagnostics
-        self.made: dict[str, Function] = {}
+        self.made: dict[str, ir.Function] = {}
         self._helpers: dict[tuple[str, frozenset[tuple[str, tuple[bool, ...]]]], str] = {}
 
-    def of_block(self, expr: Expr, scope: _Scope) -> tuple[Expr, Tree]:
+    def of_block(self, expr: ir.Expr, scope: _Scope) -> tuple[ir.Expr, Tree]:
         """Return the value of a block and its flags."""
         block = block_of(expr)
         for var, value in block.bindings:
             scope.env[var] = self._of_value(var, value, scope)
         return rename(block.result, scope.env), scope.flags.get(block.result, False)
 
-    def _of_value(self, var: Var, value: Expr, scope: _Scope) -> Expr:
+    def _of_value(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
         match value:
-            case Call(op=OpRef()):
+            case ir.Call(op=ir.OpRef()):
                 return self._of_operator(var, value, scope)
-            case Call(op=GlobalVar(name=name), args=args):
+            case ir.Call(op=ir.GlobalVar(name=name), args=args):
                 mask = self.flags.mask_of(name, args, scope.flags)
                 if not any(mask):
                     return forward(value, scope.env)
@@ -176,17 +166,17 @@ class _Batcher:
                 if found.diverges:
                     return self._each(var, value, scope)
                 return self._of_call(value, found, scope)
-            case If() | Match():
+            case ir.If() | ir.Match():
                 return self._of_branches(var, value, scope)
-            case Call(args=args) if any(has_leaf(scope.flags.get(arg)) for arg in (value.op, *args)):
+            case ir.Call(args=args) if any(has_leaf(scope.flags.get(arg)) for arg in (value.op, *args)):
                 hint = "use tensors and tuples of them for what depends on the example"
                 what = "a value of a data type, or a function that is a value, cannot be batched"
                 self.diagnostics.error(what, value.span, hint=hint)
         return forward(value, scope.env)
 
-    def _of_operator(self, var: Var, value: Call, scope: _Scope) -> Expr:
+    def _of_operator(self, var: ir.Var, value: ir.Call, scope: _Scope) -> ir.Expr:
         flags = [scope.flags.get(arg, False) for arg in value.args]
-        assert isinstance(value.op, OpRef)
+        assert isinstance(value.op, ir.OpRef)
         if not any(map(has_leaf, flags)):
             return forward(value, scope.env)
         if value.op.name in OF_SIZES:
@@ -203,7 +193,7 @@ class _Batcher:
             made = RULES[value.op.name](Site(value, args, types, flags, type_of(var), scope.size))
         return self._each(var, value, scope) if made is None else made
 
-    def _sizes(self, value: Call, scope: _Scope) -> Expr:
+    def _sizes(self, value: ir.Call, scope: _Scope) -> ir.Expr:
         """Return the sizes of one example."""
         sizes = call("shape_of", [rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"])
         type_ = type_of(value.args[0])
@@ -211,18 +201,18 @@ class _Batcher:
         own = call(
             "strided_slice", [sizes], value.span, begin=[1], end=[len(type_.shape) + 1], strides=[1], axes=[0]
         )
-        assert isinstance(value.op, OpRef)
+        assert isinstance(value.op, ir.OpRef)
         return own if value.op.name == "shape_of" else call("prod", [own], value.span)
 
     # -- branches and functions ----------------------------------------------------------------------------
 
-    def _of_branches(self, var: Var, value: If | Match, scope: _Scope) -> Expr:
-        data = value.cond if isinstance(value, If) else value.data
-        if has_leaf(scope.flags.get(data)) and isinstance(value, If) and is_test(value):
+    def _of_branches(self, var: ir.Var, value: ir.If | ir.Match, scope: _Scope) -> ir.Expr:
+        data = value.cond if isinstance(value, ir.If) else value.data
+        if has_leaf(scope.flags.get(data)) and isinstance(value, ir.If) and is_test(value):
             every = call("all", [rename(data, scope.env)], value.span, axis=[0])
             return replace(value, cond=every, checked_type=None)
         if has_leaf(scope.flags.get(data)):
-            if isinstance(value, Match):
+            if isinstance(value, ir.Match):
                 hint = "use tensors and tuples of them for what depends on the example"
                 self.diagnostics.error("a value of a data type cannot be batched", value.span, hint=hint)
                 return forward(value, scope.env)
@@ -235,11 +225,11 @@ class _Batcher:
             bodies.append(_with_flags(made, tree, wanted, type_of(var), scope.size))
         return with_branches(value, scope.env, bodies, variables)
 
-    def _of_call(self, value: Call, found: FunctionFlags, scope: _Scope) -> Expr:
+    def _of_call(self, value: ir.Call, found: FunctionFlags, scope: _Scope) -> ir.Expr:
         """Call the batched form of a function."""
-        assert isinstance(value.op, GlobalVar)
+        assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
-        args, mask = list[Expr](), iter(found.mask)
+        args, mask = list[ir.Expr](), iter(found.mask)
         for param, arg in zip(self.functions[name].params, value.args, strict=True):
             wanted = tree_of(mask, type_of(param))
             own = rename(arg, scope.env)
@@ -247,7 +237,7 @@ class _Batcher:
         if scope.size.like is not None:
             args.append(scope.size.vector(value.span))
         helper = self._helper(found, scope.size)
-        return Call(GlobalVar(helper, span=value.span), tuple(args), span=value.span)
+        return ir.Call(ir.GlobalVar(helper, span=value.span), tuple(args), span=value.span)
 
     def _helper(self, found: FunctionFlags, size: BatchSize) -> str:
         name = found.name
@@ -264,30 +254,30 @@ class _Batcher:
         mask, params = iter(found.mask), []
         for param in function.params:
             type_ = _type_with(type_of(param), tree_of(mask, type_of(param)), size.dim)
-            params.append(Var(param.name_hint, type_, span=param.span))
-        env: dict[Expr, Expr] = dict(zip(function.params, params, strict=True))
+            params.append(ir.Var(param.name_hint, type_, span=param.span))
+        env: dict[ir.Expr, ir.Expr] = dict(zip(function.params, params, strict=True))
         extra = []
         if size.like is not None:
-            extra = [Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
+            extra = [ir.Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
             size = BatchSize(size.dim, extra[0])
         value, tree = self.of_block(function.body, _Scope(env, found, size))
         body = _with_flags(value, tree, found.result, function.ret_type, size)
         result = _type_with(function.ret_type, found.result, size.dim)
         attrs = dict(function.attrs)
-        self.made[helper] = Function((*params, *extra), body, result, attrs=attrs, span=function.span)
+        self.made[helper] = ir.Function((*params, *extra), body, result, attrs=attrs, span=function.span)
         return helper
 
     # -- one example after the other -----------------------------------------------------------------------
 
-    def _each(self, var: Var, value: Expr, scope: _Scope) -> Expr:
+    def _each(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
         """Compute a value in a loop over the examples, which writes into arrays."""
         type_, span, size = type_of(var), value.span, scope.size
         types = leaf_types(type_)
         starts = [self._zeros(leaf, value, scope) for leaf in types]
         if any(start is None for start in starts):
             return forward(value, scope.env)
-        example = Var("example", TensorType((), "int64"), span=span)
-        results = [Var("results", _batched_type(leaf, size.dim), span=span) for leaf in types]
+        example = ir.Var("example", TensorType((), "int64"), span=span)
+        results = [ir.Var("results", _batched_type(leaf, size.dim), span=span) for leaf in types]
         env = dict(scope.env)
         for name in _free(value):
             if has_leaf(scope.flags.get(name)):
@@ -297,24 +287,24 @@ class _Batcher:
         new = [
             call("scatter_nd", [whole, index, part], span) for whole, part in zip(results, parts, strict=True)
         ]
-        loop = Var("for_example", span=span)
-        end: Expr = results[0] if len(results) == 1 else Tuple(tuple(results), span=span)
-        count = Var("count", TensorType((), "int64"), span=span)
+        loop = ir.Var("for_example", span=span)
+        end: ir.Expr = results[0] if len(results) == 1 else ir.Tuple(tuple(results), span=span)
+        count = ir.Var("count", TensorType((), "int64"), span=span)
         more = call("less", [example, count], span)
         step = call("add", [example, constant_of(1, "int64", span=span)], span)
-        body = If(more, Call(loop, (step, *new), span=span), end, span=span)
+        body = ir.If(more, ir.Call(loop, (step, *new), span=span), end, span=span)
         kinds = tuple(type_of(each) for each in results)
-        function = Function(
+        function = ir.Function(
             (example, *results), body, kinds[0] if len(kinds) == 1 else TupleType(kinds), span=span
         )
-        first = Call(loop, (constant_of(0, "int64", span=span), *starts), span=span)  # type: ignore[arg-type]
-        whole = Let(count, size.number(span), Let(loop, function, first, span=span), span=span)
+        first = ir.Call(loop, (constant_of(0, "int64", span=span), *starts), span=span)  # type: ignore[arg-type]
+        whole = ir.Let(count, size.number(span), ir.Let(loop, function, first, span=span), span=span)
         if not isinstance(type_, TupleType):
             return whole
         flat = [whole] if len(results) == 1 else project(whole, TupleType(kinds))
         return _nest(tree_of(iter(flat), type_))
 
-    def _zeros(self, type_: Type, value: Expr, scope: _Scope) -> Expr | None:
+    def _zeros(self, type_: Type, value: ir.Expr, scope: _Scope) -> ir.Expr | None:
         """Return zeros for all examples; None after an error."""
         if not isinstance(type_, TensorType):
             message = "a value of a data type cannot be batched"
@@ -330,11 +320,11 @@ class _Batcher:
             self.diagnostics.error(message, value.span, hint=hint)
             return None
         columns = [call("expand_dims", [size], value.span, axis=0) for size in sizes if size is not None]
-        shape = call("concatenate", [Tuple(tuple(columns))], value.span, axis=0)
+        shape = call("concatenate", [ir.Tuple(tuple(columns))], value.span, axis=0)
         zero = constant_of(0, type_.dtype, span=value.span)
         return call("dyn.full", [zero, shape], value.span, dtype=type_.dtype)
 
-    def _size(self, dim: Dim, scope: _Scope, span: Span | None) -> Expr | None:
+    def _size(self, dim: Dim, scope: _Scope, span: Span | None) -> ir.Expr | None:
         """Return a size as an int64 of rank 0; None for one that no name in sight has."""
         if isinstance(dim, int):
             return constant_of(dim, "int64", span=span)
@@ -357,21 +347,21 @@ def _type_with(type_: Type, tree: Tree, dim: Dim) -> Type:
     return _batched_type(type_, dim) if tree else type_
 
 
-def _free(value: Expr) -> list[Var]:
+def _free(value: ir.Expr) -> list[ir.Var]:
     """Return the names that a value uses and that are bound outside of it."""
     nodes = list(post_order(value))
     bound = {var for node in nodes for var in binders(node)}
-    return [node for node in nodes if isinstance(node, Var) and node not in bound]
+    return [node for node in nodes if isinstance(node, ir.Var) and node not in bound]
 
 
-def _slice(expr: Expr, tree: Tree, type_: Type, example: Var, span: Span | None) -> Expr:
+def _slice(expr: ir.Expr, tree: Tree, type_: Type, example: ir.Var, span: Span | None) -> ir.Expr:
     """Return the part of one example."""
     if isinstance(type_, TupleType):
         parts = tree if isinstance(tree, list) else [tree] * len(type_.fields)
-        items = expr.fields if isinstance(expr, Tuple) else None
-        return Tuple(
+        items = expr.fields if isinstance(expr, ir.Tuple) else None
+        return ir.Tuple(
             tuple(
-                _slice(items[i] if items else TupleGetItem(expr, i, span=span), part, own, example, span)
+                _slice(items[i] if items else ir.TupleGetItem(expr, i, span=span), part, own, example, span)
                 for i, (part, own) in enumerate(zip(parts, type_.fields, strict=True))
             ),
             span=span,
@@ -379,7 +369,7 @@ def _slice(expr: Expr, tree: Tree, type_: Type, example: Var, span: Span | None)
     return call("take", [expr, example], span, axis=0, mode="fast") if tree else expr
 
 
-def _nest(tree: Tree) -> Expr:
+def _nest(tree: Tree) -> ir.Expr:
     if isinstance(tree, list):
-        return Tuple(tuple(map(_nest, tree)))
+        return ir.Tuple(tuple(map(_nest, tree)))
     return tree  # type: ignore[no-any-return] # a leaf of a tree of expressions

@@ -16,29 +16,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.operators import find_operator
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from nnmagic.relay.infer.context import explicit_annotation
 from nnmagic.relay.infer.unify import Hole, MismatchError, map_leaves, mentions, substitute, unify_dim
 from nnmagic.relay.module import Module
@@ -53,8 +32,8 @@ class UnlikeRelayError(Exception):
 
 
 def infer_printed_types(
-    module: Module, attrs: Mapping[Call, Mapping[str, object]], signatures: Mapping[str, FuncType]
-) -> dict[Expr, Type]:
+    module: Module, attrs: Mapping[ir.Call, Mapping[str, object]], signatures: Mapping[str, FuncType]
+) -> dict[ir.Expr, Type]:
     """Return the type that the original Relay prints for each expression of a well-typed module.
 
     A type that the original does not find is a Hole.
@@ -68,7 +47,7 @@ def infer_printed_types(
         UnlikeRelayError: the original would have ended with an error.
 
     """
-    printed: dict[Expr, Type] = {}
+    printed: dict[ir.Expr, Type] = {}
     for function in module.functions.values():
         inferencer = _Inferencer(module, signatures, attrs)
         try:
@@ -238,62 +217,62 @@ class _Inferencer:
         self,
         module: Module,
         signatures: Mapping[str, FuncType],
-        attrs: Mapping[Call, Mapping[str, object]],
+        attrs: Mapping[ir.Call, Mapping[str, object]],
     ) -> None:
         self.module = module
         self.signatures = signatures
         self.attrs = attrs
         self.solver = _Solver()
-        self.types: dict[Expr, Type] = {}
+        self.types: dict[ir.Expr, Type] = {}
 
-    def resolve_type(self, expr: Expr) -> Type:
+    def resolve_type(self, expr: ir.Expr) -> Type:
         """Return the final type of an expression; of a function, with the result type as printed."""
         type_ = self.solver.resolve(self.types[expr])
-        if isinstance(expr, Function) and isinstance(type_, FuncType):
+        if isinstance(expr, ir.Function) and isinstance(type_, FuncType):
             written = _explicit_result_type(expr)
             return type_ if written is None else replace(type_, ret_type=self.solver.resolve(written))
         return type_
 
-    def type_of(self, expr: Expr) -> Steps[Type]:
+    def type_of(self, expr: ir.Expr) -> Steps[Type]:
         type_ = self.types.get(expr)
         if type_ is None:
             type_ = yield self._infer(expr)
             self.types[expr] = type_
         return type_
 
-    def _types_of(self, exprs: Sequence[Expr]) -> Generator[Steps[Type], Type, tuple[Type, ...]]:
+    def _types_of(self, exprs: Sequence[ir.Expr]) -> Generator[Steps[Type], Type, tuple[Type, ...]]:
         types: list[Type] = []
         for expr in exprs:
             type_ = self.types.get(expr)
             types += [(yield self.type_of(expr)) if type_ is None else type_]
         return tuple(types)
 
-    def _infer(self, expr: Expr) -> Steps[Type]:
+    def _infer(self, expr: ir.Expr) -> Steps[Type]:
         unify = self.solver.unify
         match expr:
-            case Var():
+            case ir.Var():
                 return explicit_annotation(expr) or Hole()
-            case GlobalVar(name=name):
+            case ir.GlobalVar(name=name):
                 return self.signatures[name]
-            case Constant():
+            case ir.Constant():
                 return expr.tensor_type
-            case Constructor():
+            case ir.Constructor():
                 return self._constructor(expr)
-            case Call():
+            case ir.Call():
                 return (yield self._call(expr))
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return TupleType((yield from self._types_of(fields)))
-            case TupleGetItem(tuple_value=value, index=index):
+            case ir.TupleGetItem(tuple_value=value, index=index):
                 return self._projection((yield self.type_of(value)), index)
-            case Let():
+            case ir.Let():
                 return (yield self._lets(expr))
-            case If(cond=cond, true_branch=then, false_branch=other):
+            case ir.If(cond=cond, true_branch=then, false_branch=other):
                 unify((yield self.type_of(cond)), scalar_type("bool"))
                 first = yield self.type_of(then)
                 return unify(first, (yield self.type_of(other)))
-            case Function():
+            case ir.Function():
                 return (yield self._function(expr))
-            case Match(data=data, clauses=clauses):
+            case ir.Match(data=data, clauses=clauses):
                 matched = yield self.type_of(data)
                 result: Type | None = None
                 for clause in clauses:
@@ -302,39 +281,39 @@ class _Inferencer:
                     result = arm if result is None else unify(result, arm)
                 assert result is not None
                 return result
-            case RefCreate(value=value):
+            case ir.RefCreate(value=value):
                 return RefType((yield self.type_of(value)))
-            case RefRead(ref=ref):
+            case ir.RefRead(ref=ref):
                 held: Type = Hole()
                 unify((yield self.type_of(ref)), RefType(held))
                 return held
-            case RefWrite(ref=ref, value=value):
+            case ir.RefWrite(ref=ref, value=value):
                 held = Hole()
                 unify((yield self.type_of(ref)), RefType(held))
                 unify((yield self.type_of(value)), held)
                 return TupleType(())
         raise UnlikeRelayError
 
-    def _lets(self, expr: Let) -> Steps[Type]:
+    def _lets(self, expr: ir.Let) -> Steps[Type]:
         chain = [expr]
         while True:
             let = chain[-1]
             declared: Type = Hole()
-            if isinstance(let.value, Function):
+            if isinstance(let.value, ir.Function):
                 declared = yield self.type_of(let.var)
             annotation = explicit_annotation(let.var)
             if annotation is not None:
                 declared = self.solver.unify(declared, annotation)
             value = yield self.type_of(let.value)
             self.types[let.var] = self.solver.unify(declared, value)
-            if not isinstance(let.body, Let) or let.body in self.types:
+            if not isinstance(let.body, ir.Let) or let.body in self.types:
                 break
             chain.append(let.body)
         result = yield self.type_of(chain[-1].body)
         self.types.update(dict.fromkeys(chain, result))
         return result
 
-    def _function(self, expr: Function) -> Steps[Type]:
+    def _function(self, expr: ir.Function) -> Steps[Type]:
         self.solver.solve()
         params = yield from self._types_of(expr.params)
         result = yield self.type_of(expr.body)
@@ -345,13 +324,13 @@ class _Inferencer:
             result = self.solver.unify(written, result)
         return self.solver.resolve(FuncType(params, result, expr.type_params))
 
-    def _constructor(self, expr: Constructor) -> Type:
+    def _constructor(self, expr: ir.Constructor) -> Type:
         data = self.module.types[expr.belong_to.name]
         return FuncType(expr.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
 
-    def _call(self, call: Call) -> Steps[Type]:
+    def _call(self, call: ir.Call) -> Steps[Type]:
         args = yield from self._types_of(call.args)
-        if isinstance(call.op, OpRef):
+        if isinstance(call.op, ir.OpRef):
             return self._operator(call, call.op.name, args)
         self.solver.solve()
         callee = yield self.type_of(call.op)
@@ -364,7 +343,7 @@ class _Inferencer:
             self.solver.unify(param, arg, only_left=True)
         return callee.ret_type
 
-    def _operator(self, call: Call, name: str, args: Sequence[Type]) -> Type:
+    def _operator(self, call: ir.Call, name: str, args: Sequence[Type]) -> Type:
         operator = find_operator(name)
         attrs, result = self.attrs[call], Hole()
 
@@ -396,12 +375,12 @@ class _Inferencer:
         self.solver.add(_Rule((value, result), step))
         return result
 
-    def _pattern(self, pattern: Pattern, type_: Type) -> None:
+    def _pattern(self, pattern: ir.Pattern, type_: Type) -> None:
         match pattern:
-            case PatternVar(var=var):
+            case ir.PatternVar(var=var):
                 self.types[var] = explicit_annotation(var) or Hole()
                 self.solver.unify(self.types[var], type_)
-            case PatternConstructor(constructor=constructor, patterns=patterns):
+            case ir.PatternConstructor(constructor=constructor, patterns=patterns):
                 data = self.module.types[constructor.belong_to.name]
                 expected = TypeCall(data.header, tuple(Hole() for _ in data.type_vars))
                 unified = self.solver.unify(type_, expected)
@@ -409,7 +388,7 @@ class _Inferencer:
                 args: dict[TypeVar, Type] = dict(zip(data.type_vars, unified.args, strict=True))
                 for part, wanted in zip(patterns, constructor.inputs, strict=True):
                     self._pattern(part, substitute(_copy(wanted), args))
-            case PatternTuple(patterns=patterns):
+            case ir.PatternTuple(patterns=patterns):
                 unified = self.solver.resolve(type_)
                 if not isinstance(unified, TupleType):
                     unified = self.solver.unify(type_, TupleType(tuple(Hole() for _ in patterns)))
@@ -418,7 +397,7 @@ class _Inferencer:
                     self._pattern(part, wanted)
 
 
-def _explicit_result_type(function: Function) -> Type | None:
+def _explicit_result_type(function: ir.Function) -> Type | None:
     return None if function.inferred else function.ret_type
 
 

@@ -38,7 +38,7 @@ def _linear(site: Site) -> ir.Expr:
 
 
 def _power(site: Site) -> ir.Expr:
-    exponent = site.old.args[1]
+    exponent = site.node.args[1]
     if isinstance(exponent, ir.Constant) and not exponent.data.shape:
         number = complex(exponent.data)
         whole = number.imag == 0 and number.real.is_integer()

@@ -13,18 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
 from nnmagic.relay.complex_numbers import elementwise, linear_algebra, products, structure
 from nnmagic.relay.complex_numbers.site import Forms, Rule, Site, holds_complex
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order, with_parts
-from nnmagic.relay.types import (
-    COMPLEX_DTYPES,
-    NUMPY_DTYPES,
-    Type,
-    lower_complex_type,
-    part_dtype,
-)
 
 #: How each operator that takes or gives complex tensors is lowered.
 RULES: dict[str, Rule] = {
@@ -53,9 +47,9 @@ def lower_complex(module: Module) -> Module:
     return infer_type(Module(functions, types), look_into_callees=True)
 
 
-def mentions_complex(type_: Type | None) -> bool:
+def mentions_complex(type_: ty.Type | None) -> bool:
     """Return whether a type has complex tensors."""
-    return type_ is not None and lower_complex_type(type_) != type_
+    return type_ is not None and ty.lower_complex_type(type_) != type_
 
 
 def _lower_data(data: TypeData) -> TypeData:
@@ -64,7 +58,7 @@ def _lower_data(data: TypeData) -> TypeData:
 
 
 def _lower_constructor(constructor: ir.Constructor) -> ir.Constructor:
-    inputs = tuple(map(lower_complex_type, constructor.inputs))
+    inputs = tuple(map(ty.lower_complex_type, constructor.inputs))
     return constructor if inputs == constructor.inputs else replace(constructor, inputs=inputs)
 
 
@@ -97,16 +91,16 @@ def _lower_node(
     whole = with_parts(node, lambda part: forms.pairs(new(part)))
     match whole:
         case ir.Function(ret_type=result) if result is not None:
-            return replace(whole, ret_type=lower_complex_type(result))
+            return replace(whole, ret_type=ty.lower_complex_type(result))
         case ir.Call(type_args=type_args) if type_args:
-            return replace(whole, type_args=tuple(map(lower_complex_type, type_args)))
+            return replace(whole, type_args=tuple(map(ty.lower_complex_type, type_args)))
     return _lower_leaf(whole)
 
 
 def _lower_leaf(node: ir.Expr) -> ir.Expr:
     match node:
         case ir.Var(type_annotation=type_) if mentions_complex(type_ or node.checked_type):
-            annotation = None if type_ is None else lower_complex_type(type_)
+            annotation = None if type_ is None else ty.lower_complex_type(type_)
             return replace(node, type_annotation=annotation, checked_type=None)
         case ir.Constant(data=data) if data.dtype.kind == "c":
             return ir.Constant(pairs_of(data), span=node.span)
@@ -122,7 +116,7 @@ def pairs_of(array: np.ndarray) -> np.ndarray:
     return array[..., None].view(part)
 
 
-_PARTS = {dtype: NUMPY_DTYPES[part_dtype(name)] for name, dtype in COMPLEX_DTYPES.items()}
+_PARTS = {dtype: ty.NUMPY_DTYPES[ty.part_dtype(name)] for name, dtype in ty.COMPLEX_DTYPES.items()}
 
 
 _WHOLES = {part: dtype for dtype, part in _PARTS.items()}

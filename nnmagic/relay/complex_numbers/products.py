@@ -32,7 +32,7 @@ def _matrix_product(site: Site) -> ir.Expr:
 def _is_zeros(part: TensorExpr) -> bool:
     """Return whether an imaginary part is that of real numbers which were converted."""
     expr = part.expr
-    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.OpRef) and expr.op.name == "zeros_like"
+    return ir.operator_of(expr) == "zeros_like"
 
 
 def _einsum(site: Site) -> ir.Expr:

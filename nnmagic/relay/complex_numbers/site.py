@@ -12,6 +12,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.operators import MAKE
+from nnmagic.relay.op_call import CallView
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType, Type, is_complex, part_dtype
@@ -19,7 +20,7 @@ from nnmagic.relay.types import TensorType, TupleType, Type, is_complex, part_dt
 
 def is_made(expr: ir.Expr) -> bool:
     """Return whether a lowered complex tensor is two tensors: a call of ``complex.make``."""
-    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.OpRef) and expr.op.name == MAKE
+    return ir.operator_of(expr) == MAKE
 
 
 def made(parts: Parts) -> ir.Call:
@@ -76,39 +77,23 @@ def _split(expr: ir.Expr, axis: int, span: Span | None) -> tuple[ir.Expr, ir.Exp
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class Site(CallView):
     """A call of an operator with complex operands or a complex result, whose operands are lowered."""
 
-    old: ir.Call
+    node: ir.Call
     args: tuple[ir.Expr, ...]
     forms: Forms
     lowered: Mapping[ir.Expr, ir.Expr]
 
     @property
-    def name(self) -> str:
-        """Return the operator's name."""
-        assert isinstance(self.old.op, ir.OpRef)
-        return self.old.op.name
-
-    @property
-    def attrs(self) -> ir.Attrs:
-        """Return the attributes of the call."""
-        return self.old.attrs
-
-    @property
-    def span(self) -> Span | None:
-        """Return where the call stands."""
-        return self.old.span
-
-    @property
     def result(self) -> TensorType:
         """Return the type of the result, a tensor."""
-        assert isinstance(self.old.checked_type, TensorType)
-        return self.old.checked_type
+        assert isinstance(self.node.checked_type, TensorType)
+        return self.node.checked_type
 
     def type(self, index: int = 0) -> TensorType:
         """Return the type of an operand that is a tensor."""
-        type_ = self.old.args[index].checked_type
+        type_ = self.node.args[index].checked_type
         assert isinstance(type_, TensorType)
         return type_
 
@@ -118,7 +103,7 @@ class Site:
 
     def is_complex(self, index: int) -> bool:
         """Return whether an operand is a complex tensor."""
-        return holds_complex(self.old.args[index].checked_type)
+        return holds_complex(self.node.args[index].checked_type)
 
     def is_made(self, index: int = 0) -> bool:
         """Return whether an operand is two tensors."""
@@ -134,7 +119,7 @@ class Site:
 
     def fields(self) -> list[tuple[ir.Expr, TensorType]]:
         """Return the tensors of the one operand of an operator of many, with their types."""
-        old = self.old.args[0]
+        old = self.node.args[0]
         types = old.checked_type
         assert isinstance(types, TupleType)
         if isinstance(old, ir.Tuple):
@@ -147,7 +132,7 @@ class Site:
 
     def call(self, *args: ir.Expr, **changed: object) -> ir.Call:
         """Return the same call of other operands, with some attributes changed."""
-        return ir.Call(self.old.op, args, {**self.attrs, **changed}, span=self.span)
+        return ir.Call(self.node.op, args, {**self.attrs, **changed}, span=self.span)
 
     def real(self, expr: ir.Expr) -> TensorExpr:
         """Return an expression as a tensor of the dtype of the result's parts."""
@@ -176,7 +161,7 @@ def each_part(site: Site) -> ir.Expr:
         for index, arg in enumerate(site.args):
             if not site.is_complex(index):
                 operands.append(arg)
-            elif isinstance(site.old.args[index].checked_type, TupleType):
+            elif isinstance(site.node.args[index].checked_type, TupleType):
                 operands.append(_tuple_part(site, number))
             else:
                 parts = site.parts(index)

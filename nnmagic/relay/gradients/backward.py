@@ -12,20 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnmagic.diagnostics import Diagnostics
+from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Match,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import (
     Block,
@@ -44,9 +32,9 @@ from nnmagic.relay.gradients.place import Place
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
-from nnmagic.relay.gradients.trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.tensor_expr import TensorExpr
+from nnmagic.relay.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 
@@ -54,29 +42,37 @@ from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 class _Scope:
     """A block while it is differentiated: what its names stand for, and which of them are active."""
 
-    env: dict[Expr, Expr]
-    active: dict[Expr, Tree]
-    taped: dict[Var, TapedCall] = field(default_factory=dict)
+    env: dict[ir.Expr, ir.Expr]
+    active: dict[ir.Expr, Tree]
+    taped: dict[ir.Var, TapedCall] = field(default_factory=dict)
 
 
 class Backward:
     """The backward passes of the functions of a module, which must be typed and in A-normal form."""
 
-    def __init__(self, functions: Mapping[str, Function], taken: set[str], diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, functions: Mapping[str, ir.Function], taken: set[str], diagnostics: Diagnostics
+    ) -> None:
         self.functions = functions
         self.activity = Activity(functions)
         self.diagnostics = diagnostics
         self.taken = taken
-        self.made: dict[str, Function] = {}
-        self._bindings: dict[Expr, Expr] = {}
+        self.made: dict[str, ir.Function] = {}
+        self._bindings: dict[ir.Expr, ir.Expr] = {}
         self._helpers: dict[tuple[str, tuple[bool, ...], tuple[bool, ...]], str] = {}
         self._taped: dict[tuple[str, tuple[bool, ...], int, int | AnyDim], TapedLoop | None] = {}
 
     # -- blocks ----------------------------------------------------------------------------------------
 
     def of_block(
-        self, expr: Expr, env: Mapping[Expr, Expr], active: dict[Expr, Tree], seed: Tree, *, valued: bool
-    ) -> tuple[Expr | None, Cotangents]:
+        self,
+        expr: ir.Expr,
+        env: Mapping[ir.Expr, ir.Expr],
+        active: dict[ir.Expr, Tree],
+        seed: Tree,
+        *,
+        valued: bool,
+    ) -> tuple[ir.Expr | None, Cotangents]:
         """Return the value of a block (if ``valued``) and the cotangents of the names that it uses."""
         block = block_of(expr)
         scope = _Scope(dict(env), active)
@@ -85,7 +81,7 @@ class Backward:
         if has_leaf(seed) and has_leaf(active.get(block.result)) and _ends_in_branches(block):
             tail = bindings.pop()[1]
         self.run(bindings, scope)
-        if isinstance(tail, If | Match):
+        if isinstance(tail, ir.If | ir.Match):
             result = self._decide(tail, scope, seed, cotangents, valued=valued)
         else:
             result = rename(block.result, scope.env) if valued else None
@@ -94,25 +90,29 @@ class Backward:
         return result, cotangents
 
     @staticmethod
-    def scope(env: dict[Expr, Expr], active: dict[Expr, Tree]) -> _Scope:
+    def scope(env: dict[ir.Expr, ir.Expr], active: dict[ir.Expr, Tree]) -> _Scope:
         """Return the scope of a block: what its names stand for, and which of them are active."""
         return _Scope(env, active)
 
     @staticmethod
-    def add(cotangents: Cotangents, var: Expr, tree: Tree, scope: _Scope) -> None:
+    def add(cotangents: Cotangents, var: ir.Expr, tree: Tree, scope: _Scope) -> None:
         """Add what flows into the active leaves of a name."""
         cotangents.add(var, _only(tree, scope.active.get(var, False)))
 
-    def run(self, bindings: Sequence[tuple[Var, Expr]], scope: _Scope) -> None:
+    def run(self, bindings: Sequence[tuple[ir.Var, ir.Expr]], scope: _Scope) -> None:
         """Note what each binding stands for that the scope does not know yet."""
         for var, value in bindings:
             self._bindings[var] = value
             if var not in scope.env:
                 scope.env[var] = self._forward(var, value, scope)
 
-    def _forward(self, var: Var, value: Expr, scope: _Scope) -> Expr:
+    def _forward(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
         """Return the value of a binding; that of a loop of known length is on tapes, if it is active."""
-        if isinstance(value, Call) and isinstance(value.op, GlobalVar) and has_leaf(scope.active.get(var)):
+        if (
+            isinstance(value, ir.Call)
+            and isinstance(value.op, ir.GlobalVar)
+            and has_leaf(scope.active.get(var))
+        ):
             loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
             taped = None if loop is None else self._taped_loop(loop, value, scope)
             if loop is not None and taped is not None:
@@ -121,7 +121,7 @@ class Backward:
                 return result
         return forward(value, scope.env)
 
-    def pull(self, bindings: Sequence[tuple[Var, Expr]], scope: _Scope, cotangents: Cotangents) -> None:
+    def pull(self, bindings: Sequence[tuple[ir.Var, ir.Expr]], scope: _Scope, cotangents: Cotangents) -> None:
         """Pass the cotangents of bindings on to the names that their values use, the last first."""
         for var, value in reversed(bindings):
             if has_leaf(scope.active.get(var)):
@@ -129,44 +129,46 @@ class Backward:
                 if has_leaf(tree):
                     self._pull(var, value, scope, tree, cotangents)
 
-    def _pull(self, var: Var, value: Expr, scope: _Scope, tree: Tree, cotangents: Cotangents) -> None:
+    def _pull(self, var: ir.Var, value: ir.Expr, scope: _Scope, tree: Tree, cotangents: Cotangents) -> None:
         """Pass the cotangent of a binding on to the names that its value uses."""
         match value:
-            case Call(op=OpRef()):
+            case ir.Call(op=ir.OpRef()):
                 self._pull_operator(var, value, scope, tree, cotangents)
-            case Call(args=args) if var in scope.taped:
+            case ir.Call(args=args) if var in scope.taped:
                 parts = call_backward(scope.taped[var], self, tree, value.span)
                 for arg, part in zip(args, parts, strict=True):
                     self.add(cotangents, arg, part, scope)
-            case Call(op=GlobalVar()):
+            case ir.Call(op=ir.GlobalVar()):
                 self._pull_call(value, scope, tree, cotangents)
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 parts = tree if isinstance(tree, list) else [None] * len(fields)
                 for part, cotangent in zip(fields, parts, strict=True):
                     cotangents.add(part, cotangent)
-            case TupleGetItem(tuple_value=whole, index=index):
+            case ir.TupleGetItem(tuple_value=whole, index=index):
                 type_ = type_of(whole)
                 assert isinstance(type_, TupleType)
                 cotangents.add(whole, [tree if at == index else None for at in range(len(type_.fields))])
-            case If() | Match():
+            case ir.If() | ir.Match():
                 self._decide(value, scope, tree, cotangents, valued=False)
-            case Var():
+            case ir.Var():
                 cotangents.add(value, tree)
-            case Constant():
+            case ir.Constant():
                 pass
             case _:
                 hint = "use tensors and tuples of them, and functions that are called by name"
                 what = (
-                    "a call of a function value" if isinstance(value, Call) else "a reference or a function"
+                    "a call of a function value"
+                    if isinstance(value, ir.Call)
+                    else "a reference or a function"
                 )
                 self.diagnostics.error(f"a gradient does not flow through {what}", value.span, hint=hint)
 
     # -- operators ---------------------------------------------------------------------------------------
 
     def _pull_operator(
-        self, var: Var, value: Call, scope: _Scope, tree: Tree, cotangents: Cotangents
+        self, var: ir.Var, value: ir.Call, scope: _Scope, tree: Tree, cotangents: Cotangents
     ) -> None:
-        assert isinstance(value.op, OpRef)
+        assert isinstance(value.op, ir.OpRef)
         name = value.op.name
         place = Place(
             name,
@@ -196,29 +198,29 @@ class Backward:
             if wanted:
                 cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
-    def _refuse(self, error: NoGradientError, value: Call) -> None:
+    def _refuse(self, error: NoGradientError, value: ir.Call) -> None:
         hint = error.hint or "wrap it in stop_gradient(...) if nothing should flow through it"
         self.diagnostics.error(str(error), value.span, hint=hint)
 
-    def _through_expansion(self, place: Place, scope: _Scope, value: Call, tree: Tree) -> list[Tree]:
+    def _through_expansion(self, place: Place, scope: _Scope, value: ir.Call, tree: Tree) -> list[Tree]:
         """Differentiate an equal expression of other operators instead of the call."""
         function = expand(place)
-        active: dict[Expr, Tree] = {
+        active: dict[ir.Expr, Tree] = {
             param: scope.active.get(arg, False)
             for param, arg in zip(function.params, value.args, strict=True)
         }
         self.activity.of_block(function.body, active)
-        env: dict[Expr, Expr] = dict(zip(function.params, place.args, strict=True))
+        env: dict[ir.Expr, ir.Expr] = dict(zip(function.params, place.args, strict=True))
         _, cotangents = self.of_block(function.body, env, active, tree, valued=False)
         return [cotangents.of(param) for param in function.params]
 
     # -- branches ----------------------------------------------------------------------------------------
 
     def _decide(
-        self, value: If | Match, scope: _Scope, seed: Tree, cotangents: Cotangents, *, valued: bool
-    ) -> Expr | None:
+        self, value: ir.If | ir.Match, scope: _Scope, seed: Tree, cotangents: Cotangents, *, valued: bool
+    ) -> ir.Expr | None:
         """Differentiate all branches; the decision gives the value (if ``valued``) and the cotangents."""
-        if isinstance(value, Match) and has_leaf(scope.active.get(value.data)):
+        if isinstance(value, ir.Match) and has_leaf(scope.active.get(value.data)):
             message = "a gradient does not flow through values of data types"
             hint = "use tensors and tuples of them for what depends on the parameters"
             self.diagnostics.error(message, value.span, hint=hint)
@@ -243,7 +245,7 @@ class Backward:
                 for leaf, primal, flowing in zip(column, primals, flows, strict=True)
                 if flowing
             ]
-            bodies.append(fields[0] if len(fields) == 1 else Tuple(tuple(fields), span=value.span))
+            bodies.append(fields[0] if len(fields) == 1 else ir.Tuple(tuple(fields), span=value.span))
         width = int(valued) + sum(flows)
         if width == 0:
             return None
@@ -257,9 +259,9 @@ class Backward:
 
     # -- functions ---------------------------------------------------------------------------------------
 
-    def _pull_call(self, value: Call, scope: _Scope, tree: Tree, cotangents: Cotangents) -> None:
+    def _pull_call(self, value: ir.Call, scope: _Scope, tree: Tree, cotangents: Cotangents) -> None:
         """Call the backward function of a function that is called."""
-        assert isinstance(value.op, GlobalVar)
+        assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
         activity = self.activity.of_function(name, self.activity.mask_of(name, value.args, scope.active))
         function = self.functions[name]
@@ -271,16 +273,16 @@ class Backward:
         helper = self._helper(name, activity, seeded)
         args = [rename(arg, scope.env) for arg in value.args]
         given = [seed for seed in seeds if seed is not None]
-        call = Call(GlobalVar(helper, span=value.span), (*args, *given), span=value.span)
+        call = ir.Call(ir.GlobalVar(helper, span=value.span), (*args, *given), span=value.span)
         given_back = items(call, sum(activity.mask))
         flat = iter([next(given_back) if flowing else None for flowing in activity.mask])
         for param, arg in zip(function.params, value.args, strict=True):
             part = tree_of(flat, type_of(param))
             cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
-    def _taped_loop(self, loop: CountedLoop, value: Call, scope: _Scope) -> TapedLoop | None:
+    def _taped_loop(self, loop: CountedLoop, value: ir.Call, scope: _Scope) -> TapedLoop | None:
         """Return a loop with its two functions, which calls of the same kind share; None if it has none."""
-        assert isinstance(value.op, GlobalVar)
+        assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
         activity = self.activity.of_function(name, self.activity.mask_of(name, value.args, scope.active))
         key = (name, activity.mask, loop.start, loop.number)
@@ -292,9 +294,9 @@ class Backward:
             self._taped[key] = taped
         return self._taped[key]
 
-    def _resolve(self, expr: Expr) -> Expr:
+    def _resolve(self, expr: ir.Expr) -> ir.Expr:
         """Return what a name is bound to."""
-        while isinstance(expr, Var) and expr in self._bindings:
+        while isinstance(expr, ir.Var) and expr in self._bindings:
             expr = self._bindings[expr]
         return expr
 
@@ -313,10 +315,10 @@ class Backward:
         helper = self._helpers[key] = self.new_name(f"{name}_backward")
         function = self.functions[name]
         assert function.ret_type is not None
-        env: dict[Expr, Expr] = {param: fresh(param) for param in function.params}
+        env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in function.params}
         types = leaf_types(function.ret_type)
         seeds = [
-            Var(f"d{index}" if len(types) > 1 else "d", type_, span=function.span) if flows else None
+            ir.Var(f"d{index}" if len(types) > 1 else "d", type_, span=function.span) if flows else None
             for index, (type_, flows) in enumerate(zip(types, seeded, strict=True))
         ]
         seed = tree_of(iter(seeds), function.ret_type)
@@ -337,13 +339,13 @@ class Backward:
             )
             if flowing
         ]
-        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields), span=function.span)
+        body = fields[0] if len(fields) == 1 else ir.Tuple(tuple(fields), span=function.span)
         result: Type = field_types[0] if len(fields) == 1 else TupleType(tuple(field_types))
-        params = [param for param in env.values() if isinstance(param, Var)][: len(function.params)]
+        params = [param for param in env.values() if isinstance(param, ir.Var)][: len(function.params)]
         params += [part for part in seeds if part is not None]
         attrs = {CHECKPOINT: 1} if CHECKPOINT in function.attrs else {}
         attrs |= {BACKWARD_LOOP: 1} if LOOP in function.attrs else {}
-        self.made[helper] = Function(tuple(params), body, result, attrs=attrs, span=function.span)
+        self.made[helper] = ir.Function(tuple(params), body, result, attrs=attrs, span=function.span)
         return helper
 
 
@@ -352,7 +354,7 @@ def _ends_in_branches(block: Block) -> bool:
     if not block.bindings:
         return False
     var, value = block.bindings[-1]
-    return var is block.result and isinstance(value, If | Match)
+    return var is block.result and isinstance(value, ir.If | ir.Match)
 
 
 def _only(tree: Tree, active: Tree) -> Tree:

@@ -5,23 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nnmagic.relay.expr import (
-    Call,
-    Clause,
-    Constant,
-    Expr,
-    If,
-    Let,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.traverse import pattern_vars
 
 
@@ -29,101 +13,104 @@ from nnmagic.relay.traverse import pattern_vars
 class Block:
     """A chain of lets and its result, which is a name."""
 
-    bindings: tuple[tuple[Var, Expr], ...]
-    result: Expr
+    bindings: tuple[tuple[ir.Var, ir.Expr], ...]
+    result: ir.Expr
 
 
-def block_of(expr: Expr) -> Block:
+def block_of(expr: ir.Expr) -> Block:
     """Return the block of an expression in A-normal form."""
     bindings = []
-    while isinstance(expr, Let):
+    while isinstance(expr, ir.Let):
         bindings.append((expr.var, expr.value))
         expr = expr.body
     return Block(tuple(bindings), expr)
 
 
-def branches(expr: If | Match) -> list[Expr]:
+def branches(expr: ir.If | ir.Match) -> list[ir.Expr]:
     """Return the branches of an ``if``, the arms of a ``match``."""
-    if isinstance(expr, If):
+    if isinstance(expr, ir.If):
         return [expr.true_branch, expr.false_branch]
     return [clause.rhs for clause in expr.clauses]
 
 
-def arm_variables(expr: If | Match) -> list[list[Var]]:
+def arm_variables(expr: ir.If | ir.Match) -> list[list[ir.Var]]:
     """Return the variables that the pattern of each branch binds."""
-    if isinstance(expr, If):
+    if isinstance(expr, ir.If):
         return [[], []]
     return [list(pattern_vars(clause.lhs)) for clause in expr.clauses]
 
 
 def with_branches(
-    expr: If | Match, env: Mapping[Expr, Expr], bodies: list[Expr], variables: list[dict[Expr, Expr]]
-) -> Expr:
+    expr: ir.If | ir.Match,
+    env: Mapping[ir.Expr, ir.Expr],
+    bodies: list[ir.Expr],
+    variables: list[dict[ir.Expr, ir.Expr]],
+) -> ir.Expr:
     """Return the same decision with other bodies; ``variables``: the new pattern variables of each."""
-    if isinstance(expr, If):
-        return If(rename(expr.cond, env), bodies[0], bodies[1], span=expr.span)
+    if isinstance(expr, ir.If):
+        return ir.If(rename(expr.cond, env), bodies[0], bodies[1], span=expr.span)
     clauses = tuple(
-        Clause(_pattern(clause.lhs, new), body)
+        ir.Clause(_pattern(clause.lhs, new), body)
         for clause, body, new in zip(expr.clauses, bodies, variables, strict=True)
     )
-    return Match(rename(expr.data, env), clauses, expr.complete, expr.assertion, span=expr.span)
+    return ir.Match(rename(expr.data, env), clauses, expr.complete, expr.assertion, span=expr.span)
 
 
-def fresh_variables(expr: If | Match) -> list[dict[Expr, Expr]]:
+def fresh_variables(expr: ir.If | ir.Match) -> list[dict[ir.Expr, ir.Expr]]:
     """Return new variables for those that the patterns bind."""
     return [{var: fresh(var) for var in bound} for bound in arm_variables(expr)]
 
 
-def fresh(var: Var) -> Var:
+def fresh(var: ir.Var) -> ir.Var:
     """Return a new variable of the same name and type."""
-    return Var(var.name_hint, var.checked_type or var.type_annotation, span=var.span)
+    return ir.Var(var.name_hint, var.checked_type or var.type_annotation, span=var.span)
 
 
-def _pattern(pattern: Pattern, new: Mapping[Expr, Expr]) -> Pattern:
+def _pattern(pattern: ir.Pattern, new: Mapping[ir.Expr, ir.Expr]) -> ir.Pattern:
     match pattern:
-        case PatternVar(var=var):
+        case ir.PatternVar(var=var):
             renamed = new[var]
-            assert isinstance(renamed, Var)
-            return PatternVar(renamed)
-        case PatternConstructor(patterns=parts) | PatternTuple(patterns=parts):
+            assert isinstance(renamed, ir.Var)
+            return ir.PatternVar(renamed)
+        case ir.PatternConstructor(patterns=parts) | ir.PatternTuple(patterns=parts):
             return replace(pattern, patterns=tuple(_pattern(part, new) for part in parts))
-        case PatternWildcard():
+        case ir.PatternWildcard():
             return pattern
 
 
-def rename(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
+def rename(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
     """Return what a name stands for."""
     return env.get(expr, expr)
 
 
-def forward(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
+def forward(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
     """Return the value of a binding as a graph over what ``env`` says of its names."""
     match expr:
-        case Call(op=op, args=args):
+        case ir.Call(op=op, args=args):
             new = tuple(rename(arg, env) for arg in args)
             attrs = {name: _attribute(value, args, new) for name, value in expr.attrs.items()}
             return replace(expr, op=rename(op, env), args=new, attrs=attrs, checked_type=None)
-        case Tuple(fields=fields):
+        case ir.Tuple(fields=fields):
             return replace(expr, fields=tuple(rename(part, env) for part in fields), checked_type=None)
-        case TupleGetItem(tuple_value=value):
+        case ir.TupleGetItem(tuple_value=value):
             renamed = rename(value, env)
-            if isinstance(renamed, Tuple):
+            if isinstance(renamed, ir.Tuple):
                 return renamed.fields[expr.index]
             return replace(expr, tuple_value=renamed, checked_type=None)
-        case If() | Match():
+        case ir.If() | ir.Match():
             variables = fresh_variables(expr)
             bodies = [
                 forward_block(body, {**env, **new})
                 for body, new in zip(branches(expr), variables, strict=True)
             ]
             return with_branches(expr, env, bodies, variables)
-        case Constant():
+        case ir.Constant():
             return expr
         case _:
             return rename(expr, env)
 
 
-def forward_block(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
+def forward_block(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
     """Return the result of a block as a graph."""
     block, own = block_of(expr), dict(env)
     for var, value in block.bindings:
@@ -131,6 +118,6 @@ def forward_block(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
     return rename(block.result, own)
 
 
-def _attribute(value: object, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> object:
+def _attribute(value: object, old: tuple[ir.Expr, ...], new: tuple[ir.Expr, ...]) -> object:
     """Return an attribute; one that repeats an argument repeats the new one."""
     return next((after for before, after in zip(old, new, strict=True) if before is value), value)

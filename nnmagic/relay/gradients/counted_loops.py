@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, OpRef, Var
+from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Var, operator_of
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import Block, block_of
-from nnmagic.relay.gradients.trees import leaf_types
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 
 
@@ -117,7 +117,7 @@ def _tail_call(block: Block, name: str) -> Call | None:
 
 
 def _is_operator(expr: Expr, name: str) -> bool:
-    return isinstance(expr, Call) and isinstance(expr.op, OpRef) and expr.op.name == name
+    return operator_of(expr) == name
 
 
 def _calls(name: str, expr: Expr) -> bool:

@@ -13,21 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
+from nnmagic.relay import expr as ir
 from nnmagic.relay.batching.transformation import batch
 from nnmagic.relay.callgraph import call_graph, components, reachable
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    Let,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
 from nnmagic.relay.gradients.transformation import typed
 from nnmagic.relay.module import Module
@@ -43,14 +31,14 @@ from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall
 MARK = "Gradient"
 
 
-def mark(params: Sequence[Var], body: Expr, result: Type, kind: str, count: int) -> Function:
+def mark(params: Sequence[ir.Var], body: ir.Expr, result: Type, kind: str, count: int) -> ir.Function:
     """Return a marked function.
 
     kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"`` or ``"checkpoint"``. count:
     how many parameters are differentiated by, the first ones; the others are cotangents of the result, or
     tangents. Of a batch, the first ones are one example, the others the values of all examples.
     """
-    return Function(tuple(params), body, result, attrs={MARK: (kind, count)})
+    return ir.Function(tuple(params), body, result, attrs={MARK: (kind, count)})
 
 
 @dataclass(slots=True)
@@ -69,7 +57,7 @@ def expand_marks(module: Module) -> Expanded:
     for group in components(call_graph(module)):
         for name in group:
             function = result.module.functions[name]
-            if any(isinstance(node, Function) and MARK in node.attrs for node in post_order(function)):
+            if any(isinstance(node, ir.Function) and MARK in node.attrs for node in post_order(function)):
                 if len(group) > 1 or name in call_graph(module)[name]:
                     _refuse_recursion(result.module, name, diagnostics)
                     continue
@@ -86,7 +74,7 @@ def expand_marks(module: Module) -> Expanded:
 def _refuse_recursion(module: Module, name: str, diagnostics: Diagnostics) -> None:
     """Report gradients of functions that call the function at hand."""
     for node in post_order(module.functions[name]):
-        if isinstance(node, Call) and isinstance(node.op, Function) and MARK in node.op.attrs:
+        if isinstance(node, ir.Call) and isinstance(node.op, ir.Function) and MARK in node.op.attrs:
             hint = "ask for the gradient in another function"
             message = f"`{name}` calls itself, and asks for a gradient"
             diagnostics.error(message, node.span, hint=hint)
@@ -94,22 +82,22 @@ def _refuse_recursion(module: Module, name: str, diagnostics: Diagnostics) -> No
 
 def _expand_function(result: Expanded, name: str) -> None:
     function = result.module.functions[name]
-    lets = {node.var: node for node in post_order(function) if isinstance(node, Let)}
-    memo: dict[Expr, Expr] = {}
+    lets = {node.var: node for node in post_order(function) if isinstance(node, ir.Let)}
+    memo: dict[ir.Expr, ir.Expr] = {}
 
-    def transform(_old: Expr, new: Expr) -> Expr:
-        if isinstance(new, Call) and isinstance(new.op, Function) and MARK in new.op.attrs:
+    def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
+        if isinstance(new, ir.Call) and isinstance(new.op, ir.Function) and MARK in new.op.attrs:
             try:
                 return _Expansion(result, lets, memo).of_call(new, name)
             except RelayError as error:  # what derivatives are made of has no place of its own
                 found = [replace(each, span=each.span or new.span) for each in error.diagnostics]
                 raise RelayError(found) from None
-        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
+        if isinstance(new, ir.TupleGetItem) and isinstance(new.tuple_value, ir.Tuple):
             return new.tuple_value.fields[new.index]
         return new
 
     made = rewrite(function, transform, memo)
-    assert isinstance(made, Function)
+    assert isinstance(made, ir.Function)
     functions = {**result.module.functions, name: replace(made, checked_type=None)}
     untyped = replace(result.module, functions=functions, printed_types={})
     tidy = dead_code_elimination(eliminate_common_subexpr(_only(untyped, name)))
@@ -128,17 +116,19 @@ def _only(module: Module, name: str) -> Module:
 class _Expansion:
     """The expansion of one marked call; ``lets``: those of the function that it stands in."""
 
-    def __init__(self, result: Expanded, lets: Mapping[Var, Let], memo: Mapping[Expr, Expr]) -> None:
+    def __init__(
+        self, result: Expanded, lets: Mapping[ir.Var, ir.Let], memo: Mapping[ir.Expr, ir.Expr]
+    ) -> None:
         self.result = result
         self.lets = lets
         self.memo = memo
-        self.captured: dict[Expr, Var] = {}
-        self.functions: dict[Var, Expr] = {}
+        self.captured: dict[ir.Expr, ir.Var] = {}
+        self.functions: dict[ir.Var, ir.Expr] = {}
 
-    def of_call(self, call: Call, name: str) -> Expr:
+    def of_call(self, call: ir.Call, name: str) -> ir.Expr:
         """Return what a marked call stands for."""
         function = call.op
-        assert isinstance(function, Function)
+        assert isinstance(function, ir.Function)
         kind, count = _marked(function)
         inner = self._closed(function)
         inner_name = self._new_name(f"{name}_{'checkpoint' if kind == 'checkpoint' else 'gradient'}")
@@ -164,7 +154,9 @@ class _Expansion:
         )
         return self._substitute(function, made, call, count)
 
-    def _batched(self, function: Function, module: Module, name: str, call: Call, count: int) -> Expr:
+    def _batched(
+        self, function: ir.Function, module: Module, name: str, call: ir.Call, count: int
+    ) -> ir.Expr:
         """Return the values of all examples; the arguments behind the first ``count`` are those of all."""
         wide = function.params[count]
         type_ = wide.type_annotation
@@ -177,27 +169,27 @@ class _Expansion:
             self.result.module, functions={**self.result.module.functions, **helpers}
         )
         values = (*call.args[count:], *self.captured)
-        env: dict[Expr, Expr] = dict(zip(made.params, values, strict=True))
+        env: dict[ir.Expr, ir.Expr] = dict(zip(made.params, values, strict=True))
         body = rewrite(made.body, lambda _old, new: new, env)
-        return Tuple((body, body), span=call.span)
+        return ir.Tuple((body, body), span=call.span)
 
-    def _checkpoint(self, inner: Function, name: str, call: Call) -> Expr:
+    def _checkpoint(self, inner: ir.Function, name: str, call: ir.Call) -> ir.Expr:
         """Return a call of a function that stays one: its gradient computes it again."""
         functions = {**self.result.module.functions, name: replace(inner, attrs={CHECKPOINT: 1})}
         self.result.module = replace(self.result.module, functions=functions)
-        made = Call(GlobalVar(name, span=call.span), (*call.args, *self.captured), span=call.span)
-        return Tuple((made, made), span=call.span)
+        made = ir.Call(ir.GlobalVar(name, span=call.span), (*call.args, *self.captured), span=call.span)
+        return ir.Tuple((made, made), span=call.span)
 
-    def _substitute(self, function: Function, made: Differentiated, call: Call, count: int) -> Expr:
+    def _substitute(self, function: ir.Function, made: Differentiated, call: ir.Call, count: int) -> ir.Expr:
         own = list(function.params[:count])
         new_params = made.params
-        env: dict[Expr, Expr] = dict(zip(new_params[: len(own)], call.args[: len(own)], strict=True))
+        env: dict[ir.Expr, ir.Expr] = dict(zip(new_params[: len(own)], call.args[: len(own)], strict=True))
         captured = list(self.captured)
         env |= dict(zip(new_params[len(own) : len(own) + len(captured)], captured, strict=True))
         env |= dict(zip(new_params[len(own) + len(captured) :], call.args[count:], strict=True))
         return rewrite(made.body, lambda _old, new: new, env)
 
-    def _warn(self, call: Call, function: Function, made: Differentiated, kind: str) -> None:
+    def _warn(self, call: ir.Call, function: ir.Function, made: Differentiated, kind: str) -> None:
         if kind != "reverse":
             return
         for number in made.unused:
@@ -214,31 +206,31 @@ class _Expansion:
 
     # -- what the function captures --------------------------------------------------------------------------
 
-    def _closed(self, function: Function) -> Function:
+    def _closed(self, function: ir.Function) -> ir.Function:
         """Return the marked function as a global one: what it captures becomes parameters.
 
         Its body gives what is differentiated alone.
         """
         _, count = _marked(function)
         value = _value_of(function.body)
-        memo: dict[Expr, Expr] = {}
+        memo: dict[ir.Expr, ir.Expr] = {}
         if _marked(function)[0] == "batch":  # sizes that are read of all examples are those of one here
             example, wide = function.params[0], function.params[count]
             memo[wide] = ops_call("expand_dims", [example], axis=0)
         new_body = self._capture(value, set(function.params), memo)
         for var, definition in self.functions.items():
-            new_body = Let(var, definition, new_body, span=var.span)
+            new_body = ir.Let(var, definition, new_body, span=var.span)
         params = (*function.params[:count], *self.captured.values())
-        made = copy_graph(Function(params, new_body, span=function.span))
+        made = copy_graph(ir.Function(params, new_body, span=function.span))
         return replace(made, attrs={})
 
-    def _capture(self, root: Expr, own: set[Expr], memo: dict[Expr, Expr]) -> Expr:
+    def _capture(self, root: ir.Expr, own: set[ir.Expr], memo: dict[ir.Expr, ir.Expr]) -> ir.Expr:
         """Replace the largest parts that do not depend on what is bound inside by variables."""
         bound = own | {var for node in post_order(root) for var in binders(node)}
-        depends: dict[Expr, bool] = {}
+        depends: dict[ir.Expr, bool] = {}
         for node in post_order(root):
-            depends[node] = node in bound or any(depends[part] for part in children(node))
-        work, entered = [root], set[Expr]()
+            depends[node] = node in bound or any(depends[part] for part in ir.children(node))
+        work, entered = [root], set[ir.Expr]()
         while work:
             node = work.pop()
             if node in entered or node in memo:
@@ -246,26 +238,26 @@ class _Expansion:
             entered.add(node)
             if not depends[node] and self._take(node, memo):
                 continue
-            work.extend(children(node))
+            work.extend(ir.children(node))
         return rewrite(root, lambda _old, new: new, memo)
 
-    def _take(self, node: Expr, memo: dict[Expr, Expr]) -> bool:
+    def _take(self, node: ir.Expr, memo: dict[ir.Expr, ir.Expr]) -> bool:
         """Capture a value from outside; return whether it was, so that its parts need no look."""
-        if isinstance(node, Constant | GlobalVar | OpRef):
+        if isinstance(node, ir.Constant | ir.GlobalVar | ir.OpRef):
             return True
-        type_ = node.checked_type or (node.type_annotation if isinstance(node, Var) else None)
-        if isinstance(node, Var) and isinstance(type_, FuncType):
+        type_ = node.checked_type or (node.type_annotation if isinstance(node, ir.Var) else None)
+        if isinstance(node, ir.Var) and isinstance(type_, FuncType):
             self._define(node)
             return True
-        if isinstance(node, Function) or type_ is None or not _is_data(type_):
+        if isinstance(node, ir.Function) or type_ is None or not _is_data(type_):
             return False
         if node not in self.captured:
-            hint = node.name_hint if isinstance(node, Var) else f"v{len(self.captured)}"
-            self.captured[node] = Var(hint, type_, span=node.span)
+            hint = node.name_hint if isinstance(node, ir.Var) else f"v{len(self.captured)}"
+            self.captured[node] = ir.Var(hint, type_, span=node.span)
         memo[node] = self.captured[node]
         return True
 
-    def _define(self, var: Var) -> None:
+    def _define(self, var: ir.Var) -> None:
         """Define a local function, which is bound outside, inside of the gradient, too."""
         if var in self.functions:
             return
@@ -275,22 +267,22 @@ class _Expansion:
             message = f"`{var.name_hint}` is a function that is known at run time only: it has no gradient"
             raise RelayError([Diagnostic(message, var.span, hint)])
         definition = self.memo.get(let.value, let.value)
-        memo: dict[Expr, Expr] = {}
+        memo: dict[ir.Expr, ir.Expr] = {}
         self.functions[var] = var
         new = self._capture(definition, {var}, memo)
         del self.functions[var]
         self.functions = {var: new, **self.functions}
 
 
-def _marked(function: Function) -> tuple[str, int]:
+def _marked(function: ir.Function) -> tuple[str, int]:
     """Return what a marked function asks for, and by how many parameters."""
     kind, count = cast("tuple[str, int]", function.attrs[MARK])
     return kind, count
 
 
-def _value_of(body: Expr) -> Expr:
+def _value_of(body: ir.Expr) -> ir.Expr:
     """Return the body with the value that is differentiated as its result, below its lets and branches."""
-    return TupleGetItem(body, 0, span=body.span)
+    return ir.TupleGetItem(body, 0, span=body.span)
 
 
 def _is_data(type_: Type) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.registry import NoGradientError
+from nnmagic.relay.op_call import TypedCall
 from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_typed
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
 
@@ -43,7 +44,7 @@ def same_shape(left: Sequence[Dim], right: Sequence[Dim]) -> bool:
 
 
 @dataclass(eq=False)
-class Place:
+class Place(TypedCall):
     """A call of an operator, as its rule sees it.
 
     args: its arguments. types: their types. out: its result. cotangents: what flows into the result; a list
@@ -69,20 +70,6 @@ class Place:
         """The attributes, for a call of the same operator."""
         return dict(self.attrs)
 
-    def tensor(self, index: int) -> TensorType:
-        """Return the type of an argument that is a tensor."""
-        type_ = self.types[index]
-        assert isinstance(type_, TensorType)
-        return type_
-
-    def shape(self, index: int) -> tuple[Dim, ...]:
-        """Return the shape of an argument."""
-        return self.tensor(index).shape
-
-    def rank(self, index: int = 0) -> int:
-        """Return the rank of an argument."""
-        return len(self.shape(index))
-
     def static(self, index: int = 0) -> tuple[int, ...]:
         """Return the shape of an argument. Raises NoGradientError where a size is known at run time only."""
         shape = self.shape(index)
@@ -90,12 +77,6 @@ class Place:
             message = f"the gradient of {self.name} needs sizes that are known at compile time"
             raise NoGradientError(message, "write numbers for the sizes of its operand")
         return cast("tuple[int, ...]", shape)
-
-    @property
-    def out_shape(self) -> tuple[Dim, ...]:
-        """The shape of the result."""
-        assert isinstance(self.out_type, TensorType)
-        return self.out_type.shape
 
     def x(self, index: int = 0) -> TensorExpr:
         """Return an argument."""

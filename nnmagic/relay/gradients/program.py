@@ -14,10 +14,10 @@ from nnmagic.relay.gradients.blocks import forward_block
 from nnmagic.relay.gradients.cotangents import zeros_like
 from nnmagic.relay.gradients.registry import declared
 from nnmagic.relay.gradients.transformation import prepare, pullback, typed
-from nnmagic.relay.gradients.trees import float_leaves, leaf_types, leaves, project
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.tuple_trees import float_leaves, leaf_types, leaves, project
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type, is_float
 
 

@@ -6,8 +6,10 @@ pass twice, and what is not declared is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
     from nnmagic.relay.expr import Expr
@@ -18,14 +20,17 @@ Rule = Callable[["Place"], "Sequence[Contribution]"]
 #: (the call) -> the same value in terms of other operators, through which it is differentiated.
 Expansion = Callable[["Place"], "Expr"]
 
+_Value = TypeVar("_Value")
+
 #: The rule of each differentiable operator.
 RULES: dict[str, Rule] = {}
 #: Operators that are differentiated through an equal expression of others.
 EXPANSIONS: dict[str, Expansion] = {}
 #: Operators whose result is constant almost everywhere, or no float.
-ZERO: set[str] = set()
+ZERO: dict[str, None] = {}
 #: Operators without a gradient, each with the reason that an error gives.
 REFUSED: dict[str, str] = {}
+_DECLARED: Registry[str, None] = Registry("the gradient of")
 
 
 class NoGradientError(Exception):
@@ -38,47 +43,39 @@ class NoGradientError(Exception):
 
 def declared() -> set[str]:
     """Return the operators of which something is declared."""
-    return {*RULES, *EXPANSIONS, *ZERO, *REFUSED}
-
-
-def _declare(name: str, table: dict[str, object] | set[str], value: object = None) -> None:
-    if name in declared():
-        raise ValueError(f"the gradient of {name!r} is declared twice")
-    if isinstance(table, set):
-        table.add(name)
-    else:
-        table[name] = value
+    return set(_DECLARED)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Declare the rule of operators."""
+    return _declaring(RULES, names)
 
-    def enter(function: Rule) -> Rule:
-        for name in names:
-            _declare(name, RULES, function)  # type: ignore[arg-type] # a table of one kind of value
-        return function
 
-    return enter
+def rules(table: Mapping[str, Rule]) -> None:
+    """Declare rules by the names of their operators, separated by blanks."""
+    declare_rows(rule, table)
 
 
 def expansion(*names: str) -> Callable[[Expansion], Expansion]:
     """Declare operators that are differentiated through an equal expression."""
-
-    def enter(function: Expansion) -> Expansion:
-        for name in names:
-            _declare(name, EXPANSIONS, function)  # type: ignore[arg-type] # a table of one kind of value
-        return function
-
-    return enter
+    return _declaring(EXPANSIONS, names)
 
 
 def zero(*names: str) -> None:
     """Declare operators through which no gradient flows."""
-    for name in names:
-        _declare(name, ZERO)
+    _declaring(ZERO, names)(None)
 
 
 def refuse(reason: str, *names: str) -> None:
     """Declare operators without a gradient."""
-    for name in names:
-        _declare(name, REFUSED, reason)  # type: ignore[arg-type] # a table of one kind of value
+    _declaring(REFUSED, names)(reason)
+
+
+def _declaring(table: dict[str, _Value], names: Sequence[str]) -> Callable[[_Value], _Value]:
+    def enter(value: _Value) -> _Value:
+        for name in names:
+            _DECLARED[name] = None
+            table[name] = value
+        return value
+
+    return enter

@@ -12,26 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import LOOP
-from nnmagic.relay.expr import (
-    Call,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Tuple,
-    Var,
-    constant,
-)
 from nnmagic.relay.gradients.activity import FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedLoop
-from nnmagic.relay.gradients.trees import Tree, items, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import Tree, items, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
@@ -55,7 +45,7 @@ class TapedLoop:
     backward: str
     tapes: tuple[TensorType, ...]
 
-    def leaf_activity(self, param: Var) -> list[bool]:
+    def leaf_activity(self, param: ir.Var) -> list[bool]:
         """Return which leaves of a parameter are differentiated."""
         return _active_leaves(self.activity, param)
 
@@ -65,29 +55,33 @@ class TapedCall:
     """A call of a loop whose rounds are on tapes: its arguments, and the results of the first pass."""
 
     taped: TapedLoop
-    args: Mapping[Expr, Expr]
-    env: Mapping[Expr, Expr]
-    tapes: tuple[Expr, ...]
+    args: Mapping[ir.Expr, ir.Expr]
+    env: Mapping[ir.Expr, ir.Expr]
+    tapes: tuple[ir.Expr, ...]
 
 
 def call_forward(
-    taped: TapedLoop, loop: CountedLoop, args: Sequence[Expr], env: Mapping[Expr, Expr], span: Span | None
-) -> tuple[Expr, TapedCall]:
+    taped: TapedLoop,
+    loop: CountedLoop,
+    args: Sequence[ir.Expr],
+    env: Mapping[ir.Expr, ir.Expr],
+    span: Span | None,
+) -> tuple[ir.Expr, TapedCall]:
     """Return the value of a call of the loop, and what its backward pass needs.
 
     loop: as this call begins it. env: what the names of the caller stand for.
     """
-    given = dict[Expr, Expr](zip(loop.function.params, args, strict=True))
+    given = dict[ir.Expr, ir.Expr](zip(loop.function.params, args, strict=True))
     tapes = [_zeros(tape, loop, env, span) for tape in taped.tapes]
     params = (*loop.carried, *loop.fixed)
-    first = Call(
-        GlobalVar(taped.forward, span=span),
+    first = ir.Call(
+        ir.GlobalVar(taped.forward, span=span),
         (_number(0, span), *(given[param] for param in params), *tapes),
         span=span,
     )
     count = len(loop.carried)
     parts = list(items(first, count + len(tapes)))
-    inner: dict[Expr, Expr] = {
+    inner: dict[ir.Expr, ir.Expr] = {
         **given,
         **dict(zip(loop.carried, parts, strict=False)),
         loop.counter: _counted(loop, _count(loop, given, span), span),
@@ -109,11 +103,11 @@ def call_backward(made: TapedCall, backward: Backward, seed: Tree, span: Span | 
             if active:
                 seeds.append(zeros_like(primal) if part is None else part)
     fixed = [made.args[param] for param in loop.fixed]
-    result = Call(
-        GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *made.tapes), span=span
+    result = ir.Call(
+        ir.GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *made.tapes), span=span
     )
     found = items(result, len(seeds))
-    trees: dict[Expr, Tree] = {}
+    trees: dict[ir.Expr, Tree] = {}
     for param in params:
         parts = [next(found) if active else None for active in taped.leaf_activity(param)]
         trees[param] = tree_of(iter(parts), type_of(param))
@@ -140,16 +134,18 @@ class LoopTaper:
         stored = {
             leaf: path
             for param in loop.carried
-            for leaf, path in ((Var(param.name_hint, part), (param, index)) for index, part in _parts(param))
+            for leaf, path in (
+                (ir.Var(param.name_hint, part), (param, index)) for index, part in _parts(param)
+            )
         }
-        env: dict[Expr, Expr] = {param: fresh(param) for param in loop.fixed}
-        place = Var("round", _INDEX, span=self.span)
+        env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in loop.fixed}
+        place = ir.Var("round", _INDEX, span=self.span)
         env[loop.counter] = counter = fresh(loop.counter)
         for param in loop.carried:
             own = [leaf for leaf, (of, _) in stored.items() if of is param]
             env[param] = nested(tree_of(iter(own), type_of(param)))
-        products: dict[Var, Var] = {
-            Var(var.name_hint, type_of(var)): var for var, value in loop.round if _is_expensive(var, value)
+        products: dict[ir.Var, ir.Var] = {
+            ir.Var(var.name_hint, type_of(var)): var for var, value in loop.round if _is_expensive(var, value)
         }
         env.update({var: placeholder for placeholder, var in products.items()})
         seeds, results, field_types = self._pull_round(env)
@@ -158,39 +154,39 @@ class LoopTaper:
         if not all(map(_is_static, kept)):
             return None
         tapes = tuple(_tape_type(leaf, loop.number) for leaf in kept)
-        variables = [Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
+        variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
         fixed = [env[param] for param in loop.fixed]
-        body: Expr = Call(
-            GlobalVar(names[1], span=self.span),
+        body: ir.Expr = ir.Call(
+            ir.GlobalVar(names[1], span=self.span),
             (self._next(place), *results, *fixed, *variables),
             span=self.span,
         )
-        last = Var("last", _INDEX, span=self.span)
+        last = ir.Var("last", _INDEX, span=self.span)
         for leaf, tape in zip(kept, variables, strict=True):
-            body = Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
-        body = Let(counter, _counted(loop, last, self.span), body)
-        before: Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
+            body = ir.Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
+        body = ir.Let(counter, _counted(loop, last, self.span), body)
+        before: ir.Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
         if isinstance(loop.number, int):
             before = _number(loop.number - 1, self.span)
-        body = Let(last, call("subtract", [before, place], self.span), body)
+        body = ir.Let(last, call("subtract", [before, place], self.span), body)
         self._define(names[1], place, env, (*seeds, *fixed, *variables), body, seeds, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in kept]
         self._define_forward(names[0], paths, tapes)
         return TapedLoop(loop, self.activity, names[0], names[1], tapes)
 
-    def _pull_round(self, env: dict[Expr, Expr]) -> tuple[list[Var], list[Expr], list[Type]]:
+    def _pull_round(self, env: dict[ir.Expr, ir.Expr]) -> tuple[list[ir.Var], list[ir.Expr], list[Type]]:
         """Pull cotangents through a round; return their variables, their values before it, and types."""
         loop, active = self.loop, dict(self.activity.active)
         scope = self.backward.scope(env, active)
         self.backward.run(loop.round, scope)
         cotangents = Cotangents(scope.env)
-        seeds: list[Var] = []
+        seeds: list[ir.Var] = []
         for param in (*loop.carried, *loop.fixed):
-            parts: list[Var | None] = []
+            parts: list[ir.Var | None] = []
             for type_, flows in zip(
                 leaf_types(type_of(param)), _active_leaves(self.activity, param), strict=True
             ):
-                parts.append(Var(f"d_{param.name_hint}", type_, span=self.span) if flows else None)
+                parts.append(ir.Var(f"d_{param.name_hint}", type_, span=self.span) if flows else None)
             seeds += [part for part in parts if part is not None]
             self.backward.add(cotangents, loop.again[param], tree_of(iter(parts), type_of(param)), scope)
         self.backward.pull(loop.round, scope, cotangents)
@@ -205,14 +201,14 @@ class LoopTaper:
         return seeds, results, [type_of(seed) for seed in seeds]
 
     def _define_forward(
-        self, name: str, paths: Sequence[Var | tuple[Var, int]], tapes: Sequence[TensorType]
+        self, name: str, paths: Sequence[ir.Var | tuple[ir.Var, int]], tapes: Sequence[TensorType]
     ) -> None:
         """Define the loop that runs the rounds and stores values of each."""
-        loop, place = self.loop, Var("round", _INDEX, span=self.span)
-        env: dict[Expr, Expr] = {param: fresh(param) for param in (*loop.carried, *loop.fixed)}
+        loop, place = self.loop, ir.Var("round", _INDEX, span=self.span)
+        env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in (*loop.carried, *loop.fixed)}
         params = [env[param] for param in loop.carried]
         fixed = [env[param] for param in loop.fixed]
-        variables = [Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
+        variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
         counter = fresh(loop.counter)
         env[loop.counter] = counter
         for var, value in loop.round:
@@ -220,13 +216,15 @@ class LoopTaper:
         row = call("expand_dims", [place], self.span, axis=0)
         stored = []
         for path, tape in zip(paths, variables, strict=True):
-            value = env[path] if isinstance(path, Var) else project(env[path[0]], type_of(path[0]))[path[1]]
+            value = (
+                env[path] if isinstance(path, ir.Var) else project(env[path[0]], type_of(path[0]))[path[1]]
+            )
             stored.append(call("scatter_nd", [tape, row, value], self.span, mode="update"))
         again = [rename(loop.again[param], env) for param in loop.carried]
-        body: Expr = Call(
-            GlobalVar(name, span=self.span), (self._next(place), *again, *fixed, *stored), span=self.span
+        body: ir.Expr = ir.Call(
+            ir.GlobalVar(name, span=self.span), (self._next(place), *again, *fixed, *stored), span=self.span
         )
-        body = Let(counter, _counted(loop, place, self.span), body)
+        body = ir.Let(counter, _counted(loop, place, self.span), body)
         results = [*params, *variables]
         types = [*(type_of(param) for param in loop.carried), *tapes]
         self._define(name, place, env, (*params, *fixed, *variables), body, results, types)
@@ -234,53 +232,53 @@ class LoopTaper:
     def _define(
         self,
         name: str,
-        place: Var,
-        env: Mapping[Expr, Expr],
-        params: Sequence[Expr],
-        body: Expr,
-        results: Sequence[Expr],
+        place: ir.Var,
+        env: Mapping[ir.Expr, ir.Expr],
+        params: Sequence[ir.Expr],
+        body: ir.Expr,
+        results: Sequence[ir.Expr],
         types: Sequence[Type],
     ) -> None:
         """Define ``name(place, params) = if (place < number) body else results``."""
         condition = call("less", [place, _count(self.loop, env, self.span)], self.span)
-        result = results[0] if len(results) == 1 else Tuple(tuple(results), span=self.span)
+        result = results[0] if len(results) == 1 else ir.Tuple(tuple(results), span=self.span)
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
-        whole = If(condition, body, result, span=self.span)
-        variables = [param for param in params if isinstance(param, Var)]
-        self.backward.made[name] = Function(
+        whole = ir.If(condition, body, result, span=self.span)
+        variables = [param for param in params if isinstance(param, ir.Var)]
+        self.backward.made[name] = ir.Function(
             (place, *variables), whole, type_, attrs={LOOP: 1}, span=self.span
         )
 
-    def _next(self, place: Var) -> Expr:
+    def _next(self, place: ir.Var) -> ir.Expr:
         return call("add", [place, _number(1, self.span)], self.span)
 
 
-def _active_leaves(activity: FunctionActivity, param: Var) -> list[bool]:
+def _active_leaves(activity: FunctionActivity, param: ir.Var) -> list[bool]:
     tree = activity.active.get(param, False)
     type_ = type_of(param)
     return [bool(part) for part in leaves(tree if tree is not False else None, type_)]
 
 
-def _parts(param: Var) -> list[tuple[int, Type]]:
+def _parts(param: ir.Var) -> list[tuple[int, Type]]:
     return list(enumerate(leaf_types(type_of(param))))
 
 
-def _is_expensive(var: Var, value: Expr) -> bool:
+def _is_expensive(var: ir.Var, value: ir.Expr) -> bool:
     """Return whether a value is stored on a tape: that of an expensive operator, of a known shape."""
     return Trait.HEAVY in traits_of(value) and _is_static(var)
 
 
-def _is_static(var: Var) -> bool:
+def _is_static(var: ir.Var) -> bool:
     type_ = type_of(var)
     return isinstance(type_, TensorType) and all(isinstance(dim, int) for dim in type_.shape)
 
 
-def _free(exprs: Sequence[Expr]) -> set[Expr]:
+def _free(exprs: Sequence[ir.Expr]) -> set[ir.Expr]:
     """Return the variables that expressions use."""
-    return {node for node in post_order(Tuple(tuple(exprs))) if isinstance(node, Var)}
+    return {node for node in post_order(ir.Tuple(tuple(exprs))) if isinstance(node, ir.Var)}
 
 
-def _count(loop: CountedLoop, env: Mapping[Expr, Expr], span: Span | None) -> Expr:
+def _count(loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
     """Return the number of rounds."""
     if isinstance(loop.number, int):
         return _number(loop.number, span)
@@ -288,7 +286,7 @@ def _count(loop: CountedLoop, env: Mapping[Expr, Expr], span: Span | None) -> Ex
     return env[loop.end]
 
 
-def _zeros(tape: TensorType, loop: CountedLoop, env: Mapping[Expr, Expr], span: Span | None) -> Expr:
+def _zeros(tape: TensorType, loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
     """Return an empty tape; one of a named size is made from the array that has it."""
     if loop.sized is None:
         return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
@@ -302,23 +300,23 @@ def _zeros(tape: TensorType, loop: CountedLoop, env: Mapping[Expr, Expr], span: 
     return call("add", [column, row], span)
 
 
-def _tape_type(leaf: Var, number: int | AnyDim) -> TensorType:
+def _tape_type(leaf: ir.Var, number: int | AnyDim) -> TensorType:
     type_ = type_of(leaf)
     assert isinstance(type_, TensorType)
     return TensorType((number, *type_.shape), type_.dtype)
 
 
-def _counted(loop: CountedLoop, place: Expr, span: Span | None) -> Expr:
+def _counted(loop: CountedLoop, place: ir.Expr, span: Span | None) -> ir.Expr:
     """Return the counter's value in a round."""
     type_ = type_of(loop.counter)
     assert isinstance(type_, TensorType)
     value = place if type_.dtype == "int64" else call("cast", [place], span, dtype=type_.dtype)
     if loop.step != 1:
-        value = call("multiply", [value, constant(loop.step, type_.dtype, span=span)], span)
+        value = call("multiply", [value, ir.constant(loop.step, type_.dtype, span=span)], span)
     if loop.start != 0:
-        value = call("add", [value, constant(loop.start, type_.dtype, span=span)], span)
+        value = call("add", [value, ir.constant(loop.start, type_.dtype, span=span)], span)
     return value
 
 
-def _number(value: int, span: Span | None) -> Expr:
-    return constant(value, "int64", span=span)
+def _number(value: int, span: Span | None) -> ir.Expr:
+    return ir.constant(value, "int64", span=span)

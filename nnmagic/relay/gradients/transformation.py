@@ -15,7 +15,6 @@ from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
 from nnmagic.relay.gradients.cotangents import zeros_like
 from nnmagic.relay.gradients.registry import declared
-from nnmagic.relay.gradients.trees import Tree, float_leaves, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
@@ -26,6 +25,7 @@ from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import Tree, float_leaves, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
 
 

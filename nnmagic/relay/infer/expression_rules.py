@@ -5,25 +5,7 @@ A node's parts come before the node, a let's value before its body, a match's da
 
 from __future__ import annotations
 
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.infer.calls import infer_call, without_labels
 from nnmagic.relay.infer.context import TOO_DEEP, Context, close_name, note
 from nnmagic.relay.infer.patterns import bind_patterns, check_exhaustive
@@ -38,16 +20,16 @@ class ExpressionInference:
     def __init__(self, context: Context) -> None:
         self.context = context
         #: Every visited node, and every bound variable: by a let, or by a function or a pattern.
-        self.nodes: list[Expr] = []
-        self.lets: dict[Var, None] = {}
-        self.params: dict[Var, None] = {}
-        self._good_patterns: set[Match] = set()
+        self.nodes: list[ir.Expr] = []
+        self.lets: dict[ir.Var, None] = {}
+        self.params: dict[ir.Var, None] = {}
+        self._good_patterns: set[ir.Match] = set()
 
-    def run(self, root: Expr) -> None:
+    def run(self, root: ir.Expr) -> None:
         """Infer the types of a graph."""
         # What to do next: (0) enter a node, (1) bind its variables between its parts, (2) infer its type.
-        work: list[tuple[int, Expr]] = [(0, root)]
-        entered: set[Expr] = set()
+        work: list[tuple[int, ir.Expr]] = [(0, root)]
+        entered: set[ir.Expr] = set()
         while work:
             stage, node = work.pop()
             try:
@@ -56,7 +38,7 @@ class ExpressionInference:
                     self.nodes.append(node)
                 elif stage == 1:
                     self._bind(node)
-                elif node not in entered and (node not in self.context.types or isinstance(node, Var)):
+                elif node not in entered and (node not in self.context.types or isinstance(node, ir.Var)):
                     entered.add(node)
                     work.extend(self._enter(node))
             except NestingError:
@@ -65,38 +47,38 @@ class ExpressionInference:
             if self.context.solver.ready:
                 self.context.run_ready()
 
-    def _enter(self, node: Expr) -> list[tuple[int, Expr]]:
+    def _enter(self, node: ir.Expr) -> list[tuple[int, ir.Expr]]:
         """Return the steps that a node takes, the last first."""
-        (self.lets if isinstance(node, Let) else self.params).update(dict.fromkeys(binders(node)))
+        (self.lets if isinstance(node, ir.Let) else self.params).update(dict.fromkeys(binders(node)))
         match node:
-            case OpRef():
+            case ir.OpRef():
                 return []
-            case Let(var=var, value=value, body=body):
+            case ir.Let(var=var, value=value, body=body):
                 self._declare_let(node)
                 return [(2, node), (0, body), (1, node), (0, value)]
-            case Match(data=data, clauses=clauses):
-                arms: list[tuple[int, Expr]] = [(0, clause.rhs) for clause in reversed(clauses)]
+            case ir.Match(data=data, clauses=clauses):
+                arms: list[tuple[int, ir.Expr]] = [(0, clause.rhs) for clause in reversed(clauses)]
                 return [(2, node), *arms, (1, node), (0, data)]
-            case Function(params=params, body=body):
+            case ir.Function(params=params, body=body):
                 for var in params:
                     self.context.declare(var)
                 return [(2, node), (0, body)]
             case _:
-                return [(2, node), *((0, part) for part in reversed(children(node)))]
+                return [(2, node), *((0, part) for part in reversed(ir.children(node)))]
 
-    def _declare_let(self, let: Let) -> None:
+    def _declare_let(self, let: ir.Let) -> None:
         """Declare the type of a let's function before its body: it may call itself by that name."""
-        if isinstance(let.value, Function):
+        if isinstance(let.value, ir.Function):
             declared = self.context.declare(let.var)
             if isinstance(declared, Hole):
                 self.context.types[let.var] = self.context.signature(let.value)
 
-    def _bind(self, node: Expr) -> None:
+    def _bind(self, node: ir.Expr) -> None:
         """Bind the variables of a let or a match before the rest of the node is visited."""
         match node:
-            case Let(var=var, value=value):
+            case ir.Let(var=var, value=value):
                 type_, name = self.context.type_of(value), f"%{var.name_hint}"
-                if var in self.context.types and not isinstance(value, Function):
+                if var in self.context.types and not isinstance(value, ir.Function):
                     self.context.error(
                         node,
                         f"{name} is used before this let binds it",
@@ -111,47 +93,47 @@ class ExpressionInference:
                         self.context.give_up(type_)
                     type_ = declared if agreed is None else agreed
                 self.context.types[var] = type_
-            case Match():
+            case ir.Match():
                 if bind_patterns(self.context, node):
                     self._good_patterns.add(node)
 
-    def _type(self, node: Expr) -> Type:
+    def _type(self, node: ir.Expr) -> Type:
         context = self.context
         match node:
-            case Var():
+            case ir.Var():
                 return context.declare(node)
-            case Constant():
+            case ir.Constant():
                 return node.tensor_type
-            case GlobalVar(name=name):
+            case ir.GlobalVar(name=name):
                 return self._global(node, name)
-            case Constructor():
+            case ir.Constructor():
                 return self._constructor(node)
-            case Call():
+            case ir.Call():
                 return infer_call(context, node)
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return TupleType(tuple(map(context.type_of, fields)))
-            case TupleGetItem():
+            case ir.TupleGetItem():
                 return self._projection(node)
-            case Let(body=body):
+            case ir.Let(body=body):
                 return context.type_of(body)
-            case If():
+            case ir.If():
                 return self._if(node)
-            case Function():
+            case ir.Function():
                 return self._function(node)
-            case Match():
+            case ir.Match():
                 return self._match(node)
-            case RefCreate(value=value):
+            case ir.RefCreate(value=value):
                 return RefType(context.type_of(value))
-            case RefRead(ref=ref):
+            case ir.RefRead(ref=ref):
                 return self._cell(node, ref, "ref_read")
-            case RefWrite(ref=ref, value=value):
+            case ir.RefWrite(ref=ref, value=value):
                 held = self._cell(node, ref, "ref_write")
                 context.agree(held, context.type_of(value), node, "the value of ref_write")
                 return TupleType(())
             case _:
                 raise TypeError(f"not a Relay expression: {node!r}")
 
-    def _global(self, node: Expr, name: str) -> Type:
+    def _global(self, node: ir.Expr, name: str) -> Type:
         signature = self.context.signatures.get(name)
         if signature is None:
             hint = close_name(name, self.context.module.functions)
@@ -159,14 +141,14 @@ class ExpressionInference:
             return UNKNOWN
         return without_labels(signature)
 
-    def _constructor(self, node: Constructor) -> Type:
+    def _constructor(self, node: ir.Constructor) -> Type:
         declared = self.context.constructor(node, node)
         if declared is None:
             return UNKNOWN
         data, constructor = declared
         return FuncType(constructor.inputs, TypeCall(data.header, data.type_vars), data.type_vars)
 
-    def _projection(self, node: TupleGetItem) -> Type:
+    def _projection(self, node: ir.TupleGetItem) -> Type:
         """Return the type of field ``index``; a hole while the tuple's type is unknown."""
         type_ = self.context.type_of(node.tuple_value)
         if isinstance(type_, Hole):
@@ -190,7 +172,7 @@ class ExpressionInference:
             return UNKNOWN
         return type_.fields[node.index]
 
-    def _if(self, node: If) -> Type:
+    def _if(self, node: ir.If) -> Type:
         context = self.context
         cond = node.cond if node.cond.span else node
         context.agree(scalar_type("bool"), context.type_of(node.cond), cond, "the condition of an if")
@@ -201,7 +183,7 @@ class ExpressionInference:
         agreed = context.agree(then, other, node, "the second branch of an if", notes)
         return UNKNOWN if agreed is None else agreed
 
-    def _match(self, node: Match) -> Type:
+    def _match(self, node: ir.Match) -> Type:
         context = self.context
         if not node.clauses:
             context.error(node, "a match needs an arm")
@@ -219,18 +201,18 @@ class ExpressionInference:
             check_exhaustive(context, node)
         return result
 
-    def _cell(self, node: Expr, ref: Expr, what: str) -> Type:
+    def _cell(self, node: ir.Expr, ref: ir.Expr, what: str) -> Type:
         """Return the type that a reference holds."""
         held, type_ = Hole(), self.context.type_of(ref)
         agreed = self.context.agree(RefType(held), type_, node, f"the reference of {what}", note(ref, type_))
         return held if agreed is not None else UNKNOWN
 
-    def _function(self, node: Function) -> Type:
+    def _function(self, node: ir.Function) -> Type:
         context = self.context
         params = tuple(context.type_of(param) for param in node.params)
         result, body_type = context.return_type(node), context.type_of(node.body)
         end = node.body
-        while isinstance(end, Let):
+        while isinstance(end, ir.Let):
             end = end.body
         body = end if end.span else node
         agreed = context.agree(result, body_type, body, "the result of this function")

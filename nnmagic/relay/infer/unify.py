@@ -7,21 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from nnmagic.relay import types as ty
 from nnmagic.relay.text.types import dim_text, type_text
-from nnmagic.relay.types import (
-    ANY,
-    AnyDim,
-    Dim,
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    RefType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-)
 
 #: How deep types may nest: far above what programs need, far below the limit of recursion over a type.
 MAX_NESTING: Final = 100
@@ -31,10 +18,10 @@ MAX_PARTS: Final = 200_000
 
 
 #: A type that is not inferred yet.
-Hole = IncompleteType
+Hole = ty.IncompleteType
 
 #: The type of an expression with a reported error: it agrees with every type, which avoids follow-up errors.
-UNKNOWN: Final[Type] = TypeVar("_")
+UNKNOWN: Final[ty.Type] = ty.TypeVar("_")
 
 
 class MismatchError(Exception):
@@ -53,55 +40,55 @@ class NestingError(Exception):
     """A type nested deeper than MAX_NESTING, or made of more than MAX_PARTS parts."""
 
 
-def type_parts(type_: Type) -> tuple[Type, ...]:
+def type_parts(type_: ty.Type) -> tuple[ty.Type, ...]:
     """Return the types that a type is made of."""
     match type_:
-        case TupleType(fields=fields):
+        case ty.TupleType(fields=fields):
             return fields
-        case FuncType(arg_types=args, ret_type=ret):
+        case ty.FuncType(arg_types=args, ret_type=ret):
             return (*args, ret)
-        case RefType(value=value):
+        case ty.RefType(value=value):
             return (value,)
-        case TypeCall(args=args):
+        case ty.TypeCall(args=args):
             return args
         case _:
             return ()
 
 
-def with_parts(type_: Type, parts: Sequence[Type]) -> Type:
+def with_parts(type_: ty.Type, parts: Sequence[ty.Type]) -> ty.Type:
     """Return a type made of new parts; itself if they are the old ones."""
     if all(new is old for new, old in zip(parts, type_parts(type_), strict=True)):
         return type_
     match type_:
-        case TupleType():
+        case ty.TupleType():
             return replace(type_, fields=tuple(parts))
-        case FuncType():
+        case ty.FuncType():
             return replace(type_, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
-        case RefType():
-            return RefType(parts[0])
-        case TypeCall():
+        case ty.RefType():
+            return ty.RefType(parts[0])
+        case ty.TypeCall():
             return replace(type_, args=tuple(parts))
         case _:
             return type_
 
 
-def map_leaves(type_: Type, leaf: Callable[[Type], Type]) -> Type:
+def map_leaves(type_: ty.Type, leaf: Callable[[ty.Type], ty.Type]) -> ty.Type:
     """Replace each tensor type and type variable in a type."""
     match type_:
-        case TensorType() | TypeVar():
+        case ty.TensorType() | ty.TypeVar():
             return leaf(type_)
         case _:
             return with_parts(type_, [map_leaves(part, leaf) for part in type_parts(type_)])
 
 
-def substitute(type_: Type, types: Mapping[TypeVar, Type]) -> Type:
+def substitute(type_: ty.Type, types: Mapping[ty.TypeVar, ty.Type]) -> ty.Type:
     """Replace type variables in a type."""
     if not types:
         return type_
-    return map_leaves(type_, lambda leaf: types.get(leaf, leaf) if isinstance(leaf, TypeVar) else leaf)
+    return map_leaves(type_, lambda leaf: types.get(leaf, leaf) if isinstance(leaf, ty.TypeVar) else leaf)
 
 
-def check_size(type_: Type) -> None:
+def check_size(type_: ty.Type) -> None:
     """Raise NestingError for a type that is too deep or too large to work on; does not recurse."""
     depth, parts, level = 0, 1, [type_]
     while level := [part for outer in level for part in type_parts(outer)]:
@@ -110,20 +97,20 @@ def check_size(type_: Type) -> None:
             raise NestingError
 
 
-def mentions(type_: Type, wanted: Type) -> bool:
+def mentions(type_: ty.Type, wanted: ty.Type) -> bool:
     """Return whether ``wanted`` itself (by identity) occurs in a type."""
     return type_ is wanted or any(mentions(part, wanted) for part in type_parts(type_))
 
 
-def unify_dim(left: Dim, right: Dim) -> Dim | None:
+def unify_dim(left: ty.Dim, right: ty.Dim) -> ty.Dim | None:
     """Unify two dimensions by Relay's rule, None if they differ.
 
     ``?`` absorbs anything, all else must be equal. A label that both have is kept.
     """
     if left == right:
         return left
-    if isinstance(left, AnyDim) or isinstance(right, AnyDim):
-        return ANY
+    if isinstance(left, ty.AnyDim) or isinstance(right, ty.AnyDim):
+        return ty.ANY
     return None
 
 
@@ -136,10 +123,10 @@ class Solver:
     def __init__(self, *, loose: bool = False) -> None:
         #: Whether two sizes that differ unify to `?`.
         self.loose = loose
-        self._filled: dict[Hole, Type] = {}
+        self._filled: dict[Hole, ty.Type] = {}
         self._waiting: dict[Hole, list[Callable[[], None]]] = {}
         # Types without holes, by id (which the kept type guards), with nesting and size: not visited again.
-        self._whole: dict[int, tuple[Type, int, int]] = {}
+        self._whole: dict[int, tuple[ty.Type, int, int]] = {}
         self.ready: deque[Callable[[], None]] = deque()
         #: Whether a dynamic dimension was unified with a number.
         self.widened = False
@@ -148,17 +135,17 @@ class Solver:
         """Make ``retry`` ready once the hole is filled."""
         self._waiting.setdefault(hole, []).append(retry)
 
-    def find(self, type_: Type) -> Type:
+    def find(self, type_: ty.Type) -> ty.Type:
         """Return what a hole was filled with; any other type unchanged."""
         while isinstance(type_, Hole) and type_ in self._filled:
             type_ = self._filled[type_]
         return type_
 
-    def resolve(self, type_: Type) -> Type:
+    def resolve(self, type_: ty.Type) -> ty.Type:
         """Return the type with all filled holes replaced. Raises NestingError."""
-        return type_ if type(type_) is TensorType else self._resolve(type_)[0]
+        return type_ if type(type_) is ty.TensorType else self._resolve(type_)[0]
 
-    def _resolve(self, type_: Type) -> tuple[Type, int, int]:
+    def _resolve(self, type_: ty.Type) -> tuple[ty.Type, int, int]:
         """Return the resolved type, its nesting and its size; enter types without holes into ``_whole``."""
         type_ = self.find(type_)
         entry = self._whole.get(id(type_))
@@ -177,13 +164,13 @@ class Solver:
             self._whole[id(whole)] = (whole, depth, size)
         return whole, depth, size
 
-    def _is_whole(self, type_: Type) -> bool:
+    def _is_whole(self, type_: ty.Type) -> bool:
         """Return whether a resolved type has no holes."""
         if type_parts(type_):
             return id(type_) in self._whole
         return not isinstance(type_, Hole)
 
-    def hole_in(self, type_: Type) -> Hole | None:
+    def hole_in(self, type_: ty.Type) -> Hole | None:
         """Return the first unfilled hole of a resolved type."""
         if isinstance(type_, Hole):
             return type_
@@ -191,7 +178,7 @@ class Solver:
             return None
         return next((hole for hole in map(self.hole_in, type_parts(type_)) if hole is not None), None)
 
-    def unify(self, left: Type, right: Type) -> Type:
+    def unify(self, left: ty.Type, right: ty.Type) -> ty.Type:
         """Fill holes so that both types are equal, and return that type. Raises MismatchError."""
         left, right = self.find(left), self.find(right)
         if left is right or right is UNKNOWN:
@@ -205,23 +192,25 @@ class Solver:
         if isinstance(right, Hole):
             return self.fill(right, left)
         match left, right:
-            case TensorType(), TensorType():
+            case ty.TensorType(), ty.TensorType():
                 self.widened = self.widened or left != right
                 return _unify_tensors(left, right, self.loose)
-            case TupleType(), TupleType() if len(left.fields) != len(right.fields):
+            case ty.TupleType(), ty.TupleType() if len(left.fields) != len(right.fields):
                 raise MismatchError(f"a tuple of {len(left.fields)} is not a tuple of {len(right.fields)}")
-            case FuncType(), FuncType():
+            case ty.FuncType(), ty.FuncType():
                 return self._unify_functions(left, right)
-            case (TupleType(), TupleType()) | (RefType(), RefType()):
+            case (ty.TupleType(), ty.TupleType()) | (ty.RefType(), ty.RefType()):
                 return self._unify_parts(left, right)
-            case TypeCall(), TypeCall() if left.func == right.func and len(left.args) == len(right.args):
+            case ty.TypeCall(), ty.TypeCall() if left.func == right.func and len(left.args) == len(
+                right.args
+            ):
                 return self._unify_parts(left, right)
-            case GlobalTypeVar(), GlobalTypeVar() if left == right:
+            case ty.GlobalTypeVar(), ty.GlobalTypeVar() if left == right:
                 return left
             case _:
                 raise MismatchError
 
-    def fill(self, hole: Hole, type_: Type) -> Type:
+    def fill(self, hole: Hole, type_: ty.Type) -> ty.Type:
         """Fill a hole. Raises MismatchError if the type contains the hole itself."""
         type_ = self.resolve(type_)
         if not self._is_whole(type_) and mentions(type_, hole):
@@ -230,11 +219,11 @@ class Solver:
         self.ready.extend(self._waiting.pop(hole, ()))
         return type_
 
-    def _unify_parts(self, left: Type, right: Type) -> Type:
+    def _unify_parts(self, left: ty.Type, right: ty.Type) -> ty.Type:
         pairs = zip(type_parts(left), type_parts(right), strict=True)
         return with_parts(left, [self.unify(a, b) for a, b in pairs])
 
-    def _unify_functions(self, left: FuncType, right: FuncType) -> Type:
+    def _unify_functions(self, left: ty.FuncType, right: ty.FuncType) -> ty.Type:
         """Unify function types; a generic one is instantiated to agree with a plain one."""
         if len(left.arg_types) != len(right.arg_types):
             counts = f"{len(left.arg_types)} and {len(right.arg_types)}"
@@ -249,7 +238,7 @@ class Solver:
             raise MismatchError(f"the functions have {counts} type parameters")
         return self._unify_parts(self.instantiate(left), self.instantiate(right))
 
-    def instantiate(self, function: FuncType, type_args: Sequence[Type] = ()) -> FuncType:
+    def instantiate(self, function: ty.FuncType, type_args: Sequence[ty.Type] = ()) -> ty.FuncType:
         """Return a generic function's type for the given type arguments, holes for the rest."""
         if not function.type_params:
             return function
@@ -258,31 +247,31 @@ class Solver:
         plain = substitute(
             replace(function, type_params=()), dict(zip(function.type_params, types, strict=True))
         )
-        assert isinstance(plain, FuncType)
+        assert isinstance(plain, ty.FuncType)
         return plain
 
 
-def _unify_tensors(left: TensorType, right: TensorType, loose: bool) -> TensorType:
+def _unify_tensors(left: ty.TensorType, right: ty.TensorType, loose: bool) -> ty.TensorType:
     if left == right:
         return left
     if left.dtype != right.dtype:
         raise MismatchError(f"the dtype {left.dtype} is not {right.dtype}")
     if len(left.shape) != len(right.shape):
         raise MismatchError(f"rank {len(left.shape)} is not rank {len(right.shape)}")
-    shape: list[Dim] = []
+    shape: list[ty.Dim] = []
     wrong = []
     for axis, (a, b) in enumerate(zip(left.shape, right.shape, strict=True)):
-        dim = ANY if loose and a != b else unify_dim(a, b)
+        dim = ty.ANY if loose and a != b else unify_dim(a, b)
         if dim is None:
             wrong.append(f"dimension {axis}: {dim_text(a)} is not {dim_text(b)}")
         else:
             shape.append(dim)
     if wrong:
         raise MismatchError(", ".join(wrong), only_sizes=True)
-    return TensorType(tuple(shape), left.dtype)
+    return ty.TensorType(tuple(shape), left.dtype)
 
 
-def describe_type(type_: Type) -> str:
+def describe_type(type_: ty.Type) -> str:
     """Return a type's text for a message, cut if it is long."""
     text = type_text(type_)
     return text if len(text) <= 400 else text[:400] + "..."

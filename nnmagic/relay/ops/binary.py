@@ -1,7 +1,9 @@
 """Declare element-wise operators of two tensors: arithmetic, comparison, logic, bits."""
 
-from nnmagic.relay.ops.declaration import Elements, Trait, declare
+from nnmagic.relay.ops.declaration import Elements, Family, Trait
 from nnmagic.relay.ops.relations import broadcast, broadcast_compare
+
+declare = Family("binary").declare
 
 _ANYWHERE = Trait.SPECULATABLE
 _COMMUTATIVE = Trait.SPECULATABLE | Trait.COMMUTATIVE
@@ -65,8 +67,7 @@ for _name, _twin, _summary, _traits, _elements in (
         numpy=_twin and f"numpy.{_twin}",
         traits=_traits,
         elements=_elements,
-        family="binary",
     )
 for _name, _summary, _traits in _COMPARISONS:
     _numpy = f"numpy.{_name}"
-    declare(_name, "lhs rhs", broadcast_compare, _summary, numpy=_numpy, traits=_traits, family="binary")
+    declare(_name, "lhs rhs", broadcast_compare, _summary, numpy=_numpy, traits=_traits)

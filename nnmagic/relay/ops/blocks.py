@@ -8,12 +8,14 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import FLOAT, INT, PAIRS, STR, one_or_more
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, floor_divide, multiply
 from nnmagic.relay.ops.image import image_layout
 from nnmagic.relay.ops.layouts import convert_shape
 from nnmagic.relay.ops.relations import ints, pairs, require_positive, tensor
 from nnmagic.relay.types import Dim, TensorType, Type
+
+declare = Family("nn").declare
 
 
 def _divisible(dim: Dim, by: int, what: str, attr: str) -> None:
@@ -147,7 +149,6 @@ for _name, _relation, _check, _summary, _mode, _order in (
         attrs_key="SubPixelAttrs",
         call_order=_order,
         traits=Trait.SPECULATABLE,
-        family="nn",
         preconditions=[_check],
     )
 _BLOCK_SHAPE = Attr("block_shape", one_or_more(), (1, 1), call_default=REQUIRED)
@@ -161,7 +162,6 @@ declare(
     Attr("pad_value", FLOAT, 0.0),
     attrs_key="SpaceToBatchNDAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_space_to_batch],
 )
 declare(
@@ -173,6 +173,5 @@ declare(
     Attr("crops", PAIRS),
     attrs_key="BatchToSpaceNDAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_batch_to_space],
 )

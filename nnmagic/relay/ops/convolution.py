@@ -9,7 +9,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT, OPTIONAL_DIM, STR, optional, padding, spatial
 from nnmagic.relay.ops.checks import sizes, window_has_elements
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import (
     Shape,
     add,
@@ -32,6 +32,8 @@ from nnmagic.relay.ops.relations import (
     tensor,
 )
 from nnmagic.relay.types import ANY, Dim, TensorType, Type
+
+declare = Family("convolution").declare
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,6 @@ def _declare_convolution(rank: int) -> None:
         Attr("out_dtype", DTYPE, ""),
         attrs_key=f"Conv{rank}DAttrs",
         traits=Trait.SPECULATABLE | Trait.HEAVY,
-        family="convolution",
         assume=convolution.assume,
         preconditions=[convolution.precondition, window_has_elements],
         shape_constraints=[_divide_groups],
@@ -239,7 +240,6 @@ def _declare_convolution(rank: int) -> None:
         call_order="data weight strides padding dilation groups channels kernel_size data_layout "
         "kernel_layout out_layout output_padding out_dtype",
         traits=Trait.SPECULATABLE | Trait.HEAVY,
-        family="convolution",
         assume=transposed.assume,
         preconditions=[transposed.precondition, window_has_elements],
         shape_constraints=[_divide_groups],
@@ -299,7 +299,6 @@ declare(
     Attr("out_dtype", DTYPE, ""),
     attrs_key="DeformableConv2DAttrs",
     traits=Trait.HEAVY,
-    family="convolution",
     assume=_deformable.assume,
     preconditions=[_has_elements],
     nonempty_constraints=[window_has_elements],

@@ -9,10 +9,12 @@ from typing import cast
 from nnmagic.relay.expr import Attrs, Constant
 from nnmagic.relay.ops.attributes import BOOL, DIM, DTYPE, EXPRESSION, INT, one_or_more
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, is_unknown
 from nnmagic.relay.ops.relations import broadcast, dims, dtype_or, identity, require_type, tensor
 from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
+
+declare = Family("creation").declare
 
 #: InitOpAttrs: the attributes of zeros, ones, full and broadcast_to.
 SHAPE = Attr("shape", one_or_more(DIM))
@@ -88,7 +90,6 @@ for _name in ("zeros", "ones"):
         attrs_key="InitOpAttrs",
         numpy=f"numpy.{_name}",
         traits=Trait.SPECULATABLE | Trait.MOVES,
-        family="creation",
     )
     declare(
         f"{_name}_like",
@@ -97,7 +98,6 @@ for _name in ("zeros", "ones"):
         f"A tensor of {_name} with another's shape and dtype.",
         numpy=f"numpy.{_name}_like",
         traits=Trait.SPECULATABLE | Trait.MOVES,
-        family="creation",
     )
 declare(
     "full",
@@ -109,7 +109,6 @@ declare(
     attrs_key="InitOpAttrs",
     numpy="numpy.full",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="creation",
 )
 declare(
     "full_like",
@@ -118,7 +117,6 @@ declare(
     "A tensor of one scalar with another's shape and dtype.",
     numpy="numpy.full_like",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="creation",
 )
 declare(
     "broadcast_to",
@@ -132,7 +130,6 @@ declare(
     call_order="data shape",
     numpy="numpy.broadcast_to",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="creation",
 )
 
 
@@ -155,7 +152,6 @@ declare(
     _broadcast_to_like,
     "Data repeated along axes of length 1 until it has another tensor's shape.",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="creation",
     shape_constraints=[_fit_broadcast],
 )
 declare(
@@ -167,12 +163,10 @@ declare(
     Attr("stop", EXPRESSION),
     Attr("step", EXPRESSION),
     Attr("dtype", DTYPE, call_default="float32"),
-    attrs_key="ArangeAttrs",
     call_order="start end step dtype",
     keywords={"stop": "end"},
     numpy="numpy.arange",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES,
-    family="creation",
 )
 declare(
     "one_hot",
@@ -182,9 +176,7 @@ declare(
     Attr("depth", INT, 1, call_default=REQUIRED),
     Attr("axis", INT, -1, call_default=REQUIRED),
     Attr("dtype", DTYPE, "", call_default=REQUIRED),
-    attrs_key="OneHotAttrs",
     traits=Trait.SPECULATABLE,
-    family="creation",
     preconditions=[_check_one_hot],
 )
 declare(
@@ -193,8 +185,6 @@ declare(
     _trilu,
     "The upper or lower triangles of matrices, zero elsewhere.",
     Attr("upper", BOOL, default=True),
-    attrs_key="TriluAttrs",
     numpy="numpy.triu",
     traits=Trait.SPECULATABLE,
-    family="creation",
 )

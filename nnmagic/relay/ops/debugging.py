@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.failures import RAISE
 from nnmagic.relay.ops.attributes import INTEGER, STR
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import tensor
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("debugging").declare
 
 
 def _print(_types: Sequence[Type], _attrs: Attrs) -> TensorType:
@@ -30,7 +32,6 @@ declare(
     "The data; ValueError with the message, unless every element of the condition is true.",
     Attr("message", STR, call_default=REQUIRED),
     traits=Trait.VIEW,
-    family="debugging",
 )
 declare(
     "python.print",
@@ -39,7 +40,6 @@ declare(
     "Prints the tensors of a tuple with the text around them, and is true; ``number`` tells calls apart.",
     Attr("layout", STR, ""),
     Attr("number", INTEGER, 0),
-    family="debugging",
     variadic=True,
 )
 declare(
@@ -50,6 +50,5 @@ declare(
     Attr("layout", STR, ""),
     Attr("kind", STR, "ValueError"),
     Attr("number", INTEGER, 0),
-    family="debugging",
     variadic=True,
 )

@@ -191,8 +191,7 @@ class Operator:
             try:
                 complete[attr.name] = attr.kind.in_call(value) if from_call else attr.kind.coerce(value)
             except (TypeError, ValueError) as error:
-                message = f"{self.name}: attribute {attr.name!r} {error}"
-                raise RelationError(message, attr=attr.name) from None
+                raise RelationError(f"{self.name}: attribute {attr.name!r} {error}", attr=attr.name) from None
         return complete
 
     def result_type(self, arg_types: Sequence[Type], attrs: Attrs) -> Type:
@@ -253,48 +252,60 @@ def is_speculatable(node: Expr) -> bool:
     return Trait.SPECULATABLE in traits
 
 
-def declare(  # noqa: PLR0913 - the columns of a table
-    name: str,
-    args: str,
-    relation: Relation,
-    summary: str,
-    *attrs: Attr,
-    attrs_key: str | None = None,
-    call_order: str | None = None,
-    numpy: str | None = None,
-    family: str,
-    assume: Assume | None = None,
-    variadic: bool = False,
-    keywords: Mapping[str, str] | None = None,
-    arg_defaults: Mapping[str, bool | int | float] | None = None,
-    preconditions: Sequence[Check] = (),
-    shape_constraints: Sequence[Check] = (),
-    nonempty_constraints: Sequence[Check] = (),
-    traits: Trait = Trait.NONE,
-    elements: Elements = "any",
-) -> Operator:
-    """Enter an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
-    if name in OPERATORS:
-        raise ValueError(f"operator {name!r} is declared twice")
-    operator = Operator(
-        name=name,
-        args=tuple(args.split()),
-        relation=relation,
-        summary=summary,
-        attrs=attrs,
-        attrs_key=f"relay.attrs.{attrs_key}" if attrs_key else None,
-        call_order=tuple(call_order.split()) if call_order else None,
-        numpy=numpy,
-        family=family,
-        assume=assume,
-        variadic=variadic,
-        keywords=keywords or {},
-        arg_defaults=arg_defaults or {},
-        preconditions=tuple(preconditions),
-        shape_constraints=tuple(shape_constraints),
-        nonempty_constraints=tuple(nonempty_constraints),
-        traits=traits,
-        elements=elements,
-    )
-    OPERATORS[name] = operator
-    return operator
+def _attrs_key(name: str) -> str:
+    """Return what Relay mostly calls an operator's attributes: ``BiasAddAttrs`` for ``nn.bias_add``."""
+    words = name.rpartition(".")[2].split("_")
+    return "".join(f"{word[:1].upper()}{word[1:]}" for word in words) + "Attrs"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Operators that belong together: a chapter of the documentation."""
+
+    name: str
+
+    def declare(  # noqa: PLR0913 - the columns of a table
+        self,
+        name: str,
+        args: str,
+        relation: Relation,
+        summary: str,
+        *attrs: Attr,
+        attrs_key: str | None = None,
+        call_order: str | None = None,
+        numpy: str | None = None,
+        assume: Assume | None = None,
+        variadic: bool = False,
+        keywords: Mapping[str, str] | None = None,
+        arg_defaults: Mapping[str, bool | int | float] | None = None,
+        preconditions: Sequence[Check] = (),
+        shape_constraints: Sequence[Check] = (),
+        nonempty_constraints: Sequence[Check] = (),
+        traits: Trait = Trait.NONE,
+        elements: Elements = "any",
+    ) -> Operator:
+        """Enter an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
+        if name in OPERATORS:
+            raise ValueError(f"operator {name!r} is declared twice")
+        operator = Operator(
+            name=name,
+            args=tuple(args.split()),
+            relation=relation,
+            summary=summary,
+            attrs=attrs,
+            attrs_key=f"relay.attrs.{attrs_key or _attrs_key(name)}" if attrs else None,
+            call_order=tuple(call_order.split()) if call_order else None,
+            numpy=numpy,
+            family=self.name,
+            assume=assume,
+            variadic=variadic,
+            keywords=keywords or {},
+            arg_defaults=arg_defaults or {},
+            preconditions=tuple(preconditions),
+            shape_constraints=tuple(shape_constraints),
+            nonempty_constraints=tuple(nonempty_constraints),
+            traits=traits,
+            elements=elements,
+        )
+        OPERATORS[name] = operator
+        return operator

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, OPTIONAL_DIM, STR
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, broadcast_dim, is_unknown, merge_dim
 from nnmagic.relay.ops.relations import dtype_or, require_same, require_type, tensor, tensors_of_tuple
 from nnmagic.relay.types import AnyDim, Dim, TensorType, Type, VarDim
+
+declare = Family("dense").declare
 
 
 def _units(attrs: Attrs) -> Dim | None:
@@ -141,9 +143,7 @@ declare(
     _dense,
     "Product of the data's last axis with the rows of a weight matrix: data @ weight.T.",
     *_UNITS,
-    attrs_key="DenseAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="dense",
     assume=_assume_dense,
 )
 declare(
@@ -154,10 +154,8 @@ declare(
     *_UNITS,
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False),
-    attrs_key="MatmulAttrs",
     numpy="numpy.matmul",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="dense",
     assume=_assume_dense,
 )
 declare(
@@ -168,10 +166,8 @@ declare(
     Attr("out_dtype", DTYPE, ""),
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False, call_default=True),
-    attrs_key="BatchMatmulAttrs",
     numpy="numpy.matmul",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="dense",
 )
 declare(
     "einsum",
@@ -179,9 +175,7 @@ declare(
     _einsum,
     "Sum of products as an equation in Einstein's notation says.",
     Attr("equation", STR),
-    attrs_key="EinsumAttrs",
     numpy="numpy.einsum",
     traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.VIEW,
-    family="dense",
     variadic=True,
 )

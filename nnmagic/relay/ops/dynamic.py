@@ -19,10 +19,12 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import sizes, vector
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import at_most, axis_of, dtype_or, require_type, tensor
 from nnmagic.relay.ops.sorting import RET_TYPE, values_and_indices
 from nnmagic.relay.types import ANY, TensorType, Type
+
+declare = Family("dynamic").declare
 
 
 def _length(types: Sequence[Type], index: int) -> int:
@@ -33,8 +35,7 @@ def _length(types: Sequence[Type], index: int) -> int:
     vector_type = tensor(types, index)
     length = vector_type.shape[0] if vector_type.shape else None
     if not isinstance(length, int):
-        message = "expected a vector of known length, found {found}"
-        raise RelationError(message, index, found=vector_type)
+        raise RelationError("expected a vector of known length, found {found}", index, found=vector_type)
     return at_most(int(length), "the length of a vector of sizes", index)
 
 
@@ -123,7 +124,6 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -134,7 +134,6 @@ declare(
     *_INIT,
     attrs_key="InitOpAttrs",
     call_order="fill_value shape dtype",
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -145,7 +144,6 @@ declare(
     *_INIT,
     attrs_key="InitOpAttrs",
     call_order="shape dtype",
-    family="dynamic",
     preconditions=[vector(0)],
 )
 declare(
@@ -155,11 +153,9 @@ declare(
     _PYTHON.format("nn.pad", "the widths"),
     Attr("pad_width", PAIRS, call_default=()),
     Attr("pad_mode", STR, "constant"),
-    attrs_key="PadAttrs",
     call_order="data pad_width pad_val pad_mode",
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
-    family="dynamic",
     preconditions=[_check_pad],
 )
 declare(
@@ -170,9 +166,7 @@ declare(
     Attr("depth", INT, 1, call_default=0),
     Attr("axis", INT, -1),
     Attr("dtype", DTYPE, ""),
-    attrs_key="OneHotAttrs",
     call_order="indices on_value off_value depth axis dtype",
-    family="dynamic",
 )
 declare(
     "dyn.reshape",
@@ -181,10 +175,8 @@ declare(
     _PYTHON.format("reshape", "the shape"),
     Attr("newshape", array(INTEGER), call_default=()),
     Attr("allowzero", BOOL, default=False),
-    attrs_key="ReshapeAttrs",
     call_order="data newshape allowzero",
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -193,11 +185,9 @@ declare(
     _squeeze,
     _PYTHON.format("squeeze", "the axes"),
     Attr("axis", optional(array(INTEGER)), None, call_default=()),
-    attrs_key="SqueezeAttrs",
     call_order="data axes",
     keywords={"axis": "axes"},
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -208,10 +198,8 @@ declare(
     *(Attr(_name, optional(array(INTEGER)), call_default=None) for _name in ("begin", "end", "strides")),
     Attr("slice_mode", STR, "end"),
     Attr("axes", optional(array(INTEGER)), call_default=None),
-    attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
     traits=Trait.VIEW,
-    family="dynamic",
     preconditions=[vector(1)],
     shape_constraints=[_fit_bounds],
 )
@@ -221,9 +209,7 @@ declare(
     _tile,
     _PYTHON.format("tile", "the counts"),
     Attr("reps", array(INTEGER), call_default=()),
-    attrs_key="TileAttrs",
     call_order="data reps",
-    family="dynamic",
     preconditions=[vector(1)],
 )
 declare(
@@ -236,8 +222,6 @@ declare(
     Attr("ret_type", RET_TYPE, "both"),
     Attr("is_ascend", BOOL, default=False),
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="TopkAttrs",
     call_order="data k axis ret_type is_ascend dtype",
     traits=Trait.HEAVY,
-    family="dynamic",
 )

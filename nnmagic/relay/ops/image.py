@@ -23,7 +23,7 @@ from nnmagic.relay.ops.attributes import (
 )
 from nnmagic.relay.ops.checks import data_has_elements, sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, dilate, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
 from nnmagic.relay.ops.relations import (
@@ -36,6 +36,8 @@ from nnmagic.relay.ops.relations import (
     tensor,
 )
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("image").declare
 
 
 def image_layout(attrs: Attrs, axes: str, name: str = "layout") -> tuple[Layout, Layout]:
@@ -195,7 +197,6 @@ def _declare_resize(rank: int) -> None:
         _OUT_DTYPE,
         attrs_key=f"Resize{rank}DAttrs",
         traits=Trait.SPECULATABLE,
-        family="image",
         preconditions=[window_has_elements],
     )
 
@@ -214,7 +215,6 @@ declare(
     Attr("align_corners", BOOL, default=False),
     attrs_key="UpSamplingAttrs",
     traits=Trait.SPECULATABLE,
-    family="image",
     nonempty_constraints=[window_has_elements],
 )
 declare(
@@ -230,7 +230,6 @@ declare(
     Attr("coordinate_transformation_mode", STR, "half_pixel"),
     attrs_key="UpSampling3DAttrs",
     traits=Trait.SPECULATABLE,
-    family="image",
     nonempty_constraints=[window_has_elements],
 )
 declare(
@@ -243,8 +242,6 @@ declare(
     Attr("method", STR, "bilinear"),
     Attr("extrapolation_value", FLOAT, 0.0),
     _OUT_DTYPE,
-    attrs_key="CropAndResizeAttrs",
-    family="image",
     preconditions=[_check_crop_and_resize],
     shape_constraints=[_match_boxes],
     nonempty_constraints=[data_has_elements],
@@ -255,9 +252,7 @@ declare(
     _affine_grid,
     "Sampling coordinates of affine maps, for grid_sample.",
     Attr("target_shape", array(DIM)),
-    attrs_key="AffineGridAttrs",
     traits=Trait.SPECULATABLE,
-    family="image",
 )
 declare(
     "image.grid_sample",
@@ -268,9 +263,7 @@ declare(
     Attr("layout", STR, "NCHW"),
     Attr("padding_mode", STR, "zeros"),
     Attr("align_corners", BOOL, default=True),
-    attrs_key="GridSampleAttrs",
     traits=Trait.SPECULATABLE,
-    family="image",
     preconditions=[_check_grid_sample],
     nonempty_constraints=[window_has_elements],
 )
@@ -287,7 +280,6 @@ declare(
     _OUT_DTYPE,
     attrs_key="Dilation2DAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="image",
     preconditions=[_check_dilation2d],
     nonempty_constraints=[window_has_elements],
 )

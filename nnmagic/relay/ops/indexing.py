@@ -18,7 +18,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import vector
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, broadcast_shapes
 from nnmagic.relay.ops.relations import (
     axis_of,
@@ -30,6 +30,8 @@ from nnmagic.relay.ops.relations import (
     tensors_of_tuple,
 )
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
+
+declare = Family("indexing").declare
 
 
 def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -152,11 +154,9 @@ declare(
     Attr("batch_dims", INTEGER, 0),
     Attr("axis", OPTIONAL_INTEGER, None),
     Attr("mode", STR, "clip"),
-    attrs_key="TakeAttrs",
     call_order="data indices axis batch_dims mode",
     numpy="numpy.take",
     traits=Trait.VIEW,
-    family="indexing",
     preconditions=[_check_take],
 )
 declare(
@@ -166,7 +166,6 @@ declare(
     "Elements of x where the condition is true, else of y.",
     numpy="numpy.where",
     traits=Trait.SPECULATABLE,
-    family="indexing",
 )
 declare(
     "strided_slice",
@@ -178,10 +177,8 @@ declare(
     Attr("strides", default_for_none(one_or_more(INTEGER), (1,)), call_default=None),
     Attr("slice_mode", STR, "end"),
     Attr("axes", optional(array(INTEGER)), call_default=None),
-    attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="indexing",
 )
 
 
@@ -259,8 +256,7 @@ def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
         axes = [normalize_axis(axis, len(shape), attr="axes") for axis in ints(attrs, "axes")]
     for axis in axes:
         if axis >= len(like.shape):
-            message = f"axis {axis} is out of range for {{like}}"
-            raise RelationError(message, 1, attr="axes", like=like)
+            raise RelationError(f"axis {axis} is out of range for {{like}}", 1, attr="axes", like=like)
         length = like.shape[axis]
         if isinstance(length, int) and isinstance(shape[axis], int) and length > cast(int, shape[axis]):
             message = f"{{data}} is smaller than {{like}} on axis {axis}"
@@ -291,10 +287,8 @@ declare(
     _gather,
     "At each position, the element of data whose index along the axis stands there.",
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
-    attrs_key="GatherAttrs",
     call_order="data axis indices",
     numpy="numpy.take_along_axis",
-    family="indexing",
 )
 declare(
     "gather_nd",
@@ -304,7 +298,6 @@ declare(
     Attr("batch_dims", INTEGER, 0),
     Attr("index_rank", OPTIONAL_INTEGER, None),
     attrs_key="GatherNDAttrs",
-    family="indexing",
     preconditions=[_check_gather_nd],
 )
 declare(
@@ -312,7 +305,6 @@ declare(
     "inputs",
     _adv_index,
     "NumPy's advanced indexing of the first tensor by the others.",
-    family="indexing",
     variadic=True,
 )
 declare(
@@ -322,7 +314,6 @@ declare(
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
     traits=Trait.SPECULATABLE,
-    family="indexing",
 )
 declare(
     "slice_like",
@@ -330,9 +321,7 @@ declare(
     _slice_like,
     "The first elements of each axis, as many as another tensor has.",
     Attr("axes", optional(array(INTEGER)), call_default=None),
-    attrs_key="SliceLikeAttrs",
     traits=Trait.SPECULATABLE | Trait.VIEW,
-    family="indexing",
 )
 declare(
     "sequence_mask",
@@ -341,9 +330,7 @@ declare(
     "Data with mask_value behind the valid length of each sequence.",
     Attr("mask_value", FLOAT, 0.0),
     Attr("axis", INT, 0),
-    attrs_key="SequenceMaskAttrs",
     traits=Trait.SPECULATABLE,
-    family="indexing",
 )
 declare(
     "unravel_index",
@@ -352,6 +339,5 @@ declare(
     "Flat indices as coordinates of a shape.",
     keywords={"indices": "data"},
     numpy="numpy.unravel_index",
-    family="indexing",
     preconditions=[vector(1)],
 )

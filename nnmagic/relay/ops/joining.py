@@ -7,10 +7,12 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import INT, INTEGER, OPTIONAL_INTEGER, STR, array, either, one_or_more
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, floor_divide, is_unknown, multiply, same_dim, total
 from nnmagic.relay.ops.relations import at_most, axis_of, ints, new_axis, tensor, tensors_of_tuple
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
+
+declare = Family("joining").declare
 
 
 def _same_kind(tensors: Sequence[TensorType]) -> None:
@@ -144,10 +146,8 @@ declare(
     _concatenate,
     "Tensors joined along an axis.",
     Attr("axis", INT, 0, call_default=REQUIRED),
-    attrs_key="ConcatenateAttrs",
     numpy="numpy.concatenate",
     traits=Trait.SPECULATABLE,
-    family="joining",
     variadic=True,
 )
 declare(
@@ -156,10 +156,8 @@ declare(
     _stack,
     "Tensors of one shape joined along a new axis.",
     Attr("axis", INTEGER, 0, call_default=REQUIRED),
-    attrs_key="StackAttrs",
     numpy="numpy.stack",
     traits=Trait.SPECULATABLE,
-    family="joining",
     variadic=True,
 )
 declare(
@@ -169,10 +167,8 @@ declare(
     "A tuple of sections along an axis: so many equal ones, or cut at the given indices.",
     Attr("indices_or_sections", either(INTEGER, array(INTEGER))),
     Attr("axis", INT, 0),
-    attrs_key="SplitAttrs",
     numpy="numpy.split",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="joining",
     preconditions=[_check_split],
 )
 declare(
@@ -181,10 +177,8 @@ declare(
     _tile,
     "Data repeated as a whole along each axis.",
     Attr("reps", one_or_more(INTEGER)),
-    attrs_key="TileAttrs",
     numpy="numpy.tile",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="joining",
 )
 declare(
     "repeat",
@@ -193,10 +187,8 @@ declare(
     "Each element repeated along an axis.",
     Attr("repeats", INTEGER),
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
-    attrs_key="RepeatAttrs",
     numpy="numpy.repeat",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="joining",
 )
 declare(
     "meshgrid",
@@ -204,9 +196,7 @@ declare(
     _meshgrid,
     "Coordinates of the grid that vectors span.",
     Attr("indexing", STR, "ij"),
-    attrs_key="MeshgridAttrs",
     numpy="numpy.meshgrid",
     traits=Trait.SPECULATABLE,
-    family="joining",
     variadic=True,
 )

@@ -9,22 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import wraps
 
+from nnmagic.relay import types as ty
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, Check, Relation, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Check, Family, Relation, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, same_dim
 from nnmagic.relay.ops.relations import require_same, tensor
-from nnmagic.relay.types import (
-    ANY,
-    Dim,
-    TensorType,
-    TupleType,
-    Type,
-    complex_dtype,
-    lower_complex_type,
-    part_dtype,
-)
+
+declare = Family("linalg").declare
 
 _DTYPES = ("float32", "float64")
 
@@ -32,18 +25,17 @@ _DTYPES = ("float32", "float64")
 _MOST = 2**31 - 1
 
 
-def _matrices(types: Sequence[Type], index: int = 0) -> TensorType:
+def _matrices(types: Sequence[ty.Type], index: int = 0) -> ty.TensorType:
     """Return an argument that is a matrix or a batch of them, of floats. Raises RelationError."""
     data = tensor(types, index)
-    if part_dtype(data.dtype) not in _DTYPES:
-        message = "expected {allowed:dtype or}, found {data}"
-        raise RelationError(message, index, allowed=_DTYPES, data=data)
+    if ty.part_dtype(data.dtype) not in _DTYPES:
+        raise RelationError("expected {allowed:dtype or}, found {data}", index, allowed=_DTYPES, data=data)
     if len(data.shape) < 2:
         raise RelationError("expected a matrix or a batch of them, found {data}", index, data=data)
     return data
 
 
-def _square(types: Sequence[Type]) -> TensorType:
+def _square(types: Sequence[ty.Type]) -> ty.TensorType:
     """Return the first argument, which is a square matrix or a batch of them. Raises RelationError."""
     data = _matrices(types)
     rows, columns = data.shape[-2:]
@@ -51,14 +43,14 @@ def _square(types: Sequence[Type]) -> TensorType:
     return data
 
 
-def _least(left: Dim, right: Dim) -> Dim:
+def _least(left: ty.Dim, right: ty.Dim) -> ty.Dim:
     """Return the smaller of two dimensions; ``?`` if only the run knows it."""
     if isinstance(left, int) and isinstance(right, int):
         return min(left, right)
-    return left if same_dim(left, right) else ANY
+    return left if same_dim(left, right) else ty.ANY
 
 
-def _second_of(types: Sequence[Type], first: TensorType) -> TensorType:
+def _second_of(types: Sequence[ty.Type], first: ty.TensorType) -> ty.TensorType:
     """Return the right-hand sides: matrices with as many rows and the batch of the first argument."""
     second = _matrices(types, 1)
     if second.dtype != first.dtype:
@@ -71,35 +63,36 @@ def _second_of(types: Sequence[Type], first: TensorType) -> TensorType:
     return second
 
 
-def _solve(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+def _solve(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TensorType:
     return _second_of(types, _square(types))
 
 
-def _same(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+def _same(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TensorType:
     return _square(types)
 
 
-def _det(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+def _det(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TensorType:
     data = _square(types)
-    return TensorType(data.shape[:-2], data.dtype)
+    return ty.TensorType(data.shape[:-2], data.dtype)
 
 
-def _slogdet(types: Sequence[Type], _attrs: Attrs) -> TupleType:
+def _slogdet(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TupleType:
     data = _square(types)
     batch = data.shape[:-2]
-    return TupleType((TensorType(batch, data.dtype), TensorType(batch, part_dtype(data.dtype))))
+    return ty.TupleType((ty.TensorType(batch, data.dtype), ty.TensorType(batch, ty.part_dtype(data.dtype))))
 
 
-def _of_parts(data: TensorType, *parts: Shape) -> Type:
+def _of_parts(data: ty.TensorType, *parts: Shape) -> ty.Type:
     """Return the type of results for each matrix of a batch, which have these shapes; vectors are real."""
     batch = data.shape[:-2]
     types = tuple(
-        TensorType((*batch, *part), data.dtype if len(part) > 1 else part_dtype(data.dtype)) for part in parts
+        ty.TensorType((*batch, *part), data.dtype if len(part) > 1 else ty.part_dtype(data.dtype))
+        for part in parts
     )
-    return types[0] if len(types) == 1 else TupleType(types)
+    return types[0] if len(types) == 1 else ty.TupleType(types)
 
 
-def _qr(types: Sequence[Type], attrs: Attrs) -> Type:
+def _qr(types: Sequence[ty.Type], attrs: Attrs) -> ty.Type:
     data = _matrices(types)
     rows, columns = data.shape[-2:]
     least = _least(rows, columns)
@@ -111,7 +104,7 @@ def _qr(types: Sequence[Type], attrs: Attrs) -> Type:
     return _of_parts(data, (rows, least), (least, columns))
 
 
-def _svd(types: Sequence[Type], attrs: Attrs) -> Type:
+def _svd(types: Sequence[ty.Type], attrs: Attrs) -> ty.Type:
     data = _matrices(types)
     rows, columns = data.shape[-2:]
     least = _least(rows, columns)
@@ -122,39 +115,39 @@ def _svd(types: Sequence[Type], attrs: Attrs) -> Type:
     return _of_parts(data, (rows, least), (least,), (least, columns))
 
 
-def _eigh(types: Sequence[Type], attrs: Attrs) -> Type:
+def _eigh(types: Sequence[ty.Type], attrs: Attrs) -> ty.Type:
     data = _square(types)
     values = data.shape[-1:]
     return _of_parts(data, values, data.shape[-2:]) if attrs["compute_v"] else _of_parts(data, values)
 
 
-def _lstsq(types: Sequence[Type], _attrs: Attrs) -> TupleType:
+def _lstsq(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TupleType:
     """Return solutions, sums of squared residuals, and the rank."""
     data = _matrices(types)
     if len(data.shape) != 2:
         raise RelationError("expected one matrix, found {data}", 0, data=data)
     other = _second_of(types, data)
     shapes = (data.shape[1], other.shape[1]), other.shape[1:]
-    solution, residuals = (TensorType(shape, data.dtype) for shape in shapes)
-    return TupleType((solution, residuals, TensorType((), "int32")))
+    solution, residuals = (ty.TensorType(shape, data.dtype) for shape in shapes)
+    return ty.TupleType((solution, residuals, ty.TensorType((), "int32")))
 
 
-def _full_rank(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+def _full_rank(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TensorType:
     tensor(types, 1, rank=0)
     tensor(types, 2, rank=2)
     return tensor(types)
 
 
-def _complex_of(types: Sequence[Type]) -> list[Type]:
+def _complex_of(types: Sequence[ty.Type]) -> list[ty.Type]:
     """Return the types of complex tensors that are given as pairs of floats. Raises RelationError."""
 
-    def of(index: int) -> Type:
+    def of(index: int) -> ty.Type:
         data = tensor(types, index)
-        dtype = complex_dtype(data.dtype)
+        dtype = ty.complex_dtype(data.dtype)
         if dtype is None or data.shape[-1:] != (2,):
             message = "expected pairs of floats along the last axis, found {data}"
             raise RelationError(message, index, data=data)
-        return TensorType(data.shape[:-1], dtype)
+        return ty.TensorType(data.shape[:-1], dtype)
 
     return [of(index) for index in range(len(types))]
 
@@ -163,10 +156,10 @@ def _or_of_pairs(relation: Relation) -> Relation:
     """Return a relation of matrices that are complex where ``pairs`` says so."""
 
     @wraps(relation)
-    def of(types: Sequence[Type], attrs: Attrs) -> Type:
+    def of(types: Sequence[ty.Type], attrs: Attrs) -> ty.Type:
         if not attrs["pairs"]:
             return relation(types, attrs)
-        return lower_complex_type(relation(_complex_of(types), attrs))
+        return ty.lower_complex_type(relation(_complex_of(types), attrs))
 
     return of
 
@@ -177,7 +170,7 @@ def _fits_lapack(elements: int) -> Check:
     ``elements``: how many times the square of the smaller size it has.
     """
 
-    def check(types: Sequence[Type], attrs: Attrs) -> None:
+    def check(types: Sequence[ty.Type], attrs: Attrs) -> None:
         is_paired = bool(attrs.get("pairs"))
         (*_, rows, columns), *others = sizes(_complex_of(types) if is_paired else types)
         least, most = sorted((rows, columns))
@@ -191,7 +184,6 @@ def _fits_lapack(elements: int) -> Check:
     return check
 
 
-_LINALG = "linalg"
 _PAIRS = Attr("pairs", BOOL, default=False)
 declare(
     "linalg.solve",
@@ -201,7 +193,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.solve",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -212,7 +203,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.inv",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -224,7 +214,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.cholesky",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -234,7 +223,6 @@ declare(
     "The determinant of real matrices.",
     numpy="numpy.linalg.det",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -245,7 +233,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.slogdet",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -257,7 +244,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.qr",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -270,7 +256,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.svd",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(4)],
 )
 declare(
@@ -283,7 +268,6 @@ declare(
     _PAIRS,
     numpy="numpy.linalg.eigh",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(2)],
 )
 declare(
@@ -294,7 +278,6 @@ declare(
     Attr("rcond", optional(FLOAT), None),
     numpy="numpy.linalg.lstsq",
     traits=Trait.HEAVY,
-    family=_LINALG,
     shape_constraints=[_fits_lapack(1)],
 )
 declare(
@@ -303,5 +286,4 @@ declare(
     _full_rank,
     "The data, if there are none or a has more rows than columns and full column rank; otherwise an error.",
     traits=Trait.HEAVY,
-    family=_LINALG,
 )

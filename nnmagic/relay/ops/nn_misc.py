@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, STR, spatial
 from nnmagic.relay.ops.checks import data_has_elements, one_of
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, ceil_divide, same_dim
 from nnmagic.relay.ops.relations import (
     assume_channel_vectors,
@@ -22,6 +22,8 @@ from nnmagic.relay.ops.relations import (
     tensor,
 )
 from nnmagic.relay.types import TensorType, TupleType, Type, is_float
+
+declare = Family("nn").declare
 
 
 def _dropout(types: Sequence[Type], _attrs: Attrs) -> TupleType:
@@ -55,8 +57,7 @@ def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
         cast(int, attrs[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")
     )
     if step < 1 or grid < 1:
-        attr = "stride1" if step < 1 else "stride2"
-        raise RelationError("stride1 and stride2 must be positive", attr=attr)
+        raise RelationError("stride1 and stride2 must be positive", attr="stride1" if step < 1 else "stride2")
     border = most + max(kernel - 1, 0) // 2
     sides = (
         ceil_divide(add(add(dim, pad), -2 * border), step)
@@ -122,7 +123,6 @@ declare(
     identity,
     "The element where it is positive, else 0.",
     traits=Trait.SPECULATABLE,
-    family="nn",
 )
 declare(
     "nn.leaky_relu",
@@ -130,10 +130,8 @@ declare(
     identity,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
-    attrs_key="LeakyReluAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="nn",
 )
 declare(
     "nn.prelu",
@@ -144,7 +142,6 @@ declare(
     attrs_key="PReluAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="nn",
     assume=assume_channel_vectors,
 )
 declare(
@@ -153,9 +150,7 @@ declare(
     channel_vectors("bias"),
     "A vector added along one axis.",
     Attr("axis", INT, 1),
-    attrs_key="BiasAddAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     assume=assume_channel_vectors,
 )
 declare(
@@ -164,10 +159,8 @@ declare(
     _dropout,
     "Data and a mask; when a program runs nothing is dropped.",
     Attr("rate", FLOAT, 0.5),
-    attrs_key="DropoutAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="nn",
 )
 declare(
     "nn.fifo_buffer",
@@ -177,7 +170,6 @@ declare(
     Attr("axis", INT, 0, call_default=REQUIRED),
     attrs_key="FIFOBufferAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_fifo_buffer],
 )
 declare(
@@ -192,9 +184,7 @@ declare(
     Attr("padding", spatial(2, lengths=(1, 2, 4)), (0, 0), call_default=REQUIRED),
     Attr("is_multiply", BOOL, default=True, call_default=REQUIRED),
     Attr("layout", STR, "NCHW", call_default=REQUIRED),
-    attrs_key="CorrelationAttrs",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_correlation],
     nonempty_constraints=[data_has_elements],
 )
@@ -210,7 +200,6 @@ for _name, _summary in (
         keywords={"predictions": "x", "targets": "y"},
         traits=Trait.SPECULATABLE,
         elements="floats",
-        family="nn",
     )
 declare(
     "nn.nll_loss",
@@ -220,6 +209,5 @@ declare(
     Attr("reduction", STR, "mean"),
     Attr("ignore_index", INT, call_default=-100),
     attrs_key="NLLLossAttrs",
-    family="nn",
     preconditions=[_check_nll_loss, one_of("reduction", "mean", "sum", "none")],
 )

@@ -8,9 +8,11 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_more, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import assume_channel_vectors, axis_of, channel_vectors, identity, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
+
+declare = Family("normalization").declare
 
 
 def _softmax(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -58,7 +60,6 @@ for _name, _summary in (
         attrs_key="SoftmaxAttrs",
         traits=Trait.SPECULATABLE,
         elements="floats",
-        family="normalization",
     )
 
 _NORM = (Attr("epsilon", FLOAT, 1e-5), Attr("center", BOOL, default=True), Attr("scale", BOOL, default=True))
@@ -69,10 +70,8 @@ declare(
     "Normalisation by given means and variances of each channel; the result is (data, mean, variance).",
     Attr("axis", INT, 1),
     *_NORM,
-    attrs_key="BatchNormAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="normalization",
     assume=assume_channel_vectors,
 )
 for _name, _summary, _key, _first in (
@@ -100,7 +99,6 @@ for _name, _summary, _key, _first in (
         attrs_key=_key,
         traits=Trait.SPECULATABLE,
         elements="floats",
-        family="normalization",
         assume=assume_channel_vectors,
         shape_constraints=[_divide_groups] if _name == "group_norm" else (),
     )
@@ -111,10 +109,8 @@ declare(
     "Data divided by its Euclidean norm along the axes.",
     Attr("eps", FLOAT),
     Attr("axis", optional(one_or_more(INTEGER)), call_default=None),
-    attrs_key="L2NormalizeAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="normalization",
 )
 declare(
     "nn.lrn",
@@ -130,5 +126,4 @@ declare(
     attrs_key="LRNAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="normalization",
 )

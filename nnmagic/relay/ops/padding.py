@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import FLOAT, INT, PAIRS, STR, array
 from nnmagic.relay.ops.checks import one_of, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, dilate
 from nnmagic.relay.ops.relations import dims, pairs, tensor
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("nn").declare
 
 
 def _add_widths(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
@@ -66,13 +68,11 @@ declare(
     "Data with a border of one value, or of repeated or reflected edges.",
     Attr("pad_width", PAIRS),
     Attr("pad_mode", STR, "constant"),
-    attrs_key="PadAttrs",
     call_order="data pad_width pad_val pad_mode",
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
     numpy="numpy.pad",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[_check_pad],
     shape_constraints=[_fit_border],
 )
@@ -83,11 +83,9 @@ declare(
     "Data with a border of its reflection.",
     Attr("mode", STR, "SYMMETRIC"),
     Attr("pad_width", PAIRS),
-    attrs_key="MirrorPadAttrs",
     call_order="data pad_width mode",
     numpy="numpy.pad",
     traits=Trait.SPECULATABLE,
-    family="nn",
     preconditions=[one_of("mode", "SYMMETRIC", "REFLECT")],
     shape_constraints=[_fit_border],
 )
@@ -98,8 +96,6 @@ declare(
     "Data with strides - 1 elements of one value put between neighbours.",
     Attr("strides", array(INT), (1, 1), call_default=REQUIRED),
     Attr("dilation_value", FLOAT, 0.0),
-    attrs_key="DilateAttrs",
     keywords={"data": "x"},
     traits=Trait.SPECULATABLE,
-    family="nn",
 )

@@ -9,11 +9,13 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, STR, array, one_or_more, optional, padding, spatial
 from nnmagic.relay.ops.checks import sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import OPERATORS, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import OPERATORS, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, dilate, multiply, window_output
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import dims, leading_dims, require_positive, same_as, tensor
 from nnmagic.relay.types import Dim, TensorType, Type
+
+declare = Family("pooling").declare
 
 
 def _spatial_axes(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
@@ -145,7 +147,6 @@ def _declare_pools(rank: int) -> None:
             *extra,
             attrs_key=f"{kind.capitalize()}Pool{rank}DAttrs",
             traits=Trait.SPECULATABLE | Trait.HEAVY,
-            family="pooling",
             preconditions=[pool.precondition, window_has_elements],
         )
         declare(
@@ -158,7 +159,6 @@ def _declare_pools(rank: int) -> None:
             Attr("out_layout", STR, ""),
             attrs_key=f"AdaptivePool{rank}DAttrs",
             traits=Trait.SPECULATABLE | Trait.HEAVY,
-            family="pooling",
             preconditions=[window_has_elements],
         )
 
@@ -175,7 +175,6 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         Attr("out_layout", STR, ""),
         attrs_key="GlobalPool2DAttrs",
         traits=Trait.SPECULATABLE | Trait.HEAVY,
-        family="pooling",
         preconditions=[window_has_elements],
     )
     # Relay names the first argument "data", but it is the gradient of the result; the data is the second.
@@ -191,6 +190,5 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         + "".join(f" {attr.name}" for attr in _extra),
         keywords={"out_grad": "data", "data": "grad"},
         traits=Trait.SPECULATABLE | Trait.HEAVY,
-        family="pooling",
         shape_constraints=[_fit_gradient],
     )

@@ -8,10 +8,12 @@ from typing import cast
 from nnmagic.relay.callbacks import CALLBACK, PythonFunction
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIMS, DTYPE, AttrKind, array
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError
 from nnmagic.relay.ops.dims import Shape
 from nnmagic.relay.ops.relations import tensors_of_tuple
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type, is_complex
+
+declare = Family("python").declare
 
 
 def _function(value: object) -> PythonFunction | str:
@@ -45,6 +47,5 @@ declare(
     Attr("dtypes", array(DTYPE)),
     Attr("effects", BOOL, default=False),
     attrs_key="CallbackAttrs",
-    family="python",
     variadic=True,
 )

@@ -10,11 +10,13 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT, STR
-from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import broadcast, normalize_axis, require_type, tensor
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
+
+declare = Family("quantization").declare
 
 _SCALE, _ZERO_POINT = "float32", "int32"
 _BYTES = ("int8", "uint8")
@@ -97,9 +99,7 @@ declare(
     Attr("rounding", STR, "None"),
     Attr("compute_dtype", STR, "None"),
     Attr("out_dtype", DTYPE, "", call_default="int8"),
-    attrs_key="RequantizeAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_modes],
 )
 
@@ -147,7 +147,6 @@ for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Produc
         Attr("rhs_axis", INT, -1),
         attrs_key="BroadcastAttrs",
         traits=Trait.SPECULATABLE,
-        family="quantization",
         preconditions=[_check_integers, _check_axes] if _name == "mul" else [_check_integers],
     )
 
@@ -177,7 +176,6 @@ for _name, _what in _UNARY.items():
         _unary,
         f"{_what} of quantized numbers, quantized.",
         traits=Trait.SPECULATABLE,
-        family="quantization",
     )
 
 
@@ -199,9 +197,7 @@ declare(
     _softmax,
     "Softmax of quantized numbers along an axis, in integers.",
     Attr("axis", INT, -1),
-    attrs_key="SoftmaxAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )
 declare(
     "qnn.leaky_relu",
@@ -209,9 +205,7 @@ declare(
     _leaky_relu,
     "The quantized number where it stands for a positive one, else alpha times it.",
     *OPERATORS["nn.leaky_relu"].attrs,
-    attrs_key="LeakyReluAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )
 
 
@@ -228,7 +222,6 @@ declare(
     *OPERATORS["nn.avg_pool2d"].attrs,
     attrs_key="AvgPool2DAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=OPERATORS["nn.avg_pool2d"].preconditions,
 )
 
@@ -288,9 +281,7 @@ declare(
     _dense,
     "Product of quantized data with the rows of a quantized weight; the scale of the result is theirs, too.",
     *_with_int32("nn.dense", units=REQUIRED),
-    attrs_key="DenseAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=[_check_row_zero_points],
 )
 
@@ -311,9 +302,7 @@ declare(
     _batch_matmul,
     "Matrix product of each pair of two quantized batches.",
     *_with_int32("nn.batch_matmul"),
-    attrs_key="BatchMatmulAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
 )
 
 
@@ -359,7 +348,6 @@ declare(
     call_order=f"data kernel {_PRODUCT_ARGS} kernel_size channels strides padding dilation groups "
     "data_layout kernel_layout out_layout out_dtype",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=[*OPERATORS["nn.conv2d"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d"].shape_constraints,
 )
@@ -373,7 +361,6 @@ declare(
     call_order=f"data weight {_PRODUCT_ARGS} strides padding dilation groups channels kernel_size "
     "data_layout kernel_layout out_layout output_padding out_dtype",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="quantization",
     preconditions=[*OPERATORS["nn.conv2d_transpose"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d_transpose"].shape_constraints,
 )
@@ -413,9 +400,7 @@ declare(
     _concatenate,
     "Quantized tensors joined along an axis, each brought to the scale and zero point of the result.",
     *OPERATORS["concatenate"].attrs,
-    attrs_key="ConcatenateAttrs",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_integers, _check_counts],
 )
 
@@ -447,10 +432,8 @@ declare(
     _simulate,
     "Real numbers as far as a quantized dtype can hold them: 0 is none, 1 int8, 2 uint8, 3 int32.",
     Attr("axis", INT, -1),
-    attrs_key="SimulatedQuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_simulated],
 )
 declare(
@@ -463,6 +446,5 @@ declare(
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis in_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
     preconditions=[_check_simulated],
 )

@@ -7,9 +7,11 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import normalize_axis, require_type, tensor
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("quantization").declare
 
 _INTEGERS = ("int8", "uint8", "int16", "int32")
 
@@ -60,10 +62,8 @@ declare(
     "Real numbers rounded to integers of a scale and zero point.",
     Attr("out_dtype", DTYPE, call_default="int8"),
     Attr("axis", INT, -1),
-    attrs_key="QuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )
 declare(
     "qnn.dequantize",
@@ -72,8 +72,6 @@ declare(
     "The real numbers that quantized integers stand for.",
     Attr("out_dtype", DTYPE, call_default="float32"),
     Attr("axis", INT, -1),
-    attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
-    family="quantization",
 )

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.generators import STATE
 from nnmagic.relay.ops.attributes import DIM, DTYPE, STR, one_or_more
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError
 from nnmagic.relay.ops.relations import dims, require_type, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type, is_integer, scalar_type
+
+declare = Family("random").declare
 
 _KEY = TensorType((10,), "uint64")
 
@@ -73,7 +75,6 @@ for _name, _args, _key_name, _summary, _defaults in (
         call_order=f"key out_shape out_dtype {_args}",
         keywords={"shape": "out_shape", "dtype": "out_dtype"},
         arg_defaults=_defaults,
-        family="random",
     )
 declare(
     "random.threefry_generate",
@@ -81,23 +82,19 @@ declare(
     _generate,
     "A new key and random bits as uint64.",
     _SHAPE,
-    attrs_key="ThreefryGenerateAttrs",
     keywords={"shape": "out_shape"},
-    family="random",
 )
 declare(
     "numpy.random.bits_like",
     "key like",
     _generate_like,
     "Random bits as uint64, in the shape of another tensor.",
-    family="random",
 )
 declare(
     "random.threefry_split",
     "key",
     _split,
     "Two independent keys from one.",
-    family="random",
 )
 
 
@@ -144,7 +141,6 @@ declare(
     "seed",
     _seed,
     "The state of NumPy's generator PCG64 for a seed.",
-    family="random",
 )
 declare(
     "numpy.pcg64",
@@ -152,6 +148,4 @@ declare(
     _draw,
     "A new state of NumPy's generator PCG64, and numbers in the shape and dtype of `like`.",
     Attr("function", STR),
-    attrs_key="Pcg64Attrs",
-    family="random",
 )

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, INTEGER, OPTIONAL_INTEGER, optional
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import Attr, Elements, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Elements, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, product
 from nnmagic.relay.ops.relations import axis_of, dtype_or, ints, normalize_axis, tensor
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("reduction").declare
 
 
 def _reduce_shape(shape: Shape, attrs: Attrs) -> Shape:
@@ -90,7 +92,6 @@ for _name, _summary, _elements in _REDUCTIONS:
         numpy=f"numpy.{_name}",
         traits=Trait.SPECULATABLE,
         elements=_elements,
-        family="reduction",
     )
 for _name in ("and", "or", "xor"):
     declare(
@@ -102,7 +103,6 @@ for _name in ("and", "or", "xor"):
         numpy=f"numpy.bitwise_{_name}.reduce",
         traits=Trait.SPECULATABLE,
         elements="integers",
-        family="reduction",
     )
     declare(
         f"numpy.bitwise_{_name}.accumulate",
@@ -113,7 +113,6 @@ for _name in ("and", "or", "xor"):
         numpy=f"numpy.bitwise_{_name}.accumulate",
         traits=Trait.SPECULATABLE,
         elements="integers",
-        family="reduction",
     )
 for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
     declare(
@@ -129,7 +128,6 @@ for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
         call_order="data axis keepdims exclude select_last_index",
         numpy=f"numpy.{_name}",
         traits=Trait.SPECULATABLE,
-        family="reduction",
     )
 declare(
     "variance",
@@ -138,13 +136,11 @@ declare(
     "Mean squared distance from a mean that is given with its axes kept.",
     *_REDUCE,
     Attr("unbiased", BOOL, default=False),
-    attrs_key="VarianceAttrs",
     call_order="data axis keepdims exclude unbiased mean",
     keywords={"with_mean": "mean"},
     numpy="numpy.var",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="reduction",
     shape_constraints=[_fit_mean],
 )
 for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
@@ -160,7 +156,6 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
         numpy=f"numpy.{_name}",
         traits=Trait.SPECULATABLE,
         elements="numbers",
-        family="reduction",
     )
 for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
     declare(
@@ -172,5 +167,4 @@ for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
         numpy=f"numpy.{_name}.accumulate",
         traits=Trait.SPECULATABLE,
         elements="any",
-        family="reduction",
     )

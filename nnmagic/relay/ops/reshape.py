@@ -123,6 +123,5 @@ def _infer_size(reading: _ShapeReader) -> Dim:
     if used == 0:
         raise RelationError("-1 in newshape cannot be inferred beside a 0", 0, attr="newshape")
     if isinstance(have, int) and isinstance(used, int) and have % used:
-        message = f"{have} elements cannot be divided by {used} to infer -1"
-        raise RelationError(message, 0, attr="newshape")
+        raise RelationError(f"{have} elements cannot be divided by {used} to infer -1", 0, attr="newshape")
     return have if used == 1 else floor_divide(have, used)

@@ -8,10 +8,12 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, INT, INTEGER, STR, array
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.indexing import index_depth, integers, signed_integers
 from nnmagic.relay.ops.relations import axis_of, dims, identity, ints, require_type, tensor
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
+
+declare = Family("indexing").declare
 
 #: How scatter_elements and scatter_nd can combine an update with the element that it updates.
 _COMBINED = ("update", "add", "mul", "mean", "min", "max")
@@ -19,8 +21,7 @@ _COMBINED = ("update", "add", "mul", "mean", "min", "max")
 
 def _check_combined(attrs: Attrs, name: str) -> None:
     if attrs[name] not in _COMBINED:
-        message = f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}"
-        raise RelationError(message, attr=name)
+        raise RelationError(f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}", attr=name)
 
 
 # --- scatter_elements, scatter_nd -------------------------------------------------------------------------
@@ -79,9 +80,7 @@ declare(
     "Data with updates put at, or combined into, indices along an axis.",
     Attr("axis", INTEGER, 0),
     Attr("reduction", STR, "update"),
-    attrs_key="ScatterElementsAttrs",
     numpy="numpy.put_along_axis",
-    family="indexing",
     preconditions=[_check_scatter_elements],
     shape_constraints=[_fit_elements],
 )
@@ -92,7 +91,6 @@ declare(
     "Data with updates put at, or combined into, indices whose coordinates lie along the first axis.",
     Attr("mode", STR, "update"),
     attrs_key="ScatterNDAttrs",
-    family="indexing",
     preconditions=[_check_scatter_nd],
 )
 
@@ -104,8 +102,7 @@ def _check_strided_set(types: Sequence[Type], _attrs: Attrs) -> None:
     tensor(types), tensor(types, 1)
     for index in (2, 3, 4):
         if not is_integer(tensor(types, index, rank=1).dtype):
-            message = "expected a vector of integers, found {operand}"
-            raise RelationError(message, index, operand=types[index])
+            raise RelationError("expected a vector of integers, found {operand}", index, operand=types[index])
 
 
 declare(
@@ -113,7 +110,6 @@ declare(
     "data v begin end strides",
     identity,
     "Data with v put into a strided slice.",
-    family="indexing",
     preconditions=[_check_strided_set],
 )
 
@@ -150,10 +146,8 @@ declare(
     _sparse_to_dense,
     "A tensor with values at the given indices and a default elsewhere.",
     Attr("output_shape", array(DIM)),
-    attrs_key="SparseToDenseAttrs",
     call_order="sparse_indices output_shape sparse_values default_value",
     arg_defaults={"default_value": 0},
-    family="indexing",
     preconditions=[_check_sparse_to_dense],
     shape_constraints=[_fit_values],
 )
@@ -186,8 +180,7 @@ def _check_matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> None:
     if isinstance(rows, int) and isinstance(columns, int):
         length = min(rows + min(high, 0), columns - max(low, 0))
         if length < 1 or low <= -rows or high >= columns:
-            message = f"{{data}} has no diagonals {low} to {high}"
-            raise RelationError(message, 0, attr=("k1", "k2"), data=data)
+            raise RelationError(f"{{data}} has no diagonals {low} to {high}", 0, attr=("k1", "k2"), data=data)
     several = () if low == high else (high - low + 1,)
     require_type(diagonal, (*batch, *several, length), "the diagonal", 1)
 
@@ -201,9 +194,7 @@ declare(
     Attr("k2", INT, 0),
     Attr("super_diag_right_align", BOOL, default=True),
     Attr("sub_diag_right_align", BOOL, default=False),
-    attrs_key="MatrixSetDiagAttrs",
     keywords={"data": "input"},
     traits=Trait.SPECULATABLE,
-    family="indexing",
     preconditions=[_check_matrix_set_diag],
 )

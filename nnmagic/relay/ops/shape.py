@@ -19,7 +19,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, product, same_dim, static_size
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
@@ -34,6 +34,8 @@ from nnmagic.relay.ops.relations import (
 )
 from nnmagic.relay.ops.reshape import reshape_shape
 from nnmagic.relay.types import ANY, TensorType, Type
+
+declare = Family("shape").declare
 
 
 def _reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -236,10 +238,8 @@ declare(
     _reshape,
     "The same elements in another shape; 0 copies a dimension, -1 infers one.",
     *_NEWSHAPE,
-    attrs_key="ReshapeAttrs",
     numpy="numpy.reshape",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "contrib_reverse_reshape",
@@ -250,7 +250,6 @@ declare(
     attrs_key="ReshapeAttrs",
     call_order="data newshape",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "reshape_like",
@@ -261,9 +260,7 @@ declare(
     Attr("lhs_end", OPTIONAL_INTEGER, None),
     Attr("rhs_begin", INT, 0),
     Attr("rhs_end", OPTIONAL_INTEGER, None),
-    attrs_key="ReshapeLikeAttrs",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
     preconditions=[_check_reshape_like],
 )
 declare(
@@ -272,10 +269,8 @@ declare(
     _transpose,
     "Axes in another order; reversed where none is given.",
     Attr("axes", optional(one_or_more(INTEGER)), call_default=None),
-    attrs_key="TransposeAttrs",
     numpy="numpy.transpose",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "squeeze",
@@ -283,10 +278,8 @@ declare(
     _squeeze,
     "Data without the given axes of length 1, or without all of them.",
     Attr("axis", AXES, None),
-    attrs_key="SqueezeAttrs",
     numpy="numpy.squeeze",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "expand_dims",
@@ -295,10 +288,8 @@ declare(
     "Data with new axes of length 1 before the given axis.",
     Attr("axis", INT),
     Attr("num_newaxis", INT, 1),
-    attrs_key="ExpandDimsAttrs",
     numpy="numpy.expand_dims",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "reverse",
@@ -306,10 +297,8 @@ declare(
     _reverse,
     "The elements along an axis in reverse order.",
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
-    attrs_key="ReverseAttrs",
     numpy="numpy.flip",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "reverse_sequence",
@@ -318,8 +307,6 @@ declare(
     "The first seq_lengths elements of each sequence of a batch in reverse order.",
     Attr("seq_axis", INTEGER, 1),
     Attr("batch_axis", INTEGER, 0),
-    attrs_key="ReverseSequenceAttrs",
-    family="shape",
 )
 declare(
     "layout_transform",
@@ -328,9 +315,7 @@ declare(
     "Data in another layout, as from NCHW to NCHW16c.",
     Attr("src_layout", STR),
     Attr("dst_layout", STR),
-    attrs_key="LayoutTransformAttrs",
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "nn.batch_flatten",
@@ -338,7 +323,6 @@ declare(
     _batch_flatten,
     "Each element of the batch as one row.",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
-    family="shape",
 )
 declare(
     "sliding_window",
@@ -348,10 +332,8 @@ declare(
     Attr("axis", INT),
     Attr("window_shape", array(INTEGER)),
     Attr("strides", array(INTEGER)),
-    attrs_key="SlidingWindowAttrs",
     numpy="numpy.lib.stride_tricks.sliding_window_view",
     traits=Trait.SPECULATABLE | Trait.VIEW,
-    family="shape",
     preconditions=[_check_sliding_window],
 )
 declare(
@@ -360,10 +342,8 @@ declare(
     _shape_of,
     "The shape as a tensor.",
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="ShapeOfAttrs",
     numpy="numpy.shape",
     traits=Trait.SPECULATABLE,
-    family="shape",
 )
 declare(
     "ndarray_size",
@@ -371,10 +351,8 @@ declare(
     _ndarray_size,
     "The number of elements as a scalar.",
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="NdarraySizeAttrs",
     numpy="numpy.size",
     traits=Trait.SPECULATABLE,
-    family="shape",
 )
 declare(
     "collapse_sum_like",
@@ -382,7 +360,6 @@ declare(
     _collapse_sum_like,
     "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
     traits=Trait.SPECULATABLE,
-    family="shape",
     shape_constraints=[_broadcast_back_like],
 )
 declare(
@@ -395,6 +372,5 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     traits=Trait.SPECULATABLE,
-    family="shape",
     shape_constraints=[_broadcast_back_to],
 )

@@ -13,10 +13,12 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, INT, choice, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, add, floor_divide, multiply, window_output
 from nnmagic.relay.ops.relations import axis_of, require_positive, require_type, tensor
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type, complex_dtype, is_complex, part_dtype
+
+declare = Family("signal").declare
 
 
 def _dft(types: Sequence[Type], _attrs: Attrs) -> TupleType:
@@ -115,7 +117,6 @@ declare(
     attrs_key="DFTAttrs",
     numpy="numpy.fft.fft",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="signal",
     preconditions=[_check_dft],
 )
 
@@ -160,7 +161,6 @@ declare(
     _PAIRS,
     numpy="numpy.fft.fft",
     traits=_TRANSFORM,
-    family="signal",
     shape_constraints=[partial(_has_points, is_complex=True)],
 )
 declare(
@@ -173,7 +173,6 @@ declare(
     _PAIRS,
     numpy="numpy.fft.rfft",
     traits=_TRANSFORM,
-    family="signal",
     shape_constraints=[partial(_has_points, is_complex=False)],
 )
 declare(
@@ -187,7 +186,6 @@ declare(
     _PAIRS,
     numpy="numpy.fft.irfft",
     traits=_TRANSFORM,
-    family="signal",
     shape_constraints=[_has_half],
 )
 declare(
@@ -203,7 +201,6 @@ declare(
     attrs_key="STFTAttrs",
     call_order="data n_fft hop_length win_length window normalized onesided",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="signal",
     preconditions=[_check_stft],
     shape_constraints=[_fit_frames],
 )

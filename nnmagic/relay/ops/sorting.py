@@ -8,10 +8,12 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, INT, INTEGER, choice
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import subtract
 from nnmagic.relay.ops.relations import axis_of, require_same, same_as, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
+
+declare = Family("sorting").declare
 
 
 def _argsort(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -131,7 +133,6 @@ declare(
     call_order="data axis is_ascend",
     numpy="numpy.sort",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
     preconditions=[_check_axis],
 )
 declare(
@@ -141,10 +142,8 @@ declare(
     "The indices that put the elements in order along an axis.",
     *_ORDER,
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="ArgsortAttrs",
     numpy="numpy.argsort",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
     preconditions=[_check_axis],
 )
 declare(
@@ -157,9 +156,7 @@ declare(
     Attr("ret_type", RET_TYPE, "both"),
     Attr("is_ascend", BOOL, default=False),
     Attr("dtype", DTYPE, "", call_default="int32"),
-    attrs_key="TopkAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
 )
 declare(
     "invert_permutation",
@@ -167,7 +164,6 @@ declare(
     same_as(0),
     "The permutation that undoes a permutation.",
     numpy="numpy.argsort",
-    family="sorting",
 )
 declare(
     "searchsorted",
@@ -179,7 +175,6 @@ declare(
     attrs_key="SearchSortedAttrs",
     numpy="numpy.searchsorted",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
     preconditions=[_check_searchsorted],
 )
 declare(
@@ -189,7 +184,6 @@ declare(
     "How many elements of a vector lie between edges of equal distance; the last one is inside, too.",
     numpy="numpy.histogram",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
     preconditions=[_check_histogram],
     shape_constraints=[_fit_histogram],
 )
@@ -200,7 +194,6 @@ declare(
     "Which elements are among the elements of a vector.",
     numpy="numpy.isin",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
     preconditions=[_check_isin],
 )
 declare(
@@ -211,7 +204,6 @@ declare(
     Attr("axis", INT, -1),
     numpy="numpy.partition",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
 )
 declare(
     "numpy.argpartition",
@@ -221,7 +213,6 @@ declare(
     Attr("axis", INT, -1),
     numpy="numpy.argpartition",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
 )
 declare(
     "unique",
@@ -230,9 +221,7 @@ declare(
     "The distinct elements, where each first occurs, and which one each element is.",
     Attr("sorted", BOOL, default=True),
     Attr("return_counts", BOOL, default=False),
-    attrs_key="UniqueAttrs",
     keywords={"is_sorted": "sorted"},
     numpy="numpy.unique",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
-    family="sorting",
 )

@@ -10,9 +10,11 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, FLOAT, INT
-from nnmagic.relay.ops.declaration import Attr, Elements, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Elements, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import identity, identity_compare, tensor
 from nnmagic.relay.types import TensorType, Type
+
+declare = Family("unary").declare
 
 #: The highest derivative of the digamma function, whose coefficients floats hold.
 MAX_ORDER = 20
@@ -98,7 +100,6 @@ for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
         numpy=_twin and f"numpy.{_twin}",
         traits=Trait.SPECULATABLE,
         elements=_ELEMENTS.get(_name, "any") if (_name, _twin, _summary) in _PLAIN else "floats",
-        family="unary",
     )
 declare(
     "special.polygamma",
@@ -108,7 +109,6 @@ declare(
     Attr("n", INT, 0),
     traits=Trait.SPECULATABLE,
     elements="floats",
-    family="unary",
     preconditions=[_check_order],
 )
 declare(
@@ -118,7 +118,6 @@ declare(
     "The same tensor in memory of its own.",
     numpy="numpy.copy",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="unary",
 )
 for _name, _summary in _TESTS:
     declare(
@@ -128,7 +127,6 @@ for _name, _summary in _TESTS:
         _summary,
         numpy=f"numpy.{_name.removeprefix('numpy.')}",
         traits=Trait.SPECULATABLE,
-        family="unary",
     )
 
 
@@ -146,10 +144,8 @@ declare(
     _cast,
     "Each element converted to another dtype.",
     Attr("dtype", DTYPE),
-    attrs_key="CastAttrs",
     numpy="numpy.ndarray.astype",
     traits=Trait.SPECULATABLE | Trait.MOVES,
-    family="unary",
 )
 declare(
     "cast_like",
@@ -157,7 +153,6 @@ declare(
     _cast_like,
     "Each element converted to the dtype of another tensor.",
     traits=Trait.SPECULATABLE,
-    family="unary",
 )
 declare(
     "reinterpret",
@@ -168,7 +163,6 @@ declare(
     attrs_key="CastAttrs",
     numpy="numpy.ndarray.view",
     traits=Trait.SPECULATABLE | Trait.VIEW,
-    family="unary",
 )
 declare(
     "clip",
@@ -177,12 +171,10 @@ declare(
     "Each element limited to the range from a_min to a_max.",
     Attr("a_min", FLOAT),
     Attr("a_max", FLOAT),
-    attrs_key="ClipAttrs",
     keywords={"a": "data"},
     numpy="numpy.clip",
     traits=Trait.SPECULATABLE,
     elements="numbers",
-    family="unary",
 )
 
 
@@ -201,8 +193,6 @@ declare(
     "Product with multiplier * 2**(shift - 31) in integer arithmetic, rounded.",
     Attr("multiplier", INT),
     Attr("shift", INT),
-    attrs_key="FixedPointMultiplyAttrs",
     traits=Trait.SPECULATABLE,
-    family="unary",
     preconditions=[_check_fixed_point],
 )

@@ -8,12 +8,14 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, NUMBER, STR, array, optional, spatial
 from nnmagic.relay.ops.checks import data_has_elements, one_of, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, Check, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Check, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, product
 from nnmagic.relay.ops.image import image_layout
 from nnmagic.relay.ops.layouts import convert_shape
 from nnmagic.relay.ops.relations import dims, require_same, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
+
+declare = Family("vision").declare
 
 
 def _valid_counts(types: Sequence[Type], _attrs: Attrs) -> TupleType:
@@ -134,10 +136,8 @@ declare(
     Attr("score_threshold", optional(FLOAT), call_default=None),
     Attr("id_index", INT, 0),
     Attr("score_index", INT, 1),
-    attrs_key="GetValidCountsAttrs",
     call_order="data score_threshold id_index score_index",
     traits=Trait.SPECULATABLE,
-    family="vision",
     shape_constraints=[_has_columns("score_index", "id_index")],
 )
 declare(
@@ -155,7 +155,6 @@ declare(
     attrs_key="NonMaximumSuppressionAttrs",
     arg_defaults={"max_output_size": -1, "iou_threshold": 0.5},
     traits=Trait.SPECULATABLE,
-    family="vision",
     preconditions=[_check_non_max_suppression],
     shape_constraints=[_match_counts, _has_columns("coord_start", "score_index", "id_index")],
 )
@@ -168,7 +167,6 @@ declare(
     attrs_key="AllClassNonMaximumSuppressionAttrs",
     arg_defaults={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
     traits=Trait.SPECULATABLE,
-    family="vision",
     preconditions=[_check_all_class_nms, one_of("output_format", "onnx", "tensorflow")],
 )
 declare(
@@ -183,7 +181,6 @@ declare(
     Attr("clip", BOOL, default=False),
     attrs_key="MultiBoxPriorAttrs",
     traits=Trait.SPECULATABLE,
-    family="vision",
 )
 _REGION = (Attr("pooled_size", spatial(2)), Attr("spatial_scale", FLOAT))
 declare(
@@ -196,7 +193,6 @@ declare(
     Attr("layout", STR, "NCHW"),
     Attr("mode", STR, "avg"),
     attrs_key="ROIAlignAttrs",
-    family="vision",
     preconditions=[_check_regions],
     nonempty_constraints=[data_has_elements],
 )
@@ -208,7 +204,6 @@ declare(
     *_REGION,
     Attr("layout", STR, "NCHW"),
     attrs_key="ROIPoolAttrs",
-    family="vision",
     preconditions=[_check_regions],
     nonempty_constraints=[data_has_elements],
 )
@@ -218,8 +213,6 @@ declare(
     _yolo_reorg,
     "Blocks of stride by stride positions moved into the channels.",
     Attr("stride", INTEGER, 1, call_default=REQUIRED),
-    attrs_key="YoloReorgAttrs",
     traits=Trait.SPECULATABLE,
-    family="vision",
     shape_constraints=[_divide_blocks],
 )

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from nnmagic.relay.expr import (
-    Attrs,
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    Let,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute
@@ -29,7 +16,7 @@ _MOST_BYTES = 4096
 
 
 @keeps_types
-def eliminate_common_subexpr(module: Module, *, apart: Callable[[Call], bool] = lambda _: False) -> Module:
+def eliminate_common_subexpr(module: Module, *, apart: Callable[[ir.Call], bool] = lambda _: False) -> Module:
     """Merge equal calls, tuples, projections and constants if one is computed before the other.
 
     The calls are those of operators, of constructors and of functions without effects. What two branches of
@@ -45,10 +32,10 @@ class _Visit:
     """A scope to visit, and the let that opens it if one does; then, what to forget on leaving it."""
 
     scope: PlacementScope
-    let: Let | None = None
+    let: ir.Let | None = None
     is_left: bool = False
     keys: list[Hashable] = field(default_factory=list)
-    named: Expr | None = None
+    named: ir.Expr | None = None
 
 
 class _Numbering:
@@ -58,18 +45,18 @@ class _Numbering:
     nodes of the scopes around. names: by number, the variable that a let around binds to it.
     """
 
-    def __init__(self, function: Function, effects: Effects, apart: Callable[[Call], bool]) -> None:
+    def __init__(self, function: ir.Function, effects: Effects, apart: Callable[[ir.Call], bool]) -> None:
         self.old = function
         self.effects = effects
         self.apart = apart
         self.scopes = scopes_of(function, lets=True)
-        self.numbers: dict[Expr, Expr] = {}
-        self.first: dict[Hashable, Expr] = {}
-        self.names: dict[Expr, Var] = {}
-        self.replaced: dict[Expr, Expr] = {}
+        self.numbers: dict[ir.Expr, ir.Expr] = {}
+        self.first: dict[Hashable, ir.Expr] = {}
+        self.names: dict[ir.Expr, ir.Var] = {}
+        self.replaced: dict[ir.Expr, ir.Expr] = {}
 
-    def function(self) -> Function:
-        nodes: dict[PlacementScope, dict[Expr, None]] = {}
+    def function(self) -> ir.Function:
+        nodes: dict[PlacementScope, dict[ir.Expr, None]] = {}
         for node in self.scopes.order:
             nodes.setdefault(self.scopes.scope_of[node], {})[node] = None
         work = [_Visit(self.scopes.outermost)]
@@ -89,16 +76,16 @@ class _Numbering:
                 if key is not None:
                     visit.keys.append(key)
             for node in nodes.get(visit.scope, ()):
-                let = node if isinstance(node, Let) else None
+                let = node if isinstance(node, ir.Let) else None
                 work.extend(_Visit(inner, let) for inner in self.scopes.inner.get(node, ()))
         new = substitute(self.old, self.replaced)
-        assert isinstance(new, Function)
+        assert isinstance(new, ir.Function)
         return new
 
-    def number(self, expr: Expr) -> Expr:
+    def number(self, expr: ir.Expr) -> ir.Expr:
         return self.numbers.get(expr, expr)
 
-    def name(self, let: Let) -> Expr | None:
+    def name(self, let: ir.Let) -> ir.Expr | None:
         """Let a variable name its value in the let's body; return the number, unless that has a name."""
         number = self.number(let.value)
         if let.var in self.scopes.early or number in self.names:
@@ -106,60 +93,60 @@ class _Numbering:
         self.names[number] = let.var
         return number
 
-    def visit(self, node: Expr) -> Hashable:
+    def visit(self, node: ir.Expr) -> Hashable:
         """Assign a number to a node, and return its key if it is the first of its kind."""
-        if isinstance(node, Let):
+        if isinstance(node, ir.Let):
             self.visit_let(node)
         elif not is_atom(node) and not self.effects.own(node) and (key := self.key(node)) is not None:
             number = self.first.setdefault(key, node)
             if number is node:
                 return key
             self.numbers[node] = number
-            if isinstance(node, Call) and self.apart(node):
+            if isinstance(node, ir.Call) and self.apart(node):
                 return None
-            self.replaced[node] = number if isinstance(node, Constant) else self.names.get(number, number)
+            self.replaced[node] = number if isinstance(node, ir.Constant) else self.names.get(number, number)
         return None
 
-    def visit_let(self, let: Let) -> None:
+    def visit_let(self, let: ir.Let) -> None:
         """Remove a let of a value that has a name in scope."""
         number = self.number(let.value)
         if let.var not in self.scopes.early:
             self.numbers[let.var] = number
-        stays = isinstance(let.value, Call) and self.apart(let.value)
+        stays = isinstance(let.value, ir.Call) and self.apart(let.value)
         if not is_atom(let.value) and not stays and number in self.names:
             self.replaced |= {let: let.body, let.var: self.names[number]}
 
-    def key(self, node: Expr) -> Hashable:
+    def key(self, node: ir.Expr) -> Hashable:
         """Return a key that equal nodes share; None for nodes that are never merged."""
         match node:
-            case Constant(data=data) if data.nbytes > _MOST_BYTES:
+            case ir.Constant(data=data) if data.nbytes > _MOST_BYTES:
                 return None
-            case Constant(data=data):
+            case ir.Constant(data=data):
                 return "constant", data.dtype.name, data.shape, data.tobytes()
-            case Call(op=op, args=args, attrs=attrs, type_args=type_args):
-                types = () if isinstance(op, OpRef) else type_args
+            case ir.Call(op=op, args=args, attrs=attrs, type_args=type_args):
+                types = () if isinstance(op, ir.OpRef) else type_args
                 return "call", self.part(op), tuple(map(self.part, args)), attrs_key(attrs), types
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return "tuple", tuple(map(self.part, fields))
-            case TupleGetItem(tuple_value=value, index=index):
+            case ir.TupleGetItem(tuple_value=value, index=index):
                 return "projection", self.part(value), index
             case _:
                 return None
 
-    def part(self, expr: Expr) -> Hashable:
+    def part(self, expr: ir.Expr) -> Hashable:
         """Return a part of a key, equal for equal parts."""
         match self.number(expr):
-            case GlobalVar(name=name):
+            case ir.GlobalVar(name=name):
                 return "global", name
-            case OpRef(name=name):
+            case ir.OpRef(name=name):
                 return "operator", name
-            case Constructor(name=name, belong_to=data_type):
+            case ir.Constructor(name=name, belong_to=data_type):
                 return "constructor", data_type.name, name
             case node:
                 return node
 
 
-def attrs_key(attrs: Attrs) -> Hashable:
+def attrs_key(attrs: ir.Attrs) -> Hashable:
     """Return a key that is equal for equal attributes.
 
     1, True, 1.0 and 64-bit 1 differ, 0.0 and -0.0 too; NaN equals itself.
@@ -171,7 +158,7 @@ def _value_key(value: object) -> Hashable:
     match value:
         case tuple() | list():
             return tuple(map(_value_key, value))
-        case Constant(data=data):
+        case ir.Constant(data=data):
             return "constant", data.dtype.name, data.shape, data.tobytes()
         case float():
             return "float", value.hex()

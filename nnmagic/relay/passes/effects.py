@@ -5,21 +5,9 @@ Calls of functions of Python have them, too, where they are declared so.
 
 from __future__ import annotations
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import has_effects
 from nnmagic.relay.callgraph import call_graph, components
-from nnmagic.relay.expr import (
-    Call,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    OpRef,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    children,
-    operator_of,
-)
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 
@@ -39,33 +27,33 @@ class Effects:
             for node in own_nodes
         )
         self._pure: set[str] = set()
-        self._known: dict[Expr, bool] = {}
+        self._known: dict[ir.Expr, bool] = {}
         for group in components(call_graph(module)):  # callees first
             # Functions that call one another are pure together or not at all.
             self._pure.update(group)
             if any(self.own(node) for name in group for node in nodes[name]):
                 self._pure.difference_update(group)
 
-    def own(self, node: Expr) -> bool:
+    def own(self, node: ir.Expr) -> bool:
         """Return whether computing a node may have an effect, its parts aside."""
         if self._none:
             return False
-        if isinstance(node, Call) and not isinstance(node.op, OpRef | Constructor):
-            return not isinstance(node.op, GlobalVar) or node.op.name not in self._pure
+        if isinstance(node, ir.Call) and not isinstance(node.op, ir.OpRef | ir.Constructor):
+            return not isinstance(node.op, ir.GlobalVar) or node.op.name not in self._pure
         return isinstance(node, _REFERENCES) or has_effects(node) or _prints(node)
 
-    def within(self, root: Expr) -> bool:
+    def within(self, root: ir.Expr) -> bool:
         """Return whether computing an expression may have an effect; making a function has none."""
         if self._none:
             return False
         for node in post_order(root, skip=self._known):
-            inner = not isinstance(node, Function) and any(map(self._known.__getitem__, children(node)))
+            inner = not isinstance(node, ir.Function) and any(map(self._known.__getitem__, ir.children(node)))
             self._known[node] = inner or self.own(node)
         return self._known[root]
 
 
-def _prints(node: Expr) -> bool:
-    return operator_of(node) == "python.print"
+def _prints(node: ir.Expr) -> bool:
+    return ir.operator_of(node) == "python.print"
 
 
-_REFERENCES = (RefCreate, RefRead, RefWrite)
+_REFERENCES = (ir.RefCreate, ir.RefRead, ir.RefWrite)

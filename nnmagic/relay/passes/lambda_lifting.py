@@ -7,18 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from types import UnionType
 
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    Let,
-    OpRef,
-    Var,
-    children,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import keeps_types
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
@@ -26,7 +15,7 @@ from nnmagic.relay.traverse import Transform, binders, post_order, rewrite
 from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall
 
 #: What means the same in every function, and is no parameter of one that is lifted.
-_CLOSED = (Constant, Constructor, GlobalVar, OpRef)
+_CLOSED = (ir.Constant, ir.Constructor, ir.GlobalVar, ir.OpRef)
 
 
 @keeps_types
@@ -53,15 +42,15 @@ def lift_local_functions(module: Module, *, data_types: bool = False, taken: Col
 
 
 def _lift_one(
-    function: Function, name: str, taken: Collection[str], *, data_types: bool
-) -> tuple[Function, str, Function] | None:
+    function: ir.Function, name: str, taken: Collection[str], *, data_types: bool
+) -> tuple[ir.Function, str, ir.Function] | None:
     """Lift one local function of a function: the rest, and the lifted one with its name; None without one."""
     nodes = list(post_order(function))
-    lets = [node for node in nodes if isinstance(node, Let) and isinstance(node.value, Function)]
+    lets = [node for node in nodes if isinstance(node, ir.Let) and isinstance(node.value, ir.Function)]
     if not lets:
         return None
-    uses = Counter(part for node in nodes for part in children(node))
-    calls = Counter(node.op for node in nodes if isinstance(node, Call))
+    uses = Counter(part for node in nodes for part in ir.children(node))
+    calls = Counter(node.op for node in nodes if isinstance(node, ir.Call))
     scopes = scopes_of(function)
     for let in lets:
         if uses[let.var] != calls[let.var] or not uses[let.var]:
@@ -77,13 +66,13 @@ def _lift_one(
     return None
 
 
-def _captured(let: Let, scopes: Scopes, kinds: type | UnionType) -> list[Expr] | None:
+def _captured(let: ir.Let, scopes: Scopes, kinds: type | UnionType) -> list[ir.Expr] | None:
     """Return the values from outside that a local function uses; None if it cannot be lifted.
 
     kinds: the types of values that can be parameters, beside tuples of them.
     """
     function = let.value
-    assert isinstance(function, Function)
+    assert isinstance(function, ir.Function)
     types = [_type_of(param) for param in function.params]
     if function.type_params or is_opaque(function):
         return None
@@ -91,16 +80,16 @@ def _captured(let: Let, scopes: Scopes, kinds: type | UnionType) -> list[Expr] |
         return None
     (scope,) = scopes.inner[function]
     bound = {var for node in post_order(function) for var in binders(node)}
-    captured: dict[Expr, None] = {}
-    entered: set[Expr] = set()
+    captured: dict[ir.Expr, None] = {}
+    entered: set[ir.Expr] = set()
     work = [function.body]
     while work:
         node = work.pop()
         if node in entered or isinstance(node, _CLOSED) or node is let.var:
             continue
         entered.add(node)
-        if node in bound if isinstance(node, Var) else _is_within(scopes.scope_of[node], scope):
-            work.extend(reversed(children(node)))
+        if node in bound if isinstance(node, ir.Var) else _is_within(scopes.scope_of[node], scope):
+            work.extend(reversed(ir.children(node)))
         elif _consists_of(_type_of(node), kinds):
             captured[node] = None
         else:
@@ -114,55 +103,58 @@ def _is_within(scope: PlacementScope, outer: PlacementScope) -> bool:
     return scope is outer
 
 
-def _lifted(let: Let, captured: list[Expr], name: str) -> Function:
+def _lifted(let: ir.Let, captured: list[ir.Expr], name: str) -> ir.Function:
     """Return the global function of a local one, which takes what it captured as its last parameters."""
     function = let.value
-    assert isinstance(function, Function)
-    params: dict[Expr, Expr] = {}
+    assert isinstance(function, ir.Function)
+    params: dict[ir.Expr, ir.Expr] = {}
     for part in captured:
-        hint = part.name_hint if isinstance(part, Var) else f"v{len(params)}"
-        params[part] = Var(hint, _type_of(part), span=part.span, checked_type=_type_of(part))
+        hint = part.name_hint if isinstance(part, ir.Var) else f"v{len(params)}"
+        params[part] = ir.Var(hint, _type_of(part), span=part.span, checked_type=_type_of(part))
     body = rewrite(function.body, _call_global(let.var, name, params), dict(params))
-    new_params = [param for param in params.values() if isinstance(param, Var)]
+    new_params = [param for param in params.values() if isinstance(param, ir.Var)]
     return replace(function, params=(*function.params, *new_params), body=body, checked_type=None)
 
 
-def _without(function: Function, let: Let, captured: list[Expr], name: str) -> Function:
+def _without(function: ir.Function, let: ir.Let, captured: list[ir.Expr], name: str) -> ir.Function:
     """Return a function that calls the lifted one instead of its own local function."""
-    memo: dict[Expr, Expr] = {let.value: let.value}
-    outer: dict[Expr, Expr] = {}
+    memo: dict[ir.Expr, ir.Expr] = {let.value: let.value}
+    outer: dict[ir.Expr, ir.Expr] = {}
 
-    def transform(old: Expr, new: Expr) -> Expr:
+    def transform(old: ir.Expr, new: ir.Expr) -> ir.Expr:
         if old is let:
-            assert isinstance(new, Let)
+            assert isinstance(new, ir.Let)
             return new.body
-        if isinstance(old, Call) and old.op is let.var:
+        if isinstance(old, ir.Call) and old.op is let.var:
             for part in captured:
                 outer[part] = rewrite(part, transform, memo)
         return call_global(old, new)
 
     call_global = _call_global(let.var, name, outer)
     new = rewrite(function, transform, memo)
-    assert isinstance(new, Function)
+    assert isinstance(new, ir.Function)
     return new
 
 
-def _call_global(var: Var, name: str, captured: dict[Expr, Expr]) -> Transform:
+def _call_global(var: ir.Var, name: str, captured: dict[ir.Expr, ir.Expr]) -> Transform:
     """Return what makes each call of a local function one of a global function that takes more."""
 
-    def transform(old: Expr, new: Expr) -> Expr:
-        if not isinstance(old, Call) or old.op is not var:
+    def transform(old: ir.Expr, new: ir.Expr) -> ir.Expr:
+        if not isinstance(old, ir.Call) or old.op is not var:
             return new
-        assert isinstance(new, Call)
+        assert isinstance(new, ir.Call)
         return replace(
-            new, op=GlobalVar(name, span=old.op.span), args=(*new.args, *captured.values()), checked_type=None
+            new,
+            op=ir.GlobalVar(name, span=old.op.span),
+            args=(*new.args, *captured.values()),
+            checked_type=None,
         )
 
     return transform
 
 
-def _type_of(node: Expr) -> Type | None:
-    return node.checked_type or (node.type_annotation if isinstance(node, Var) else None)
+def _type_of(node: ir.Expr) -> Type | None:
+    return node.checked_type or (node.type_annotation if isinstance(node, ir.Var) else None)
 
 
 def _consists_of(type_: Type | None, kinds: type | UnionType) -> bool:

@@ -12,20 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.callgraph import call_graph, components
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    Let,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import Trait, is_speculatable, traits_of
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
@@ -64,24 +52,26 @@ def hoist_loop_invariants(module: Module, entry: str) -> Module:
     return replace(module, functions={name: functions[name] for name in module.functions})
 
 
-def _calls_to(function: Function, name: str) -> list[Call]:
-    return [node for node in post_order(function.body) if isinstance(node, Call) and _is_call(node, name)]
+def _calls_to(function: ir.Function, name: str) -> list[ir.Call]:
+    return [node for node in post_order(function.body) if isinstance(node, ir.Call) and _is_call(node, name)]
 
 
-def _is_call(node: Expr, name: str) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op.name == name
+def _is_call(node: ir.Expr, name: str) -> bool:
+    return isinstance(node, ir.Call) and isinstance(node.op, ir.GlobalVar) and node.op.name == name
 
 
-def _is_passed_on(function: Function, name: str) -> bool:
+def _is_passed_on(function: ir.Function, name: str) -> bool:
     """Return whether a function uses the function of a name as a value."""
     return any(
-        isinstance(part, GlobalVar) and part.name == name and not (isinstance(node, Call) and node.op is part)
+        isinstance(part, ir.GlobalVar)
+        and part.name == name
+        and not (isinstance(node, ir.Call) and node.op is part)
         for node in post_order(function.body)
-        for part in (node.args if isinstance(node, Call) else children(node))
+        for part in (node.args if isinstance(node, ir.Call) else ir.children(node))
     )
 
 
-def _is_loop(function: Function, name: str) -> bool:
+def _is_loop(function: ir.Function, name: str) -> bool:
     """Return whether a function calls itself, and is used in no other way inside."""
     return bool(_calls_to(function, name)) and not function.type_params and not _is_passed_on(function, name)
 
@@ -94,10 +84,10 @@ class _Invariants:
     is computed from.
     """
 
-    working: set[Expr] = field(default_factory=set)
-    sizes: dict[Expr, int] = field(default_factory=dict)
+    working: set[ir.Expr] = field(default_factory=set)
+    sizes: dict[ir.Expr, int] = field(default_factory=dict)
 
-    def add(self, node: Expr, parts: Sequence[Expr], *, works: bool) -> None:
+    def add(self, node: ir.Expr, parts: Sequence[ir.Expr], *, works: bool) -> None:
         """Add a node that is made of ``parts``, if they have one value and its shape is known."""
         size = _elements(node)
         if size is not None and all(part in self.sizes for part in parts):
@@ -106,47 +96,47 @@ class _Invariants:
                 self.working.add(node)
 
 
-def _invariants_of(function: Function, name: str, kept: Collection[Expr] = ()) -> _Invariants:
+def _invariants_of(function: ir.Function, name: str, kept: Collection[ir.Expr] = ()) -> _Invariants:
     """Return the invariants of a loop; ``kept`` are calls that are worth computing once, whatever they do."""
     invariants, calls = _Invariants(), _calls_to(function, name)
     for index, param in enumerate(function.params):
         if all(call.args[index] is param for call in calls):
             invariants.add(param, (), works=False)
     nodes = list(post_order(function.body))
-    values = {node.var: node.value for node in nodes if isinstance(node, Let)}
+    values = {node.var: node.value for node in nodes if isinstance(node, ir.Let)}
     for node in nodes:
         match node:
-            case Var() if node in values:
+            case ir.Var() if node in values:
                 invariants.add(node, (values[node],), works=False)
-            case Constant() | Tuple() | TupleGetItem():
-                invariants.add(node, children(node), works=False)
-            case Call(args=args) if is_speculatable(node):
+            case ir.Constant() | ir.Tuple() | ir.TupleGetItem():
+                invariants.add(node, ir.children(node), works=False)
+            case ir.Call(args=args) if is_speculatable(node):
                 invariants.add(node, args, works=Trait.MOVES not in traits_of(node) or node in kept)
     return invariants
 
 
-def _inline_invariant_lets(function: Function, name: str) -> Function:
+def _inline_invariant_lets(function: ir.Function, name: str) -> ir.Function:
     """Return a loop without the lets of what has one value in all rounds."""
     sizes = _invariants_of(function, name).sizes
-    replaced: dict[Expr, Expr] = {}
+    replaced: dict[ir.Expr, ir.Expr] = {}
     for node in post_order(function.body):
-        if isinstance(node, Let) and node.value in sizes:
+        if isinstance(node, ir.Let) and node.value in sizes:
             replaced |= {node: node.body, node.var: node.value}
     inlined = substitute(function, replaced)
-    assert isinstance(inlined, Function)
+    assert isinstance(inlined, ir.Function)
     return inlined
 
 
-def _transpose_matrices(function: Function, name: str) -> tuple[Function, set[Expr]]:
+def _transpose_matrices(function: ir.Function, name: str) -> tuple[ir.Function, set[ir.Expr]]:
     """Return a loop that multiplies rows by transposes in place of matrices by columns; and the transposes.
 
     A product of a matrix with a column adds up along rows; with the transpose, it adds whole vectors.
     """
     sizes = _invariants_of(function, name).sizes
-    transposes: dict[Expr, Call] = {}
-    replaced: dict[Expr, Expr] = {}
+    transposes: dict[ir.Expr, ir.Call] = {}
+    replaced: dict[ir.Expr, ir.Expr] = {}
     for node in post_order(function.body):
-        if not isinstance(node, Call) or not _multiplies_column(node) or node in sizes:
+        if not isinstance(node, ir.Call) or not _multiplies_column(node) or node in sizes:
             continue
         matrix, column = node.args
         if sizes.get(matrix, math.inf) > _MOST_TRANSPOSED:
@@ -160,13 +150,13 @@ def _transpose_matrices(function: Function, name: str) -> tuple[Function, set[Ex
         product = replace(node, args=(row, transposes[matrix]), checked_type=TensorType((1, rows), dtype))
         replaced[node] = _reshape(product, (rows, 1), dtype)
     changed = substitute(function, replaced) if replaced else function
-    assert isinstance(changed, Function)
+    assert isinstance(changed, ir.Function)
     return changed, set(transposes.values())
 
 
-def _multiplies_column(call: Call) -> bool:
+def _multiplies_column(call: ir.Call) -> bool:
     """Return whether a call is the product of a matrix with a column, of known sizes and of one dtype."""
-    if not isinstance(call.op, OpRef) or call.op.name != "nn.matmul":
+    if not isinstance(call.op, ir.OpRef) or call.op.name != "nn.matmul":
         return False
     if any(call.attrs[name] for name in ("out_dtype", "transpose_a", "transpose_b")):
         return False
@@ -176,26 +166,26 @@ def _multiplies_column(call: Call) -> bool:
     )
 
 
-def _tensor_type(tensor: Expr) -> TensorType:
+def _tensor_type(tensor: ir.Expr) -> TensorType:
     assert isinstance(tensor.checked_type, TensorType)
     return tensor.checked_type
 
 
-def _reshape(value: Expr, shape: tuple[int, int], dtype: str) -> Call:
+def _reshape(value: ir.Expr, shape: tuple[int, int], dtype: str) -> ir.Call:
     return _call("reshape", value, TensorType(shape, dtype), newshape=shape, allowzero=False)
 
 
-def _call(name: str, value: Expr, type_: TensorType, **attrs: object) -> Call:
-    return Call(OpRef(name), (value,), attrs, span=value.span, checked_type=type_)
+def _call(name: str, value: ir.Expr, type_: TensorType, **attrs: object) -> ir.Call:
+    return ir.Call(ir.OpRef(name), (value,), attrs, span=value.span, checked_type=type_)
 
 
-def _parts_to_hoist(function: Function, name: str, transposes: Collection[Expr]) -> list[Expr]:
+def _parts_to_hoist(function: ir.Function, name: str, transposes: Collection[ir.Expr]) -> list[ir.Expr]:
     """Return the largest parts that are worth an argument, and the transposes."""
     invariants = _invariants_of(function, name, transposes)
     nodes = list(post_order(function.body))
-    work = [part for node in nodes if node not in invariants.sizes for part in children(node)]
-    parts: set[Expr] = set()
-    seen: set[Expr] = set()
+    work = [part for node in nodes if node not in invariants.sizes for part in ir.children(node)]
+    parts: set[ir.Expr] = set()
+    seen: set[ir.Expr] = set()
     while work:
         node = work.pop()
         if node not in seen and node in invariants.working:
@@ -203,11 +193,11 @@ def _parts_to_hoist(function: Function, name: str, transposes: Collection[Expr])
             if node in transposes or _is_worth(node, invariants.sizes[node]):
                 parts.add(node)
             else:
-                work.extend(children(node))
+                work.extend(ir.children(node))
     return [node for node in nodes if node in parts]
 
 
-def _is_worth(node: Expr, size: int) -> bool:
+def _is_worth(node: ir.Expr, size: int) -> bool:
     """Return whether an expression is computed once; ``size``: of the largest tensor that it is made of.
 
     A tensor that is larger than that is repeated, which costs a kernel less than reading it.
@@ -219,9 +209,9 @@ def _is_worth(node: Expr, size: int) -> bool:
     return Trait.HEAVY in traits or (size > 1 and elements is not None and elements <= size)
 
 
-def _elements(node: Expr) -> int | None:
+def _elements(node: ir.Expr) -> int | None:
     """Return the number of elements of a tensor, or of the largest of a tuple; None if that is not known."""
-    type_ = node.checked_type or (node.type_annotation if isinstance(node, Var) else None)
+    type_ = node.checked_type or (node.type_annotation if isinstance(node, ir.Var) else None)
     return _size_of(type_)
 
 
@@ -237,10 +227,10 @@ def _size_of(type_: Type | None) -> int | None:
     return None
 
 
-def _take_parts(function: Function, name: str, parts: Sequence[Expr]) -> Function:
+def _take_parts(function: ir.Function, name: str, parts: Sequence[ir.Expr]) -> ir.Function:
     """Return the loop that takes the parts as its last parameters, and hands them on."""
     params = [
-        Var(
+        ir.Var(
             f"v{len(function.params) + index}",
             part.checked_type,
             span=part.span,
@@ -249,8 +239,8 @@ def _take_parts(function: Function, name: str, parts: Sequence[Expr]) -> Functio
         for index, part in enumerate(parts)
     ]
 
-    def transform(_old: Expr, new: Expr) -> Expr:
-        if isinstance(new, Call) and _is_call(new, name):
+    def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
+        if isinstance(new, ir.Call) and _is_call(new, name):
             return replace(new, args=(*new.args, *params))
         return new
 
@@ -258,16 +248,16 @@ def _take_parts(function: Function, name: str, parts: Sequence[Expr]) -> Functio
     return replace(function, params=(*function.params, *params), body=body, checked_type=None)
 
 
-def _pass_parts(caller: Function, name: str, loop: Function, parts: Sequence[Expr]) -> Function:
+def _pass_parts(caller: ir.Function, name: str, loop: ir.Function, parts: Sequence[ir.Expr]) -> ir.Function:
     """Return a function that computes the parts wherever it calls the loop."""
 
-    def transform(_old: Expr, new: Expr) -> Expr:
-        if not isinstance(new, Call) or not _is_call(new, name):
+    def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
+        if not isinstance(new, ir.Call) or not _is_call(new, name):
             return new
-        values: dict[Expr, Expr] = dict(zip(loop.params, new.args, strict=True))
+        values: dict[ir.Expr, ir.Expr] = dict(zip(loop.params, new.args, strict=True))
         more = [rewrite(part, lambda _before, after: after, values) for part in parts]
         return replace(new, args=(*new.args, *more))
 
     changed = rewrite(caller, transform)
-    assert isinstance(changed, Function)
+    assert isinstance(changed, ir.Function)
     return changed

@@ -13,28 +13,8 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.callgraph import call_graph, recursive_functions
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import is_speculatable
 from nnmagic.relay.passes.effects import Effects
@@ -47,7 +27,7 @@ from nnmagic.relay.traverse import with_parts
 from nnmagic.relay.types import scalar_type
 
 #: Returns the value of an operator's call whose arguments are constants or tuples of them, or None.
-Evaluator = Callable[[Call], "Constant | None"]
+Evaluator = Callable[[ir.Call], "ir.Constant | None"]
 
 
 def evaluate_module(
@@ -79,62 +59,62 @@ class PartialEvaluator:
         self.unroll = unroll
         self.effects = Effects(module)
         self.recursive_globals = recursive_functions(call_graph(module))
-        self.memo: dict[Expr, Expr] = {}
-        self.known: dict[Expr, Expr] = {}
-        self.uses: Counter[Expr] = Counter()
-        self.calls: Counter[Expr] = Counter()
-        self.early: set[Var] = set()
-        self.once: dict[Expr, Function] = {}
-        self.taken: set[Function] = set()
-        self.recursive: dict[Expr, Function] = {}
-        self.introduced: set[Let] = set()
+        self.memo: dict[ir.Expr, ir.Expr] = {}
+        self.known: dict[ir.Expr, ir.Expr] = {}
+        self.uses: Counter[ir.Expr] = Counter()
+        self.calls: Counter[ir.Expr] = Counter()
+        self.early: set[ir.Var] = set()
+        self.once: dict[ir.Expr, ir.Function] = {}
+        self.taken: set[ir.Function] = set()
+        self.recursive: dict[ir.Expr, ir.Function] = {}
+        self.introduced: set[ir.Let] = set()
 
-    def function(self, function: Function) -> Function:
+    def function(self, function: ir.Function) -> ir.Function:
         """Evaluate a function of the module."""
         self.count(function)
         new = run(self.visit(function))
-        assert isinstance(new, Function)
+        assert isinstance(new, ir.Function)
         return without_lets(new, self.effects, self.introduced)
 
-    def count(self, function: Function) -> None:
+    def count(self, function: ir.Function) -> None:
         """Count the uses of nodes, and their uses as callees."""
         order, early = computing_order(function.body)
         self.early |= early
         for node in dict.fromkeys(order):
-            self.uses.update(children(node))
-            if isinstance(node, Call):
+            self.uses.update(ir.children(node))
+            if isinstance(node, ir.Call):
                 self.calls[node.op] += 1
 
-    def visit(self, node: Expr) -> Steps[Expr]:
+    def visit(self, node: ir.Expr) -> Steps[ir.Expr]:
         """Return the new node for an old one."""
         if node not in self.memo:
             match node:
-                case Let():
+                case ir.Let():
                     new = yield self.let(node)
-                case Call():
+                case ir.Call():
                     new = yield self.call(node)
-                case If():
+                case ir.If():
                     new = yield self.conditional(node)
-                case Match():
+                case ir.Match():
                     new = yield self.match(node)
-                case Var() if node in self.once:  # its call is not well typed
+                case ir.Var() if node in self.once:  # its call is not well typed
                     new = yield self.visit(self.once[node])
-                case Function() if is_opaque(node):
+                case ir.Function() if is_opaque(node):
                     new = node
                 case _:
-                    for part in children(node):
+                    for part in ir.children(node):
                         yield self.visit(part)
                     new = with_parts(node, self.new)
-                    if isinstance(new, TupleGetItem):
+                    if isinstance(new, ir.TupleGetItem):
                         new = self.project(new)
             self.memo[node] = new
         return self.memo[node]
 
-    def new(self, expr: Expr) -> Expr:
+    def new(self, expr: ir.Expr) -> ir.Expr:
         """Return the new expression for an old one; itself if it has none."""
         return self.memo.get(expr, expr)
 
-    def value(self, expr: Expr) -> Expr:
+    def value(self, expr: ir.Expr) -> ir.Expr:
         """Return what a new expression is known to be: itself, or what a let bound to it."""
         while self.reduce and expr in self.known:
             expr = self.known[expr]
@@ -142,10 +122,10 @@ class PartialEvaluator:
 
     # Lets and calls of functions
 
-    def let(self, let: Let) -> Steps[Expr]:
+    def let(self, let: ir.Let) -> Steps[ir.Expr]:
         """Evaluate a let, and drop it if its value is a name, a constant or a function used once."""
         var, value, early = let.var, let.value, let.var in self.early
-        if isinstance(value, Function) and not is_opaque(value):
+        if isinstance(value, ir.Function) and not is_opaque(value):
             if self.reduce and not early and self.uses[var] == self.calls[var] <= 1 and not value.type_params:
                 self.once[var] = value
                 return (yield self.visit(let.body))
@@ -161,7 +141,7 @@ class PartialEvaluator:
         yield self.visit(let.body)
         return with_parts(let, self.new)
 
-    def call(self, call: Call) -> Steps[Expr]:
+    def call(self, call: ir.Call) -> Steps[ir.Expr]:
         """Evaluate a call: inline, unroll or fold it where that is possible."""
         for arg in call.args:
             yield self.visit(arg)
@@ -171,14 +151,14 @@ class PartialEvaluator:
             return (yield self.bind(dict(zip(function.params, args, strict=True)), function.body, call.span))
         yield self.visit(call.op)
         new = with_parts(call, self.new)
-        assert isinstance(new, Call)
+        assert isinstance(new, ir.Call)
         return self.fold(new)
 
-    def function_to_inline(self, call: Call) -> Function | None:
+    def function_to_inline(self, call: ir.Call) -> ir.Function | None:
         """Return the function to inline at a call, which is its only use; else None."""
         op = call.op
         function = self.once.get(op)
-        if self.reduce and isinstance(op, Function) and self.uses[op] == 1:
+        if self.reduce and isinstance(op, ir.Function) and self.uses[op] == 1:
             function = op
         if function is None or is_opaque(function) or len(function.params) != len(call.args):
             return None
@@ -189,13 +169,13 @@ class PartialEvaluator:
         self.taken.add(function)
         return function
 
-    def function_to_unroll(self, call: Call, args: Sequence[Expr]) -> Function | None:
+    def function_to_unroll(self, call: ir.Call, args: Sequence[ir.Expr]) -> ir.Function | None:
         """Return a copy of the recursive function called, if known values decide what it does first."""
-        function: Function | None = None
+        function: ir.Function | None = None
         match call.op:
-            case GlobalVar(name=name) if name in self.recursive_globals:
+            case ir.GlobalVar(name=name) if name in self.recursive_globals:
                 function = self.module.functions[name]
-            case Var() as var:
+            case ir.Var() as var:
                 function = self.recursive.get(var)
         if self.unroll <= 0 or function is None or is_opaque(function) or function.type_params:
             return None
@@ -203,32 +183,34 @@ class PartialEvaluator:
             return None
         self.unroll -= 1
         # Functions of the module share nothing; copies of a local one may share nodes outside of it.
-        return self.copy(function, only=_must_stay if isinstance(call.op, Var) else lambda _node: True)
+        return self.copy(function, only=_must_stay if isinstance(call.op, ir.Var) else lambda _node: True)
 
-    def is_decided(self, function: Function, args: Sequence[Expr]) -> bool:
+    def is_decided(self, function: ir.Function, args: Sequence[ir.Expr]) -> bool:
         """Return whether the arguments decide which branch a function takes in the end."""
-        values: dict[Expr, Expr] = {}
+        values: dict[ir.Expr, ir.Expr] = {}
         values |= {param: self.value(arg) for param, arg in zip(function.params, args, strict=True)}
-        lets: dict[Expr, Expr] = {}
+        lets: dict[ir.Expr, ir.Expr] = {}
         last = function.body
-        while isinstance(last, Let):
+        while isinstance(last, ir.Let):
             lets[last.var] = last.value
             last = last.body
         while last in lets:
             last = lets.pop(last)  # popped, as a let of itself would loop forever
         match last:
-            case If(cond=cond):
-                return isinstance(run(self.constant(cond, values, lets)), Constant)
-            case Match(data=Var() as data):
+            case ir.If(cond=cond):
+                return isinstance(run(self.constant(cond, values, lets)), ir.Constant)
+            case ir.Match(data=ir.Var() as data):
                 value = values.get(data)
-                return isinstance(value, Call) and isinstance(value.op, Constructor)
+                return isinstance(value, ir.Call) and isinstance(value.op, ir.Constructor)
             case _:
                 return False
 
-    def constant(self, node: Expr, values: dict[Expr, Expr], lets: Mapping[Expr, Expr]) -> Steps[Expr]:
+    def constant(
+        self, node: ir.Expr, values: dict[ir.Expr, ir.Expr], lets: Mapping[ir.Expr, ir.Expr]
+    ) -> Steps[ir.Expr]:
         """Return what is known of an old node, a constant perhaps; ``values`` are known already, and grow."""
         if node not in values:
-            if isinstance(node, Call) and isinstance(node.op, OpRef) and self.evaluate is not None:
+            if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef) and self.evaluate is not None:
                 for arg in node.args:
                     yield self.constant(arg, values, lets)
                 args = tuple(values[arg] for arg in node.args)
@@ -241,32 +223,32 @@ class PartialEvaluator:
                 values[node] = self.value(self.new(node))
         return values[node]
 
-    def copy(self, function: Function, only: Callable[[Expr], bool]) -> Function:
+    def copy(self, function: ir.Function, only: Callable[[ir.Expr], bool]) -> ir.Function:
         """Copy a function for one more call."""
         new = copy_graph(function, only=only)
         self.count(new)
         return new
 
-    def bind(self, values: Mapping[Var, Expr], body: Expr, span: Span | None) -> Steps[Expr]:
+    def bind(self, values: Mapping[ir.Var, ir.Expr], body: ir.Expr, span: Span | None) -> Steps[ir.Expr]:
         """Return the new node for ``body`` with variables bound to new expressions, in their order."""
         lets = []
         for var, value in values.items():
-            if is_atom(value) or isinstance(value, Constant):
+            if is_atom(value) or isinstance(value, ir.Constant):
                 self.memo[var] = value
             else:
                 self.known[var] = value
                 lets.append((var, value))
         new = yield self.visit(body)
         for var, value in reversed(lets):
-            new = Let(var, value, new, span=span)
+            new = ir.Let(var, value, new, span=span)
             self.introduced.add(new)
         return new
 
     # What is known of values
 
-    def fold(self, call: Call) -> Expr:
+    def fold(self, call: ir.Call) -> ir.Expr:
         """Compute a call of an operator on constants."""
-        if self.evaluate is None or not isinstance(call.op, OpRef) or not call.args:
+        if self.evaluate is None or not isinstance(call.op, ir.OpRef) or not call.args:
             return call
         if call.op.name in OF_TYPES:
             if any(map(self.effects.within, call.args)):
@@ -275,26 +257,26 @@ class PartialEvaluator:
             return call
         return self.evaluate(call) or call
 
-    def project(self, node: TupleGetItem) -> Expr:
+    def project(self, node: ir.TupleGetItem) -> ir.Expr:
         """Return a field of a known tuple, unless dropping the tuple would drop an effect."""
         whole = self.value(node.tuple_value)
-        if not isinstance(whole, Tuple) or not 0 <= node.index < len(whole.fields):
+        if not isinstance(whole, ir.Tuple) or not 0 <= node.index < len(whole.fields):
             return node
         others = (field for index, field in enumerate(whole.fields) if index != node.index)
         if whole is node.tuple_value and any(map(self.effects.within, others)):
             return node
         return whole.fields[node.index]
 
-    def conditional(self, node: If) -> Steps[Expr]:
+    def conditional(self, node: ir.If) -> Steps[ir.Expr]:
         """Evaluate an ``if``, of which a constant condition leaves one branch."""
         cond = yield self.visit(node.cond)
-        if isinstance(cond, Constant) and cond.tensor_type == scalar_type("bool"):
+        if isinstance(cond, ir.Constant) and cond.tensor_type == scalar_type("bool"):
             return (yield self.visit(node.true_branch if cond.data.item() else node.false_branch))
         yield self.visit(node.true_branch)
         yield self.visit(node.false_branch)
         return with_parts(node, self.new)
 
-    def match(self, node: Match) -> Steps[Expr]:
+    def match(self, node: ir.Match) -> Steps[ir.Expr]:
         """Evaluate a match, of which a known value leaves one arm."""
         data = yield self.visit(node.data)
         if self.reduce and not self.effects.within(data):
@@ -307,50 +289,52 @@ class PartialEvaluator:
                 if self.value(data) is data:
                     return (yield self.bind(bindings, clause.rhs, node.span))
                 # The let computes the value, also for the arm, which uses parts of it.
-                self.memo |= cast(dict[Expr, Expr], bindings)
+                self.memo |= cast(dict[ir.Expr, ir.Expr], bindings)
                 return (yield self.visit(clause.rhs))
         for clause in node.clauses:
             yield self.visit(clause.rhs)
         return with_parts(node, self.new)
 
-    def match_pattern(self, pattern: Pattern, data: Expr) -> dict[Var, Expr] | Literal[False] | None:
+    def match_pattern(
+        self, pattern: ir.Pattern, data: ir.Expr
+    ) -> dict[ir.Var, ir.Expr] | Literal[False] | None:
         """Return the variables that a pattern binds.
 
         False if it does not match, None if that is not known.
         """
-        bound: dict[Var, Expr] = {}
+        bound: dict[ir.Var, ir.Expr] = {}
         is_known = True
         work = [(pattern, data)]
         while work:
             part, expr = work.pop()
             value = self.value(expr)
             match part, value:
-                case PatternVar(var=var), _:
+                case ir.PatternVar(var=var), _:
                     bound[var] = expr
-                case PatternWildcard(), _:
+                case ir.PatternWildcard(), _:
                     pass
-                case PatternConstructor(), Call(op=Constructor(name=name), args=args):
+                case ir.PatternConstructor(), ir.Call(op=ir.Constructor(name=name), args=args):
                     if part.constructor.name != name:
                         return False
                     work.extend(reversed(list(zip(part.patterns, args, strict=False))))
-                case PatternTuple(), Tuple(fields=fields):
+                case ir.PatternTuple(), ir.Tuple(fields=fields):
                     work.extend(reversed(list(zip(part.patterns, fields, strict=False))))
                 case _:
                     is_known = False
         return bound if is_known else None
 
 
-def _is_constant(expr: Expr) -> bool:
+def _is_constant(expr: ir.Expr) -> bool:
     """Return whether an expression is a constant, or a tuple of constants."""
-    return isinstance(expr, Constant) or (
-        isinstance(expr, Tuple) and all(isinstance(field, Constant) for field in expr.fields)
+    return isinstance(expr, ir.Constant) or (
+        isinstance(expr, ir.Tuple) and all(isinstance(field, ir.Constant) for field in expr.fields)
     )
 
 
-def _must_stay(node: Expr) -> bool:
+def _must_stay(node: ir.Expr) -> bool:
     """Return whether a node may stop the program, or never end, if it is hoisted.
 
     A node of a copied function that does not depend on the function's variables, and need not stay, is
     computed once for all copies.
     """
-    return isinstance(node, Call) and not isinstance(node.op, Constructor) and not is_speculatable(node)
+    return isinstance(node, ir.Call) and not isinstance(node.op, ir.Constructor) and not is_speculatable(node)

@@ -10,19 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnmagic.relay.expr import (
-    Call,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Var,
-    children,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.traverse import post_order
 
 
@@ -35,7 +23,7 @@ class PlacementScope:
 
     __slots__ = ("depth", "function", "jump", "parent")
 
-    def __init__(self, function: Function, parent: PlacementScope | None = None) -> None:
+    def __init__(self, function: ir.Function, parent: PlacementScope | None = None) -> None:
         self.function = function
         self.parent = parent or self
         self.depth: int = parent.depth + 1 if parent else 0
@@ -44,7 +32,7 @@ class PlacementScope:
             # Myers (1983): ancestors at skew-binary distances, so that climbing takes logarithmic time.
             self.jump = parent.jump.jump
 
-    def inner(self, function: Function | None = None) -> PlacementScope:
+    def inner(self, function: ir.Function | None = None) -> PlacementScope:
         """Return a new scope inside this one; ``function`` if it is that function's body."""
         return PlacementScope(function or self.function, self)
 
@@ -60,33 +48,33 @@ class Scopes:
     """
 
     outermost: PlacementScope
-    order: list[Expr]
-    scope_of: dict[Expr, PlacementScope]
-    inner: dict[Expr, tuple[PlacementScope, ...]]
-    early: frozenset[Var]
+    order: list[ir.Expr]
+    scope_of: dict[ir.Expr, PlacementScope]
+    inner: dict[ir.Expr, tuple[PlacementScope, ...]]
+    early: frozenset[ir.Var]
 
 
-def is_opaque(function: Function) -> bool:
+def is_opaque(function: ir.Function) -> bool:
     """Return whether a function is marked as one kernel, or as another compiler's: passes skip it."""
     return "Primitive" in function.attrs or "Compiler" in function.attrs
 
 
-def opaque_functions(root: Expr) -> set[Expr]:
+def opaque_functions(root: ir.Expr) -> set[ir.Expr]:
     """Return the functions in a graph that passes skip."""
-    return {node for node in post_order(root) if isinstance(node, Function) and is_opaque(node)}
+    return {node for node in post_order(root) if isinstance(node, ir.Function) and is_opaque(node)}
 
 
-def scopes_of(function: Function, *, lets: bool = False) -> Scopes:
+def scopes_of(function: ir.Function, *, lets: bool = False) -> Scopes:
     """Place every node of a function's body. With ``lets`` the body of a let is a scope, too."""
     outermost = PlacementScope(function)
     order, early = computing_order(function.body)
-    scope_of: dict[Expr, PlacementScope] = {function.body: outermost}
-    inner: dict[Expr, tuple[PlacementScope, ...]] = {}
-    ended: set[Expr] = set()
+    scope_of: dict[ir.Expr, PlacementScope] = {function.body: outermost}
+    inner: dict[ir.Expr, tuple[PlacementScope, ...]] = {}
+    ended: set[ir.Expr] = set()
     for node in reversed(order):  # users first, so a node's scope is final when it is reached
         if node in ended:
             continue  # where a let binds
-        if isinstance(node, Let):
+        if isinstance(node, ir.Let):
             ended.add(node)
         uses = list(_uses(node, scope_of[node], lets))
         if opened := tuple(scope for _, scope in uses if scope is not scope_of[node]):
@@ -111,13 +99,13 @@ def common_scope(left: PlacementScope, right: PlacementScope) -> PlacementScope:
     return left
 
 
-def computing_order(root: Expr) -> tuple[list[Expr], frozenset[Var]]:
+def computing_order(root: ir.Expr) -> tuple[list[ir.Expr], frozenset[ir.Var]]:
     """Return the nodes in the order of computation, and the variables used before they are bound."""
-    order: list[Expr] = []
-    entered: set[Expr] = set()
-    early: set[Var] = set()
+    order: list[ir.Expr] = []
+    entered: set[ir.Expr] = set()
+    early: set[ir.Var] = set()
     # What to do next: (0) enter a node, (1) note where a let binds, (2) note the node.
-    work: list[tuple[int, Expr]] = [(0, root)]
+    work: list[tuple[int, ir.Expr]] = [(0, root)]
     while work:
         stage, node = work.pop()
         if stage == 0:
@@ -126,45 +114,45 @@ def computing_order(root: Expr) -> tuple[list[Expr], frozenset[Var]]:
                 work.extend(_steps(node))
             continue
         order.append(node)
-        if stage == 1 and isinstance(node, Let) and node.var in entered:
+        if stage == 1 and isinstance(node, ir.Let) and node.var in entered:
             early.add(node.var)
     return order, frozenset(early)
 
 
-def _steps(node: Expr) -> list[tuple[int, Expr]]:
+def _steps(node: ir.Expr) -> list[tuple[int, ir.Expr]]:
     """Return the steps that computing a node takes, the last first."""
     match node:
-        case Call(op=op, args=args):
+        case ir.Call(op=op, args=args):
             return [(2, node), (0, op), *((0, arg) for arg in reversed(args))]
-        case Let(value=value, body=body):
+        case ir.Let(value=value, body=body):
             return [(2, node), (0, body), (1, node), (0, value)]
-        case Function() if is_opaque(node):
+        case ir.Function() if is_opaque(node):
             return [(2, node)]
         case _:
-            return [(2, node), *((0, part) for part in reversed(children(node)))]
+            return [(2, node), *((0, part) for part in reversed(ir.children(node)))]
 
 
-def _uses(node: Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[Expr, PlacementScope]]:
+def _uses(node: ir.Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[ir.Expr, PlacementScope]]:
     """Yield the parts of a node, each with the scope that uses it."""
     match node:
-        case If(cond=cond, true_branch=then, false_branch=other):
+        case ir.If(cond=cond, true_branch=then, false_branch=other):
             yield cond, scope
             yield then, scope.inner()
             yield other, scope.inner()
-        case Match(data=data, clauses=clauses):
+        case ir.Match(data=data, clauses=clauses):
             yield data, scope
             yield from ((clause.rhs, scope.inner()) for clause in clauses)
-        case Function(body=body) if not is_opaque(node):
+        case ir.Function(body=body) if not is_opaque(node):
             yield body, scope.inner(node)
-        case Let(value=value, body=body):
+        case ir.Let(value=value, body=body):
             yield value, scope
             yield body, scope.inner() if lets else scope
-        case Function():
+        case ir.Function():
             pass
         case _:
-            yield from ((part, scope) for part in children(node))
+            yield from ((part, scope) for part in ir.children(node))
 
 
-def is_atom(expr: Expr) -> bool:
+def is_atom(expr: ir.Expr) -> bool:
     """Return whether an expression is a name: it has no value to compute."""
-    return isinstance(expr, Var | GlobalVar | OpRef | Constructor)
+    return isinstance(expr, ir.Var | ir.GlobalVar | ir.OpRef | ir.Constructor)

@@ -7,23 +7,57 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnmagic.diagnostics import kind_of
-from nnmagic.relay.expr import Expr
-from nnmagic.relay.ops.declaration import OPERATORS
-from nnmagic.relay.types import Type
+from nnmagic.diagnostics import closest, kind_of
+from nnmagic.relay.expr import Call, Constant, Expr, Function, If, Let, OpRef, Tuple, TupleGetItem, Var
+from nnmagic.relay.ops.declaration import OPERATORS, Trait
+from nnmagic.relay.types import TensorType, Type
+
+#: What must match so that a pattern does.
+Goals = Sequence[tuple["Pattern", Expr]]
+#: Returns the ways in which a pattern may match a node: what must match then.
+Ways = Callable[[Expr], Sequence[Goals]]
+
+_FAILS: Sequence[Goals] = ()
+_HOLDS: Sequence[Goals] = ((),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """A description of expressions. Patterns compare by identity, as the nodes that they match do."""
+    """A description of expressions. Patterns compare by identity, as the nodes that they match do.
+
+    Attributes:
+        kind: what it is, for error messages.
+        ways: how it may match a node, apart from what its parts say.
+        is_structure: whether it describes the node itself, which a wildcard or a variable does not.
+        dominator: the pattern on which this one depends through others.
+
+    """
+
+    kind: str
+    ways: Ways = field(repr=False)
+    is_structure: bool = field(default=False, repr=False)
+    dominator: Pattern | None = field(default=None, repr=False)
 
     def __call__(self, *args: Pattern) -> Pattern:
         """Return a pattern of calls: of this operator or function on these arguments."""
-        return CallPattern(self, _patterns(args))
+        wanted = _patterns(args)
+
+        def ways(expr: Expr) -> Sequence[Goals]:
+            if not isinstance(expr, Call) or len(expr.args) != len(wanted):
+                return _FAILS
+            straight = [(self, expr.op), *zip(wanted, expr.args, strict=True)]
+            operator = OPERATORS.get(expr.op.name) if isinstance(expr.op, OpRef) else None
+            commutes = operator is not None and Trait.COMMUTATIVE in operator.traits
+            if commutes and expr.args[0] is not expr.args[1]:
+                return [straight, [(self, expr.op), *zip(wanted, expr.args[::-1], strict=True)]]
+            return [straight]
+
+        return Pattern("call", ways, is_structure=True)
 
     def __or__(self, other: Pattern) -> Pattern:
         """Return a pattern that matches what either matches; the left one is tried first."""
-        return Either(self, _pattern(other))
+        right = _pattern(other)
+        return Pattern("|", lambda expr: [[(self, expr)], [(right, expr)]])
 
     def __add__(self, other: Pattern) -> Pattern:
         """Return the pattern of an ``add``."""
@@ -43,183 +77,77 @@ class Pattern:
 
     def has_attr(self, **attrs: object) -> Pattern:
         """Match only calls with these attributes, or functions: ``is_op("sum")(x).has_attr(axis=(1,))``."""
-        return HasAttrs(self, tuple((name, _plain(value)) for name, value in attrs.items()))
+        wanted = {name: _plain(value) for name, value in attrs.items()}
+
+        def holds(expr: Expr) -> bool:
+            own = expr.attrs if isinstance(expr, Call | Function) else {}
+            return all(name in own and _same(own[name], value) for name, value in wanted.items())
+
+        return self.where(lambda expr: isinstance(expr, Call | Function) and holds(expr))
 
     def has_type(self, type_: Type) -> Pattern:
         """Match only expressions of a type. The program must be typed, here and for shapes and dtypes."""
-        return HasType(self, type_)
+        return self.where(lambda expr: expr.checked_type == type_)
 
     def has_shape(self, shape: Sequence[int | None]) -> Pattern:
         """Match only tensors of a shape, where None stands for any size: ``has_shape((None, 4))``."""
-        return HasShape(self, tuple(shape))
+        wanted = tuple(shape)
+
+        def holds(expr: Expr) -> bool:
+            type_ = _tensor_type(expr)
+            if type_ is None or len(type_.shape) != len(wanted):
+                return False
+            return all(size in (None, dim) for size, dim in zip(wanted, type_.shape, strict=True))
+
+        return self.where(holds)
 
     def has_dtype(self, dtype: str) -> Pattern:
         """Match only tensors of a dtype: ``has_dtype("float32")``."""
-        return HasDtype(self, dtype)
+        return self.where(lambda expr: (type_ := _tensor_type(expr)) is not None and type_.dtype == dtype)
 
     def where(self, condition: Callable[[Expr], bool]) -> Pattern:
         """Match only expressions for which a function is true."""
-        return Where(self, condition)
+        return Pattern("where", lambda expr: [[(self, expr)]] if condition(expr) else _FAILS)
 
     def optional(self, around: Callable[[Pattern], Pattern]) -> Pattern:
         """Match what ``around`` makes of this pattern, or this pattern alone.
 
         ``is_op("add")(x, y).optional(is_op("nn.relu"))`` is an addition, with a relu around it or without.
         """
-        return Either(around(self), self)
+        return around(self) | self
 
     def dominates(self, child: Pattern, path: Pattern | None = None) -> Pattern:
         """Match ``child`` if it depends on this pattern, and every node in between matches ``path``.
 
         What depends on nothing that matches this pattern may be anything.
         """
-        return Dominates(self, wildcard() if path is None else _pattern(path), _pattern(child))
+        from nnmagic.relay.patterns.matching import dominators
 
+        between, own = wildcard() if path is None else _pattern(path), _pattern(child)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wildcard(Pattern):
-    """Anything."""
+        def ways(expr: Expr) -> Sequence[Goals]:
+            return [[(own, expr), (self, node)] for node in dominators(self, between, expr)]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IsExpr(Pattern):
-    """One node."""
-
-    expr: Expr
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IsVar(Pattern):
-    """A variable, of a name if there is one."""
-
-    name: str | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IsConstant(Pattern):
-    """A constant, of a value if there is one."""
-
-    value: np.ndarray | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IsOp(Pattern):
-    """An operator, in callee position."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CallPattern(Pattern):
-    """A call."""
-
-    op: Pattern
-    args: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TuplePattern(Pattern):
-    """A tuple, of these fields if they are given."""
-
-    fields: tuple[Pattern, ...] | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TupleGetItemPattern(Pattern):
-    """A projection, of an index if there is one."""
-
-    tuple_value: Pattern
-    index: int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IfPattern(Pattern):
-    """An ``if``."""
-
-    cond: Pattern
-    true_branch: Pattern
-    false_branch: Pattern
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LetPattern(Pattern):
-    """A ``let``."""
-
-    var: Pattern
-    value: Pattern
-    body: Pattern
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Either(Pattern):
-    """One of two patterns."""
-
-    left: Pattern
-    right: Pattern
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HasAttrs(Pattern):
-    """A pattern with attributes."""
-
-    pattern: Pattern
-    attrs: tuple[tuple[str, object], ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HasType(Pattern):
-    """A pattern with a type."""
-
-    pattern: Pattern
-    type_: Type
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HasShape(Pattern):
-    """A pattern with a shape."""
-
-    pattern: Pattern
-    shape: tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HasDtype(Pattern):
-    """A pattern with a dtype."""
-
-    pattern: Pattern
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Where(Pattern):
-    """A pattern with a condition."""
-
-    pattern: Pattern
-    condition: Callable[[Expr], bool] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dominates(Pattern):
-    """A child that depends on a parent through a path alone."""
-
-    parent: Pattern
-    path: Pattern
-    child: Pattern
+        return Pattern("dominates", ways, dominator=self)
 
 
 def wildcard() -> Pattern:
     """Return a pattern that matches anything; what it matched is found under it."""
-    return Wildcard()
+    return Pattern("wildcard", lambda _expr: _HOLDS)
 
 
 def is_expr(expr: Expr) -> Pattern:
     """Return a pattern that matches one node."""
-    return IsExpr(expr)
+    return Pattern("is_expr", lambda node: _HOLDS if node is expr else _FAILS)
 
 
 def is_var(name: str | None = None) -> Pattern:
     """Return a pattern of variables, of those of one name if there is one."""
-    return IsVar(name)
+
+    def holds(expr: Expr) -> bool:
+        return isinstance(expr, Var) and name in (None, expr.name_hint)
+
+    return Pattern("is_var", lambda expr: _HOLDS if holds(expr) else _FAILS)
 
 
 def is_constant(value: object = None) -> Pattern:
@@ -227,7 +155,15 @@ def is_constant(value: object = None) -> Pattern:
 
     ``is_constant(0)`` matches a tensor of zeros of any shape and dtype.
     """
-    return IsConstant(None if value is None else np.asarray(value))
+    wanted = None if value is None else np.asarray(value)
+
+    def holds(expr: Expr) -> bool:
+        if not isinstance(expr, Constant) or wanted is None:
+            return isinstance(expr, Constant)
+        fits = expr.data.shape == wanted.shape if expr.data.size == 0 or wanted.ndim > 0 else True
+        return fits and bool(np.all(expr.data == wanted))
+
+    return Pattern("is_constant", lambda expr: _HOLDS if holds(expr) else _FAILS, is_structure=True)
 
 
 def is_op(*names: str) -> Pattern:
@@ -237,33 +173,51 @@ def is_op(*names: str) -> Pattern:
     """
     for name in names:
         if name not in OPERATORS:
-            from nnmagic.diagnostics import closest
-
             close = closest(name, OPERATORS)
             raise ValueError(f"there is no operator {name!r}" + (f"; did you mean {close}?" if close else ""))
     if not names:
         raise ValueError("is_op needs the name of an operator")
-    return IsOp(names)
+
+    def ways(expr: Expr) -> Sequence[Goals]:
+        return _HOLDS if isinstance(expr, OpRef) and expr.name in names else _FAILS
+
+    return Pattern("is_op", ways, is_structure=True)
 
 
 def is_tuple(fields: Sequence[Pattern] | None = None) -> Pattern:
     """Return a pattern of tuples, of those with these fields if they are given."""
-    return TuplePattern(None if fields is None else _patterns(fields))
+    return _node("is_tuple", Tuple, fields, lambda expr: expr.fields)
 
 
 def is_tuple_get_item(value: Pattern, index: int | None = None) -> Pattern:
     """Return a pattern of projections, of those with an index if there is one."""
-    return TupleGetItemPattern(_pattern(value), index)
+    items = _node("is_tuple_get_item", TupleGetItem, [value], lambda expr: [expr.tuple_value])
+    return items if index is None else items.where(lambda expr: getattr(expr, "index", None) == index)
 
 
 def is_if(cond: Pattern, true_branch: Pattern, false_branch: Pattern) -> Pattern:
     """Return a pattern of ``if``."""
-    return IfPattern(*_patterns((cond, true_branch, false_branch)))
+    parts = [cond, true_branch, false_branch]
+    return _node("is_if", If, parts, lambda expr: [expr.cond, expr.true_branch, expr.false_branch])
 
 
 def is_let(var: Pattern, value: Pattern, body: Pattern) -> Pattern:
     """Return a pattern of ``let``."""
-    return LetPattern(*_patterns((var, value, body)))
+    return _node("is_let", Let, [var, value, body], lambda expr: [expr.var, expr.value, expr.body])
+
+
+def _node(
+    kind: str, node: type[Expr], patterns: Sequence[Pattern] | None, parts: Callable[..., Sequence[Expr]]
+) -> Pattern:
+    """Return a pattern of nodes of a class with these parts; None are any."""
+    wanted = None if patterns is None else _patterns(patterns)
+
+    def ways(expr: Expr) -> Sequence[Goals]:
+        if not isinstance(expr, node) or (wanted is not None and len(parts(expr)) != len(wanted)):
+            return _FAILS
+        return _HOLDS if wanted is None else [list(zip(wanted, parts(expr), strict=True))]
+
+    return Pattern(kind, ways, is_structure=True)
 
 
 def _patterns(given: Sequence[Pattern]) -> tuple[Pattern, ...]:
@@ -278,3 +232,14 @@ def _pattern(given: object) -> Pattern:
 
 def _plain(value: object) -> object:
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+
+
+def _same(found: object, wanted: object) -> bool:
+    return isinstance(found, bool) == isinstance(wanted, bool) and found == wanted
+
+
+def _tensor_type(expr: Expr) -> TensorType | None:
+    type_ = expr.checked_type
+    if type_ is None and isinstance(expr, Constant):
+        return expr.tensor_type
+    return type_ if isinstance(type_, TensorType) else None

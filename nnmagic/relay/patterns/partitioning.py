@@ -6,19 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from nnmagic.diagnostics import kind_of
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    OpRef,
-    Var,
-    children,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.infer import ensure_types, infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions, substitute
@@ -27,7 +15,7 @@ from nnmagic.relay.patterns.language import Pattern
 from nnmagic.relay.patterns.matching import Match, match
 from nnmagic.relay.traverse import post_order
 
-_CALLEES = (OpRef, GlobalVar, Constructor)
+_CALLEES = (ir.OpRef, ir.GlobalVar, ir.Constructor)
 
 
 def partition(
@@ -55,7 +43,7 @@ def partition(
     module = ensure_types(module)
     shared = _shared(module)
 
-    def change(function: Function) -> Function:
+    def change(function: ir.Function) -> ir.Function:
         return _partition(function, pattern, attrs or {}, check, shared)
 
     new = map_functions(module, change)
@@ -63,10 +51,10 @@ def partition(
     return infer_type(new, look_into_callees=True) if changed else module
 
 
-def _shared(module: Module) -> set[Expr]:
+def _shared(module: Module) -> set[ir.Expr]:
     """Return the nodes that several functions of a module use."""
-    seen: set[Expr] = set()
-    shared: set[Expr] = set()
+    seen: set[ir.Expr] = set()
+    shared: set[ir.Expr] = set()
     for function in module.functions.values():
         nodes = set(post_order(function))
         shared |= nodes & seen
@@ -75,65 +63,67 @@ def _shared(module: Module) -> set[Expr]:
 
 
 def _partition(
-    function: Function,
+    function: ir.Function,
     pattern: Pattern,
     attrs: Mapping[str, object],
     check: Callable[[Match], bool] | None,
-    shared: set[Expr],
-) -> Function:
-    users: dict[Expr, list[Expr]] = defaultdict(list)
+    shared: set[ir.Expr],
+) -> ir.Function:
+    users: dict[ir.Expr, list[ir.Expr]] = defaultdict(list)
     for node in post_order(function):
-        for part in children(node):
+        for part in ir.children(node):
             users[part].append(node)
     order = [node for node in post_order(function, opaque_functions(function)) if node is not function]
-    taken: set[Expr] = set()
-    replaced: dict[Expr, Expr] = {}
+    taken: set[ir.Expr] = set()
+    replaced: dict[ir.Expr, ir.Expr] = {}
     for node in reversed(order):
-        if isinstance(node, (*_CALLEES, Var, Constant)) or node in taken:
+        if isinstance(node, (*_CALLEES, ir.Var, ir.Constant)) or node in taken:
             continue
         found = match(pattern, node)
         if found is None or (check is not None and not check(found)):
             continue
-        inside: set[Expr] = {node}
+        inside: set[ir.Expr] = {node}
         inside.update(each for each in found.covered if not isinstance(each, _CALLEES))
         inner = inside - {node}
-        if any(isinstance(each, If | Let) for each in inside):  # its parts are computed later, or not at all
+        if any(
+            isinstance(each, ir.If | ir.Let) for each in inside
+        ):  # its parts are computed later, or not at all
             continue
         if inside & taken or any(
             each in shared or any(user not in inside for user in users[each])
             for each in inner
-            if not isinstance(each, Constant)
+            if not isinstance(each, ir.Constant)
         ):
             continue
         call = _call(node, inside, attrs)
         if call.args:
-            taken |= {each for each in inside if not isinstance(each, Constant)}
+            taken |= {each for each in inside if not isinstance(each, ir.Constant)}
             replaced[node] = call
     if not replaced:
         return function
     new = substitute(function, replaced)
-    assert isinstance(new, Function)
+    assert isinstance(new, ir.Function)
     return new
 
 
-def _call(root: Expr, inside: set[Expr], attrs: Mapping[str, object]) -> Call:
+def _call(root: ir.Expr, inside: set[ir.Expr], attrs: Mapping[str, object]) -> ir.Call:
     """Return the call of a function that computes ``root`` from what is outside."""
-    inputs: dict[Expr, Expr] = {}
+    inputs: dict[ir.Expr, ir.Expr] = {}
     for node in post_order(root, skip=_Outside(inside)):
-        for part in children(node):
+        for part in ir.children(node):
             if part not in inside and not isinstance(part, _CALLEES) and part not in inputs:
-                name = part.name_hint if isinstance(part, Var) else f"p{len(inputs)}"
-                inputs[part] = Var(name, part.checked_type, span=part.span)
+                name = part.name_hint if isinstance(part, ir.Var) else f"p{len(inputs)}"
+                inputs[part] = ir.Var(name, part.checked_type, span=part.span)
     body = substitute(root, inputs)
-    params = tuple(var for var in inputs.values() if isinstance(var, Var))
-    made = Function(params, body, root.checked_type, attrs=dict(attrs), span=root.span)
-    return Call(made, tuple(inputs), span=root.span)
+    params = tuple(var for var in inputs.values() if isinstance(var, ir.Var))
+    made = ir.Function(params, body, root.checked_type, attrs=dict(attrs), span=root.span)
+    return ir.Call(made, tuple(inputs), span=root.span)
 
 
 class _Outside:
     """Contains every node that is not one of some nodes."""
 
-    def __init__(self, inside: set[Expr]) -> None:
+    def __init__(self, inside: set[ir.Expr]) -> None:
         self._inside = inside
 
     def __contains__(self, node: object) -> bool:

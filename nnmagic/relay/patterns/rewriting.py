@@ -90,8 +90,7 @@ def rewrite_pass(*rules: Rule, name: str | None = None) -> Callable[[Module], Mo
 def _check_rules(rules: Sequence[object]) -> None:
     for each in rules:
         if not isinstance(each, Rule):
-            message = f"a rule is a function under @rule(pattern), not {kind_of(each)}"
-            raise TypeError(message)
+            raise TypeError(f"a rule is a function under @rule(pattern), not {kind_of(each)}")
 
 
 @dataclass(frozen=True, slots=True)

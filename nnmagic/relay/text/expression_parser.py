@@ -6,28 +6,8 @@ from collections.abc import Callable, Generator, Iterable
 from typing import NoReturn
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import CALL_LOWERED
-from nnmagic.relay.expr import (
-    Attrs,
-    Call,
-    Clause,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-    constant,
-)
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.text.attribute_parser import (
     GivenAttrs,
@@ -86,15 +66,15 @@ class ExpressionParser:
         self.metadata = metadata
         self.scope = scope
         self.diagnostics = diagnostics
-        self.globals: list[GlobalVar] = []
+        self.globals: list[ir.GlobalVar] = []
         self._expression_depth = 0
         self._scope_depth = 0
 
     # Scopes
 
-    def body(self) -> Steps[Expr]:
+    def body(self) -> Steps[ir.Expr]:
         """Parse the content of a scope: bindings and statements, then an expression."""
-        lets: list[tuple[Var, Expr, Span]] = []
+        lets: list[tuple[ir.Var, ir.Expr, Span]] = []
         scopes = 0
         while True:
             first = self.cursor.current
@@ -111,19 +91,19 @@ class ExpressionParser:
                 self.cursor.expect(";")
                 continue
             else:
-                var, value = Var(""), (yield self.block() if self.cursor.at("{") else self._infix(0))
+                var, value = ir.Var(""), (yield self.block() if self.cursor.at("{") else self._infix(0))
                 if not self.cursor.at(";"):
                     break
             self._check_depth("bindings", self._expression_depth, first)
             lets.append((var, value, self.cursor.span_from(first)))
             self.cursor.expect(";")
         for var, bound, span in reversed(lets):
-            value = Let(var, bound, value, span=span)
+            value = ir.Let(var, bound, value, span=span)
             self.scope.ended.add(var)
         self.scope.leave(scopes)
         return value
 
-    def _bind_graph(self, token: Token, value: Expr) -> None:
+    def _bind_graph(self, token: Token, value: ir.Expr) -> None:
         """Parse ``%0 = value``: the first value of a number counts, in the whole module."""
         if not self.scope.bind_graph(_graph_key(token), value):
             self._foreign(token)
@@ -135,7 +115,7 @@ class ExpressionParser:
             hint="the numbers count through the whole module: take one that is free",
         )
 
-    def block(self) -> Steps[Expr]:
+    def block(self) -> Steps[ir.Expr]:
         """Parse ``{ body }``."""
         opening = self.cursor.expect("{")
         self._scope_depth += 1
@@ -147,7 +127,7 @@ class ExpressionParser:
         self._scope_depth -= 1
         return value
 
-    def _let(self) -> Generator[Steps[Expr], Expr, tuple[Var, Expr]]:
+    def _let(self) -> Generator[Steps[ir.Expr], ir.Expr, tuple[ir.Var, ir.Expr]]:
         """Parse ``let %x: T = value``.
 
         The current scope binds the variable, a scope that is closed later what follows. So a variable means
@@ -174,7 +154,7 @@ class ExpressionParser:
 
     # Operators, calls, projections
 
-    def _infix(self, lowest: int) -> Steps[Expr]:
+    def _infix(self, lowest: int) -> Steps[ir.Expr]:
         first = self.cursor.current
         left = self._leaf()
         if left is None:
@@ -186,11 +166,11 @@ class ExpressionParser:
                 return left
             self.cursor.advance()
             right = yield self._infix(level + 1)
-            left = Call(
-                OpRef(name, span=self.cursor.span(token)), (left, right), span=self.cursor.span_from(first)
+            left = ir.Call(
+                ir.OpRef(name, span=self.cursor.span(token)), (left, right), span=self.cursor.span_from(first)
             )
 
-    def _leaf(self) -> Expr | None:
+    def _leaf(self) -> ir.Expr | None:
         """Parse a variable, a graph variable or a number that nothing follows: most operands are one."""
         token, following = self.cursor.current, self.cursor.ahead()
         if following.text not in _ENDS_OPERAND or token.kind not in ("local", "graph", "number"):
@@ -198,7 +178,7 @@ class ExpressionParser:
         self.cursor.advance()
         return self._variable(token) if token.kind != "number" else self._number(token)
 
-    def _postfix(self) -> Steps[Expr]:
+    def _postfix(self) -> Steps[ir.Expr]:
         """Parse an atom, its projection, and calls behind it; as in Relay, calls come last."""
         first = self.cursor.current
         self._expression_depth += 1
@@ -209,18 +189,18 @@ class ExpressionParser:
         while self.cursor.at("("):
             expr = yield self._call(expr, first)
         if self.cursor.at("."):
-            what = "a projection" if isinstance(expr, TupleGetItem) else "a call"
+            what = "a projection" if isinstance(expr, ir.TupleGetItem) else "a call"
             self.cursor.fail(
                 f"the result of {what} cannot be projected",
                 self.cursor.current,
                 hint="give it a name first: `%0 = ...; %0.0`",
             )
-        if isinstance(expr, Constructor) and not expr.inputs:
-            expr = Call(expr, (), span=self.cursor.span(first))
+        if isinstance(expr, ir.Constructor) and not expr.inputs:
+            expr = ir.Call(expr, (), span=self.cursor.span(first))
         self._expression_depth -= 1
         return expr
 
-    def _projection(self, expr: Expr, first: Token) -> Expr:
+    def _projection(self, expr: ir.Expr, first: Token) -> ir.Expr:
         self.cursor.advance()
         index = self.cursor.expect_kind("number")
         if not index.text.isdecimal() or len(index.text) > 9:
@@ -229,11 +209,11 @@ class ExpressionParser:
                 index,
                 hint="bind the inner projection first: `%0 = %t.0; %0.1`" if "." in index.text else None,
             )
-        return TupleGetItem(expr, int(index.text), span=self.cursor.span_from(first))
+        return ir.TupleGetItem(expr, int(index.text), span=self.cursor.span_from(first))
 
-    def _call(self, callee: Expr, first: Token) -> Steps[Expr]:
+    def _call(self, callee: ir.Expr, first: Token) -> Steps[ir.Expr]:
         self.cursor.expect("(")
-        args: list[Expr] = []
+        args: list[ir.Expr] = []
         given = GivenAttrs()
         while not self.cursor.at(")"):
             if at_attribute(self.cursor):
@@ -247,12 +227,12 @@ class ExpressionParser:
                 break
         self.cursor.expect(")")
         span = self.cursor.span_from(first)
-        if isinstance(callee, OpRef) and callee.name == CALL_LOWERED:
+        if isinstance(callee, ir.OpRef) and callee.name == CALL_LOWERED:
             match args:
-                case [GlobalVar() as kernel, Tuple(fields=fields)]:
-                    return Call(kernel, fields, span=span)
+                case [ir.GlobalVar() as kernel, ir.Tuple(fields=fields)]:
+                    return ir.Call(kernel, fields, span=span)
             self.cursor.fail("call_lowered takes a function of the module and a tuple of its arguments", span)
-        return Call(callee, tuple(args), self._call_attrs(callee, given, span), span=span)
+        return ir.Call(callee, tuple(args), self._call_attrs(callee, given, span), span=span)
 
     def _at_metadata_attrs(self) -> bool:
         return self.cursor.at_word("meta") and self.cursor.ahead(2).text.startswith("relay.attrs.")
@@ -266,9 +246,9 @@ class ExpressionParser:
         self.cursor.accept(",")
         return attrs_from_metadata(values, span)
 
-    def _call_attrs(self, callee: Expr, given: GivenAttrs, span: Span) -> Attrs:
+    def _call_attrs(self, callee: ir.Expr, given: GivenAttrs, span: Span) -> ir.Attrs:
         """Return the attributes of a call: all of an operator's, or those written for another callee."""
-        if isinstance(callee, OpRef):
+        if isinstance(callee, ir.OpRef):
             operator = OPERATORS.get(callee.name)
             if operator is None:  # reported already
                 return given.values
@@ -283,7 +263,7 @@ class ExpressionParser:
 
     # Atoms
 
-    def _atom(self) -> Steps[Expr]:
+    def _atom(self) -> Steps[ir.Expr]:
         token = self.cursor.current
         match token.kind:
             case "local" | "graph":
@@ -296,11 +276,11 @@ class ExpressionParser:
                 return self._number(token)
             case "global":
                 self.cursor.advance()
-                self.globals.append(GlobalVar(token.text[1:], span=self.cursor.span(token)))
+                self.globals.append(ir.GlobalVar(token.text[1:], span=self.cursor.span(token)))
                 return self.globals[-1]
             case "name" if token.text in ("True", "False"):
                 self.cursor.advance()
-                return constant(token.text == "True", span=self.cursor.span(token))
+                return ir.constant(token.text == "True", span=self.cursor.span(token))
             case "name":
                 word = _WORDS.get(token.text)
                 return (yield word(self)) if word else self._name()
@@ -308,9 +288,9 @@ class ExpressionParser:
             return (yield self._parentheses())
         self.cursor.fail_expecting("an expression")
 
-    def _variable(self, token: Token) -> Expr:
+    def _variable(self, token: Token) -> ir.Expr:
         if token.kind == "graph":
-            var: Expr | None = self.scope.graph.get(_graph_key(token))
+            var: ir.Expr | None = self.scope.graph.get(_graph_key(token))
             if var is not None and not self.scope.may_use(_graph_key(token)):
                 self._foreign(token)
         else:
@@ -326,23 +306,23 @@ class ExpressionParser:
             self.cursor.span(token),
             hint=did_you_mean(token.text[1:], names, "%"),
         )
-        return Var(token.text[1:], span=self.cursor.span(token))
+        return ir.Var(token.text[1:], span=self.cursor.span(token))
 
-    def _number(self, token: Token) -> Expr:
+    def _number(self, token: Token) -> ir.Expr:
         try:
             data = read_number(token.text).constant_data()
         except ValueError as error:
             self.cursor.fail(str(error), token)
-        return Constant(data, span=self.cursor.span(token))
+        return ir.Constant(data, span=self.cursor.span(token))
 
-    def _metadata_constant(self) -> Constant:
+    def _metadata_constant(self) -> ir.Constant:
         token = self.cursor.current
         entry = self.metadata.entry(self.cursor)
-        if not isinstance(entry, Constant):
+        if not isinstance(entry, ir.Constant):
             self.cursor.fail("this is no constant", self.cursor.span_from(token))
         return entry
 
-    def _name(self) -> Expr:
+    def _name(self) -> ir.Expr:
         """Parse the name of a constructor or an operator."""
         token = self.cursor.advance()
         name = token.text
@@ -351,7 +331,7 @@ class ExpressionParser:
         span = self.cursor.span(token)
         if name not in OPERATORS and (name != CALL_LOWERED or not self.cursor.at("(")):
             self._error(f"operator `{clip(name)}` is not known", span, hint=self._name_hint(name))
-        return OpRef(name, span=span)
+        return ir.OpRef(name, span=span)
 
     def _name_hint(self, name: str) -> str | None:
         if name.rstrip("0123456789") in ("nan", "nanf"):
@@ -363,9 +343,9 @@ class ExpressionParser:
             return f"did you mean `{full_names[0]}`?"
         return did_you_mean(name, [*OPERATORS, *self.scope.constructors])
 
-    def _parentheses(self) -> Steps[Expr]:
+    def _parentheses(self) -> Steps[ir.Expr]:
         first = self.cursor.advance()
-        fields: list[Expr] = []
+        fields: list[ir.Expr] = []
         comma = True
         while comma and not self.cursor.at(")"):
             fields.append((yield self.body()))
@@ -373,9 +353,9 @@ class ExpressionParser:
         self.cursor.expect(")")
         if len(fields) == 1 and not comma:
             return fields[0]
-        return Tuple(tuple(fields), span=self.cursor.span_from(first))
+        return ir.Tuple(tuple(fields), span=self.cursor.span_from(first))
 
-    def _if(self) -> Steps[Expr]:
+    def _if(self) -> Steps[ir.Expr]:
         first = self.cursor.advance()
         self.cursor.expect("(", hint="the condition stands in parentheses: `if (%c) { ... } else { ... }`")
         cond = yield self.body()
@@ -385,9 +365,9 @@ class ExpressionParser:
             self.cursor.fail_expecting("`else`", hint="an `if` has a value, so it needs both branches")
         self.cursor.advance()
         other = yield self.block()
-        return If(cond, then, other, span=self.cursor.span_from(first))
+        return ir.If(cond, then, other, span=self.cursor.span_from(first))
 
-    def _match(self) -> Steps[Expr]:
+    def _match(self) -> Steps[ir.Expr]:
         first = self.cursor.advance()
         complete_match = not self.cursor.accept("?")
         self.cursor.expect("(")
@@ -396,46 +376,46 @@ class ExpressionParser:
         self.cursor.expect("{")
         self._scope_depth += 1
         self._check_depth("scopes", self._scope_depth, first)
-        clauses: list[Clause] = []
+        clauses: list[ir.Clause] = []
         while not self.cursor.at("}"):
             self.scope.enter()
             pattern = parse_pattern(self.cursor, self.types, self.scope.constructors)
             self._bind_all(pattern_vars(pattern))
             self.cursor.expect("=>")
-            clauses.append(Clause(pattern, (yield self.body())))
+            clauses.append(ir.Clause(pattern, (yield self.body())))
             self.scope.leave()
             if not self.cursor.accept(","):
                 break
         self.cursor.expect("}")
         self._scope_depth -= 1
-        return Match(data, tuple(clauses), complete_match, span=self.cursor.span_from(first))
+        return ir.Match(data, tuple(clauses), complete_match, span=self.cursor.span_from(first))
 
-    def _ref(self) -> Steps[Expr]:
+    def _ref(self) -> Steps[ir.Expr]:
         """Parse ``ref(a)``, ``ref_read(r)``, ``ref_write(r, a)``."""
         first = self.cursor.advance()
         self.cursor.expect("(")
         target = yield self.body()
-        value: Expr | None = None
+        value: ir.Expr | None = None
         if first.text == "ref_write":
             self.cursor.expect(",")
             value = yield self.body()
         self.cursor.expect(")")
         span = self.cursor.span_from(first)
         if value is not None:
-            return RefWrite(target, value, span=span)
-        return RefCreate(target, span=span) if first.text == "ref" else RefRead(target, span=span)
+            return ir.RefWrite(target, value, span=span)
+        return ir.RefCreate(target, span=span) if first.text == "ref" else ir.RefRead(target, span=span)
 
-    def _report_misplaced(self) -> Steps[Expr]:
+    def _report_misplaced(self) -> Steps[ir.Expr]:
         token = self.cursor.current
         hint = "put it in parentheses" if token.text == "let" else None
         self.cursor.fail(f"`{token.text}` cannot stand here", token, hint=hint)
 
     # Functions and patterns
 
-    def _fn(self) -> Steps[Expr]:
+    def _fn(self) -> Steps[ir.Expr]:
         return self.function(self.cursor.advance())
 
-    def function(self, first: Token) -> Steps[Expr]:
+    def function(self, first: Token) -> Steps[ir.Expr]:
         """Parse ``[A](%x: T, Primitive=1) -> R { body }``, behind ``fn`` or ``def @name``."""
         self.scope.enter()
         outer_type_vars = self.types.type_vars
@@ -450,12 +430,12 @@ class ExpressionParser:
         self._scope_depth -= 1
         self.types.type_vars = outer_type_vars
         self.scope.leave()
-        return Function(params, body, result, type_params, attrs, span=self.cursor.span_from(first))
+        return ir.Function(params, body, result, type_params, attrs, span=self.cursor.span_from(first))
 
-    def _parameters(self) -> tuple[tuple[Var, ...], Attrs]:
+    def _parameters(self) -> tuple[tuple[ir.Var, ...], ir.Attrs]:
         self.cursor.expect("(")
-        params: list[Var] = []
-        attrs: Attrs = {}
+        params: list[ir.Var] = []
+        attrs: ir.Attrs = {}
         while not self.cursor.at(")"):
             if at_attribute(self.cursor):
                 attrs = parse_attributes(self.cursor, self.metadata).values
@@ -467,7 +447,7 @@ class ExpressionParser:
         self._bind_all(params)
         return tuple(params), attrs
 
-    def _bind_all(self, variables: Iterable[Var]) -> None:
+    def _bind_all(self, variables: Iterable[ir.Var]) -> None:
         """Bind the variables of a pattern or a list of parameters."""
         for var in variables:
             self.scope.bind(var.name_hint, var)
@@ -489,7 +469,7 @@ class ExpressionParser:
 
 
 #: The keywords that begin an expression, and their parsers.
-_WORDS: dict[str, Callable[[ExpressionParser], Steps[Expr]]] = {
+_WORDS: dict[str, Callable[[ExpressionParser], Steps[ir.Expr]]] = {
     "fn": ExpressionParser._fn,
     "if": ExpressionParser._if,
     "match": ExpressionParser._match,

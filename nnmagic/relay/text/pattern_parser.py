@@ -4,38 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnmagic.relay.expr import (
-    Constructor,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.text.cursor import MAX_NESTING, TokenCursor, clip, did_you_mean
 from nnmagic.relay.text.type_parser import TypeParser
 
 
 def parse_pattern(
-    cursor: TokenCursor, types: TypeParser, constructors: Mapping[str, Constructor], depth: int = 0
-) -> Pattern:
+    cursor: TokenCursor, types: TypeParser, constructors: Mapping[str, ir.Constructor], depth: int = 0
+) -> ir.Pattern:
     """Parse ``_``, ``%v``, ``(p, q)`` or ``Cons(p, q)``."""
     token = cursor.current
     if depth > MAX_NESTING:
         cursor.fail(f"patterns are nested more than {MAX_NESTING} deep", token)
 
-    def patterns() -> tuple[Pattern, ...]:
+    def patterns() -> tuple[ir.Pattern, ...]:
         return tuple(
             cursor.parse_list("(", ")", lambda: parse_pattern(cursor, types, constructors, depth + 1))
         )
 
     if cursor.at_word("_"):
         cursor.advance()
-        return PatternWildcard()
+        return ir.PatternWildcard()
     if token.kind == "local":
-        return PatternVar(types.binder())
+        return ir.PatternVar(types.binder())
     if cursor.at("("):
-        return PatternTuple(patterns())
+        return ir.PatternTuple(patterns())
     if token.kind != "name":
         cursor.fail_expecting("a pattern")
     constructor = constructors.get(token.text)
@@ -47,4 +40,4 @@ def parse_pattern(
     if len(fields) != len(constructor.inputs):
         wanted = f"{len(constructor.inputs)} field{'s' * (len(constructor.inputs) != 1)}"
         cursor.fail(f"`{token.text}` has {wanted}, the pattern {len(fields)}", cursor.span_from(token))
-    return PatternConstructor(constructor, fields)
+    return ir.PatternConstructor(constructor, fields)

@@ -9,33 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import CALL_LOWERED, KERNEL
-from nnmagic.relay.expr import (
-    Attrs,
-    Call,
-    Clause,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops import NONE_GIVEN, OPERATORS, Attr
 from nnmagic.relay.text.literals import attr_text, scalar_text
@@ -54,10 +29,10 @@ _METADATA_LEFT_OUT = (
 )
 
 #: Expressions that are written where they are used and never get a number.
-_NEVER_NUMBERED = (Var, GlobalVar, OpRef, Constructor, Constant)
+_NEVER_NUMBERED = (ir.Var, ir.GlobalVar, ir.OpRef, ir.Constructor, ir.Constant)
 
 #: Expressions that are followed by ``/* ty=... */``, as are binders of variables.
-_TYPE_COMMENTED = (Call, Function, Tuple, TupleGetItem, Constant)
+_TYPE_COMMENTED = (ir.Call, ir.Function, ir.Tuple, ir.TupleGetItem, ir.Constant)
 
 
 def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = False) -> str:
@@ -74,10 +49,10 @@ def module_text(module: Module, show_meta_data: bool = True, *, exact: bool = Fa
 
 
 #: Marks the text of an expression; it may add characters, but no line breaks.
-Mark = Callable[[Expr, str], str]
+Mark = Callable[[ir.Expr, str], str]
 
 
-def _no_mark(_expr: Expr, text: str) -> str:
+def _no_mark(_expr: ir.Expr, text: str) -> str:
     return text
 
 
@@ -89,7 +64,7 @@ def module_body(module: Module, mark: Mark = _no_mark) -> str:
     return _Printer(attrs_in_metadata=False, mark=mark).module(module)
 
 
-def expr_text(expr: Expr) -> str:
+def expr_text(expr: ir.Expr) -> str:
     """Return an expression and the bindings it needs; a free variable is declared before its first use."""
     return _Printer(attrs_in_metadata=False).expression(expr)
 
@@ -102,13 +77,13 @@ class _Printer:
         self.exact = exact
         self.mark = mark
         self.attrs_in_metadata = attrs_in_metadata
-        self.texts: dict[Expr, str] = {}  # an expression's own text until it is bound, then its `%0`
-        self.bound: set[Expr] = set()
+        self.texts: dict[ir.Expr, str] = {}  # an expression's own text until it is bound, then its `%0`
+        self.bound: set[ir.Expr] = set()
         self.names: Counter[str] = Counter()  # taken names, and how many were derived from each
-        self.uses: Counter[Expr] = Counter()  # how often the current function uses an expression
+        self.uses: Counter[ir.Expr] = Counter()  # how often the current function uses an expression
         self.scopes: list[list[str]] = []  # lines of the open scopes
-        self.undeclared: dict[Expr, str] = {}  # declarations of free variables, until these are used
-        self.printed_types: Mapping[Expr, Type] = {}
+        self.undeclared: dict[ir.Expr, str] = {}  # declarations of free variables, until these are used
+        self.printed_types: Mapping[ir.Expr, Type] = {}
         self.kernels: set[str] = set()  # the functions that are called as what was lowered
 
     def module(self, module: Module) -> str:
@@ -127,32 +102,32 @@ class _Printer:
         ] or ["  "]
         return "\n".join([f"type {data.header.name}{generic} {{", *lines, "}\n"])
 
-    def definition(self, name: str, function: Function) -> str:
+    def definition(self, name: str, function: ir.Function) -> str:
         self.uses = _count_uses(function)
         return self.mark(function, run(self.function(f"def @{name}", function))) + "\n"
 
-    def expression(self, expr: Expr) -> str:
+    def expression(self, expr: ir.Expr) -> str:
         self.uses = _count_uses(expr)
         return run(self.scope(expr))
 
     # Scopes and references
 
-    def scope(self, expr: Expr) -> Steps[str]:
+    def scope(self, expr: ir.Expr) -> Steps[str]:
         """Return the lines that a scope needs, the last of which is ``expr``."""
         self.scopes.append([])
         last = yield self.reference(expr, may_inline=True)
         return "\n".join([*self.scopes.pop(), last])
 
-    def block(self, expr: Expr) -> Steps[str]:
+    def block(self, expr: ir.Expr) -> Steps[str]:
         text = yield self.scope(expr)
         return f"{{\n  {_indent(text)}\n}}"
 
-    def reference(self, expr: Expr, *, may_inline: bool = False) -> Steps[str]:
+    def reference(self, expr: ir.Expr, *, may_inline: bool = False) -> Steps[str]:
         """Return the text by which ``expr`` is used; binds it to a number first if necessary."""
         yield self.visit(expr)
         return self.use(expr, may_inline=may_inline)
 
-    def use(self, expr: Expr, *, may_inline: bool = False) -> str:
+    def use(self, expr: ir.Expr, *, may_inline: bool = False) -> str:
         """Return what ``reference`` does, for an expression whose text is known."""
         if expr in self.bound:
             return self.mark(expr, self.texts[expr])
@@ -161,14 +136,14 @@ class _Printer:
         text = self.mark(expr, self.texts[expr]) + self.type_comment(expr)
         if isinstance(expr, _NEVER_NUMBERED) or (may_inline and self.uses[expr] <= 1):
             return text
-        if isinstance(expr, Let):
+        if isinstance(expr, ir.Let):
             text = f"(\n  {_indent(text)}\n)"
         number = self.texts[expr] = f"%{len(self.bound)}"
         self.bound.add(expr)
         self.scopes[-1].append(f"{self.mark(expr, number)} = {text};")
         return self.mark(expr, number)
 
-    def visit(self, root: Expr) -> Steps[str]:
+    def visit(self, root: ir.Expr) -> Steps[str]:
         """Make the text of ``root`` and of all it is computed from, depth first through the dataflow."""
         pending = [root]
         while pending:
@@ -183,80 +158,80 @@ class _Printer:
                 self.texts[expr] = yield self.format_scoped(expr)
         return self.texts[root]
 
-    def type_comment(self, expr: Expr) -> str:
+    def type_comment(self, expr: ir.Expr) -> str:
         return self.comment(expr) if isinstance(expr, _TYPE_COMMENTED) else ""
 
-    def comment(self, expr: Expr) -> str:
+    def comment(self, expr: ir.Expr) -> str:
         type_ = self.printed_types.get(expr, expr.checked_type)
         return "" if type_ is None else f" /* ty={self.type(type_)} */"
 
     # The text of one expression
 
-    def simple_text(self, expr: Expr) -> str | None:
+    def simple_text(self, expr: ir.Expr) -> str | None:
         """Return the text of an expression without scopes, whose children have theirs; None for others."""
         match expr:
-            case Var():
+            case ir.Var():
                 self.undeclared[expr] = f"free_var {self.binder(expr)};"
                 return self.texts[expr]
-            case Constant():
+            case ir.Constant():
                 return scalar_text(expr, exact=self.exact) or self.metadata.reference(expr)
-            case GlobalVar(name=name):
+            case ir.GlobalVar(name=name):
                 return f"@{name}"
-            case OpRef(name=name) | Constructor(name=name):
+            case ir.OpRef(name=name) | ir.Constructor(name=name):
                 return name
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return f"({', '.join([self.use(part) for part in fields])}{',' if len(fields) == 1 else ''})"
-            case TupleGetItem(tuple_value=value, index=index):
+            case ir.TupleGetItem(tuple_value=value, index=index):
                 return f"{self.use(value)}.{index}"
-            case Call():
+            case ir.Call():
                 return self.call(expr)
         return None
 
-    def call(self, call: Call) -> str:
+    def call(self, call: ir.Call) -> str:
         arguments = [self.use(arg) for arg in call.args]
         arguments += self.call_attrs(call)
         callee = self.use(call.op)
-        if isinstance(call.op, Constructor) and not call.op.inputs:
+        if isinstance(call.op, ir.Constructor) and not call.op.inputs:
             return callee
-        if isinstance(call.op, GlobalVar) and call.op.name in self.kernels:
+        if isinstance(call.op, ir.GlobalVar) and call.op.name in self.kernels:
             return f"{CALL_LOWERED}({callee}, ({', '.join(arguments)}{',' if len(arguments) == 1 else ''}))"
         return f"{callee}({', '.join(arguments)})"
 
-    def call_attrs(self, call: Call) -> list[str]:
-        name = call.op.name if isinstance(call.op, OpRef) else ""
+    def call_attrs(self, call: ir.Call) -> list[str]:
+        name = call.op.name if isinstance(call.op, ir.OpRef) else ""
         if call.attrs and self.attrs_in_metadata and name in METADATA_ATTRS:
             return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
         return [self.attr(key, value) for key, value in non_default_attrs(call).items()]
 
-    def format_scoped(self, expr: Expr) -> Steps[str]:
+    def format_scoped(self, expr: ir.Expr) -> Steps[str]:
         """Return the text of an expression that opens scopes, or that no dataflow goes through."""
         match expr:
-            case Function():
+            case ir.Function():
                 return (yield self.function("fn ", expr))
-            case Let():
+            case ir.Let():
                 return (yield self.lets(expr))
-            case If(cond=cond, true_branch=then, false_branch=other):
+            case ir.If(cond=cond, true_branch=then, false_branch=other):
                 condition = yield self.reference(cond)
                 then_text = yield self.block(then)
                 other_text = yield self.block(other)
                 return f"if ({condition}) {then_text} else {other_text}"
-            case Match(data=data, clauses=clauses, complete=complete):
+            case ir.Match(data=data, clauses=clauses, complete=complete):
                 matched = yield self.reference(data)
                 arms = ""
                 for clause in clauses:
                     arms += yield self.arm(clause)
                 word = "match" if complete else "match?"
                 return f"{word} ({matched}) {{{_indent(arms)}\n}}"
-            case RefCreate(value=value):
+            case ir.RefCreate(value=value):
                 return f"ref({(yield self.reference(value))})"
-            case RefRead(ref=ref):
+            case ir.RefRead(ref=ref):
                 return f"ref_read({(yield self.reference(ref))})"
-            case RefWrite(ref=ref, value=value):
+            case ir.RefWrite(ref=ref, value=value):
                 target = yield self.reference(ref)
                 return f"ref_write({target}, {(yield self.reference(value))})"
         raise TypeError(f"not a Relay expression: {expr!r}")
 
-    def function(self, head: str, function: Function) -> Steps[str]:
+    def function(self, head: str, function: ir.Function) -> Steps[str]:
         generic = f"[{self.types(function.type_params)}]" if function.type_params else ""
         params = [self.binder(param) for param in function.params]
         params += [self.attr(key, value) for key, value in function.attrs.items()]
@@ -266,13 +241,13 @@ class _Printer:
         body = yield self.block(function.body)
         return f"{head}{generic}({', '.join(params)}) {result}{body}"
 
-    def lets(self, first: Let) -> Steps[str]:
+    def lets(self, first: ir.Let) -> Steps[str]:
         """Return a chain of lets.
 
         What the first value needs is bound outside of the let, the rest inside.
         """
-        expr: Expr = first
-        while isinstance(expr, Let):
+        expr: ir.Expr = first
+        while isinstance(expr, ir.Let):
             binder = self.binder(expr.var)
             value = yield self.reference(expr.value, may_inline=True)
             if expr is first:
@@ -282,28 +257,28 @@ class _Printer:
         last = yield self.scope(expr)
         return "\n".join([*self.scopes.pop(), last])
 
-    def arm(self, clause: Clause) -> Steps[str]:
+    def arm(self, clause: ir.Clause) -> Steps[str]:
         pattern = self.pattern(clause.lhs)
         block = yield self.block(clause.rhs)
         return f"\n{pattern} => {block},"
 
-    def pattern(self, pattern: Pattern) -> str:
+    def pattern(self, pattern: ir.Pattern) -> str:
         match pattern:
-            case PatternWildcard():
+            case ir.PatternWildcard():
                 return "_"
-            case PatternVar(var=var):
+            case ir.PatternVar(var=var):
                 return self.binder(var)
-            case PatternTuple(patterns=patterns):
+            case ir.PatternTuple(patterns=patterns):
                 return f"({self.patterns(patterns)})"
-            case PatternConstructor(constructor=constructor, patterns=patterns):
+            case ir.PatternConstructor(constructor=constructor, patterns=patterns):
                 return f"{constructor.name}({self.patterns(patterns)})" if patterns else constructor.name
 
-    def patterns(self, patterns: Sequence[Pattern]) -> str:
+    def patterns(self, patterns: Sequence[ir.Pattern]) -> str:
         return ", ".join([self.pattern(part) for part in patterns])
 
     # Names, types, attributes
 
-    def binder(self, var: Var) -> str:
+    def binder(self, var: ir.Var) -> str:
         """Return a variable where it is bound: its name, made unique, its annotation and its type."""
         hint = var.name_hint
         base = f"%{hint}" if hint[:1].isascii() and hint[:1].isalpha() else f"%v{hint}"
@@ -330,9 +305,9 @@ class _Printer:
         return f"{name}={attr_text(value, self.metadata.reference, exact=self.exact)}"
 
 
-def non_default_attrs(call: Call) -> Attrs:
+def non_default_attrs(call: ir.Call) -> ir.Attrs:
     """Return the attributes of a call that its text shows: those that differ from the declared defaults."""
-    name = call.op.name if isinstance(call.op, OpRef) else ""
+    name = call.op.name if isinstance(call.op, ir.OpRef) else ""
     declared = {attr.name: attr for attr in OPERATORS[name].attrs} if name in OPERATORS else {}
     return {
         key: value
@@ -341,24 +316,24 @@ def non_default_attrs(call: Call) -> Attrs:
     }
 
 
-def _dataflow(expr: Expr) -> Sequence[Expr]:
+def _dataflow(expr: ir.Expr) -> Sequence[ir.Expr]:
     """Return the children through which the dataflow goes: those of calls, tuples and projections."""
     match expr:
-        case Call(op=op, args=args):
+        case ir.Call(op=op, args=args):
             return (op, *args)
-        case Tuple(fields=fields):
+        case ir.Tuple(fields=fields):
             return fields
-        case TupleGetItem(tuple_value=value):
+        case ir.TupleGetItem(tuple_value=value):
             return (value,)
     return ()
 
 
-def _count_uses(root: Expr) -> Counter[Expr]:
+def _count_uses(root: ir.Expr) -> Counter[ir.Expr]:
     """Return how often each expression is used; twice by the same expression counts two."""
-    uses: Counter[Expr] = Counter()
+    uses: Counter[ir.Expr] = Counter()
     pending = [root]
     while pending:
-        for child in children(pending.pop()):
+        for child in ir.children(pending.pop()):
             uses[child] += 1
             if uses[child] == 1:
                 pending.append(child)

@@ -20,17 +20,8 @@ from nnmagic.tinynn.values.promotion import Say
 #: Operators that make an array, which a kernel may then fill, and those that give sizes.
 _MAKING = frozenset(
     (
-        "zeros",
-        "ones",
-        "full",
-        "dyn.zeros",
-        "dyn.ones",
-        "dyn.full",
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "copy",
-        "shape_of",
+        *("zeros", "ones", "full", "dyn.zeros", "dyn.ones", "dyn.full", "zeros_like", "ones_like"),
+        *("full_like", "copy", "shape_of"),
     )
 )
 

@@ -68,17 +68,9 @@ def _write_out_inside(definition: tree.DefinitionNode, names: Collection[str]) -
     return definition
 
 
-def _with(node: object, old: ast.Node, new: ast.Node) -> object:
+def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
     """Return a part of a tree with another node in the place of one."""
-    if node is old:
-        return new
-    if isinstance(node, list | tuple):
-        return type(node)(_with(item, old, new) for item in node)
-    if not isinstance(node, ast.Node):
-        return node
-    changed = {key: _with(value, old, new) for key, value in vars(node).items() if key != "span"}
-    changed = {key: value for key, value in changed.items() if value is not getattr(node, key)}
-    return attr.evolve(node, **changed) if changed else node
+    return new if node is old else tree.map_parts(node, lambda part: _with(part, old, new))
 
 
 def _find_views(definition: tree.DefinitionNode) -> Iterator[_View]:
@@ -240,7 +232,7 @@ class _Replacing:
                 bound = {each.id.name for target in targets for each in targets_of(target)}
         if name in bound:
             raise _KeptError
-        return [self._in_parts(stmt)]
+        return [tree.map_parts(stmt, self._part)]
 
     def expression(self, node: ast.Expr) -> ast.Expr:
         """Return an expression with the view for the name."""
@@ -250,27 +242,13 @@ class _Replacing:
             return attr.evolve(self.view.source, span=node.span)
         if isinstance(node, tree.ChangingCall) and self.view.name in node.changed:
             raise _KeptError
-        return self._in_parts(node)
+        return tree.map_parts(node, self._part)
 
-    def _in_parts(self, node: ast.Node) -> ast.Node:
-        changes = {}
-        for key, value in vars(node).items():
-            new = self._value(value)
-            if new is not value:
-                changes[key] = new
-        return attr.evolve(node, **changes) if changes else node
-
-    def _value(self, value: object) -> object:
-        match value:
+    def _part(self, node: ast.Node) -> ast.Node:
+        match node:
             case ast.Block():
-                statements = [part for stmt in value.stmts for part in self.statements(stmt)]
-                return attr.evolve(value, stmts=statements)
+                statements = [part for stmt in node.stmts for part in self.statements(stmt)]
+                return attr.evolve(node, stmts=statements)
             case ast.Stmt():
                 raise _KeptError
-            case ast.Node():
-                return self.expression(value)
-            case list() | tuple():
-                return type(value)(map(self._value, value))
-            case dict():
-                return {key: self._value(item) for key, item in value.items()}
-        return value
+        return self.expression(node)

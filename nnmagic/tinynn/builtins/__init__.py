@@ -167,15 +167,8 @@ _LINALG = {
     name: BUILTINS[name]
     for name in (
         *(row.name for row in (*LINALG, *NORMS)),
-        "multi_dot",
-        "matmul",
-        "outer",
-        "cross",
-        "trace",
-        "vecdot",
-        "diagonal",
-        "tensordot",
-        "matrix_transpose",
+        *("multi_dot", "matmul", "outer", "cross", "trace", "vecdot", "diagonal"),
+        *("tensordot", "matrix_transpose"),
     )
 }
 _LINALG |= {row.name: row for row in OF_MATRICES}

@@ -5,35 +5,25 @@ An argument that does not fit raises RefusalError, located at the argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
+from nnmagic.relay.tuple_trees import flatten
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.operators.arithmetic import same_dtype
 from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, no_common_dtype, say_widened
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Computed,
-    Dimension,
-    Known,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    static_value,
-)
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
@@ -62,15 +52,15 @@ _OF_LISTS = frozenset(
 )
 
 
-def _items_to_stack(call: Arguments, parameter: str) -> list[Operand] | None:
+def _items_to_stack(call: Arguments, parameter: str) -> list[v.Operand] | None:
     """Return the tensors of a list that NumPy makes an array of; None for any other argument.
 
     Python's own max, min, any and all of numbers are NumPy's, too.
     """
     operand = call.given[parameter]
-    if not isinstance(operand.value, TupleOf) or parameter != "a":
+    if not isinstance(operand.value, v.TupleOf) or parameter != "a":
         return None
-    items = [Operand(item, operand.span) for item in operand.value.items]
+    items = [v.Operand(item, operand.span) for item in operand.value.items]
     tensors = [tensor_type(item) for item in items if is_tensor(item.value)]
     if not tensors or any(type_.shape != tensors[0].shape for type_ in tensors):
         return None
@@ -96,11 +86,11 @@ def as_formula_beside(call: Arguments, parameter: str, dtype: str) -> Formula:
     return as_formula(operand, call.span, f"{call.name}: `{parameter}`")
 
 
-def as_formula(operand: Operand, span: Span, what: str) -> Formula:
+def as_formula(operand: v.Operand, span: Span, what: str) -> Formula:
     """Return an operand as a tensor; a number, or nested tuples of numbers, becomes a constant."""
     value = as_number(operand).value
     if is_tensor(value):
-        assert isinstance(value, Computed)
+        assert isinstance(value, v.Computed)
         return Formula(value, span)
     known = static_value_or_none(value)
     if isinstance(known, bool | int | float | complex):
@@ -108,34 +98,36 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
     if isinstance(known, tuple):
         return Formula(_constant(known, operand, what), span)
     hint = None
-    if isinstance(value, TupleOf) and any(map(is_tensor, value.items)):
+    if isinstance(value, v.TupleOf) and any(map(is_tensor, value.items)):
         text = source_text(operand.span)
         stacked = f"stack([{text[1:-1]}])" if text[:1] == "(" else f"stack({text})"
         hint = f"take one of them, as in result[0], or stack them: {stacked}"
         if what.partition(":")[0] in _ALONG_AN_AXIS:
             hint = f"write {stacked}.{what.partition(':')[0]}(axis=0)"
-    raise RefusalError(f"{what} must be a tensor, not {describe(value)}", operand.span, hint=hint)
+    raise v.RefusalError(f"{what} must be a tensor, not {describe(value)}", operand.span, hint=hint)
 
 
 #: Functions that Python or NumPy applies to the items of a list.
 _ALONG_AN_AXIS = ("sum", "max", "min", "all", "any", "prod", "mean")
 
 
-def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
+def _constant(
+    numbers: tuple[object, ...], operand: v.Operand, what: str, dtype: str | None = None
+) -> v.Computed:
     """Return nested tuples of numbers as a constant tensor."""
-    leaves = list(_items(numbers))
+    leaves = list(flatten(numbers))
     items = [item for item in leaves if isinstance(item, bool | int | float | complex)]
     if len(items) < len(leaves):
-        raise RefusalError(f"{what} must hold numbers", operand.span)
+        raise v.RefusalError(f"{what} must hold numbers", operand.span)
     shape = _shape(numbers)
     if shape is None:
-        raise RefusalError(f"{what}: the rows are not of one length", operand.span)
+        raise v.RefusalError(f"{what}: the rows are not of one length", operand.span)
     kinds = {type(item) for item in items}
     name = dtype or _dtype_of(kinds)
     for item in items:
         number_constant(item, name, operand.span)
     array = np.array(items, dtype="float64" if is_float(name) else name).reshape(shape)
-    return Computed(ir.constant(array, name, span=operand.span), TensorType(shape, name))
+    return v.Computed(ir.constant(array, name, span=operand.span), TensorType(shape, name))
 
 
 def _dtype_of(kinds: Collection[type]) -> str:
@@ -143,14 +135,6 @@ def _dtype_of(kinds: Collection[type]) -> str:
     if complex in kinds:
         return "complex128"
     return "float64" if float in kinds or not kinds else "int64" if int in kinds else "bool"
-
-
-def _items(numbers: object) -> Iterator[object]:
-    if isinstance(numbers, tuple):
-        for item in numbers:
-            yield from _items(item)
-    else:
-        yield numbers
 
 
 def _shape(numbers: object) -> tuple[int, ...] | None:
@@ -162,7 +146,7 @@ def _shape(numbers: object) -> tuple[int, ...] | None:
     return None if inner is None or shapes else (len(numbers), *inner)
 
 
-def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Computed:
+def constant_array(call: Arguments, parameter: str, dtype: str | None) -> v.Computed:
     """Return nested tuples of numbers as a constant of a dtype, by default NumPy's."""
     operand = call.given[parameter]
     known = static_value_or_none(operand.value)
@@ -170,17 +154,17 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Comput
     return _constant(known, operand, call.name, dtype)
 
 
-def static_value_or_none(value: Value) -> object:
+def static_value_or_none(value: v.Value) -> object:
     """Return the Python value of a static value; None for a dynamic one (or for None itself)."""
     try:
-        return static_value(value)
-    except NotStaticError:
+        return v.static_value(value)
+    except v.NotStaticError:
         return None
 
 
-def python_number(value: Value) -> object:
+def python_number(value: v.Value) -> object:
     """Return the Python number of a static value; None for anything else, including a constant tensor."""
-    return value.value if isinstance(value, Known) and is_number(value.value) else None
+    return value.value if isinstance(value, v.Known) and is_number(value.value) else None
 
 
 def static_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:
@@ -192,7 +176,7 @@ def static_number(call: Arguments, parameter: str, default: bool | int | float) 
     if isinstance(value, bool | int | float):
         number_constant(value, "float64", operand.span)
         return value
-    raise RefusalError(
+    raise v.RefusalError(
         f"{call.name}: `{parameter}` must be a number, not {describe(operand.value)}", operand.span
     )
 
@@ -201,14 +185,14 @@ def static_int(call: Arguments, parameter: str, default: int | None = None) -> i
     """Return an argument that must be an int known at compile time."""
     if parameter not in call:
         if default is None:
-            raise RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
+            raise v.RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
         return default
     value = call.static(parameter)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     operand = call.given[parameter]
-    hint = dynamic_size_hint(operand.value.dim) if isinstance(operand.value, Dimension) else None
-    raise RefusalError(
+    hint = dynamic_size_hint(operand.value.dim) if isinstance(operand.value, v.Dimension) else None
+    raise v.RefusalError(
         f"{call.name}: `{parameter}` must be an int, not {describe(operand.value)}", operand.span, hint=hint
     )
 
@@ -221,7 +205,7 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
     if value is None:
         return default
     operand = call.given[parameter]
-    raise RefusalError(
+    raise v.RefusalError(
         f"{call.name}: `{parameter}` must be True or False, not {describe(operand.value)}", operand.span
     )
 
@@ -233,7 +217,7 @@ def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], def
         return value
     operand = call.given[parameter]
     shown = ", ".join(map(repr, choices))
-    raise RefusalError(
+    raise v.RefusalError(
         f"{call.name}: `{parameter}` must be one of {shown}, not {describe(operand.value)}", operand.span
     )
 
@@ -251,26 +235,26 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
     operands = tensors_or_numbers(call, [as_number(call.given[name]) for name in (left, right)])
     if not any(is_tensor(operand.value) for operand in operands):
         operands = [
-            Operand(as_formula(operand, call.span, call.name).value, operand.span) for operand in operands
+            v.Operand(as_formula(operand, call.span, call.name).value, operand.span) for operand in operands
         ]
         types = [tensor_type(operand).dtype for operand in operands]
         if "float64" in types or "complex128" in types:
             wider = "complex128" if "complex128" in types else "float64"
             operands = [
-                Operand(Formula(operand.value, call.span).cast(wider).value, operand.span)
+                v.Operand(Formula(operand.value, call.span).cast(wider).value, operand.span)
                 for operand in operands
-                if isinstance(operand.value, Computed)
+                if isinstance(operand.value, v.Computed)
             ]
     first, second = operands
     numbers = both_weak(first, second)
     first, second = (promote_weak if numbers else adopt_tensor_dtype)(first, second)
     left_tensor, right_tensor = same_dtype(first, second, call.name)
-    assert isinstance(left_tensor.value, Computed)
-    assert isinstance(right_tensor.value, Computed)
+    assert isinstance(left_tensor.value, v.Computed)
+    assert isinstance(right_tensor.value, v.Computed)
     return Formula(left_tensor.value, call.span), Formula(right_tensor.value, call.span)
 
 
-def tensors_or_numbers(call: Arguments, operands: Sequence[Operand]) -> list[Operand]:
+def tensors_or_numbers(call: Arguments, operands: Sequence[v.Operand]) -> list[v.Operand]:
     """Return operands of arithmetic; nested tuples of numbers become tensors of the dtype beside them."""
     dtypes = [tensor_type(operand).dtype for operand in operands if is_tensor(operand.value)]
     results = []
@@ -278,7 +262,7 @@ def tensors_or_numbers(call: Arguments, operands: Sequence[Operand]) -> list[Ope
         known = static_value_or_none(operand.value)
         if isinstance(known, tuple):
             value = _constant(known, operand, call.name, dtypes[0] if dtypes else None)
-            results.append(Operand(value, operand.span))
+            results.append(v.Operand(value, operand.span))
         else:
             results.append(operand)
     return results
@@ -296,27 +280,27 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
     A single tensor stands for its rows.
     """
     operand = call.given[parameter]
-    if not isinstance(operand.value, TupleOf):
+    if not isinstance(operand.value, v.TupleOf):
         hint = f"write them in brackets, as in {call.name}([a, b])"
-        raise RefusalError(
+        raise v.RefusalError(
             f"{call.name} takes a list of tensors, not {describe(operand.value)}", operand.span, hint=hint
         )
     if not operand.value.items:
-        raise RefusalError(f"{call.name} needs at least one tensor", operand.span)
-    return unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
+        raise v.RefusalError(f"{call.name} needs at least one tensor", operand.span)
+    return unify_dtypes(call, [v.Operand(item, operand.span) for item in operand.value.items])
 
 
-def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
+def unify_dtypes(call: Arguments, operands: Sequence[v.Operand]) -> list[Formula]:
     """Return operands as tensors of one dtype, that of the tensors among them."""
     operands = tensors_or_numbers(call, operands)
     dtypes = [tensor_type(tensor).dtype for tensor in operands if is_tensor(tensor.value)]
-    numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
+    numbers = [operand.value.value for operand in operands if isinstance(operand.value, v.Known)]
     dtype = common_dtype(dtypes) if dtypes else None
     if dtype is not None:
         say_widened(operands, dtype)
         dtype = dtype_beside_numbers(dtype, numbers)
     if dtypes and dtype is None:
-        raise RefusalError(
+        raise v.RefusalError(
             no_common_dtype(call.name, dtypes),
             operands[0].span.to(operands[-1].span),
             hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
@@ -350,10 +334,11 @@ def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> 
     span = call.span if operand is None else operand.span
     if isinstance(axis, bool) or not isinstance(axis, int):
         what = "an axis" if operand is None else describe(operand.value)
-        raise RefusalError(f"{call.name}: `{parameter}` must be an int or a tuple of ints, not {what}", span)
+        raise v.RefusalError(
+            f"{call.name}: `{parameter}` must be an int or a tuple of ints, not {what}", span
+        )
     if not -rank <= axis < rank:
-        message = f"{call.name}: axis {axis} is out of range for a tensor of rank {rank}"
-        raise RefusalError(message, span)
+        raise v.RefusalError(f"{call.name}: axis {axis} is out of range for a tensor of rank {rank}", span)
     return axis % rank
 
 
@@ -365,7 +350,7 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
     listed = given if isinstance(given, tuple) else (given,)
     normalized = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
     if len(set(normalized)) != len(normalized):
-        raise RefusalError(f"{call.name}: an axis is listed twice", call.given[parameter].span)
+        raise call.refusal(parameter, "an axis is listed twice")
     return normalized
 
 
@@ -384,14 +369,14 @@ def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
 WHICH_DTYPES = "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
 
 
-def dtype_meant(value: Value) -> DType | None:
+def dtype_meant(value: v.Value) -> DType | None:
     """Return the dtype that a value stands for: ``f32``, ``float``, ``np.float32``, ``"f4"``; else None."""
-    if isinstance(value, BuiltinName):
+    if isinstance(value, v.BuiltinName):
         return PYTHON_DTYPES.get(value.builtin.name)
     return as_dtype(static_value_or_none(value))
 
 
-def dtype_of_operand(operand: Operand, function: str) -> str:
+def dtype_of_operand(operand: v.Operand, function: str) -> str:
     """Return the name of the dtype that an operand stands for."""
     dtype = dtype_meant(operand.value)
     if dtype is None:
@@ -401,7 +386,7 @@ def dtype_of_operand(operand: Operand, function: str) -> str:
             hint = f"a shape goes in brackets, as in {function}((2, 3))"
         elif isinstance(value, int) and function in ("sum", "mean", "prod", "std", "var"):
             hint = "several axes go in brackets, as in axis=(0, 1)"
-        raise RefusalError(f"{function}: {describe(operand.value)} is no dtype", operand.span, hint=hint)
+        raise v.RefusalError(f"{function}: {describe(operand.value)} is no dtype", operand.span, hint=hint)
     return dtype.name
 
 
@@ -414,9 +399,9 @@ def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
     for dim in dims:
         if isinstance(dim, bool) or not isinstance(dim, int | AnyDim):
             shown = f"the float {dim}" if isinstance(dim, float) else repr(dim)
-            raise RefusalError(f"{call.name}: a shape holds ints, not {shown}", operand.span)
+            raise v.RefusalError(f"{call.name}: a shape holds ints, not {shown}", operand.span)
         if isinstance(dim, int) and dim < 0:
-            raise RefusalError(f"{call.name}: a dimension cannot be {dim}", operand.span)
+            raise v.RefusalError(f"{call.name}: a dimension cannot be {dim}", operand.span)
         shape.append(dim)
     return tuple(shape)
 
@@ -426,7 +411,7 @@ def static_size(call: Arguments, dim: Dim, span: Span, what: str = "the size") -
     if isinstance(dim, int):
         return dim
     message = f"{call.name}: {what} must be known at compile time, not the dimension {format_dim(dim)}"
-    raise RefusalError(message, span, hint=dynamic_size_hint(dim))
+    raise v.RefusalError(message, span, hint=dynamic_size_hint(dim))
 
 
 def dynamic_size_hint(dim: Dim) -> str:
@@ -437,25 +422,25 @@ def dynamic_size_hint(dim: Dim) -> str:
 def require_rank(call: Arguments, data: Formula, parameter: str, least: int) -> None:
     """Raise RefusalError if a tensor has fewer than ``least`` dimensions."""
     if data.rank < least:
-        span = call.given[parameter].span
+        span = call.at(parameter)
         message = (
             f"{call.name} takes a tensor of rank {least} or more, not one of shape {format_shape(data.shape)}"
         )
-        raise RefusalError(message, span)
+        raise v.RefusalError(message, span)
 
 
 def require_float(call: Arguments, data: Formula, parameter: str) -> None:
     """Raise RefusalError if a tensor does not hold floats."""
     if not is_float(data.dtype):
-        span = call.given[parameter].span
+        span = call.at(parameter)
         message = f"{call.name} is defined for floats, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
+        raise v.RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
 
 
-def float_function(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], Value]:
+def float_function(function: Callable[[Formula], Formula], parameter: str) -> Callable[[Arguments], v.Value]:
     """Make a function of the language from a function of one tensor of floats."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         data = formula(call, parameter)
         require_float(call, data, parameter)
         return function(data).value

@@ -31,6 +31,7 @@ from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast_together, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import (
@@ -40,17 +41,6 @@ from nnmagic.tinynn.values.symbolic_sizes import (
     require_nonnegative,
     size_along,
     weak_int,
-)
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Draw,
-    GeneratorOf,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
 )
 
 _ROWS = {row.name: row for row in (*CREATION, *LINALG, *PRODUCTS)}
@@ -98,7 +88,7 @@ class _Parameter:
         if data.is_complex or (self.is_integer and data.is_float):
             wanted = "an integer" if self.is_integer else "a real number"
             message = f"{call.name}: `{self.name}` must be {wanted}, not {describe(operand.value)}"
-            raise RefusalError(message, operand.span)
+            raise v.RefusalError(message, operand.span)
         data = data.cast(dtype)
         if not self.required:
             return data
@@ -111,9 +101,9 @@ def _array(call: Arguments, parameter: str, dtype: str | None = None) -> Formula
     operand = call.given[parameter]
     if dtype is not None and isinstance(static_value_or_none(operand.value), tuple):
         return as_formula_beside(call, parameter, dtype)
-    if isinstance(operand.value, TupleOf):
-        made = _ROWS["asarray"].call([Operand(operand.value, operand.span)], operand.span)
-        operand = Operand(made, operand.span)
+    if isinstance(operand.value, v.TupleOf):
+        made = _ROWS["asarray"].call([v.Operand(operand.value, operand.span)], operand.span)
+        operand = v.Operand(made, operand.span)
     return formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
 
 
@@ -176,23 +166,23 @@ def _zero(dtype: str, span: Span) -> Formula:
     return constant_of(np.zeros((), dtype), dtype, span)
 
 
-def _of_size(call: Arguments, dtype: str, *more: Value) -> Formula:
+def _of_size(call: Arguments, dtype: str, *more: v.Value) -> Formula:
     """Return a tensor of the size that a call asks for, with ``more`` sizes behind."""
-    operand = call.given.get("size", Operand(TupleOf(()), call.span))
-    if operand.value == Known(None):
-        operand = Operand(TupleOf(()), call.span)
-    items = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    operand = call.given.get("size", v.Operand(v.TupleOf(()), call.span))
+    if operand.value == v.Known(None):
+        operand = v.Operand(v.TupleOf(()), call.span)
+    items = operand.value.items if isinstance(operand.value, v.TupleOf) else (operand.value,)
     sizes = []
     for item in (*items, *more):
-        size = as_size(Operand(item, operand.span))
-        if isinstance(size, Dimension):
+        size = as_size(v.Operand(item, operand.span))
+        if isinstance(size, v.Dimension):
             size = require_nonnegative(size, call.name, operand.span)
         sizes.append(item if size is None else size)
-    if any(isinstance(size, Known) and isinstance(size.value, int) and size.value < 0 for size in sizes):
-        raise RefusalError(f"{call.name}: negative dimensions are not allowed", operand.span)
-    whole = Operand(TupleOf(tuple(sizes)), operand.span)
+    if any(isinstance(size, v.Known) and isinstance(size.value, int) and size.value < 0 for size in sizes):
+        raise v.RefusalError(f"{call.name}: negative dimensions are not allowed", operand.span)
+    whole = v.Operand(v.TupleOf(tuple(sizes)), operand.span)
     value = fill(call, _zero(dtype, call.span), whole)
-    assert isinstance(value, Computed)
+    assert isinstance(value, v.Computed)
     return Formula(value, call.span)
 
 
@@ -221,7 +211,7 @@ def _check_fits(call: Arguments, like: Formula, arrays: Sequence[Formula]) -> No
         )
         if not fits:
             shown = f"{format_shape(like.shape)} is not compatible with {format_shape(array.shape)}"
-            raise RefusalError(f"{call.name}: the size {shown}, the shape of a parameter", call.span)
+            raise v.RefusalError(f"{call.name}: the size {shown}, the shape of a parameter", call.span)
 
 
 def _fit(parameter: Formula, like: Formula) -> Formula:
@@ -240,30 +230,30 @@ def _draw(
     function: str,
     like: Formula,
     parameters: Sequence[Formula] = (),
-    finish: Callable[[Formula], Value] | None = None,
-) -> Draw:
+    finish: Callable[[Formula], v.Value] | None = None,
+) -> v.Draw:
     given = tuple(parameter.value for parameter in parameters)
 
-    def finished(numbers: Computed) -> Value:
+    def finished(numbers: v.Computed) -> v.Value:
         return numbers if finish is None else finish(Formula(numbers, call.span))
 
-    return Draw(call.given["rng"], function, like.value, given, finished)
+    return v.Draw(call.given["rng"], function, like.value, given, finished)
 
 
-def _as_number(numbers: Formula) -> Value:
+def _as_number(numbers: Formula) -> v.Value:
     """Return a number of rank 0 as Python's: it takes the dtype of the tensor beside it."""
     wide = numbers.cast("float64" if numbers.is_float else "int64")
-    return Computed(wide.value.expr, wide.value.type, weak=True)
+    return v.Computed(wide.value.expr, wide.value.type, weak=True)
 
 
 # -- distributions ---------------------------------------------------------------------------------------
 
 
-def _distribution(name: str) -> Callable[[Arguments], Value]:
+def _distribution(name: str) -> Callable[[Arguments], v.Value]:
     text, _ = _DISTRIBUTIONS[name]
     declared = _words(text) if text else ()
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         parameters = _checked(call, name, [each.read(call, "float64") for each in declared])
         like, fitted = _shaped(call, "int64" if name in _INTEGERS else "float64", parameters)
         return _draw(call, name, like, fitted, _as_number if _alone(call, parameters) else None)
@@ -279,7 +269,7 @@ def _checked(call: Arguments, name: str, parameters: list[Formula]) -> list[Form
             with np.errstate(all="ignore"):
                 getattr(np.random.default_rng(0), name)(*numbers)
         except (ValueError, OverflowError) as error:
-            raise RefusalError(f"{call.name}: {error}", call.span) from None
+            raise v.RefusalError(f"{call.name}: {error}", call.span) from None
         return parameters
     match name, parameters:
         case "uniform", [low, high]:
@@ -309,19 +299,18 @@ def _required(call: Arguments, parameter: Formula, condition: Formula, message: 
 def _float_dtype(call: Arguments) -> str:
     dtype = dtype_argument(call) or "float64"
     if dtype not in ("float32", "float64"):
-        message = f"{call.name}: `dtype` must be f32 or f64, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"`dtype` must be f32 or f64, not {dtype_short_name(dtype)}")
     return dtype
 
 
-def _standard(name: str) -> Callable[[Arguments], Value]:
+def _standard(name: str) -> Callable[[Arguments], v.Value]:
     """Return a method without parameters, or with one, that draws f32 or f64."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         dtype = _float_dtype(call)
         parameters = [_Parameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
         if parameters and isinstance(number := _number_of_constant(parameters[0]), float) and number < 0:
-            raise RefusalError(f"{call.name}: shape < 0", call.given["shape"].span)
+            raise call.refusal("shape", "shape < 0")
         like, fitted = _shaped(call, dtype, parameters)
         method = choice_argument(call, "method", ("zig", "inv"), "zig") if "method" in call else "zig"
         function = name if method == "zig" else f"{name} {method}"
@@ -330,19 +319,19 @@ def _standard(name: str) -> Callable[[Arguments], Value]:
     return apply_to
 
 
-def _integers(call: Arguments) -> Value:
+def _integers(call: Arguments) -> v.Value:
     dtype = dtype_argument(call) or "int64"
     if not is_integer(dtype) and dtype != "bool":
-        message = f"{call.name}: `dtype` must be an integer dtype or bool_, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        message = f"`dtype` must be an integer dtype or bool_, not {dtype_short_name(dtype)}"
+        raise call.refusal("dtype", message)
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
-    low, high = (Operand(Known(0), call.span) if end is None else as_number(end) for end in ends)
+    low, high = (v.Operand(v.Known(0), call.span) if end is None else as_number(end) for end in ends)
     parameters = _range(call, low, high, dtype)
     like, fitted = _shaped(call, dtype, parameters)
     return _draw(call, "integers", like, fitted)
 
 
-def _range(call: Arguments, low: Operand, high: Operand, dtype: str) -> list[Formula]:
+def _range(call: Arguments, low: v.Operand, high: v.Operand, dtype: str) -> list[Formula]:
     """Return the least and the greatest integer of a range, checked. Raises RefusalError."""
     closed = flag(call, "endpoint")
     first, last = python_number(low.value), python_number(high.value)
@@ -350,10 +339,10 @@ def _range(call: Arguments, low: Operand, high: Operand, dtype: str) -> list[For
     if isinstance(first, int) and isinstance(last, int):
         last -= not closed
         if first > last:
-            raise RefusalError(f"{call.name}: low {'>' if closed else '>='} high", high.span)
+            raise v.RefusalError(f"{call.name}: low {'>' if closed else '>='} high", high.span)
         if first < limits[0] or last > limits[1]:
             message = f"{call.name}: {'low' if first < limits[0] else 'high'} is out of bounds for {dtype}"
-            raise RefusalError(message, high.span, hint="write a wider dtype, as in dtype=np.int64")
+            raise v.RefusalError(message, high.span, hint="write a wider dtype, as in dtype=np.int64")
         return [constant_of(np.array(end, dtype), dtype, call.span) for end in (first, last)]
     wide = "uint64" if dtype == "uint64" else "int64"
     start, stop = (_whole(call, end, wide) for end in (low, high))
@@ -366,21 +355,21 @@ def _range(call: Arguments, low: Operand, high: Operand, dtype: str) -> list[For
     return [start.cast(dtype), stop.cast(dtype)]
 
 
-def _whole(call: Arguments, operand: Operand, dtype: str) -> Formula:
+def _whole(call: Arguments, operand: v.Operand, dtype: str) -> Formula:
     number = python_number(operand.value)
     if isinstance(number, int):
         return Formula(number_constant(number, dtype, operand.span), call.span)
     data = as_formula(operand, call.span, call.name)
     if not data.is_integer:
         message = f"{call.name}: the ends of the range must be integers, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
+        raise v.RefusalError(message, operand.span)
     return data.cast(dtype)
 
 
 # -- choices ---------------------------------------------------------------------------------------------
 
 
-def _population(call: Arguments, parameter: str) -> tuple[Value, Formula | None, int]:
+def _population(call: Arguments, parameter: str) -> tuple[v.Value, Formula | None, int]:
     """Return how many items there are, the items (None for indices), and along which axis they lie."""
     operand = call.given[parameter]
     count = as_size(operand)
@@ -389,35 +378,35 @@ def _population(call: Arguments, parameter: str) -> tuple[Value, Formula | None,
     data = _array(call, parameter)
     if not data.rank:
         message = f"{call.name}: `{parameter}` must be an int or an array, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
+        raise v.RefusalError(message, operand.span)
     axis = one_axis(call, "axis", data.rank, 0)
     return size_along(data.value, axis, call.span), data, axis
 
 
-def _order_of(call: Arguments, count: Value) -> Formula:
+def _order_of(call: Arguments, count: v.Value) -> Formula:
     """Return a tensor of so many indices."""
-    given = {**call.given, "size": Operand(TupleOf((count,)), call.span)}
+    given = {**call.given, "size": v.Operand(v.TupleOf((count,)), call.span)}
     return _of_size(Arguments(call.name, given, call.span), "int64")
 
 
-def _permutation(call: Arguments) -> Value:
+def _permutation(call: Arguments) -> v.Value:
     count, data, axis = _population(call, "x")
     if data is None:
         return _draw(call, "order", _order_of(call, count))
 
-    def finish(order: Formula) -> Value:
+    def finish(order: Formula) -> v.Value:
         return data.op("take", order, axis=axis).value
 
     return _draw(call, "order", _order_of(call, count), finish=finish)
 
 
-def _permuted(call: Arguments) -> Value:
+def _permuted(call: Arguments) -> v.Value:
     data = _array(call, "x")
     if "axis" not in call:
         flat = data.flat()
         count = size_along(flat.value, 0, call.span)
 
-        def finish(order: Formula) -> Value:
+        def finish(order: Formula) -> v.Value:
             return flat.op("take", order, axis=0).reshape(data.shape, data).value
 
         return _draw(call, "order", _order_of(call, count), finish=finish)
@@ -427,7 +416,7 @@ def _permuted(call: Arguments) -> Value:
     rows = moved.op("reshape", newshape=(-1, moved.shape[-1])) if data.rank != 2 else moved
     like = rows.op("zeros_like").cast("int64")
 
-    def finish_rows(orders: Formula) -> Value:
+    def finish_rows(orders: Formula) -> v.Value:
         taken = rows.op("gather", orders, axis=1).reshape(moved.shape, moved)
         back = sorted(range(data.rank), key=[*others, axis].__getitem__)
         return taken.transpose(back).value
@@ -435,16 +424,16 @@ def _permuted(call: Arguments) -> Value:
     return _draw(call, "orders", like, finish=finish_rows)
 
 
-def _choice(call: Arguments) -> Value:
+def _choice(call: Arguments) -> v.Value:
     count, data, axis = _population(call, "a")
     operand = call.given["a"]
-    if isinstance(count, Known) and isinstance(count.value, int) and count.value <= 0:
+    if isinstance(count, v.Known) and isinstance(count.value, int) and count.value <= 0:
         what = "a must be a positive integer" if data is None else "a cannot be empty"
-        raise RefusalError(f"{call.name}: {what} unless no samples are taken", operand.span)
+        raise v.RefusalError(f"{call.name}: {what} unless no samples are taken", operand.span)
     alone = "size" not in call
     like = _of_size(call, "int64")
 
-    def finish(index: Formula) -> Value:
+    def finish(index: Formula) -> v.Value:
         if data is None:
             return weak_int(index.value) if alone else index.value
         return data.op("take", index, axis=axis).value
@@ -455,7 +444,7 @@ def _choice(call: Arguments) -> Value:
         if p is not None:
             return _draw(call, "weighted", like, [p], finish)
         last = number - 1
-        if isinstance(count, Known):
+        if isinstance(count, v.Known):
             last = Formula(number_constant(int(count.value) - 1, "int64", call.span), call.span)  # type: ignore[call-overload]  # an int
         else:
             last = _required(
@@ -466,7 +455,7 @@ def _choice(call: Arguments) -> Value:
         )
     flat = like if like.rank == 1 else like.reshape((1,)) if not like.rank else like.flat()
 
-    def finish_flat(index: Formula) -> Value:
+    def finish_flat(index: Formula) -> v.Value:
         return finish(index if like.rank == 1 else index.reshape(like.shape, like))
 
     wanted = Formula(number_of(size_along(flat.value, 0, call.span), call.span), call.span)
@@ -474,7 +463,7 @@ def _choice(call: Arguments) -> Value:
     sizes = [_number_of_constant(each) for each in (number, wanted)]
     if all(isinstance(size, int) for size in sizes):
         if sizes[1] > sizes[0]:  # type: ignore[operator]  # both are ints
-            raise RefusalError(f"{call.name}: {message}", call.span)
+            raise v.RefusalError(f"{call.name}: {message}", call.span)
     else:
         number = _required(call, number, wanted <= number, message)
     if p is not None:
@@ -490,7 +479,7 @@ def _probabilities(call: Arguments, count: Formula) -> Formula:
     operand = call.given["p"]
     p = _array(call, "p", "float64")
     if p.rank != 1:
-        raise RefusalError(f"{call.name}: p must be 1-dimensional", operand.span)
+        raise v.RefusalError(f"{call.name}: p must be 1-dimensional", operand.span)
     exact = np.sqrt(np.finfo(p.dtype).eps) if is_float(p.dtype) and p.dtype != "bfloat16" else 0.0
     tolerance = float(max(np.sqrt(np.finfo("float64").eps), exact))
     size = Formula(number_of(size_along(p.value, 0, call.span), call.span), call.span)
@@ -498,7 +487,7 @@ def _probabilities(call: Arguments, count: Formula) -> Formula:
     p = p.cast("float64")
     if all(isinstance(each, int) for each in sizes):
         if sizes[0] != sizes[1]:
-            raise RefusalError(f"{call.name}: a and p must have same size", operand.span)
+            raise v.RefusalError(f"{call.name}: a and p must have same size", operand.span)
     else:
         p = _required(call, p, size.equal(count), "a and p must have same size")
     p = _required(call, p, ~(p < 0), "Probabilities are not non-negative")
@@ -509,39 +498,37 @@ def _probabilities(call: Arguments, count: Formula) -> Formula:
 # -- vectors ---------------------------------------------------------------------------------------------
 
 
-def _dirichlet(call: Arguments) -> Value:
+def _dirichlet(call: Arguments) -> v.Value:
     alpha = _Parameter("alpha").read(call, "float64")
     if alpha.rank != 1:
-        raise RefusalError(f"{call.name}: `alpha` must be a vector", call.given["alpha"].span)
+        raise call.refusal("alpha", "`alpha` must be a vector")
     alpha = _required(call, alpha, ~(alpha < 0), "alpha < 0")
     like = _of_size(call, "float64", size_along(alpha.value, 0, call.span))
     return _draw(call, "dirichlet", like, [alpha])
 
 
-def _multinomial(call: Arguments) -> Value:
+def _multinomial(call: Arguments) -> v.Value:
     n = _Parameter("n", ">=0", is_integer=True).read(call, "int64")
     if isinstance(number := _number_of_constant(n), int) and number < 0:
-        raise RefusalError(f"{call.name}: n < 0", call.given["n"].span)
+        raise call.refusal("n", "n < 0")
     pvals = _Parameter("pvals", "0..1").read(call, "float64")
     if pvals.rank != 1 or n.rank:
-        message = f"{call.name}: `n` must be a number and `pvals` a vector"
-        raise RefusalError(message, call.given["pvals" if pvals.rank != 1 else "n"].span)
+        raise call.refusal("pvals" if pvals.rank != 1 else "n", "`n` must be a number and `pvals` a vector")
     size = size_along(pvals.value, 0, call.span)
-    if isinstance(size, Known) and not size.value:
-        raise RefusalError(f"{call.name}: `pvals` has no elements", call.given["pvals"].span)
+    if isinstance(size, v.Known) and not size.value:
+        raise call.refusal("pvals", "`pvals` has no elements")
     last = pvals.op("strided_slice", begin=[-1], end=[2**40], strides=[1], axes=[0]).reduce("sum")
     rest = pvals.reduce("sum") - last
     pvals = _required(call, pvals, rest <= 1.0 + 1e-12, "sum(pvals[:-1]) > 1.0")
     return _draw(call, "multinomial", _of_size(call, "int64", size), [n, pvals])
 
 
-def _multivariate_hypergeometric(call: Arguments) -> Value:
+def _multivariate_hypergeometric(call: Arguments) -> v.Value:
     method = choice_argument(call, "method", ("marginals", "count"), "marginals")
     colors = _Parameter("colors", ">=0", is_integer=True).read(call, "int64")
     sample = _Parameter("nsample", ">=0", is_integer=True).read(call, "int64")
     if colors.rank != 1 or sample.rank:
-        message = f"{call.name}: `colors` must be a vector of integers and `nsample` an integer"
-        raise RefusalError(message, call.given["colors"].span)
+        raise call.refusal("colors", "`colors` must be a vector of integers and `nsample` an integer")
     total = colors.reduce("sum")
     if method == "marginals":
         message = 'When method is "marginals", sum(colors) must be less than 1000000000.'
@@ -553,15 +540,14 @@ def _multivariate_hypergeometric(call: Arguments) -> Value:
     return _draw(call, function, _of_size(call, "int64", size), [colors, sample])
 
 
-def _multivariate_normal(call: Arguments) -> Value:
+def _multivariate_normal(call: Arguments) -> v.Value:
     method = choice_argument(call, "method", ("svd", "eigh", "cholesky"), "svd")
     mean, cov = (_array(call, name, "float64").cast("float64") for name in ("mean", "cov"))
     if mean.rank != 1 or cov.rank != 2:
-        message = f"{call.name}: `mean` must be a vector and `cov` a matrix"
-        raise RefusalError(message, call.given["mean" if mean.rank != 1 else "cov"].span)
+        raise call.refusal("mean" if mean.rank != 1 else "cov", "`mean` must be a vector and `cov` a matrix")
     like = _of_size(call, "float64", size_along(mean.value, 0, call.span))
 
-    def finish(numbers: Formula) -> Value:
+    def finish(numbers: Formula) -> v.Value:
         factor = _factor(cov, method)
         product = _ROWS["matmul"].call([_operand(numbers), _operand(factor.transpose([1, 0]))], call.span)
         return (Formula(_tensor(product), call.span) + mean).value
@@ -572,7 +558,7 @@ def _multivariate_normal(call: Arguments) -> Value:
 def _factor(cov: Formula, method: str) -> Formula:
     """Return a matrix whose product with its transpose is a covariance matrix."""
     found = _ROWS[method].call([_operand(cov)], cov.span)
-    if not isinstance(found, TupleOf):
+    if not isinstance(found, v.TupleOf):
         return Formula(_tensor(found), cov.span)
     parts = [Formula(_tensor(part), cov.span) for part in found.items]
     if method == "eigh":
@@ -580,18 +566,18 @@ def _factor(cov: Formula, method: str) -> Formula:
     return parts[0] * parts[1].sqrt()
 
 
-def _operand(data: Formula) -> Operand:
-    return Operand(data.value, data.span)
+def _operand(data: Formula) -> v.Operand:
+    return v.Operand(data.value, data.span)
 
 
-def _tensor(value: Value) -> Computed:
-    assert isinstance(value, Computed)
+def _tensor(value: v.Value) -> v.Computed:
+    assert isinstance(value, v.Computed)
     return value
 
 
 def _refused(name: str, hint: str) -> Builtin:
-    def apply_to(call: Arguments) -> Value:
-        raise RefusalError(f"`{name}` of a generator is not supported in a cell", call.span, hint=hint)
+    def apply_to(call: Arguments) -> v.Value:
+        raise v.RefusalError(f"`{name}` of a generator is not supported in a cell", call.span, hint=hint)
 
     return Builtin(name, "*args", apply_to, f"Refused: {hint}.", None, method=False)
 
@@ -606,7 +592,7 @@ def _signature(name: str) -> str:
     return " ".join(["rng", *words, "size?"])
 
 
-def _row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
+def _row(name: str, signature: str, apply_to: Callable[[Arguments], v.Value], summary: str) -> Builtin:
     return Builtin(name, f"rng {signature}", apply_to, summary, None, method=False)
 
 
@@ -664,27 +650,27 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
 }
 
 
-def _default_rng(call: Arguments) -> Value:
-    operand = as_number(call.given.get("seed", Operand(Known(None), call.span)))
-    if isinstance(operand.value, GeneratorOf):
+def _default_rng(call: Arguments) -> v.Value:
+    operand = as_number(call.given.get("seed", v.Operand(v.Known(None), call.span)))
+    if isinstance(operand.value, v.GeneratorOf):
         return operand.value
     seed = static_value_or_none(operand.value)
-    if operand.value == Known(None):
+    if operand.value == v.Known(None):
         message = f"{call.name}: without a seed, a cell would give other numbers in each call"
-        raise RefusalError(message, operand.span, hint=_SEED_HINT)
+        raise v.RefusalError(message, operand.span, hint=_SEED_HINT)
     if isinstance(seed, int | tuple) and not isinstance(seed, bool):
         try:
             words = seeded(seed) if isinstance(seed, int) else state_of(np.random.default_rng(seed))
         except (TypeError, ValueError) as error:
-            raise RefusalError(f"{call.name}: {error}", operand.span) from None
-        return Draw(None, "", constant_of(words, "uint64", call.span).value)
+            raise v.RefusalError(f"{call.name}: {error}", operand.span) from None
+        return v.Draw(None, "", constant_of(words, "uint64", call.span).value)
     data = as_formula(operand, call.span, call.name)
     if not data.is_integer or data.rank:
         message = f"{call.name}: `seed` must be an integer, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
+        raise v.RefusalError(message, operand.span)
     if data.dtype != "uint64":
         data = _required(call, data.cast("int64"), data >= 0, "expected non-negative integer")
-    return Draw(None, "", data.op("numpy.pcg64_seed").value)
+    return v.Draw(None, "", data.op("numpy.pcg64_seed").value)
 
 
 #: What makes a generator, by the names in ``numpy.random``.

@@ -6,57 +6,42 @@ from collections.abc import Callable
 
 from nnmagic.relay.types import TensorType, is_float
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import apply
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    ClosureValue,
-    Computed,
-    GlobalFunction,
-    GradientOf,
-    Known,
-    LocalFunction,
-    Operand,
-    OperatorName,
-    RefusalError,
-    SpecializableFunction,
-    TupleOf,
-    Value,
-)
 
 _CALLABLE = (
-    GlobalFunction
-    | LocalFunction
-    | SpecializableFunction
-    | ClosureValue
-    | BuiltinName
-    | OperatorName
-    | GradientOf
-    | Computed
+    v.GlobalFunction
+    | v.LocalFunction
+    | v.SpecializableFunction
+    | v.ClosureValue
+    | v.BuiltinName
+    | v.OperatorName
+    | v.GradientOf
+    | v.Computed
 )
 
 
-def _function(call: Arguments) -> Operand:
+def _function(call: Arguments) -> v.Operand:
     """Return the function to differentiate. Raises RefusalError."""
     function = call.given["f"]
     if not isinstance(function.value, _CALLABLE):
         message = f"{call.name}: `f` must be a function, not {describe(function.value)}"
-        raise RefusalError(message, function.span, hint="give a function without calling it")
-    if isinstance(function.value, Computed) and isinstance(function.value.type, TensorType):
+        raise v.RefusalError(message, function.span, hint="give a function without calling it")
+    if isinstance(function.value, v.Computed) and isinstance(function.value.type, TensorType):
         message = f"{call.name}: `f` must be a function, not {describe(function.value)}"
         hint = f"write {call.name}(f)(x), with the function alone in the first brackets"
-        raise RefusalError(message, function.span, hint=hint)
+        raise v.RefusalError(message, function.span, hint=hint)
     return function
 
 
-def _gradient(kind: str) -> Callable[[Arguments], Value]:
-    def apply_to(call: Arguments) -> Value:
+def _gradient(kind: str) -> Callable[[Arguments], v.Value]:
+    def apply_to(call: Arguments) -> v.Value:
         function = _function(call)
         has_aux = call.static("has_aux", default=False)
         if not isinstance(has_aux, bool):
-            span = call.given["has_aux"].span
-            raise RefusalError(f"{call.name}: `has_aux` must be True or False", span)
-        return GradientOf(kind, function, _argnums(call), has_aux)
+            raise v.RefusalError(f"{call.name}: `has_aux` must be True or False", call.at("has_aux"))
+        return v.GradientOf(kind, function, _argnums(call), has_aux)
 
     return apply_to
 
@@ -67,39 +52,39 @@ def _argnums(call: Arguments) -> int | tuple[int, ...]:
     numbers = given if isinstance(given, tuple) else (given,)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int):
-            span = call.given["argnums"].span
+            span = call.at("argnums")
             message = f"{call.name}: `argnums` must be an int or a tuple of ints"
-            raise RefusalError(message, span, hint="parameters are counted from 0")
+            raise v.RefusalError(message, span, hint="parameters are counted from 0")
     if not numbers:
-        span = call.given["argnums"].span
-        raise RefusalError(
+        span = call.at("argnums")
+        raise v.RefusalError(
             f"{call.name}: `argnums` names no parameter", span, hint="leave it out for the first"
         )
     return given if isinstance(given, int) else tuple(int(number) for number in numbers)
 
 
-def _jacobian(call: Arguments) -> Value:
-    return GradientOf("jacobian", _function(call), _argnums(call))
+def _jacobian(call: Arguments) -> v.Value:
+    return v.GradientOf("jacobian", _function(call), _argnums(call))
 
 
-def _hessian(call: Arguments) -> Value:
+def _hessian(call: Arguments) -> v.Value:
     function, argnums = _function(call), _argnums(call)
-    gradient = GradientOf("grad", function, argnums)
-    return GradientOf("jacobian", Operand(gradient, function.span), argnums)
+    gradient = v.GradientOf("grad", function, argnums)
+    return v.GradientOf("jacobian", v.Operand(gradient, function.span), argnums)
 
 
-def _vmap(call: Arguments) -> Value:
+def _vmap(call: Arguments) -> v.Value:
     function = _function(call)
     axes = (call.static("in_axes", 0), call.static("out_axes", 0))
     for name, given in zip(("in_axes", "out_axes"), axes, strict=True):
         if not _are_axes(given, name == "in_axes"):
-            span = call.given[name].span
+            span = call.at(name)
             kinds = "an int, None or a tuple of these" if name == "in_axes" else "an int or a tuple of ints"
             hint = "write an axis for each argument, as in vmap(f, in_axes=(0, None))"
             if name == "out_axes":
                 hint = "write the axis of the result at which the examples stand"
-            raise RefusalError(f"vmap: `{name}` must be {kinds}", span, hint=hint)
-    return GradientOf("vmap", function, axes=axes)
+            raise v.RefusalError(f"vmap: `{name}` must be {kinds}", span, hint=hint)
+    return v.GradientOf("vmap", function, axes=axes)
 
 
 def _are_axes(given: object, optional: bool) -> bool:
@@ -108,56 +93,56 @@ def _are_axes(given: object, optional: bool) -> bool:
     return (given is None and optional) or (isinstance(given, int) and not isinstance(given, bool))
 
 
-def _checkpoint(call: Arguments) -> Value:
-    return GradientOf("checkpoint", _function(call))
+def _checkpoint(call: Arguments) -> v.Value:
+    return v.GradientOf("checkpoint", _function(call))
 
 
-def _vjp(call: Arguments) -> Value:
+def _vjp(call: Arguments) -> v.Value:
     function, primals = _function(call), call.given["primals"]
-    assert isinstance(primals.value, TupleOf)
+    assert isinstance(primals.value, v.TupleOf)
     if not primals.value.items:
         hint = "give the arguments of the function, as in vjp(f, x)"
-        raise RefusalError("vjp: there is nothing to differentiate by", call.span, hint=hint)
-    arguments = tuple(Operand(item, primals.span) for item in primals.value.items)
-    return GradientOf("vjp", function, arguments=arguments)
+        raise v.RefusalError("vjp: there is nothing to differentiate by", call.span, hint=hint)
+    arguments = tuple(v.Operand(item, primals.span) for item in primals.value.items)
+    return v.GradientOf("vjp", function, arguments=arguments)
 
 
-def _jvp(call: Arguments) -> Value:
+def _jvp(call: Arguments) -> v.Value:
     function = _function(call)
     parts = []
     for name in ("primals", "tangents"):
         value = call.given[name].value
-        if not isinstance(value, TupleOf):
+        if not isinstance(value, v.TupleOf):
             hint = "write jvp(f, (x,), (t,))"
-            raise RefusalError(f"jvp: `{name}` must be a tuple", call.given[name].span, hint=hint)
-        parts.append([Operand(item, call.given[name].span) for item in value.items])
+            raise v.RefusalError(f"jvp: `{name}` must be a tuple", call.at(name), hint=hint)
+        parts.append([v.Operand(item, call.at(name)) for item in value.items])
     primals, tangents = parts
     if len(primals) != len(tangents) or not primals:
         message = f"jvp: there are {len(primals)} primals, and {len(tangents)} tangents"
-        raise RefusalError(message, call.given["tangents"].span, hint="give a tangent for each primal")
-    return GradientOf("jvp", function, arguments=(*primals, *tangents))
+        raise v.RefusalError(message, call.at("tangents"), hint="give a tangent for each primal")
+    return v.GradientOf("jvp", function, arguments=(*primals, *tangents))
 
 
-def _tree_map(call: Arguments) -> Value:
+def _tree_map(call: Arguments) -> v.Value:
     function, rest = _function(call), call.given["rest"]
-    assert isinstance(rest.value, TupleOf)
-    trees = [call.given["tree"], *(Operand(item, rest.span) for item in rest.value.items)]
-    return GradientOf("tree_map", function, arguments=tuple(trees))
+    assert isinstance(rest.value, v.TupleOf)
+    trees = [call.given["tree"], *(v.Operand(item, rest.span) for item in rest.value.items)]
+    return v.GradientOf("tree_map", function, arguments=tuple(trees))
 
 
-def _stop_gradient(call: Arguments) -> Value:
+def _stop_gradient(call: Arguments) -> v.Value:
     return _stopped(call.given["x"].value, call)
 
 
-def _stopped(value: Value, call: Arguments) -> Value:
+def _stopped(value: v.Value, call: Arguments) -> v.Value:
     """Return the value itself, through which nothing flows back: its bits, read as what they are."""
     match value:
-        case Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
+        case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
             made = apply("reinterpret", call.span, value, dtype=dtype)
-            return Computed(made.expr, value.type, value.weak)
-        case TupleOf(items=items):
-            return TupleOf(tuple(_stopped(item, call) for item in items), record=value.record)
-        case Known() | Computed():
+            return v.Computed(made.expr, value.type, value.weak)
+        case v.TupleOf(items=items):
+            return v.TupleOf(tuple(_stopped(item, call) for item in items), record=value.record)
+        case v.Known() | v.Computed():
             return value
     return value
 
@@ -237,18 +222,6 @@ GRADIENTS = (
         method=False,
         form="f, tree, *rest",
     ),
-    Builtin(
-        "stop_gradient",
-        "x",
-        _stop_gradient,
-        "Return x; no gradient flows through it.",
-        None,
-    ),
-    Builtin(
-        "detach",
-        "x",
-        _stop_gradient,
-        "Return x; no gradient flows through it.",
-        None,
-    ),
+    Builtin("stop_gradient", "x", _stop_gradient, "Return x; no gradient flows through it.", None),
+    Builtin("detach", "x", _stop_gradient, "Return x; no gradient flows through it.", None),
 )

@@ -6,69 +6,60 @@ Each gives a LoopCall, which the elaboration writes as the loop that it stands f
 from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import as_formula, dtype_of_operand, formula, one_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Dimension,
-    Known,
-    LoopCall,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-)
 
 
-def _function(call: Arguments, parameter: str) -> Operand:
+def _function(call: Arguments, parameter: str) -> v.Operand:
     operand = call.given[parameter]
-    if isinstance(operand.value, Known | Dimension | TupleOf) or is_tensor(operand.value):
+    if isinstance(operand.value, v.Known | v.Dimension | v.TupleOf) or is_tensor(operand.value):
         message = f"{call.name}: `{parameter}` must be a function, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
+        raise v.RefusalError(message, operand.span)
     return operand
 
 
-def _scan(call: Arguments) -> Value:
+def _scan(call: Arguments) -> v.Value:
     """Return the last carry, and what each round gives beside it."""
-    function, xs = _function(call, "f"), call.given.get("xs", Operand(Known(None), call.span))
-    parts = xs.value.items if isinstance(xs.value, TupleOf) else (xs.value,)
-    if xs.value != Known(None) and not all(map(is_tensor, parts)):
+    function, xs = _function(call, "f"), call.given.get("xs", v.Operand(v.Known(None), call.span))
+    parts = xs.value.items if isinstance(xs.value, v.TupleOf) else (xs.value,)
+    if xs.value != v.Known(None) and not all(map(is_tensor, parts)):
         message = f"scan: `xs` must be a tensor, a tuple of tensors or None, not {describe(xs.value)}"
-        raise RefusalError(message, xs.span)
-    if xs.value == Known(None) and "length" not in call:
-        raise RefusalError("scan: without `xs`, how many rounds there are", call.span, hint="give `length`")
-    length = call.given.get("length", Operand(Known(None), call.span))
-    return LoopCall("scan", (function, call.given["init"], xs, length))
+        raise v.RefusalError(message, xs.span)
+    if xs.value == v.Known(None) and "length" not in call:
+        raise v.RefusalError("scan: without `xs`, how many rounds there are", call.span, hint="give `length`")
+    length = call.given.get("length", v.Operand(v.Known(None), call.span))
+    return v.LoopCall("scan", (function, call.given["init"], xs, length))
 
 
-def _along_axis(call: Arguments) -> Value:
+def _along_axis(call: Arguments) -> v.Value:
     function, data = _function(call, "func1d"), formula(call, "arr")
     axis = one_axis(call, "axis", data.rank)
     order = [each for each in range(data.rank) if each != axis]
     moved = data.transpose([*order, axis])
     extra = call.given["args"].value
-    assert isinstance(extra, TupleOf)
-    rest = tuple(Operand(item, call.given["args"].span) for item in extra.items)
-    rows = Operand(moved.value, call.given["arr"].span)
-    return LoopCall("apply_along_axis", (function, rows, *rest), axis)
+    assert isinstance(extra, v.TupleOf)
+    rest = tuple(v.Operand(item, call.at("args")) for item in extra.items)
+    rows = v.Operand(moved.value, call.at("arr"))
+    return v.LoopCall("apply_along_axis", (function, rows, *rest), axis)
 
 
-def _vectorize(call: Arguments) -> Value:
+def _vectorize(call: Arguments) -> v.Value:
     """Return a function of the elements of tensors, of which each call maps over all of them."""
     function, dtypes = _function(call, "pyfunc"), _result_dtypes(call)
 
-    def apply_to(inner: Arguments) -> Value:
+    def apply_to(inner: Arguments) -> v.Value:
         arguments = inner.given["args"]
-        assert isinstance(arguments.value, TupleOf)
+        assert isinstance(arguments.value, v.TupleOf)
         if not arguments.value.items:
-            raise RefusalError("a vectorized function takes at least one tensor", inner.span)
-        items = (Operand(item, arguments.span) for item in arguments.value.items)
-        arrays = tuple(Operand(as_formula(item, inner.span, call.name).value, item.span) for item in items)
-        return LoopCall("vectorize", (function, *arrays), dtypes=dtypes)
+            raise v.RefusalError("a vectorized function takes at least one tensor", inner.span)
+        items = (v.Operand(item, arguments.span) for item in arguments.value.items)
+        arrays = tuple(v.Operand(as_formula(item, inner.span, call.name).value, item.span) for item in items)
+        return v.LoopCall("vectorize", (function, *arrays), dtypes=dtypes)
 
     summary = "Call a function for each element of tensors that are broadcast together."
-    return BuiltinName(Builtin("vectorize", "*args", apply_to, summary, method=False))
+    return v.BuiltinName(Builtin("vectorize", "*args", apply_to, summary, method=False))
 
 
 def _result_dtypes(call: Arguments) -> tuple[str, ...]:
@@ -76,24 +67,24 @@ def _result_dtypes(call: Arguments) -> tuple[str, ...]:
     if "otypes" not in call:
         return ()
     operand = call.given["otypes"]
-    listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
-    return tuple(dtype_of_operand(Operand(each, operand.span), "vectorize") for each in listed)
+    listed = operand.value.items if isinstance(operand.value, v.TupleOf) else (operand.value,)
+    return tuple(dtype_of_operand(v.Operand(each, operand.span), "vectorize") for each in listed)
 
 
-def _piecewise(call: Arguments) -> Value:
+def _piecewise(call: Arguments) -> v.Value:
     """Compute each piece for the elements whose condition holds, and only for these."""
-    pieces: dict[str, tuple[Operand, ...]] = {}
+    pieces: dict[str, tuple[v.Operand, ...]] = {}
     for parameter in ("condlist", "funclist"):
         operand = call.given[parameter]
-        listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
-        pieces[parameter] = tuple(Operand(item, operand.span) for item in listed)
+        listed = operand.value.items if isinstance(operand.value, v.TupleOf) else (operand.value,)
+        pieces[parameter] = tuple(v.Operand(item, operand.span) for item in listed)
     conditions, functions = pieces["condlist"], pieces["funclist"]
     if len(functions) - len(conditions) not in (0, 1):
         message = f"piecewise: {len(functions)} functions for {len(conditions)} conditions"
         hint = "give one for each, and perhaps one for the rest"
-        raise RefusalError(message, call.given["funclist"].span, hint=hint)
-    data = Operand(formula(call, "x").value, call.given["x"].span)
-    return LoopCall("piecewise", (data, *conditions, *functions), len(conditions))
+        raise v.RefusalError(message, call.at("funclist"), hint=hint)
+    data = v.Operand(formula(call, "x").value, call.at("x"))
+    return v.LoopCall("piecewise", (data, *conditions, *functions), len(conditions))
 
 
 LOOP_FUNCTIONS = (
@@ -105,29 +96,26 @@ LOOP_FUNCTIONS = (
         None,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "apply_along_axis",
         "func1d axis arr *args",
         _along_axis,
         "Call a function for each vector along an axis.",
-        "apply_along_axis",
         method=False,
         form="func1d, axis, arr, *args",
     ),
-    Builtin(
+    numpy_function(
         "vectorize",
         "pyfunc otypes?",
         _vectorize,
         "Return a function that maps a function over the elements of tensors.",
-        "vectorize",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "piecewise",
         "x condlist funclist",
         _piecewise,
         "Compute a function, or a number, for the elements of each condition.",
-        "piecewise",
         method=False,
     ),
 )

@@ -15,31 +15,20 @@ from nnmagic.tinynn.builtins.numpy.elementwise import next_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    LoopCall,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    static_value,
-)
 from nnmagic.tinynn.values.weak_types import as_weak
 
 #: NumPy's functions, by name.
 Rows = Mapping[str, Builtin]
 
 
-def _known(call: Arguments) -> Value | None:
+def _known(call: Arguments) -> v.Value | None:
     """Return what ``math`` gives for arguments that are known; None if one is not. Raises RefusalError."""
     try:
-        given = {name: static_value(operand.value) for name, operand in call.given.items()}
-    except NotStaticError:
+        given = {name: v.static_value(operand.value) for name, operand in call.given.items()}
+    except v.NotStaticError:
         return None
     more = given.pop("more", ())
     positional = [*given.values()] if call.name not in _BY_KEYWORD else []
@@ -50,24 +39,24 @@ def _known(call: Arguments) -> Value | None:
         function = getattr(math, call.name)
         return as_value_of(function(*positional, *(more if isinstance(more, tuple) else (more,)), **keywords))
     except (ValueError, OverflowError, TypeError, ZeroDivisionError) as error:
-        raise RefusalError(f"math.{call.name}: {error}", call.span) from None
+        raise v.RefusalError(f"math.{call.name}: {error}", call.span) from None
 
 
 #: Functions with arguments that are given by keyword alone.
 _BY_KEYWORD = ("isclose",)
 
 
-def as_value_of(number: object) -> Value:
+def as_value_of(number: object) -> v.Value:
     """Return a number, or a tuple of them, as a value that is known."""
     if isinstance(number, tuple):
-        return TupleOf(tuple(map(as_value_of, number)))
-    return Known(number)
+        return v.TupleOf(tuple(map(as_value_of, number)))
+    return v.Known(number)
 
 
-def _folding(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
+def _folding(name: str, signature: str, apply_to: Callable[[Arguments], v.Value], summary: str) -> Builtin:
     """Declare a function that ``math`` itself computes of arguments that are known."""
 
-    def fold_or_apply(call: Arguments) -> Value:
+    def fold_or_apply(call: Arguments) -> v.Value:
         known = _known(call)
         return apply_to(call) if known is None else known
 
@@ -87,8 +76,8 @@ def _float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formul
 def _rounded(name: str, summary: str) -> Builtin:
     """Declare a function that rounds to an integer."""
 
-    def apply_to(call: Arguments) -> Value:
-        if isinstance(call.given["x"].value, Dimension):
+    def apply_to(call: Arguments) -> v.Value:
+        if isinstance(call.given["x"].value, v.Dimension):
             return call.given["x"].value
         data = formula(call, "x")
         whole = data.op(name) if data.is_float else data
@@ -101,7 +90,7 @@ def _of_floats(name: str, signature: str, function: Callable[..., Formula], summ
     """Declare a function of one float, or of two."""
     parameters = signature.split()
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         if len(parameters) == 1:
             return function(_float(call, parameters[0])).value
         return function(*_float_pair(call, *parameters)).value
@@ -189,24 +178,24 @@ def fsum(x):
 """
 
 
-def _whole(call: Arguments, operand: Operand) -> Operand:
+def _whole(call: Arguments, operand: v.Operand) -> v.Operand:
     """Return an operand as a number of int64. Raises RefusalError for what is no whole number."""
     operand = as_number(operand)
     data = as_formula(operand, call.span, f"math.{call.name}")
     if data.rank or data.is_float or data.is_complex:
         message = f"math.{call.name} takes whole numbers, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
-    return Operand(as_weak(data.cast("int64").value), operand.span)
+        raise v.RefusalError(message, operand.span)
+    return v.Operand(as_weak(data.cast("int64").value), operand.span)
 
 
 def _of_integers(name: str, signature: str, text: str, summary: str) -> Builtin:
     """Declare a function of integers that is written in the language."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         if name == "perm" and "k" not in call:
-            return LoopCall("text", (_whole(call, call.given["n"]),), text=_FACTORIAL)
+            return v.LoopCall("text", (_whole(call, call.given["n"]),), text=_FACTORIAL)
         operands = [call.given[parameter.strip("?")] for parameter in signature.split()]
-        return LoopCall("text", tuple(_whole(call, operand) for operand in operands), text=text)
+        return v.LoopCall("text", tuple(_whole(call, operand) for operand in operands), text=text)
 
     return _folding(name, signature, apply_to, summary)
 
@@ -214,17 +203,17 @@ def _of_integers(name: str, signature: str, text: str, summary: str) -> Builtin:
 def _divisors(name: str, summary: str) -> Builtin:
     """Declare gcd or lcm of any number of integers."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         operand = call.given["more"]
-        assert isinstance(operand.value, TupleOf)
-        whole = [_whole(call, Operand(item, operand.span)) for item in operand.value.items]
+        assert isinstance(operand.value, v.TupleOf)
+        whole = [_whole(call, v.Operand(item, operand.span)) for item in operand.value.items]
         names = [f"x{number}" for number in range(len(whole))]
         total = names[0]
         for each in names[1:]:
             total = f"{name}({total}, {each})"
         if len(names) == 1:
             total = f"abs({total})"
-        return LoopCall("text", tuple(whole), text=f"def f({', '.join(names)}):\n    return {total}\n")
+        return v.LoopCall("text", tuple(whole), text=f"def f({', '.join(names)}):\n    return {total}\n")
 
     return _folding(name, "*more", apply_to, summary)
 
@@ -235,9 +224,9 @@ def _divisors(name: str, summary: str) -> Builtin:
 def _vector(call: Arguments, parameter: str) -> Formula:
     """Return a tensor, or a list of numbers, as a vector of floats."""
     operand = call.given[parameter]
-    if isinstance(operand.value, TupleOf):
+    if isinstance(operand.value, v.TupleOf):
         items = [
-            as_formula(Operand(item, operand.span), call.span, call.name) for item in operand.value.items
+            as_formula(v.Operand(item, operand.span), call.span, call.name) for item in operand.value.items
         ]
         dtypes = {item.dtype for item in items}
         dtype = "float32" if dtypes == {"float32"} else "float64"
@@ -254,78 +243,78 @@ def _length(vector: Formula) -> Formula:
     return vector.op("isinf").reduce("any").choose(math.inf, result)
 
 
-def _hypot(rows: Rows, call: Arguments) -> Value:
+def _hypot(rows: Rows, call: Arguments) -> v.Value:
     operand = call.given["more"]
-    assert isinstance(operand.value, TupleOf)
-    items = [Operand(item, operand.span) for item in operand.value.items]
+    assert isinstance(operand.value, v.TupleOf)
+    items = [v.Operand(item, operand.span) for item in operand.value.items]
     if len(items) == 2:
         two = Arguments(call.name, {"x1": items[0], "x2": items[1]}, call.span)
         return rows["hypot"].apply(two)
     return _length(_vector(call, "more")).value
 
 
-def _dist(call: Arguments) -> Value:
+def _dist(call: Arguments) -> v.Value:
     p, q = _vector(call, "p"), _vector(call, "q")
     if p.dtype != q.dtype:
         p, q = p.cast("float64"), q.cast("float64")
     return _length(p - q).value
 
 
-def _sumprod(call: Arguments) -> Value:
+def _sumprod(call: Arguments) -> v.Value:
     p, q = _vector(call, "p"), _vector(call, "q")
     if p.dtype != q.dtype:
         p, q = p.cast("float64"), q.cast("float64")
     return (p * q).reduce("sum").value
 
 
-def _fsum(call: Arguments) -> Value:
+def _fsum(call: Arguments) -> v.Value:
     vector = _vector(call, "seq").cast("float64")
-    return LoopCall("text", (Operand(vector.value, call.given["seq"].span),), text=_FSUM)
+    return v.LoopCall("text", (v.Operand(vector.value, call.at("seq")),), text=_FSUM)
 
 
-def _prod(rows: Rows, call: Arguments) -> Value:
+def _prod(rows: Rows, call: Arguments) -> v.Value:
     operand = call.given["iterable"]
     factors = [call.given["start"]] if "start" in call else []
-    if isinstance(operand.value, TupleOf):
-        factors += [Operand(item, operand.span) for item in operand.value.items]
+    if isinstance(operand.value, v.TupleOf):
+        factors += [v.Operand(item, operand.span) for item in operand.value.items]
     else:
-        factors.append(Operand(rows["prod"].apply(Arguments("prod", {"a": operand}, call.span)), call.span))
-    result = factors[0] if factors else Operand(Known(1), call.span)
+        factors.append(v.Operand(rows["prod"].apply(Arguments("prod", {"a": operand}, call.span)), call.span))
+    result = factors[0] if factors else v.Operand(v.Known(1), call.span)
     for factor in factors[1:]:
         both = Arguments(call.name, {"x1": result, "x2": factor}, call.span)
-        result = Operand(rows["multiply"].apply(both), call.span)
+        result = v.Operand(rows["multiply"].apply(both), call.span)
     return result.value
 
 
 # -- floats --------------------------------------------------------------------------------------------------
 
 
-def _log(call: Arguments) -> Value:
+def _log(call: Arguments) -> v.Value:
     if "base" not in call:
         return _float(call, "x").log().value
     x, base = _float_pair(call, "x", "base")
     return (x.log() / base.log()).value
 
 
-def _isclose(call: Arguments) -> Value:
+def _isclose(call: Arguments) -> v.Value:
     a, b = _float_pair(call, "a", "b")
     relative, absolute = static_number(call, "rel_tol", 1e-9), static_number(call, "abs_tol", 0.0)
     if relative < 0 or absolute < 0:
-        raise RefusalError("math.isclose: tolerances must be non-negative", call.span)
+        raise v.RefusalError("math.isclose: tolerances must be non-negative", call.span)
     gap = (a - b).abs()
     near = (gap <= a.abs().maximum(b.abs()) * relative) | (gap <= absolute)
     finite = a.op("isfinite") & b.op("isfinite")
     return (a.equal(b) & ~a.op("isnan") | (near & finite)).value
 
 
-def _frexp(call: Arguments) -> Value:
+def _frexp(call: Arguments) -> v.Value:
     mantissa, exponent = float_parts.frexp(_float(call, "x"))
-    return TupleOf((mantissa.value, as_weak(exponent.value)))
+    return v.TupleOf((mantissa.value, as_weak(exponent.value)))
 
 
-def _ldexp(call: Arguments) -> Value:
+def _ldexp(call: Arguments) -> v.Value:
     exponent = _whole(call, call.given["i"])
-    assert isinstance(exponent.value, Computed)
+    assert isinstance(exponent.value, v.Computed)
     return float_parts.ldexp(_float(call, "x"), Formula(exponent.value, call.span)).value
 
 
@@ -336,9 +325,9 @@ def _ulp(x: Formula) -> Formula:
     return (x.op("isnan") | x.op("isinf")).choose(size, gap)
 
 
-def _modf(rows: Rows, call: Arguments) -> Value:
+def _modf(rows: Rows, call: Arguments) -> v.Value:
     return rows["modf"].apply(
-        Arguments("modf", {"x": Operand(_float(call, "x").value, call.span)}, call.span)
+        Arguments("modf", {"x": v.Operand(_float(call, "x").value, call.span)}, call.span)
     )
 
 
@@ -346,23 +335,22 @@ def _same(row: Builtin) -> Builtin:
     """Return NumPy's function as one of ``math``, which gives floats."""
     parameters = [word.strip("?") for word in row.signature.split()]
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         floats = {
-            parameter: Operand(_as_float(call, parameter), call.given[parameter].span)
-            for parameter in parameters
+            parameter: v.Operand(_as_float(call, parameter), call.at(parameter)) for parameter in parameters
         }
         return row.apply(Arguments(call.name, floats, call.span))
 
     return _folding(row.name, row.signature, apply_to, row.summary)
 
 
-def _as_float(call: Arguments, parameter: str) -> Value:
+def _as_float(call: Arguments, parameter: str) -> v.Value:
     if (number := python_number(call.given[parameter].value)) is not None:
         assert isinstance(number, bool | int | float)
-        return Known(float(number))
+        return v.Known(float(number))
     value = _float(call, parameter).value
     original = call.given[parameter].value
-    return as_weak(value) if isinstance(original, Computed) and original.weak else value
+    return as_weak(value) if isinstance(original, v.Computed) and original.weak else value
 
 
 _SAME: Sequence[str] = (

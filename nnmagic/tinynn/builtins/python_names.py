@@ -11,62 +11,52 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import wider_dtype
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
-from nnmagic.tinynn.values.values import (
-    Computed,
-    DictOf,
-    Dimension,
-    Known,
-    ListOfRows,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-)
 
 
-def _length(call: Arguments) -> Value:
+def _length(call: Arguments) -> v.Value:
     value = call.given["x"].value
-    if isinstance(value, TupleOf | DictOf):
-        return Known(len(value.items))
+    if isinstance(value, v.TupleOf | v.DictOf):
+        return v.Known(len(value.items))
     if isinstance(static_value_or_none(value), str):
-        return Known(len(str(static_value_or_none(value))))
-    if isinstance(value, ListOfRows):
+        return v.Known(len(str(static_value_or_none(value))))
+    if isinstance(value, v.ListOfRows):
         return size_along(value.rows, 0, call.span)
     if is_tensor(value) and call.type("x").shape:
         return size_along(call.tensor("x"), 0, call.span)
-    raise RefusalError(f"{describe(value)} has no len()", call.given["x"].span)
+    raise v.RefusalError(f"{describe(value)} has no len()", call.at("x"))
 
 
 def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
     """Declare a conversion: of a static number at compile time, of a tensor of rank 0 at run time."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         operand = call.given["x"]
-        if name == "int" and isinstance(operand.value, Dimension):
+        if name == "int" and isinstance(operand.value, v.Dimension):
             return operand.value
         operand = as_number(operand)
         known = static_value_or_none(operand.value)
         if isinstance(known, bool | int | float | str):
             try:
-                return Known(kind(known))
+                return v.Known(kind(known))
             except (ValueError, OverflowError) as error:
-                raise RefusalError(f"{name}: {error}", operand.span) from None
+                raise v.RefusalError(f"{name}: {error}", operand.span) from None
         if is_tensor(operand.value) and not tensor_type(operand).shape:
-            assert isinstance(operand.value, Computed)
+            assert isinstance(operand.value, v.Computed)
             tensor = operand.value
             if dtype == "bool" and tensor_type(operand).dtype != "bool":
                 return Formula(tensor, call.span).truth().value
             number = cast(tensor, dtype, call.span)
-            return number if dtype == "bool" else Computed(number.expr, number.type, weak=True)
+            return number if dtype == "bool" else v.Computed(number.expr, number.type, weak=True)
         hint = None
         if is_tensor(operand.value):
             short = {"int64": "i64", "float64": "f64", "bool": "bool_"}[dtype]
             hint = f"write x.astype({short}) for every element"
-        raise RefusalError(f"{name}() of {describe(operand.value)}", operand.span, hint=hint)
+        raise v.RefusalError(f"{name}() of {describe(operand.value)}", operand.span, hint=hint)
 
     article = "an" if name == "int" else "a"
     return Builtin(
@@ -82,32 +72,33 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
 def add_up_items(sum_of_tensor: Builtin) -> Builtin:
     """Return a ``sum`` that of a list with tensors or dynamic sizes is Python's: ``0 + a + b``."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         items = call.given["a"]
-        if not isinstance(items.value, TupleOf) or set(call.given) != {"a"} or _is_static(items.value):
+        if not isinstance(items.value, v.TupleOf) or set(call.given) != {"a"} or _is_static(items.value):
             return sum_of_tensor.apply(call)
-        total: Value = Known(0)
+        total: v.Value = v.Known(0)
         try:
             for item in items.value.items:
-                left, right = Operand(total, items.span), Operand(item, items.span)
+                left, right = v.Operand(total, items.span), v.Operand(item, items.span)
                 total = binary(NAMED["add"], "+", left, right, call.span)
-        except RefusalError as refusal:  # its hint and notes would show all items where it means one
-            message = refusal.diagnostic.message
-            raise RefusalError(message, items.span, hint=_same_dtype_hint(items)) from None
+        except v.RefusalError as refusal:  # its hint and notes would show all items where it means one
+            raise v.RefusalError(
+                refusal.diagnostic.message, items.span, hint=_same_dtype_hint(items)
+            ) from None
         return total
 
     return replace(sum_of_tensor, apply=apply_to)
 
 
-def _is_static(value: Value) -> bool:
+def _is_static(value: v.Value) -> bool:
     """Return whether a value is a number, or nested tuples of numbers, at compile time."""
-    return all(map(_is_static, value.items)) if isinstance(value, TupleOf) else isinstance(value, Known)
+    return all(map(_is_static, value.items)) if isinstance(value, v.TupleOf) else isinstance(value, v.Known)
 
 
-def _same_dtype_hint(items: Operand) -> str | None:
+def _same_dtype_hint(items: v.Operand) -> str | None:
     """Suggest one dtype for items that are tensors of several."""
-    assert isinstance(items.value, TupleOf)
-    operands = [Operand(item, items.span) for item in items.value.items if is_tensor(item)]
+    assert isinstance(items.value, v.TupleOf)
+    operands = [v.Operand(item, items.span) for item in items.value.items if is_tensor(item)]
     dtypes = {tensor_type(operand).dtype for operand in operands}
     if len(operands) < len(items.value.items) or len(dtypes) < 2:
         return None

@@ -84,8 +84,7 @@ def _integer(call: Arguments, operand: Operand, parameter: str) -> Formula:
     if isinstance(type_, TensorType) and is_integer(type_.dtype) and not type_.shape:
         assert isinstance(value, Computed)
         return Formula(value, call.span)
-    message = f"{call.name}: `{parameter}` must be an integer, not {describe(value)}"
-    raise RefusalError(message, operand.span)
+    raise RefusalError(f"{call.name}: `{parameter}` must be an integer, not {describe(value)}", operand.span)
 
 
 def _split_words(call: Arguments) -> Formula:
@@ -188,7 +187,7 @@ def _dtype(call: Arguments) -> str:
     if dtype not in ("float32", "float64"):
         message = f"{call.name}: `dtype` must be f32 or f64, not {dtype_short_name(dtype)}"
         hint = f"convert the numbers, as in {call.name}(...).astype({dtype_short_name(dtype)})"
-        raise RefusalError(message, call.given["dtype"].span, hint=hint)
+        raise RefusalError(message, call.at("dtype"), hint=hint)
     return dtype
 
 
@@ -277,8 +276,7 @@ def _bernoulli(call: Arguments) -> Value:
 def _integers(call: Arguments) -> Value:
     key, dtype = _key_of(call), dtype_argument(call) or "int64"
     if not is_integer(dtype):
-        message = f"{call.name}: `dtype` must be an integer dtype, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"`dtype` must be an integer dtype, not {dtype_short_name(dtype)}")
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
     low, high = (Operand(Known(0), call.span) if end is None else as_number(end) for end in ends)
     first, last = python_number(low.value), python_number(high.value)
@@ -322,8 +320,7 @@ def _integer_tensor(call: Arguments, operand: Operand) -> Formula:
 def _bit_words(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "uint64"
     if dtype not in ("uint8", "uint16", "uint32", "uint64"):
-        message = f"{call.name}: `dtype` must be one of u8 u16 u32 u64, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"`dtype` must be one of u8 u16 u32 u64, not {dtype_short_name(dtype)}")
     return _bits(_key_of(call), _shape(call)).cast(dtype).value
 
 
@@ -349,8 +346,7 @@ def _population(call: Arguments, parameter: str, axis: int | None = None) -> tup
     size = dim_of(count)
     if isinstance(size, AnyDim) and size.label is None:
         message = f"{call.name}: the number of items is not known before the run"
-        hint = "give a number, or a tensor whose size has a name"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise RefusalError(message, operand.span, hint="give a number, or a tensor whose size has a name")
     if isinstance(size, int) and size < (call.name == "random.choice"):
         raise RefusalError(f"{call.name}: there is nothing to choose from", operand.span)
     return count, data
@@ -371,10 +367,9 @@ def _choice(call: Arguments) -> Value:
     if p is not None:
         require_float(call, p, "p")
         if p.dtype not in ("float32", "float64"):
-            raise RefusalError(f"{call.name}: `p` must be f32 or f64", call.given["p"].span)
+            raise call.refusal("p", "`p` must be f32 or f64")
         if p.shape != (size,):
-            message = f"{call.name}: `p` has the shape {format_shape(p.shape)}, not {format_shape((size,))}"
-            raise RefusalError(message, call.given["p"].span)
+            raise call.refusal("p", f"`p` has the shape {format_shape(p.shape)}, not {format_shape((size,))}")
     if flag(call, "replace", default=True):
         index = _with_replacement(key, count, shape, p)
     else:
@@ -424,7 +419,7 @@ def _row(
     name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = ""
 ) -> Builtin:
     aliases = f"size=shape {aliases}".strip() if "shape?" in signature else aliases
-    return Builtin(f"random.{name}", signature, apply_to, summary, None, aliases, method=False)
+    return Builtin(f"random.{name}", signature, apply_to, summary, aliases=aliases, method=False)
 
 
 _FLOATS = "key shape? dtype?"

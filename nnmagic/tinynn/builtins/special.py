@@ -55,8 +55,7 @@ def _operator(name: str, summary: str, operator: str = "", **attrs: object) -> B
 def _polygamma(call: Arguments) -> Value:
     order = static_int(call, "n")
     if not 0 <= order <= MAX_ORDER:
-        message = f"polygamma: the order must be from 0 to {MAX_ORDER}, not {order}"
-        raise RefusalError(message, call.given["n"].span)
+        raise RefusalError(f"polygamma: the order must be from 0 to {MAX_ORDER}, not {order}", call.at("n"))
     if (numbers := _numbers(call, ("x",))) is not None:
         return Known(float(ArrayExpr(np.array(numbers[0])).op("special.polygamma", n=order).array))
     data = _as_float(formula(call, "x"))
@@ -87,7 +86,7 @@ def _log_sum(call: Arguments) -> Value:
     """Compute log(sum(b * exp(a))) along axes."""
     data = _as_float(formula(call, "a"))
     if flag(call, "return_sign"):
-        raise RefusalError("logsumexp: a sign is not returned", call.given["return_sign"].span)
+        raise RefusalError("logsumexp: a sign is not returned", call.at("return_sign"))
     keepdims = flag(call, "keepdims")
     along = axes(call, data.rank)
     every = tuple(range(data.rank)) if along is None else along
@@ -128,7 +127,7 @@ def _log_softmax(call: Arguments) -> Value:
 def _refuse_exact(call: Arguments) -> None:
     if flag(call, "exact"):
         hint = "write math.comb(n, k) or math.factorial(n) of single numbers"
-        raise RefusalError(f"{call.name}: `exact` is not supported", call.given["exact"].span, hint=hint)
+        raise call.refusal("exact", "`exact` is not supported", hint=hint)
 
 
 def _combinations(n: Any, k: Any) -> Any:

@@ -15,8 +15,8 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.operators import ABS, CONJ
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.tensor_expr import Number, TensorOperators
-from nnmagic.relay.types import Dim, TensorType, is_complex, is_float, is_integer
+from nnmagic.relay.tensor_expr import Number, TypedTensor
+from nnmagic.relay.types import Dim, TensorType, is_complex, is_integer
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
 from nnmagic.tinynn.values.reshaping import reshape_to
@@ -27,7 +27,7 @@ _OF_NOTHING: dict[str, Number] = {"sum": 0, "prod": 1, "all": True, "any": False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Formula(TensorOperators):
+class Formula(TypedTensor):
     """A tensor, and the span of the call that it is computed for."""
 
     value: Computed
@@ -38,26 +38,6 @@ class Formula(TensorOperators):
         """Return its type."""
         assert isinstance(self.value.type, TensorType)
         return self.value.type
-
-    @property
-    def dtype(self) -> str:
-        """Return its dtype, by Relay's name."""
-        return self.type.dtype
-
-    @property
-    def shape(self) -> tuple[Dim, ...]:
-        """Return its shape."""
-        return self.type.shape
-
-    @property
-    def rank(self) -> int:
-        """Return its number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def is_float(self) -> bool:
-        """Return whether its elements are floating-point numbers."""
-        return is_float(self.dtype)
 
     @property
     def is_complex(self) -> bool:

@@ -87,18 +87,17 @@ def _split(builtins: _Table) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
         axis = one_axis(call, "axis", data.rank, 0)
-        total = static_size(call, data.shape[axis], call.given["a"].span)
+        total = static_size(call, data.shape[axis], call.at("a"))
         sizes = call.static("size")
         if not isinstance(sizes, tuple):
             size = static_int(call, "size")
             if size < 1:
-                raise RefusalError(f"split: the size {size} is not positive", call.given["size"].span)
+                raise RefusalError(f"split: the size {size} is not positive", call.at("size"))
             sizes = (size,) * (total // size) + ((total % size,) if total % size else ())
         if not all(isinstance(size, int) for size in sizes) or sum(sizes) != total:
-            message = f"split: the sizes {sizes} do not add up to {total}"
-            raise RefusalError(message, call.given["size"].span)
+            raise RefusalError(f"split: the sizes {sizes} do not add up to {total}", call.at("size"))
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes) - 1)]
-        places = Operand(TupleOf(tuple(map(Known, ends))), call.given["size"].span)
+        places = Operand(TupleOf(tuple(map(Known, ends))), call.at("size"))
         given = {"ary": call.given["a"], "indices_or_sections": places}
         given["axis"] = Operand(Known(axis), call.span)
         return builtins["split"].apply(Arguments("split", given, call.span))
@@ -123,7 +122,7 @@ def _median(call: Arguments) -> Value:
     given = formula(call, "a")
     data = given if "axis" in call else given.flat()
     axis = one_axis(call, "axis", data.rank, 0)
-    size = static_size(call, data.shape[axis], call.given["a"].span)
+    size = static_size(call, data.shape[axis], call.at("a"))
     if not size:
         raise RefusalError("median: there are no elements", call.span)
     order = data.op("argsort", axis=axis, is_ascend=True, dtype="int64")
@@ -147,7 +146,7 @@ def torch_meanings(builtins: _Table) -> dict[str, Builtin]:
     """Return what PyTorch means by names that NumPy has, too."""
 
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
-        return Builtin(name, signature, apply_to, summary, None, f"{_NAMES} split_size=size other=axis")
+        return Builtin(name, signature, apply_to, summary, aliases=f"{_NAMES} split_size=size other=axis")
 
     moment = "a axis? unbiased? * correction? keepdims?"
     return {
@@ -181,23 +180,23 @@ def torch_padding(builtins: _Table) -> Builtin:
         ints = isinstance(widths, tuple) and all(isinstance(width, int) for width in widths)
         if not isinstance(widths, tuple) or not ints or len(widths) % 2 or len(widths) > 2 * data.rank:
             message = "pad: `pad` must be two numbers for each of the last axes, the last one first"
-            raise RefusalError(message, call.given["pad"].span)
+            raise RefusalError(message, call.at("pad"))
         mode = call.static("mode") if "mode" in call else "constant"
         if mode not in modes:
-            raise RefusalError(f"pad: `mode` must be one of {', '.join(modes)}", call.given["mode"].span)
+            raise RefusalError(f"pad: `mode` must be one of {', '.join(modes)}", call.at("mode"))
         pairs = [(widths[at], widths[at + 1]) for at in range(0, len(widths), 2)]
         if any(width < 0 for width in widths):
-            raise RefusalError("pad: a width is negative", call.given["pad"].span)
+            raise RefusalError("pad: a width is negative", call.at("pad"))
         whole = [(0, 0)] * (data.rank - len(pairs)) + pairs[::-1]
         width = TupleOf(tuple(TupleOf(tuple(map(Known, pair))) for pair in whole))
-        given = [call.given["a"], Operand(width, call.given["pad"].span)]
+        given = [call.given["a"], Operand(width, call.at("pad"))]
         given.append(Operand(Known(modes[str(mode)]), call.span))
         if mode == "constant" and "value" in call:
-            given.append(Operand(call.given["value"].value, call.given["value"].span, "constant_values"))
+            given.append(Operand(call.given["value"].value, call.at("value"), "constant_values"))
         return builtins["pad"].call(given, call.span)
 
     summary = "Pad the last axes by pairs of widths, the last axis first."
-    return Builtin("pad", "a pad mode? value?", apply_to, summary, None, "input=a")
+    return Builtin("pad", "a pad mode? value?", apply_to, summary, aliases="input=a")
 
 
 def _added(product: str) -> Callable[[_Table], Builtin]:
@@ -216,7 +215,7 @@ def _added(product: str) -> Callable[[_Table], Builtin]:
 
         aliases = "input=a mat1=m1 mat2=m2 batch1=m1 batch2=m2"
         return Builtin(
-            product, "a m1 m2 * beta? alpha?", apply_to, "Add a product of matrices.", None, aliases
+            product, "a m1 m2 * beta? alpha?", apply_to, "Add a product of matrices.", aliases=aliases
         )
 
     return declare

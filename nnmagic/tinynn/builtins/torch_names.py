@@ -73,26 +73,25 @@ def _masked_fill(call: Arguments) -> Value:
     data, mask = formula(call, "a"), formula(call, "mask")
     if mask.dtype != "bool":
         message = f"masked_fill: `mask` must hold bools, not {describe(call.given['mask'].value)}"
-        hint = f"compare it, as in {source_text(call.given['mask'].span)} != 0"
-        raise RefusalError(message, call.given["mask"].span, hint=hint)
+        hint = f"compare it, as in {source_text(call.at('mask'))} != 0"
+        raise RefusalError(message, call.at("mask"), hint=hint)
     number = python_number(call.given["value"].value)
     if isinstance(number, bool | int | float):
         return mask.choose(data.like(number), data).value
     value = formula(call, "value")
     if value.rank or value.dtype != data.dtype:
         message = f"masked_fill: `value` must be a number, not {describe(call.given['value'].value)}"
-        raise RefusalError(message, call.given["value"].span)
+        raise RefusalError(message, call.at("value"))
     return mask.choose(value, data).value
 
 
 def _topk(call: Arguments) -> Value:
     data = formula(call, "a")
     axis = one_axis(call, "dim", data.rank, -1)
-    size = static_size(call, data.shape[axis], call.given["a"].span)
+    size = static_size(call, data.shape[axis], call.at("a"))
     k = static_int(call, "k")
     if not 0 <= k <= size:
-        message = f"topk: k is {k}, and the dimension {axis} has {size} elements"
-        raise RefusalError(message, call.given["k"].span)
+        raise RefusalError(f"topk: k is {k}, and the dimension {axis} has {size} elements", call.at("k"))
     attrs = {"k": k, "axis": axis, "ret_type": "both", "is_ascend": not flag(call, "largest", default=True)}
     operands = [Operand(data.value, call.span)]
     result = call_operator(OPERATORS["topk"], operands, {**attrs, "dtype": "int64"}, call.span)
@@ -106,8 +105,7 @@ def _expand(call: Arguments) -> Value:
     sizes = known if isinstance(known, tuple) else (known,)
     before = len(sizes) - data.rank
     if before < 0:
-        message = f"expand: {len(sizes)} sizes for a tensor of rank {data.rank}"
-        raise RefusalError(message, operand.span)
+        raise RefusalError(f"expand: {len(sizes)} sizes for a tensor of rank {data.rank}", operand.span)
     kept = [
         Known(data.shape[index - before] if size == -1 and index >= before else size)
         for index, size in enumerate(sizes)
@@ -131,7 +129,7 @@ def _transpose(builtins: _Table, call: Arguments) -> Value:
         if (first, second) == (0, 1):
             message = "transpose(0, 1) changes nothing in NumPy, and swaps the two dimensions in PyTorch"
             raise RefusalError(
-                message, operand.span, hint=f"write {source_text(call.given['a'].span)}.T to swap them"
+                message, operand.span, hint=f"write {source_text(call.at('a'))}.T to swap them"
             )
     return builtins["transpose"].apply(call)
 
@@ -215,7 +213,7 @@ def _scatter(call: Arguments) -> Value:
         source = formula(call, "src")
     if source.dtype != data.dtype or index.rank != data.rank or source.rank != data.rank:
         message = "scatter: `index` and `src` must have the rank of the tensor, and `src` its dtype"
-        raise RefusalError(message, call.given["src"].span)
+        raise RefusalError(message, call.at("src"))
     return data.op("scatter_elements", index.cast("int64"), source, axis=axis).value
 
 
@@ -224,7 +222,7 @@ def _unfold(builtins: _Table, call: Arguments) -> Value:
     data, step = formula(call, "a"), static_int(call, "step")
     axis = one_axis(call, "dimension", data.rank)
     if step < 1:
-        raise RefusalError(f"unfold: the step {step} is not positive", call.given["step"].span)
+        raise RefusalError(f"unfold: the step {step} is not positive", call.at("step"))
     given = [call.given["a"], call.given["size"], Operand(Known(axis), call.span, "axis")]
     windows = Operand(builtins["sliding_window_view"].call(given, call.span), call.span)
     if step == 1:
@@ -284,7 +282,7 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
     """Return PyTorch's methods of tensors that NumPy lacks, by name."""
 
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
-        return Builtin(name, signature, apply_to, summary, None, _DATA)
+        return Builtin(name, signature, apply_to, summary, aliases=_DATA)
 
     def named(name: str, other: str, signature: str | None = None, aliases: str = "") -> Builtin:
         own = builtins[other]
@@ -360,19 +358,8 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
     """Return what a cell can call as ``torch.name``."""
     table = {name: builtins[name] for name in _SAME}
     table |= {name: builtin for name, builtin in methods.items() if name not in ("float", "double", "half")}
-    for name in (
-        "long",
-        "int",
-        "to",
-        "cpu",
-        "contiguous",
-        "view",
-        "expand",
-        "dim",
-        "bool",
-        "numpy",
-        "unfold",
-    ):
+    others = ("long", "int", "to", "cpu", "contiguous", "view", "expand", "dim", "bool", "numpy", "unfold")
+    for name in others:
         table.pop(name)
     zeros = {name: builtins[name] for name in ("zeros", "ones", "empty")}
     for name, own in zeros.items():
@@ -380,7 +367,7 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
         table[name] = replace(own, signature=signature, apply=_default_dtype(own), aliases="size=shape")
     full, arange, linspace, eye = (builtins[name] for name in ("full", "arange", "linspace", "eye"))
     tensor = Builtin(
-        "tensor", "object dtype? * device?", _tensor, "Convert to a tensor.", None, "data=object"
+        "tensor", "object dtype? * device?", _tensor, "Convert to a tensor.", aliases="data=object"
     )
     ends = {name: _default_dtype(own, parts) for name, own, parts in _by_ends(full, arange)}
     table |= {
@@ -465,4 +452,4 @@ def permuting(builtins: _Table) -> Builtin:
 
 
 #: PyTorch's ``x.size()``, which is called; NumPy's is a number.
-SIZE = Builtin("size", "a dim?", _size, "Return the shape, or the size of a dimension.", None, _DATA)
+SIZE = Builtin("size", "a dim?", _size, "Return the shape, or the size of a dimension.", aliases=_DATA)

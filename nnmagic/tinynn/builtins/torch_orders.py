@@ -66,10 +66,10 @@ def _order(data: Formula, axis: int) -> Formula:
 def _kth_value(call: Arguments) -> Value:
     data, k = formula(call, "a"), static_int(call, "k")
     axis = one_axis(call, "axis", data.rank, -1)
-    size = static_size(call, data.shape[axis], call.given["a"].span)
+    size = static_size(call, data.shape[axis], call.at("a"))
     if not 1 <= k <= size:
         message = f"kthvalue: k is {k}, and the dimension {axis} has {size} elements"
-        raise RefusalError(message, call.given["k"].span, hint="the smallest is number 1")
+        raise RefusalError(message, call.at("k"), hint="the smallest is number 1")
     order = _order(data, axis)
     return _at(call, data, order, _first_place(order, axis) + (k - 1), axis)
 
@@ -84,7 +84,7 @@ def _mode(largest: Builtin, call: Arguments) -> Value:
     data = formula(call, "a")
     axis = one_axis(call, "axis", data.rank, -1)
     if data.shape[axis] == 0:
-        raise RefusalError("mode of no elements", call.given["a"].span)
+        raise RefusalError("mode of no elements", call.at("a"))
     order = _order(data, axis)
     ordered = data.op("gather", order, axis=axis)
     begins = slice_axis(ordered, axis, 1, None).differs(slice_axis(ordered, axis, 0, -1))
@@ -102,7 +102,7 @@ def _nan_median(call: Arguments) -> Value:
     data = given if "axis" in call else given.flat()
     axis = one_axis(call, "axis", data.rank, 0)
     if data.shape[axis] == 0:
-        raise RefusalError("nanmedian of no elements", call.given["a"].span)
+        raise RefusalError("nanmedian of no elements", call.at("a"))
     if data.is_float:
         last = (~data.op("isnan")).cast("int64").reduce("sum", (axis,), keepdims=True) - 1
     else:
@@ -124,7 +124,7 @@ def torch_orders(builtins: _Table) -> dict[str, Builtin]:
 
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
         aliases = "input=a self=a dim=axis keepdim=keepdims" if "axis" in signature else "input=a self=a"
-        return Builtin(name, signature, apply_to, summary, None, aliases)
+        return Builtin(name, signature, apply_to, summary, aliases=aliases)
 
     rows = (
         row("cummax", "a dim", _cumulative(largest, largest), "Return the maxima so far, and their indices."),

@@ -8,22 +8,12 @@ from dataclasses import dataclass
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.calls.complex_functions import TAKING_COMPLEX
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.complex_support import holds_complex, refusal
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype, with_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.promotion import floats_meet
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    parts_of,
-    static_value,
-)
 from nnmagic.tinynn.values.weak_types import as_weak, is_weak
 
 
@@ -32,18 +22,26 @@ class Arguments:
     """The arguments of a call by parameter name; those left out are not there."""
 
     name: str
-    given: Mapping[str, Operand]
+    given: Mapping[str, v.Operand]
     span: Span
 
     def __contains__(self, parameter: str) -> bool:
         operand = self.given.get(parameter)
-        return operand is not None and operand.value != Known(None)
+        return operand is not None and operand.value != v.Known(None)
 
-    def tensor(self, parameter: str) -> Computed:
+    def at(self, parameter: str) -> Span:
+        """Return where an argument is written."""
+        return self.given[parameter].span
+
+    def refusal(self, parameter: str, message: str, hint: str | None = None) -> v.RefusalError:
+        """Return the error of an argument; the function's name is put in front of the message."""
+        return v.RefusalError(f"{self.name}: {message}", self.at(parameter), hint=hint)
+
+    def tensor(self, parameter: str) -> v.Computed:
         """Return an argument that must be one tensor. Raises RefusalError."""
         operand = self.given[parameter]
         tensor_type(operand)
-        assert isinstance(operand.value, Computed)
+        assert isinstance(operand.value, v.Computed)
         return operand.value
 
     def type(self, parameter: str) -> TensorType:
@@ -60,20 +58,20 @@ class Arguments:
         return {name: self.static(name) for name in parameters if name in self.given}
 
 
-def static_argument(function: str, parameter: str, operand: Operand) -> object:
+def static_argument(function: str, parameter: str, operand: v.Operand) -> object:
     """Return the value of an argument that must be known at compile time. Raises RefusalError."""
     try:
-        return static_value(operand.value)
-    except NotStaticError:
-        if isinstance(operand.value, TupleOf):
+        return v.static_value(operand.value)
+    except v.NotStaticError:
+        if isinstance(operand.value, v.TupleOf):
             for item in operand.value.items:
-                static_argument(function, parameter, Operand(item, operand.span))
+                static_argument(function, parameter, v.Operand(item, operand.span))
         hint = None
         if is_tensor(operand.value):
             hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
             if not tensor_type(operand).shape:
                 hint += "; a parameter without a type may be a number that each call gives"
-        raise RefusalError(
+        raise v.RefusalError(
             f"{function}: `{parameter}` must be known at compile time, not {describe(operand.value)}",
             operand.span,
             hint=hint,
@@ -103,7 +101,7 @@ class Builtin:
 
     name: str
     signature: str
-    apply: Callable[[Arguments], Value]
+    apply: Callable[[Arguments], v.Value]
     summary: str
     numpy: str | None = None
     aliases: str = ""
@@ -121,7 +119,7 @@ class Builtin:
         """Return whether the function exists only to explain why it is not supported."""
         return self.summary.startswith("Refused")
 
-    def call(self, operands: Sequence[Operand], span: Span) -> Value:
+    def call(self, operands: Sequence[v.Operand], span: Span) -> v.Value:
         """Bind the arguments and apply the function. Raises RefusalError."""
         if self.is_refused:
             return self.apply(Arguments(self.name, {}, span))
@@ -137,12 +135,12 @@ class Builtin:
         names = [_name(word) for word in (*positional, *by_keyword)]
         given = bind(self.name, names, required, operands, span, self._aliases_of(names), len(positional))
         for parameter in required:
-            if given[parameter].value == Known(None):
-                raise RefusalError(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
+            if given[parameter].value == v.Known(None):
+                raise v.RefusalError(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
         if rest is not None:
-            gathered = given.get(rest, Operand(TupleOf(()), span))
-            if not isinstance(gathered.value, TupleOf):
-                gathered = Operand(TupleOf((gathered.value,)), gathered.span)
+            gathered = given.get(rest, v.Operand(v.TupleOf(()), span))
+            if not isinstance(gathered.value, v.TupleOf):
+                gathered = v.Operand(v.TupleOf((gathered.value,)), gathered.span)
             given[rest] = gathered
         if self.name not in TAKING_COMPLEX:
             self._refuse_complex(given)
@@ -150,28 +148,33 @@ class Builtin:
         result = self._with_default_dtype(result, given, span)
         return as_weak(result) if self._of_numbers(given) else result
 
-    def _refuse_complex(self, given: Mapping[str, Operand]) -> None:
+    def _refuse_complex(self, given: Mapping[str, v.Operand]) -> None:
         """Raise RefusalError for an argument that is complex, or holds a complex number."""
         for operand in given.values():
             if holds_complex(operand.value):
                 message, hint = refusal(self.name, self.name)
-                hint = hint.replace("{0}", source_text(operand.span))
-                raise RefusalError(message, operand.span, hint=hint)
+                raise v.RefusalError(
+                    message, operand.span, hint=hint.replace("{0}", source_text(operand.span))
+                )
 
-    def _with_default_dtype(self, result: Value, given: Mapping[str, Operand], span: Span) -> Value:
+    def _with_default_dtype(self, result: v.Value, given: Mapping[str, v.Operand], span: Span) -> v.Value:
         """Return the result, which has a default dtype if it is made without one, or of such arrays."""
-        if given.get("dtype", _NONE).value != Known(None):
+        if given.get("dtype", _NONE).value != v.Known(None):
             return result
         values = [operand.value for operand in given.values()]
-        parts = (part for value in values for part in parts_of(value))
-        if self.name in CREATORS and not any(isinstance(part, Computed) and not part.weak for part in parts):
+        parts = (part for value in values for part in v.parts_of(value))
+        if self.name in CREATORS and not any(
+            isinstance(part, v.Computed) and not part.weak for part in parts
+        ):
             return with_default_dtype(result, span)
         return inherit_default_dtype(result, values)
 
-    def _of_numbers(self, given: Mapping[str, Operand]) -> bool:
+    def _of_numbers(self, given: Mapping[str, v.Operand]) -> bool:
         """Return whether the arguments are Python numbers alone, at least one of them weak."""
         values = [operand.value for operand in given.values()]
-        numbers = all(is_weak(value) or isinstance(value, Known) or value == TupleOf(()) for value in values)
+        numbers = all(
+            is_weak(value) or isinstance(value, v.Known) or value == v.TupleOf(()) for value in values
+        )
         return numbers and any(map(is_weak, values)) and self.name not in _MAKING_TENSORS
 
     def _aliases_of(self, names: Sequence[str]) -> dict[str, str]:
@@ -185,6 +188,21 @@ class Builtin:
                 if own in names and torch not in names
             }
         return others
+
+
+def numpy_function(
+    name: str,
+    signature: str,
+    apply: Callable[[Arguments], v.Value],
+    summary: str,
+    aliases: str = "",
+    *,
+    method: bool = True,
+    form: str = "",
+    has_loops: bool = False,
+) -> Builtin:
+    """Return a function that NumPy has by the same name."""
+    return Builtin(name, signature, apply, summary, name, aliases, method, form, has_loops)
 
 
 #: Functions that mean something else in PyTorch along a dimension: it gives indices, too, or another number.
@@ -202,7 +220,7 @@ _KEEPING_DTYPES = frozenset(
 )
 _KEEPING_DTYPES |= {"sum", "prod", "max", "amax", "min", "amin", "histogram", "histogram2d", "bincount"}
 
-_NONE = Operand(Known(None), Span("", 1, 1, 1, 1))
+_NONE = v.Operand(v.Known(None), Span("", 1, 1, 1, 1))
 
 
 def _name(word: str) -> str:
@@ -210,7 +228,7 @@ def _name(word: str) -> str:
     return word.partition("=")[0].strip("?*")
 
 
-def _gather(operands: Sequence[Operand], fixed: int, rest: str, *, whole: bool) -> list[Operand]:
+def _gather(operands: Sequence[v.Operand], fixed: int, rest: str, *, whole: bool) -> list[v.Operand]:
     """Gather the positional arguments after the first ``fixed`` into a tuple.
 
     One tuple stands for itself, unless it is ``whole``.
@@ -218,22 +236,22 @@ def _gather(operands: Sequence[Operand], fixed: int, rest: str, *, whole: bool) 
     positional = [operand for operand in operands if operand.keyword is None]
     named = [operand for operand in operands if operand.keyword is not None]
     extra = positional[fixed:]
-    if not extra or (len(extra) == 1 and not whole and isinstance(extra[0].value, TupleOf)):
+    if not extra or (len(extra) == 1 and not whole and isinstance(extra[0].value, v.TupleOf)):
         return [*positional, *named]
-    gathered = TupleOf(tuple(operand.value for operand in extra))
+    gathered = v.TupleOf(tuple(operand.value for operand in extra))
     span = extra[0].span.to(extra[-1].span)
-    return [*positional[:fixed], Operand(gathered, span, rest), *named]
+    return [*positional[:fixed], v.Operand(gathered, span, rest), *named]
 
 
 def bind(
     function: str,
     parameters: Sequence[str],
     required: Sequence[str],
-    operands: Sequence[Operand],
+    operands: Sequence[v.Operand],
     span: Span,
     renamed: Mapping[str, str] | None = None,
     most_positional: int | None = None,
-) -> dict[str, Operand]:
+) -> dict[str, v.Operand]:
     """Return arguments by parameter name. Raises RefusalError.
 
     ``renamed``: other names that a keyword may have. ``most_positional``: how many parameters may be given by
@@ -249,7 +267,7 @@ def bind(
         if most and parameters[most - 1] in ("shape", "newshape", "axes", "reps"):
             before = ", ".join([*parameters[: most - 1], "(2, 3)"])
             hint = f"put the numbers in brackets, as in {function}({before})"
-        raise RefusalError(message, positional[most].span, hint=hint)
+        raise v.RefusalError(message, positional[most].span, hint=hint)
     given = dict(zip(parameters, positional, strict=False))
     for operand in operands[len(positional) :]:
         keyword = operand.keyword
@@ -258,13 +276,13 @@ def bind(
         if name not in parameters:
             raise _unknown_keyword(function, keyword, parameters, operand, renamed or {})
         if name in given:
-            raise RefusalError(f"{function}: `{keyword}` is given twice", operand.span)
+            raise v.RefusalError(f"{function}: `{keyword}` is given twice", operand.span)
         given[name] = operand
     missing = [name for name in required if name not in given]
     if missing:
         plural = "s" if len(missing) > 1 else ""
         names = ", ".join(f"`{name}`" for name in missing)
-        raise RefusalError(
+        raise v.RefusalError(
             f"{function}: missing argument{plural} {names}", span, hint=_signature(function, parameters)
         )
     return given
@@ -284,15 +302,15 @@ _NEVER_KEYWORDS = {
 
 
 def _unknown_keyword(
-    function: str, keyword: str, parameters: Sequence[str], operand: Operand, renamed: Mapping[str, str]
-) -> RefusalError:
+    function: str, keyword: str, parameters: Sequence[str], operand: v.Operand, renamed: Mapping[str, str]
+) -> v.RefusalError:
     if keyword in _NEVER_KEYWORDS:
         message = f"{function} has no parameter `{keyword}`"
-        raise RefusalError(message, operand.span, hint=_NEVER_KEYWORDS[keyword])
+        raise v.RefusalError(message, operand.span, hint=_NEVER_KEYWORDS[keyword])
     other = _OTHER_KEYWORDS.get(keyword)
     close = other if other in parameters else closest(keyword, [*parameters, *renamed])
     hint = f"did you mean `{close}`?" if close else _signature(function, parameters)
-    return RefusalError(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
+    return v.RefusalError(f"{function} has no parameter `{keyword}`", operand.span, hint=hint)
 
 
 def _signature(function: str, parameters: Sequence[str]) -> str:

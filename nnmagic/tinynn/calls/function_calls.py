@@ -7,51 +7,26 @@ from dataclasses import replace
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
 from nnmagic.relay.ops.dims import dim_names, match_dim, rename_dim
 from nnmagic.relay.signatures import format_dim, format_type
-from nnmagic.relay.types import (
-    AnyDim,
-    Dim,
-    FuncType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    is_complex,
-    is_float,
-)
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.calls.defaults import copy_default
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    ClosureValue,
-    Computed,
-    ConstructorName,
-    Formal,
-    GlobalFunction,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    as_value,
-    is_failed,
-    tuple_type,
-)
 
 #: Converts anything that can be called to a Relay function of a type. Raises RefusalError.
-FunctionMaker = Callable[[Operand, FuncType], Computed]
+FunctionMaker = Callable[[v.Operand, ty.FuncType], v.Computed]
 
 
 def bind_arguments(
-    function: str, parameters: Sequence[Formal], operands: Sequence[Operand], span: Span
-) -> dict[str, Operand]:
+    function: str, parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span
+) -> dict[str, v.Operand]:
     """Return arguments by parameter name, with defaults filled in. Raises RefusalError."""
     positional = [formal.name for formal in parameters if formal.kind != "KEYWORD_ONLY"]
     given = [operand for operand in operands if operand.keyword is None]
@@ -59,59 +34,61 @@ def bind_arguments(
         names = ", ".join(formal.name for formal in parameters if formal.kind == "KEYWORD_ONLY")
         hint = f"give by name: {names}"
         message = f"{function} takes {len(positional)} positional arguments, but {len(given)} are given"
-        raise RefusalError(message, given[len(positional)].span, hint=hint)
+        raise v.RefusalError(message, given[len(positional)].span, hint=hint)
     positional_only = {formal.name for formal in parameters if formal.kind == "POSITIONAL_ONLY"}
     for operand in operands:
         if operand.keyword in positional_only:
             hint = "leave the name out"
-            raise RefusalError(
+            raise v.RefusalError(
                 f"{function}: `{operand.keyword}` is given by its place only", operand.span, hint=hint
             )
     required = [formal.name for formal in parameters if formal.default is None]
     bound = bind(function, [formal.name for formal in parameters], required, operands, span)
     for formal in parameters:
         if formal.name not in bound and formal.default is not None:
-            bound[formal.name] = Operand(copy_default(formal.default), span)
+            bound[formal.name] = v.Operand(copy_default(formal.default), span)
     return bound
 
 
 def call_function(
-    function: GlobalFunction | ClosureValue,
-    operands: Sequence[Operand],
+    function: v.GlobalFunction | v.ClosureValue,
+    operands: Sequence[v.Operand],
     span: Span,
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Call a function whose type is known. Raises RefusalError where an argument does not fit."""
     written, type_, callee = _callee(function, span)
     given = bind_arguments(written, function.parameters, operands, span)
-    if type_ is None or any(is_failed(operand.value) for operand in given.values()):
-        return FAILED
+    if type_ is None or any(v.is_failed(operand.value) for operand in given.values()):
+        return v.FAILED
     ordered = [(formal.name, given[formal.name]) for formal in function.parameters]
     return _apply(written, callee, type_, ordered, span, make_function)
 
 
-def _callee(function: GlobalFunction | ClosureValue, span: Span) -> tuple[str, FuncType | None, ir.Expr]:
-    if isinstance(function, GlobalFunction):
+def _callee(
+    function: v.GlobalFunction | v.ClosureValue, span: Span
+) -> tuple[str, ty.FuncType | None, ir.Expr]:
+    if isinstance(function, v.GlobalFunction):
         return function.written, function.type, ir.GlobalVar(function.name, span=span)
-    assert isinstance(function.function.type, FuncType)
+    assert isinstance(function.function.type, ty.FuncType)
     return function.name, function.function.type, function.function.expr
 
 
 def call_value(
-    function: Computed, operands: Sequence[Operand], span: Span, make_function: FunctionMaker
-) -> Value:
+    function: v.Computed, operands: Sequence[v.Operand], span: Span, make_function: FunctionMaker
+) -> v.Value:
     """Call a function that is a value: a parameter, the result of a call. Raises RefusalError."""
-    assert isinstance(function.type, FuncType)
+    assert isinstance(function.type, ty.FuncType)
     for operand in operands:
         if operand.keyword is not None:
             hint = "leave the name out: the type of a function names no parameters"
-            raise RefusalError(
+            raise v.RefusalError(
                 "a function that is a value takes arguments by place only", operand.span, hint=hint
             )
     wanted = len(function.type.arg_types)
     if len(operands) != wanted:
         plural = "" if wanted == 1 else "s"
-        raise RefusalError(
+        raise v.RefusalError(
             f"{format_type(function.type)} takes {wanted} argument{plural}, not {len(operands)}", span
         )
     ordered = [(f"argument {index + 1}", operand) for index, operand in enumerate(operands)]
@@ -119,18 +96,18 @@ def call_value(
 
 
 def call_constructor(
-    name: ConstructorName, operands: Sequence[Operand], span: Span, make_function: FunctionMaker
-) -> Value:
+    name: v.ConstructorName, operands: Sequence[v.Operand], span: Span, make_function: FunctionMaker
+) -> v.Value:
     """Build a value of a data type. Raises RefusalError."""
     constructor = name.constructor
     formals = [
-        Formal(field, "POSITIONAL_ONLY" if field.startswith("field") else "POSITIONAL_OR_KEYWORD")
+        v.Formal(field, "POSITIONAL_ONLY" if field.startswith("field") else "POSITIONAL_OR_KEYWORD")
         for field in name.fields
     ]
     given = bind_arguments(constructor.name, formals, operands, span)
-    if any(is_failed(operand.value) for operand in given.values()):
-        return FAILED
-    type_ = FuncType(constructor.inputs, TypeCall(constructor.belong_to, ()))
+    if any(v.is_failed(operand.value) for operand in given.values()):
+        return v.FAILED
+    type_ = ty.FuncType(constructor.inputs, ty.TypeCall(constructor.belong_to, ()))
     ordered = [(field, given[field]) for field in name.fields]
     return _apply(constructor.name, constructor, type_, ordered, span, make_function)
 
@@ -138,12 +115,12 @@ def call_constructor(
 def _apply(
     written: str,
     callee: ir.Expr,
-    type_: FuncType,
-    arguments: Sequence[tuple[str, Operand]],
+    type_: ty.FuncType,
+    arguments: Sequence[tuple[str, v.Operand]],
     span: Span,
     make_function: FunctionMaker,
-) -> Value:
-    dims: dict[str, tuple[Dim, Span]] = {}
+) -> v.Value:
+    dims: dict[str, tuple[ty.Dim, Span]] = {}
     args = [
         fit_argument(written, parameter, wanted, operand, dims, make_function)
         for (parameter, operand), wanted in zip(arguments, type_.arg_types, strict=True)
@@ -151,61 +128,69 @@ def _apply(
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
     solved = {name: dim for name, (dim, _) in dims.items()}
     for label, (dim, dim_span) in dims.items():  # arithmetic on names that later arguments told
-        if dim_names(AnyDim(label)) <= set(solved) and dims_differ(rename_dim(AnyDim(label), solved), dim):
-            both = f"{format_dim(rename_dim(AnyDim(label), solved))} and {format_dim(dim)}"
-            raise RefusalError(f'{written}: the dimension "{label}" would be {both}', dim_span)
-    return as_value(call, substitute_dims(type_.ret_type, solved, own=not isinstance(callee, ir.Var)))
+        if dim_names(ty.AnyDim(label)) <= set(solved) and dims_differ(
+            rename_dim(ty.AnyDim(label), solved), dim
+        ):
+            both = f"{format_dim(rename_dim(ty.AnyDim(label), solved))} and {format_dim(dim)}"
+            raise v.RefusalError(f'{written}: the dimension "{label}" would be {both}', dim_span)
+    return v.as_value(call, substitute_dims(type_.ret_type, solved, own=not isinstance(callee, ir.Var)))
 
 
 def fit_argument(
     function: str,
     parameter: str,
-    wanted: Type,
-    operand: Operand,
-    dims: dict[str, tuple[Dim, Span]],
+    wanted: ty.Type,
+    operand: v.Operand,
+    dims: dict[str, tuple[ty.Dim, Span]],
     make_function: FunctionMaker,
-) -> Computed:
+) -> v.Computed:
     """Convert an argument to a value of the parameter's type. Raises RefusalError."""
     operand = as_number(operand)
     value = operand.value
     match value, wanted:
-        case Known(value=number), TensorType(shape=(), dtype=dtype) if is_number(number):
+        case v.Known(value=number), ty.TensorType(shape=(), dtype=dtype) if is_number(number):
             assert isinstance(number, bool | int | float | complex)
             return number_constant(number, dtype, operand.span)
-        case Computed(weak=True, type=TensorType(dtype=given)), TensorType(shape=(), dtype=dtype):
-            if given == "complex128" and not is_complex(dtype):
+        case v.Computed(weak=True, type=ty.TensorType(dtype=given)), ty.TensorType(shape=(), dtype=dtype):
+            if given == "complex128" and not ty.is_complex(dtype):
                 message = f"{function}: `{parameter}` is {with_article(wanted)}, not a Python complex number"
                 hint = f"take its real part, as in {source_text(operand.span)}.real"
-                raise RefusalError(message, operand.span, hint=hint)
+                raise v.RefusalError(message, operand.span, hint=hint)
             if given == "float64" and not dtype.startswith(("float", "bfloat", "complex")):
-                raise RefusalError(
+                raise v.RefusalError(
                     f"{function}: `{parameter}` is {with_article(wanted)}, not a Python float", operand.span
                 )
             return cast(value, dtype, operand.span)
-        case TupleOf(items=items), TupleType(fields=fields) if len(items) == len(fields):
+        case v.TupleOf(items=items), ty.TupleType(fields=fields) if len(items) == len(fields):
             if value.whole is None:
                 parts = [
-                    fit_argument(function, parameter, field, Operand(item, operand.span), dims, make_function)
+                    fit_argument(
+                        function, parameter, field, v.Operand(item, operand.span), dims, make_function
+                    )
                     for item, field in zip(items, fields, strict=True)
                 ]
                 expr = ir.Tuple(tuple(part.expr for part in parts), span=operand.span)
-                return Computed(expr, tuple_type([part.type for part in parts], value.record))
-        case _, FuncType() if not isinstance(value, Computed):
+                return v.Computed(expr, v.tuple_type([part.type for part in parts], value.record))
+        case _, ty.FuncType() if not isinstance(value, v.Computed):
             return make_function(operand, wanted)
-        case ConstructorName(constructor=constructor), _ if not constructor.inputs:
+        case v.ConstructorName(constructor=constructor), _ if not constructor.inputs:
             hint = f"write {constructor.name}()"
-            raise RefusalError(
+            raise v.RefusalError(
                 f"{function}: `{parameter}` is {with_article(wanted)}, not {describe(value)}",
                 operand.span,
                 hint=hint,
             )
-    if not isinstance(value, Computed | TupleOf):
+    if not isinstance(value, v.Computed | v.TupleOf):
         message = f"{function}: `{parameter}` is {with_article(wanted)}, not {describe(value)}"
-        raise RefusalError(message, operand.span)
-    if isinstance(value, Computed) and value.default_dtype is not None and isinstance(wanted, TensorType):
+        raise v.RefusalError(message, operand.span)
+    if (
+        isinstance(value, v.Computed)
+        and value.default_dtype is not None
+        and isinstance(wanted, ty.TensorType)
+    ):
         given = tensor_type(operand).dtype
-        if given != wanted.dtype and (is_float(wanted.dtype) or not is_float(given)):
-            operand = Operand(convert_default_dtype(operand, wanted.dtype), operand.span)
+        if given != wanted.dtype and (ty.is_float(wanted.dtype) or not ty.is_float(given)):
+            operand = v.Operand(convert_default_dtype(operand, wanted.dtype), operand.span)
     part = as_computed(operand)
     _match(function, parameter, wanted, part.type, operand, dims)
     return part
@@ -214,27 +199,27 @@ def fit_argument(
 def _match(
     function: str,
     parameter: str,
-    wanted: Type,
-    given: Type,
-    operand: Operand,
-    dims: dict[str, tuple[Dim, Span]],
+    wanted: ty.Type,
+    given: ty.Type,
+    operand: v.Operand,
+    dims: dict[str, tuple[ty.Dim, Span]],
 ) -> None:
     """Match the argument's type with the parameter's, whose named dimensions take the argument's."""
 
-    def refuse(hint: str | None = None, notes: tuple[Note, ...] = ()) -> RefusalError:
+    def refuse(hint: str | None = None, notes: tuple[Note, ...] = ()) -> v.RefusalError:
         message = f"{function}: `{parameter}` is {with_article(wanted)}, not {with_article(given)}"
-        return RefusalError(message, operand.span, hint=hint, notes=notes)
+        return v.RefusalError(message, operand.span, hint=hint, notes=notes)
 
     match wanted, given:
-        case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
+        case ty.TupleType(fields=ours), ty.TupleType(fields=theirs) if len(ours) == len(theirs):
             for our_field, their_field in zip(ours, theirs, strict=True):
                 _match(function, parameter, our_field, their_field, operand, dims)
-        case TensorType(), TensorType() if len(wanted.shape) == len(given.shape):
+        case ty.TensorType(), ty.TensorType() if len(wanted.shape) == len(given.shape):
             if wanted.dtype != given.dtype:
-                short = format_type(TensorType((), wanted.dtype))
+                short = format_type(ty.TensorType((), wanted.dtype))
                 raise refuse(hint=f"convert it, as in {source_text(operand.span)}.astype({short})")
             for ours_, theirs_ in zip(wanted.shape, given.shape, strict=True):
-                if isinstance(ours_, AnyDim) and ours_.label is not None:
+                if isinstance(ours_, ty.AnyDim) and ours_.label is not None:
                     _match_dim(function, ours_, theirs_, operand, dims)
                 elif dims_differ(ours_, theirs_):
                     raise refuse()
@@ -243,7 +228,7 @@ def _match(
 
 
 def _match_dim(
-    function: str, wanted: AnyDim, given: Dim, operand: Operand, dims: dict[str, tuple[Dim, Span]]
+    function: str, wanted: ty.AnyDim, given: ty.Dim, operand: v.Operand, dims: dict[str, tuple[ty.Dim, Span]]
 ) -> None:
     """Solve a named dimension of the function, or check arithmetic on some, by this argument."""
     solved = {name: dim for name, (dim, _) in dims.items()}
@@ -259,40 +244,40 @@ def _match_dim(
         notes = [Note(f'here "{name}" is {format_dim(dim)}', span) for name, dim, span in solved_by]
         both = f"{format_dim(here)} and {format_dim(given)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
-        raise RefusalError(message, operand.span, notes=notes)
+        raise v.RefusalError(message, operand.span, notes=notes)
 
 
 def match_dim_of_argument(
     function: str,
     parameter: str,
-    wanted: Dim,
-    given: Dim,
-    operand: Operand,
-    dims: dict[str, tuple[Dim, Span]],
+    wanted: ty.Dim,
+    given: ty.Dim,
+    operand: v.Operand,
+    dims: dict[str, tuple[ty.Dim, Span]],
 ) -> None:
     """Match one dimension of an argument with that of an annotation. Raises RefusalError."""
-    if isinstance(wanted, AnyDim):
+    if isinstance(wanted, ty.AnyDim):
         _match_dim(function, wanted, given, operand, dims)
     elif dims_differ(wanted, given):
         both = f"{format_dim(wanted)}, not {format_dim(given)}"
-        raise RefusalError(f"{function}: a dimension of `{parameter}` is {both}", operand.span)
+        raise v.RefusalError(f"{function}: a dimension of `{parameter}` is {both}", operand.span)
 
 
-def substitute_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type:
+def substitute_dims(type_: ty.Type, dims: Mapping[str, ty.Dim], *, own: bool = True) -> ty.Type:
     """Return the type with a callee's named dimensions as the caller knows them.
 
     Others are ``?`` where they are the callee's ``own``, and stay where they belong to an outer function.
     """
     match type_:
-        case TensorType(shape=shape, dtype=dtype):
-            return TensorType(tuple(_with_names(dim, dims, own=own) for dim in shape), dtype)
-        case TupleType(fields=fields):
+        case ty.TensorType(shape=shape, dtype=dtype):
+            return ty.TensorType(tuple(_with_names(dim, dims, own=own) for dim in shape), dtype)
+        case ty.TupleType(fields=fields):
             return replace(type_, fields=tuple(substitute_dims(field, dims, own=own) for field in fields))
     return type_
 
 
-def _with_names(dim: Dim, dims: Mapping[str, Dim], *, own: bool) -> Dim:
-    if own or not isinstance(dim, AnyDim) or dim.label is None:
+def _with_names(dim: ty.Dim, dims: Mapping[str, ty.Dim], *, own: bool) -> ty.Dim:
+    if own or not isinstance(dim, ty.AnyDim) or dim.label is None:
         return rename_dim(dim, dims)
-    outer: dict[str, Dim] = {name: AnyDim(name) for name in dim_names(dim)}
+    outer: dict[str, ty.Dim] = {name: ty.AnyDim(name) for name in dim_names(dim)}
     return rename_dim(dim, {**outer, **dims})

@@ -9,20 +9,11 @@ from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.calls.argument_binding import bind, static_argument
 from nnmagic.tinynn.types.annotations import DType, dtype_named
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    static_value,
-)
 
 # -- operators -----------------------------------------------------------------------------------------
 
@@ -53,7 +44,7 @@ _OF_TWO: dict[str, tuple[str, Callable[[Sequence[bool | int | float]], bool | in
 _FIRST_RESULT = frozenset({"nn.dropout"})
 
 
-def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
+def call_with_arguments(operator: Operator, operands: Sequence[v.Operand], span: Span) -> v.Value:
     """Call an operator as it was written: tensors, numbers beside them, attributes. Raises RefusalError."""
     name = operator.name
     if name in _OF_TWO and len(operands) > 1:
@@ -71,12 +62,12 @@ def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: S
     args = [_argument(operator, parameter, given, attrs, span) for parameter in operator.args]
     spans = {parameter: given[parameter].span for parameter in attrs}
     result = call_operator(operator, args, attrs, span, spans)
-    if operator.name in _FIRST_RESULT and isinstance(result, TupleOf):
+    if operator.name in _FIRST_RESULT and isinstance(result, v.TupleOf):
         return result.items[0]
     return result
 
 
-def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
+def _of_two(name: str, operands: Sequence[v.Operand], span: Span) -> v.Value | None:
     """Return Python's ``max(2, 3)`` of static numbers; None where Relay's reduction is meant."""
     positional = [operand for operand in operands if operand.keyword is None]
     if len(positional) < 2:
@@ -85,11 +76,11 @@ def _of_two(name: str, operands: Sequence[Operand], span: Span) -> Value | None:
         hint = (
             f"write {_OF_TWO[name][0]}({', '.join(source_text(operand.span) for operand in positional[:2])})"
         )
-        raise RefusalError(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
-    numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
+        raise v.RefusalError(f"{name} takes one tensor and its axes, not two tensors", span, hint=hint)
+    numbers = [operand.value.value for operand in operands if isinstance(operand.value, v.Known)]
     static = [number for number in numbers if isinstance(number, bool | int | float)]
     if len(static) == len(operands) == len(positional):
-        return Known(_OF_TWO[name][1](static))
+        return v.Known(_OF_TWO[name][1](static))
     return None
 
 
@@ -101,87 +92,87 @@ def _is_required(operator: Operator, parameter: str) -> bool:
 
 
 def _argument(
-    operator: Operator, parameter: str, given: dict[str, Operand], attrs: dict[str, object], span: Span
-) -> Operand:
+    operator: Operator, parameter: str, given: dict[str, v.Operand], attrs: dict[str, object], span: Span
+) -> v.Operand:
     operand = given.get(parameter)
     if operand is None:
         defaults = {**operator.arg_defaults, **_NUMBERS.get(operator.name, {})}
-        operand = Operand(Known(defaults[parameter]), span)
-    if isinstance(operand.value, Known):
+        operand = v.Operand(v.Known(defaults[parameter]), span)
+    if isinstance(operand.value, v.Known):
         return _number_argument(operator, parameter, operand, given, attrs)
-    if isinstance(operand.value, TupleOf) and operator.variadic:
+    if isinstance(operand.value, v.TupleOf) and operator.variadic:
         return _tensors(operator, operand)
-    if isinstance(operand.value, TupleOf):
+    if isinstance(operand.value, v.TupleOf):
         hint = "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"
-        raise RefusalError(
+        raise v.RefusalError(
             f"{operator.name}: `{parameter}` must be a tensor, not {describe(operand.value)}",
             operand.span,
             hint=hint if parameter in _INDEX_ARGUMENTS else None,
         )
-    return Operand(_tensor(operator, parameter, operand), operand.span)
+    return v.Operand(_tensor(operator, parameter, operand), operand.span)
 
 
-def _tensor(operator: Operator, parameter: str, operand: Operand) -> Computed:
+def _tensor(operator: Operator, parameter: str, operand: v.Operand) -> v.Computed:
     if not is_tensor(operand.value):
         wanted = "a tuple of tensors" if operator.variadic else "a tensor"
         message = f"{operator.name}: `{parameter}` must be {wanted}, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
-    assert isinstance(operand.value, Computed)
+        raise v.RefusalError(message, operand.span)
+    assert isinstance(operand.value, v.Computed)
     if operator.variadic:
         hint = "write them in brackets, as in concatenate([a, b], axis=0)"
-        raise RefusalError(
+        raise v.RefusalError(
             f"{operator.name} takes a list of tensors, not one tensor", operand.span, hint=hint
         )
     return operand.value
 
 
-def _tensors(operator: Operator, operand: Operand) -> Operand:
+def _tensors(operator: Operator, operand: v.Operand) -> v.Operand:
     """Return the one argument of an operator of many tensors."""
-    assert isinstance(operand.value, TupleOf)
+    assert isinstance(operand.value, v.TupleOf)
     if not operand.value.items:
-        raise RefusalError(f"{operator.name} needs at least one tensor", operand.span)
+        raise v.RefusalError(f"{operator.name} needs at least one tensor", operand.span)
     tensors = [item for item in operand.value.items if is_tensor(item)]
-    dtypes = [tensor_type(Operand(item, operand.span)).dtype for item in tensors]
-    items: list[Value] = []
+    dtypes = [tensor_type(v.Operand(item, operand.span)).dtype for item in tensors]
+    items: list[v.Value] = []
     for item in operand.value.items:
-        if isinstance(item, Known) and is_number(item.value) and dtypes:
+        if isinstance(item, v.Known) and is_number(item.value) and dtypes:
             assert isinstance(item.value, bool | int | float | complex)
             item = number_constant(item.value, dtypes[0], operand.span)  # noqa: PLW2901  # the number as a tensor
         if not is_tensor(item):
-            raise RefusalError(
+            raise v.RefusalError(
                 f"{operator.name} takes a list of tensors, found {describe(item)}", operand.span
             )
         items.append(item)
     if len(set(dtypes)) > 1:
         shown = " and ".join(dict.fromkeys(dtypes))
-        raise RefusalError(
+        raise v.RefusalError(
             f"{operator.name} of {shown}: an operator of Relay takes one dtype",
             operand.span,
             hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
         )
-    value = TupleOf(tuple(items), operand.value.whole if operand.value.items == tuple(items) else None)
-    return Operand(as_computed(Operand(value, operand.span)), operand.span)
+    value = v.TupleOf(tuple(items), operand.value.whole if operand.value.items == tuple(items) else None)
+    return v.Operand(as_computed(v.Operand(value, operand.span)), operand.span)
 
 
 def _number_argument(
     operator: Operator,
     parameter: str,
-    operand: Operand,
-    given: dict[str, Operand],
+    operand: v.Operand,
+    given: dict[str, v.Operand],
     attrs: dict[str, object],
-) -> Operand:
+) -> v.Operand:
     """Convert a Python number to a tensor of the dtype of the tensors beside it."""
-    assert isinstance(operand.value, Known)
+    assert isinstance(operand.value, v.Known)
     number = operand.value.value
     if not isinstance(number, bool | int | float | complex):
         message = f"{operator.name}: `{parameter}` must be a tensor, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
+        raise v.RefusalError(message, operand.span)
     dtype = _dtype_beside(operator, parameter, given, attrs) or _natural_dtype(number)
-    return Operand(number_constant(number, dtype, operand.span), operand.span)
+    return v.Operand(number_constant(number, dtype, operand.span), operand.span)
 
 
 def _dtype_beside(
-    operator: Operator, parameter: str, given: dict[str, Operand], attrs: dict[str, object]
+    operator: Operator, parameter: str, given: dict[str, v.Operand], attrs: dict[str, object]
 ) -> str | None:
     if parameter in _INDEX_ARGUMENTS:
         return "int32"
@@ -211,18 +202,18 @@ def _natural_dtype(number: bool | int | float | complex) -> str:
 # -- dtypes -------------------------------------------------------------------------------------------
 
 
-def convert_to_dtype(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
+def convert_to_dtype(dtype: str, short: str, operands: Sequence[v.Operand], span: Span) -> v.Value:
     """Return ``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises RefusalError."""
     value = as_number(bind(short, ("x",), ("x",), operands, span)["x"])
     if is_tensor(value.value):
-        assert isinstance(value.value, Computed)
+        assert isinstance(value.value, v.Computed)
         return cast(value.value, dtype, span)
     try:
-        number = static_value(value.value)
-    except NotStaticError:
+        number = v.static_value(value.value)
+    except v.NotStaticError:
         number = None
     if not isinstance(number, bool | int | float | complex):
-        raise RefusalError(
+        raise v.RefusalError(
             f"{short}(...) takes a number or a tensor, not {describe(value.value)}", value.span
         )
     return number_constant(number, dtype, span)

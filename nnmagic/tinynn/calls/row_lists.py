@@ -7,22 +7,11 @@ from typing import TypeAlias
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.symbolic_sizes import shape_of
-from nnmagic.tinynn.values.values import (
-    BuiltinFunction,
-    Computed,
-    Known,
-    ListOfRows,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    static_value,
-)
 
-Builtins: TypeAlias = "Mapping[str, BuiltinFunction]"
+Builtins: TypeAlias = "Mapping[str, v.BuiltinFunction]"
 
 #: Python's functions of iterables, which take the list itself.
 _OF_ITERABLES = frozenset({"zip", "enumerate", "reversed", "list", "len"})
@@ -33,37 +22,37 @@ _OF_ITEMS = frozenset({"sum", "max", "min", "any", "all"})
 
 
 def call_with_rows(
-    builtin: BuiltinFunction, operands: Sequence[Operand], span: Span, builtins: Builtins
-) -> Value:
+    builtin: v.BuiltinFunction, operands: Sequence[v.Operand], span: Span, builtins: Builtins
+) -> v.Value:
     """Call a function of the language with lists of rows among its arguments. Raises RefusalError."""
     if builtin.name in _OF_ITERABLES:
         return builtin.call(list(operands), span)
     first, *more = operands
-    if builtin.name in _JOINS and isinstance(first.value, ListOfRows):
+    if builtin.name in _JOINS and isinstance(first.value, v.ListOfRows):
         return _JOINS[builtin.name](_Rows(first, span, builtins), _axis_of(builtin.name, more))
-    if builtin.name in _OF_ITEMS and isinstance(first.value, ListOfRows) and _rank(first.value) > 1:
+    if builtin.name in _OF_ITEMS and isinstance(first.value, v.ListOfRows) and _rank(first.value) > 1:
         message = f"{builtin.name} of a list of tensors goes over the items"
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"
-        raise RefusalError(message, first.span, hint=hint)
-    return builtin.call([Operand(as_rows(each.value), each.span, each.keyword) for each in operands], span)
+        raise v.RefusalError(message, first.span, hint=hint)
+    return builtin.call([v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands], span)
 
 
-def as_rows(value: Value) -> Value:
+def as_rows(value: v.Value) -> v.Value:
     """Return the tensor of a list of rows; any other value as it is."""
-    return value.rows if isinstance(value, ListOfRows) else value
+    return value.rows if isinstance(value, v.ListOfRows) else value
 
 
-def _rank(value: ListOfRows) -> int:
+def _rank(value: v.ListOfRows) -> int:
     assert isinstance(value.rows.type, TensorType)
     return len(value.rows.type.shape)
 
 
-def _axis_of(name: str, more: Sequence[Operand]) -> int | None:
+def _axis_of(name: str, more: Sequence[v.Operand]) -> int | None:
     """Return the axis that a call names; None without one. Raises RefusalError."""
     for operand in more:
         try:
-            axis = static_value(operand.value)
-        except NotStaticError:
+            axis = v.static_value(operand.value)
+        except v.NotStaticError:
             axis = None
         if (
             operand.keyword not in (None, "axis", "dim")
@@ -71,7 +60,7 @@ def _axis_of(name: str, more: Sequence[Operand]) -> int | None:
             or not isinstance(axis, int)
         ):
             message = f"{name} of a list that grew in a loop takes the list and an axis"
-            raise RefusalError(message, operand.span, hint="convert the result, as in .astype(f32)")
+            raise v.RefusalError(message, operand.span, hint="convert the result, as in .astype(f32)")
         return axis
     return None
 
@@ -79,55 +68,55 @@ def _axis_of(name: str, more: Sequence[Operand]) -> int | None:
 class _Rows:
     """A tensor of rows, and the functions of the language that change its shape."""
 
-    def __init__(self, operand: Operand, span: Span, builtins: Builtins) -> None:
-        assert isinstance(operand.value, ListOfRows)
+    def __init__(self, operand: v.Operand, span: Span, builtins: Builtins) -> None:
+        assert isinstance(operand.value, v.ListOfRows)
         self.operand = operand
-        self.rows: Value = operand.value.rows
+        self.rows: v.Value = operand.value.rows
         self.rank = _rank(operand.value)
         self._span, self._builtins = span, builtins
 
-    def _call(self, name: str, *arguments: Value) -> Value:
-        operands = [Operand(value, self._span) for value in (self.rows, *arguments)]
+    def _call(self, name: str, *arguments: v.Value) -> v.Value:
+        operands = [v.Operand(value, self._span) for value in (self.rows, *arguments)]
         return self._builtins[name].call(operands, self._span)
 
-    def stack(self, axis: int | None) -> Value:
+    def stack(self, axis: int | None) -> v.Value:
         """Return the items along a new axis."""
-        return self._call("moveaxis", Known(0), Known(axis)) if axis else self.rows
+        return self._call("moveaxis", v.Known(0), v.Known(axis)) if axis else self.rows
 
-    def join(self, axis: int | None) -> Value:
+    def join(self, axis: int | None) -> v.Value:
         """Return the items one behind the other. Raises RefusalError."""
         if self.rank < 2:
-            raise RefusalError("concatenate of numbers", self.operand.span, hint="write stack(items)")
+            raise v.RefusalError("concatenate of numbers", self.operand.span, hint="write stack(items)")
         place = (axis or 0) + (self.rank - 1 if axis is not None and axis < 0 else 0)
         if not 0 <= place < self.rank - 1:
-            raise RefusalError(f"axis {axis} is out of range for {describe(self.rows)}", self.operand.span)
+            raise v.RefusalError(f"axis {axis} is out of range for {describe(self.rows)}", self.operand.span)
         self.rows = self.stack(place)
-        assert isinstance(self.rows, Computed)
+        assert isinstance(self.rows, v.Computed)
         shape = shape_of(self.rows, self._span).items
-        sizes = (*shape[:place], Known(-1), *shape[place + 2 :])
-        return self._call("reshape", TupleOf(sizes))
+        sizes = (*shape[:place], v.Known(-1), *shape[place + 2 :])
+        return self._call("reshape", v.TupleOf(sizes))
 
-    def vertically(self, axis: int | None) -> Value:
+    def vertically(self, axis: int | None) -> v.Value:
         """Return numpy.vstack's result."""
         del axis
         if self.rank == 1:
-            return self._call("reshape", TupleOf((Known(-1), Known(1))))
+            return self._call("reshape", v.TupleOf((v.Known(-1), v.Known(1))))
         return self.rows if self.rank == 2 else self.join(0)
 
-    def horizontally(self, axis: int | None) -> Value:
+    def horizontally(self, axis: int | None) -> v.Value:
         """Return numpy.hstack's result."""
         del axis
         return self.rows if self.rank == 1 else self.join(0 if self.rank == 2 else 1)
 
-    def as_columns(self, axis: int | None) -> Value:
+    def as_columns(self, axis: int | None) -> v.Value:
         """Return numpy.column_stack's result."""
         del axis
         if self.rank == 1:
-            return self._call("reshape", TupleOf((Known(1), Known(-1))))
+            return self._call("reshape", v.TupleOf((v.Known(1), v.Known(-1))))
         return self._call("transpose") if self.rank == 2 else self.join(1)
 
 
-_JOINS: dict[str, Callable[[_Rows, int | None], Value]] = {
+_JOINS: dict[str, Callable[[_Rows, int | None], v.Value]] = {
     "stack": _Rows.stack,
     "concatenate": _Rows.join,
     "concat": _Rows.join,

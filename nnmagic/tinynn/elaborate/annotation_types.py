@@ -26,22 +26,8 @@ from nnmagic.tinynn.types.annotations import (
     dtype_named,
     parse_named_dim,
 )
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    DataTypeName,
-    Known,
-    NotStaticError,
-    Operand,
-    RecordName,
-    RefusalError,
-    TupleConstructor,
-    TupleOf,
-    TypeOf,
-    Value,
-    is_failed,
-    static_value,
-)
 
 _Result = TypeVar("_Result")
 _Type = TypeVar("_Type", Type, Type | None)
@@ -62,87 +48,87 @@ _WHOLE_TYPES = {
 }
 
 
-def annotation_type(operand: Operand) -> Type:
+def annotation_type(operand: v.Operand) -> Type:
     """Return the Relay type that an annotation means. Raises RefusalError."""
     match operand.value:
-        case Known(value=OpenTensor(dtype=None)):
-            raise RefusalError("the tensor's dtype is missing", operand.span, hint=_EXAMPLE)
-        case Known(value=DTypeKind()) | Known(value=OpenTensor(dtype=DTypeKind())):
-            raise RefusalError("the dtype must be known here", operand.span, hint=_EXAMPLE)
-        case Known(value=OpenType()):
-            raise RefusalError("the whole type must be known here", operand.span, hint=_EXAMPLE)
-        case Known(value=OpenTensor()):
+        case v.Known(value=OpenTensor(dtype=None)):
+            raise v.RefusalError("the tensor's dtype is missing", operand.span, hint=_EXAMPLE)
+        case v.Known(value=DTypeKind()) | v.Known(value=OpenTensor(dtype=DTypeKind())):
+            raise v.RefusalError("the dtype must be known here", operand.span, hint=_EXAMPLE)
+        case v.Known(value=OpenType()):
+            raise v.RefusalError("the whole type must be known here", operand.span, hint=_EXAMPLE)
+        case v.Known(value=OpenTensor()):
             hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
-            raise RefusalError("a tensor's rank must be known here", operand.span, hint=hint)
-        case TypeOf(destination=str() as destination) if destination:
+            raise v.RefusalError("a tensor's rank must be known here", operand.span, hint=hint)
+        case v.TypeOf(destination=str() as destination) if destination:
             raise _misplaced(destination, operand)
-        case Known(value=Destination() as marked):
+        case v.Known(value=Destination() as marked):
             raise _misplaced(type(marked).__name__, operand)
-        case TypeOf(type=type_):
+        case v.TypeOf(type=type_):
             return type_
-        case RecordName(type=record):
+        case v.RecordName(type=record):
             return record
-        case DataTypeName(type=data):
+        case v.DataTypeName(type=data):
             return TypeCall(data.header, ())
-        case Known(value=DType() | Tensor() as annotation):
+        case v.Known(value=DType() | Tensor() as annotation):
             return annotation.relay_type()
-        case Known(value=str()):
-            raise RefusalError(
+        case v.Known(value=str()):
+            raise v.RefusalError(
                 "a type in quotes is not supported", operand.span, hint="write it without the quotes"
             )
-        case BuiltinName(builtin=builtin) if builtin.name in PYTHON_DTYPES:
+        case v.BuiltinName(builtin=builtin) if builtin.name in PYTHON_DTYPES:
             return PYTHON_DTYPES[builtin.name].relay_type()
-        case TupleConstructor(name=name):
+        case v.TupleConstructor(name=name):
             hint = _WHOLE_TYPES.get(name, _EXAMPLE)
-            raise RefusalError(f"`{name}` alone is no type", operand.span, hint=hint)
-        case TupleOf():
-            raise RefusalError(
+            raise v.RefusalError(f"`{name}` alone is no type", operand.span, hint=hint)
+        case v.TupleOf():
+            raise v.RefusalError(
                 "a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]"
             )
-    raise RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=_EXAMPLE)
+    raise v.RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=_EXAMPLE)
 
 
-def _misplaced(destination: str, operand: Operand) -> RefusalError:
+def _misplaced(destination: str, operand: v.Operand) -> v.RefusalError:
     message = f"`{destination}` is for parameters of the functions of a cell"
-    return RefusalError(message, operand.span, hint="write the type of the tensor alone")
+    return v.RefusalError(message, operand.span, hint="write the type of the tensor alone")
 
 
-def parameter_type(operand: Operand) -> tuple[Type | OpenTensor | OpenType, str]:
+def parameter_type(operand: v.Operand) -> tuple[Type | OpenTensor | OpenType, str]:
     """Return the type of a parameter, and ``"Out"`` or ``"InOut"`` if a call changes its argument."""
     match operand.value:
-        case TypeOf(type=type_, destination=destination) if destination:
+        case v.TypeOf(type=type_, destination=destination) if destination:
             return type_, destination
-        case Known(value=Destination(tensor=tensor) as marked):
+        case v.Known(value=Destination(tensor=tensor) as marked):
             return tensor.relay_type(), type(marked).__name__
     return result_type(operand), ""
 
 
-def is_type(value: Value) -> bool:
+def is_type(value: v.Value) -> bool:
     """Return whether a value is written as an annotation."""
     match value:
-        case TupleConstructor() | TypeOf() | RecordName() | DataTypeName():
+        case v.TupleConstructor() | v.TypeOf() | v.RecordName() | v.DataTypeName():
             return True
-        case Known(value=DType() | DTypeKind() | Tensor() | OpenTensor() | OpenType()):
+        case v.Known(value=DType() | DTypeKind() | Tensor() | OpenTensor() | OpenType()):
             return True
-        case BuiltinName(builtin=builtin):
+        case v.BuiltinName(builtin=builtin):
             return builtin.name in PYTHON_DTYPES or builtin.name == "ndarray"
     return False
 
 
-def result_type(operand: Operand) -> Type | OpenTensor | OpenType:
+def result_type(operand: v.Operand) -> Type | OpenTensor | OpenType:
     """Return the type of a result, or the part of it that is written."""
     match operand.value:
-        case Known(value=OpenType() as open_type):
+        case v.Known(value=OpenType() as open_type):
             return open_type
-        case TupleConstructor(name="Any"):
+        case v.TupleConstructor(name="Any"):
             return OpenType()
-        case Known(value=OpenTensor() as partial):
+        case v.Known(value=OpenTensor() as partial):
             return partial
-        case Known(value=DTypeKind() as kind):
+        case v.Known(value=DTypeKind() as kind):
             return OpenTensor((), kind)
-        case TupleConstructor(name="Tensor" | "ndarray" | "NDArray"):
+        case v.TupleConstructor(name="Tensor" | "ndarray" | "NDArray"):
             return OpenTensor()
-        case BuiltinName(builtin=builtin) if builtin.name == "ndarray":
+        case v.BuiltinName(builtin=builtin) if builtin.name == "ndarray":
             return OpenTensor()
     return annotation_type(operand)
 
@@ -162,66 +148,66 @@ def is_python_number(annotation: tree.Annotation | None) -> bool:
     return isinstance(written, ast.Var) and written.id.name in PYTHON_DTYPES and written.id.name != "bool"
 
 
-def destination_annotation(name: str, items: Sequence[Operand], span: Span) -> Value:
+def destination_annotation(name: str, items: Sequence[v.Operand], span: Span) -> v.Value:
     """Return ``Out[type]`` or ``InOut[type]``. Raises RefusalError."""
     hint = _WHOLE_TYPES[name]
     if len(items) != 1:
-        raise RefusalError(f"`{name}` takes the type of a tensor", span, hint=hint)
+        raise v.RefusalError(f"`{name}` takes the type of a tensor", span, hint=hint)
     type_ = annotation_type(items[0])
     if not isinstance(type_, TensorType):
-        raise RefusalError(f"`{name}` takes the type of a tensor", items[0].span, hint=hint)
+        raise v.RefusalError(f"`{name}` takes the type of a tensor", items[0].span, hint=hint)
     if not type_.shape:
         message = f"`{name}` takes a tensor with elements to assign: one of rank 1 or more"
-        raise RefusalError(message, items[0].span, hint="return the number instead")
-    return TypeOf(type_, name)
+        raise v.RefusalError(message, items[0].span, hint="return the number instead")
+    return v.TypeOf(type_, name)
 
 
-def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
+def tensor_annotation(items: Sequence[v.Operand], shape_parts: Sequence[v.Operand], span: Span) -> v.Value:
     """Return ``Tensor[shape, dtype]``; ``shape_parts``: the dimensions with their own spans, if written."""
     if _are_dimensions(items):  # of none it is one number
-        return Known(OpenTensor(tuple(map(_open_dim, shape_parts or items)), None))
-    if len(items) == 1 and isinstance(items[0].value, TupleOf):
-        parts = list(shape_parts) or [Operand(item, items[0].span) for item in items[0].value.items]
-        return Known(OpenTensor(tuple(map(_open_dim, parts)), None))
+        return v.Known(OpenTensor(tuple(map(_open_dim, shape_parts or items)), None))
+    if len(items) == 1 and isinstance(items[0].value, v.TupleOf):
+        parts = list(shape_parts) or [v.Operand(item, items[0].span) for item in items[0].value.items]
+        return v.Known(OpenTensor(tuple(map(_open_dim, parts)), None))
     if len(items) != 2:
-        raise RefusalError("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
+        raise v.RefusalError("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
     shape, element = items
     dtype = dtype_meant(element.value)
-    if isinstance(element.value, Known) and isinstance(element.value.value, int):
-        raise RefusalError("the tensor's dtype is missing", span, hint=_EXAMPLE)
+    if isinstance(element.value, v.Known) and isinstance(element.value.value, int):
+        raise v.RefusalError("the tensor's dtype is missing", span, hint=_EXAMPLE)
     if dtype is None:
         if not isinstance(static_value_or_none(shape.value), str) and dtype_meant(shape.value) is not None:
-            raise RefusalError("the shape of a tensor comes first, then its dtype", span, hint=_EXAMPLE)
+            raise v.RefusalError("the shape of a tensor comes first, then its dtype", span, hint=_EXAMPLE)
         message = f"a tensor's dtype cannot be {describe(element.value)}"
-        raise RefusalError(message, element.span, hint=WHICH_DTYPES)
-    if shape.value == Known(Ellipsis):
-        return Known(OpenTensor(None, dtype))
-    if isinstance(shape.value, TupleOf):
-        parts = list(shape_parts) or [Operand(item, shape.span) for item in shape.value.items]
+        raise v.RefusalError(message, element.span, hint=WHICH_DTYPES)
+    if shape.value == v.Known(Ellipsis):
+        return v.Known(OpenTensor(None, dtype))
+    if isinstance(shape.value, v.TupleOf):
+        parts = list(shape_parts) or [v.Operand(item, shape.span) for item in shape.value.items]
     else:
         parts = [shape]
-    return TypeOf(TensorType(tuple(map(_dim, parts)), dtype.name))
+    return v.TypeOf(TensorType(tuple(map(_dim, parts)), dtype.name))
 
 
-def _are_dimensions(items: Sequence[Operand]) -> bool:
+def _are_dimensions(items: Sequence[v.Operand]) -> bool:
     """Return whether all parts are dimensions; ``Tensor["n", "float32"]`` has a dtype."""
     last = items[-1].value if len(items) == 2 else None
-    if isinstance(last, Known) and isinstance(last.value, str) and dtype_named(last.value) is not None:
+    if isinstance(last, v.Known) and isinstance(last.value, str) and dtype_named(last.value) is not None:
         return False
     return all(map(_is_dimension, items))
 
 
-def _is_dimension(operand: Operand) -> bool:
+def _is_dimension(operand: v.Operand) -> bool:
     """Return whether a part of an annotation is a dimension, and neither a shape nor a dtype."""
     match operand.value:
-        case Known(value=bool()):
+        case v.Known(value=bool()):
             return False
-        case Known(value=int() | str()):
+        case v.Known(value=int() | str()):
             return True
     return False
 
 
-def _open_dim(operand: Operand) -> int | str:
+def _open_dim(operand: v.Operand) -> int | str:
     """Return a dimension as an annotation holds it. Raises RefusalError."""
     dim = _dim(operand)
     if isinstance(dim, int):
@@ -231,22 +217,22 @@ def _open_dim(operand: Operand) -> int | str:
     return dim.label
 
 
-def _in_brackets(items: Sequence[Operand]) -> str:
+def _in_brackets(items: Sequence[v.Operand]) -> str:
     """Suggest the brackets that a shape lacks, or show the example."""
     dtype = dtype_meant(items[-1].value) if items else None
     if len(items) > 2 and dtype is not None:
         dims = [item.value for item in items[:-1]]
-        sizes = [dim.value for dim in dims if isinstance(dim, Known) and isinstance(dim.value, int | str)]
+        sizes = [dim.value for dim in dims if isinstance(dim, v.Known) and isinstance(dim.value, int | str)]
         if len(sizes) == len(dims):
             written = ", ".join(f'"{dim}"' if isinstance(dim, str) else str(dim) for dim in sizes)
             return f"put the shape in brackets, as in Tensor[({written}), {dtype.short}]"
     return _EXAMPLE
 
 
-def _dim(operand: Operand) -> Dim:
+def _dim(operand: v.Operand) -> Dim:
     try:
-        static = static_value(operand.value)
-    except NotStaticError:
+        static = v.static_value(operand.value)
+    except v.NotStaticError:
         static = None
     match static:
         case AnyDim():
@@ -256,15 +242,15 @@ def _dim(operand: Operand) -> Dim:
         case int() if not isinstance(static, bool):
             if 0 <= static < 2**63:
                 return static
-            raise RefusalError(
+            raise v.RefusalError(
                 f"a dimension cannot be {static}", operand.span, hint=_KNOWN_LATER if static < 0 else None
             )
     if static is Ellipsis:
         hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
-        raise RefusalError("a tensor's rank must be known", operand.span, hint=hint)
-    later = _KNOWN_LATER if operand.value == Known(None) else None
+        raise v.RefusalError("a tensor's rank must be known", operand.span, hint=hint)
+    later = _KNOWN_LATER if operand.value == v.Known(None) else None
     message = f"a dimension must be an int or a name, not {describe(operand.value)}"
-    raise RefusalError(message, operand.span, hint=later)
+    raise v.RefusalError(message, operand.span, hint=later)
 
 
 def _parse_dimension(text: str, span: Span) -> Dim:
@@ -280,19 +266,19 @@ def _parse_dimension(text: str, span: Span) -> Dim:
             if iskeyword(text):
                 hint = f'it is a keyword of Python: write another, as in "{text}_"'
         shown = repr(text) if len(text) <= 40 else "the string"
-        raise RefusalError(f"{shown} is no name of a dimension", span, hint=hint) from None
+        raise v.RefusalError(f"{shown} is no name of a dimension", span, hint=hint) from None
     assert isinstance(dim, str)
     return AnyDim(dim)
 
 
-def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> RefusalError:
+def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) -> v.RefusalError:
     """Explain an unknown name in a shape: most often a dimension that lacks its quotes."""
     sizes = [key for key, value in namespace.items() if isinstance(value, int) and key[:1] != "_"]
     meant = closest(name, sizes) if len(name) > 2 else None
     hint = f'for a size known at the call, write "{name}"'
     if meant is not None:
         hint = f"did you mean {meant}? {hint[:1].upper()}{hint[1:]}"
-    return RefusalError(f"unknown name `{name}`", span, hint=hint)
+    return v.RefusalError(f"unknown name `{name}`", span, hint=hint)
 
 
 def find_named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
@@ -307,26 +293,26 @@ def find_named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]
                 yield from find_named_dimensions(f"{written}[{index}]", part)
 
 
-def tuple_annotation(items: Sequence[Operand]) -> Value:
+def tuple_annotation(items: Sequence[v.Operand]) -> v.Value:
     """Return ``tuple[A, B]``. Raises RefusalError."""
-    if items and items[-1].value == Known(Ellipsis):
+    if items and items[-1].value == v.Known(Ellipsis):
         hint = "write one type for each item"
-        raise RefusalError("a tuple's length must be known", items[-1].span, hint=hint)
+        raise v.RefusalError("a tuple's length must be known", items[-1].span, hint=hint)
     fields = tuple(map(result_type, items))
     if any(isinstance(field, OpenTensor | OpenType) for field in fields):
-        return Known(OpenType(fields))
-    return TypeOf(TupleType(tuple(map(annotation_type, items))))
+        return v.Known(OpenType(fields))
+    return v.TypeOf(TupleType(tuple(map(annotation_type, items))))
 
 
-def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
+def callable_annotation(items: Sequence[v.Operand], span: Span) -> v.Value:
     """Return ``Callable[[A, B], R]``. Raises RefusalError."""
-    if len(items) != 2 or not isinstance(items[0].value, TupleOf):
+    if len(items) != 2 or not isinstance(items[0].value, v.TupleOf):
         hint = (
             "write Callable[[Tensor[(3,), f32]], Tensor[(3,), f32]]: parameters in brackets, then the result"
         )
-        raise RefusalError("Callable takes the parameters' types and the result's", span, hint=hint)
-    parameters = (annotation_type(Operand(item, items[0].span)) for item in items[0].value.items)
-    return TypeOf(FuncType(tuple(parameters), annotation_type(items[1])))
+        raise v.RefusalError("Callable takes the parameters' types and the result's", span, hint=hint)
+    parameters = (annotation_type(v.Operand(item, items[0].span)) for item in items[0].value.items)
+    return v.TypeOf(FuncType(tuple(parameters), annotation_type(items[1])))
 
 
 def is_open(ctx: Elaboration, ty: tree.Annotation) -> bool:
@@ -334,7 +320,7 @@ def is_open(ctx: Elaboration, ty: tree.Annotation) -> bool:
     with ctx.trial():
         try:
             return isinstance(_resolve(ctx, ty, result_type), OpenTensor | OpenType)
-        except RefusalError:
+        except v.RefusalError:
             return False
 
 
@@ -357,9 +343,11 @@ def in_caller(ctx: Elaboration, type_: _Type) -> _Type:
     return type_
 
 
-def _resolve(ctx: Elaboration, ty: tree.Annotation, resolve: Callable[[Operand], _Result]) -> _Result | None:
+def _resolve(
+    ctx: Elaboration, ty: tree.Annotation, resolve: Callable[[v.Operand], _Result]
+) -> _Result | None:
     value = ctx.evaluate(ty.expr)
-    return None if is_failed(value) else resolve(Operand(value, ctx.span(ty.span)))
+    return None if v.is_failed(value) else resolve(v.Operand(value, ctx.span(ty.span)))
 
 
 def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
@@ -381,11 +369,11 @@ def parameter_type_or_none(
 
 
 def _resolve_or_report(
-    ctx: Elaboration, annotation: tree.Annotation, resolve: Callable[[Operand], _Result]
+    ctx: Elaboration, annotation: tree.Annotation, resolve: Callable[[v.Operand], _Result]
 ) -> _Result | None:
     try:
         return _resolve(ctx, annotation, resolve)
-    except RefusalError as refusal:
+    except v.RefusalError as refusal:
         ctx.report(refusal)
     except RecursionError:
         ctx.report_depth(annotation.span)

@@ -28,47 +28,38 @@ from nnmagic.tinynn.elaborate.shared_memory import (
 from nnmagic.tinynn.operators.element_assignment import keep_shape
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.promotion import check_update
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Unassigned,
-    Value,
-    is_failed,
-)
 
 
-def elaborate_walrus(ctx: Elaboration, expr: tree.NamedExpr) -> Value:
+def elaborate_walrus(ctx: Elaboration, expr: tree.NamedExpr) -> v.Value:
     """Elaborate ``name := value``."""
     value = ctx.evaluate(expr.value)
     owner = ctx.environment.owner(expr.target.id.name)
     if owner is not None and owner is not ctx.environment:  # a comprehension that makes functions
-        owner.bindings.bind(expr.target.id.name, FAILED)
+        owner.bindings.bind(expr.target.id.name, v.FAILED)
         message = "`:=` beside a lambda in a comprehension is not supported"
-        raise RefusalError(message, ctx.span(expr.span), hint="write a `for` with an assignment")
+        raise v.RefusalError(message, ctx.span(expr.span), hint="write a `for` with an assignment")
     ctx.environment.bindings.bind(expr.target.id.name, value, ctx.span(expr.target.span))
     return value
 
 
-def assign_target(ctx: Elaboration, target: ast.Expr, value: Operand, *, is_only: bool = True) -> None:
+def assign_target(ctx: Elaboration, target: ast.Expr, value: v.Operand, *, is_only: bool = True) -> None:
     """Bind the names of a target, and assign its elements. Raises RefusalError.
 
     ``is_only``: whether no other target has the same value.
     """
-    if is_failed(value.value):
+    if v.is_failed(value.value):
         for name in names_of(target):
-            ctx.environment.bindings.bind(name, FAILED)
+            ctx.environment.bindings.bind(name, v.FAILED)
         return
 
-    def bind(part: ast.Expr, item: Value) -> None:
+    def bind(part: ast.Expr, item: v.Value) -> None:
         if isinstance(part, ast.Var):
             ctx.environment.bindings.bind(part.id.name, item, ctx.span(part.span))
             return
         others = None if is_only and part is target else value
-        assign_elements(ctx, part, Operand(item, value.span), others)
+        assign_elements(ctx, part, v.Operand(item, value.span), others)
 
     unpack(target, value, ctx.span, bind)
 
@@ -80,22 +71,22 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
     value = ctx.evaluate(stmt.rhs)
     if stmt.ty is not None:
         declared = type_or_none(ctx, stmt.ty)
-        if declared is None or is_failed(value):
-            value = FAILED
+        if declared is None or v.is_failed(value):
+            value = v.FAILED
         else:
-            operand = Operand(value, ctx.span(stmt.rhs.span))
+            operand = v.Operand(value, ctx.span(stmt.rhs.span))
             value = convert_declared_value(f"`{name}`", declared, operand, ctx.span(stmt.ty.span))
     if isinstance(stmt.rhs, ast.Var) and _is_array(value):
         ctx.alike.setdefault(id(value.expr), set()).update((name, stmt.rhs.id.name))
     ctx.environment.bindings.bind(name, value, ctx.span(target.span))
 
 
-def _is_array(value: Value) -> TypeGuard[Computed]:
-    return isinstance(value, Computed) and isinstance(value.type, TensorType) and bool(value.type.shape)
+def _is_array(value: v.Value) -> TypeGuard[v.Computed]:
+    return isinstance(value, v.Computed) and isinstance(value.type, TensorType) and bool(value.type.shape)
 
 
 def _forget_other_names(
-    ctx: Elaboration, name: str, before: Value, span: Span, operator: str = "+", *, with_views: bool = True
+    ctx: Elaboration, name: str, before: v.Value, span: Span, operator: str = "+", *, with_views: bool = True
 ) -> None:
     """Take the values of the other names of an array that ``name += value`` changes in NumPy.
 
@@ -117,7 +108,7 @@ def _forget_other_names(
             is_own = environment is ctx.environment
             if is_own and other == name:
                 continue
-            is_same = isinstance(value, Computed) and value.expr is before.expr
+            is_same = isinstance(value, v.Computed) and value.expr is before.expr
             if is_same and ((is_own and other in alike) or not with_views):
                 said = message.format(other, name)
             elif with_views and shares_memory(ctx, before, value, chain):
@@ -130,18 +121,18 @@ def _forget_other_names(
                 said = f"{describe_holder(ctx.memory, other, value)} shares memory with `{name}`, which NumPy"
                 said = f"{said} would have changed, too"
                 advice = f"{HOLD_COPIES}; or write {name} = {name} {operator} value"
-            unassigned = Unassigned(said, advice, notes, (other, name))
+            unassigned = v.Unassigned(said, advice, notes, (other, name))
             bindings.bind(other, unassigned, bindings.spans.get(other))
 
 
-def _warn_of_parameter(ctx: Elaboration, sign: str, name: str, before: Value, span: Span) -> None:
+def _warn_of_parameter(ctx: Elaboration, sign: str, name: str, before: v.Value, span: Span) -> None:
     """Warn of ``name += value`` where NumPy changes an array of the caller."""
     if not _is_array(before):
         return
     foreign = {token for token in ctx.memory.of_expr(before.expr) if isinstance(token, Foreign)}
     if given := parameters_of(foreign) & ctx.changeable:
         ctx.changing |= given
-        raise RefusalError(
+        raise v.RefusalError(
             f"`{name} {sign}` changes the caller's array", span
         )  # elaborated anew, so that it does
     for whose in sorted(token.what for token in foreign - {ANY_MEMORY, A_CONSTANT}):
@@ -159,13 +150,13 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     if name in ctx.environment.destinations:
         update_destination(ctx, stmt)
         return
-    before = ctx.environment.bindings.locals.get(name, FAILED)
+    before = ctx.environment.bindings.locals.get(name, v.FAILED)
     outer, ctx.updating = ctx.updating, stmt.rhs
     try:
-        value = Operand(ctx.evaluate(stmt.rhs), span)
+        value = v.Operand(ctx.evaluate(stmt.rhs), span)
     finally:
         ctx.updating = outer
-    if not is_failed(value.value):
+    if not v.is_failed(value.value):
         sign = f"{SIGNS[stmt.rhs.func_name.name]}="
         value = keep_shape(sign, before, check_update(sign, before, value))
         _warn_of_parameter(ctx, sign, name, before, span)
@@ -180,23 +171,22 @@ def elaborate_set_shape(ctx: Elaboration, stmt: tree.SetShape) -> None:
     """
     for variable, reshaped in zip(stmt.lhs, stmt.rhs.values, strict=True):
         name, span = variable.id.name, ctx.span(variable.span)
-        before = ctx.environment.bindings.locals.get(name, FAILED)
+        before = ctx.environment.bindings.locals.get(name, v.FAILED)
         value = ctx.evaluate(reshaped)
-        if not is_failed(value):
-            if isinstance(before, Computed) and ctx.memory.is_foreign(before.expr):
+        if not v.is_failed(value):
+            if isinstance(before, v.Computed) and ctx.memory.is_foreign(before.expr):
                 message = f"`{name}` may be an array of the caller, whose shape a cell does not change"
-                hint = f"write {name} = {name}.reshape(...)"
-                raise RefusalError(message, span, hint=hint)
+                raise v.RefusalError(message, span, hint=f"write {name} = {name}.reshape(...)")
             _forget_other_names(ctx, name, before, span, with_views=False)
         ctx.environment.bindings.bind(name, value, span)
 
 
 def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
     """Elaborate ``a, (b, *c), d[i] = value`` and ``a = b = value``."""
-    value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
-    if isinstance(value.value, TupleOf) and any(isinstance(part, ast.Call) for part in walk(stmt.targets)):
+    value = v.Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
+    if isinstance(value.value, v.TupleOf) and any(isinstance(part, ast.Call) for part in walk(stmt.targets)):
         # What is read for the second element is computed before the first one changes.
-        value = Operand(atomize(ctx, value.value, "value", set()), value.span)
+        value = v.Operand(atomize(ctx, value.value, "value", set()), value.span)
     for target in stmt.targets:
         assign_target(ctx, target, value, is_only=len(stmt.targets) == 1)
 
@@ -205,8 +195,8 @@ def elaborate_write_out(ctx: Elaboration, stmt: tree.WriteOut) -> None:
     """Elaborate a call whose result goes to a destination, in the dtype of that. Raises RefusalError."""
     target = stmt.targets[0]
     (name,) = names_of(target)
-    value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
-    before = ctx.environment.bindings.locals.get(name, FAILED)
-    if not is_failed(value.value):
+    value = v.Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
+    before = ctx.environment.bindings.locals.get(name, v.FAILED)
+    if not v.is_failed(value.value):
         value = check_update("out=", before, value)
     assign_target(ctx, target, value)

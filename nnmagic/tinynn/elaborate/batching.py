@@ -19,26 +19,14 @@ from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.types.annotations import dtype_named
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import apply as apply_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    BuiltinName,
-    Computed,
-    GradientOf,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    as_value,
-    is_failed,
-)
 
 #: Calls a value: `calls.apply_value`.
-Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
+Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
 
 
 # -- vmap ----------------------------------------------------------------------------------------------
@@ -48,21 +36,21 @@ Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
 class _Leaves:
     """The tensors that are mapped over: with their examples in front, and where they stand in the cell."""
 
-    batches: list[Computed] = field(default_factory=list)
+    batches: list[v.Computed] = field(default_factory=list)
     examples: list[ir.Var] = field(default_factory=list)
     places: list[tuple[Dim, str, Span]] = field(default_factory=list)
 
-    def add(self, value: Computed, axis: int, name: str, operand: Operand) -> Value:
+    def add(self, value: v.Computed, axis: int, name: str, operand: v.Operand) -> v.Value:
         """Map over an axis of a tensor; return what stands for it in one example. Raises RefusalError."""
         type_ = value.type
         text = source_text(operand.span)
         if not isinstance(type_, TensorType):
             message = f"vmap: `{text}` is {with_article(type_)}, which has no axes"
-            raise RefusalError(message, operand.span, hint="write None for it in in_axes")
+            raise v.RefusalError(message, operand.span, hint="write None for it in in_axes")
         rank = len(type_.shape)
         if not -rank <= axis < rank:
             message = f"vmap: `{text}` has rank {rank}, and so no axis {axis} to map over"
-            raise RefusalError(
+            raise v.RefusalError(
                 message, operand.span, hint="write None in in_axes for what all examples share"
             )
         axis %= rank
@@ -75,30 +63,32 @@ class _Leaves:
         self.batches.append(moved)
         self.examples.append(variable)
         self.places.append((moved.type.shape[0], f"axis {axis} of `{text}`", operand.span))
-        return as_value(variable, own)
+        return v.as_value(variable, own)
 
     def check_sizes(self, span: Span) -> None:
         """Check that there are examples, and as many of each argument. Raises RefusalError."""
         if not self.places:
             hint = "write the axis of the examples for one of the arguments"
-            raise RefusalError("vmap: there is nothing to map over", span, hint=hint)
+            raise v.RefusalError("vmap: there is nothing to map over", span, hint=hint)
         first, what, _ = self.places[0]
         for dim, other, place in self.places[1:]:
             if dims_differ(first, dim):
                 message = f"vmap: {what} has size {format_dim(first)}, {other} size {format_dim(dim)}"
-                raise RefusalError(message, place, hint="map over axes of one size, or write None in in_axes")
+                raise v.RefusalError(
+                    message, place, hint="map over axes of one size, or write None in in_axes"
+                )
 
 
 def call_vmap(
-    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
-) -> Value:
+    ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
+) -> v.Value:
     """Call ``vmap(f, in_axes, out_axes)``."""
     in_axes, out_axes = gradient.axes
     positional = sum(operand.keyword is None for operand in operands)
     if isinstance(in_axes, tuple) and len(in_axes) != positional:
         message = f"vmap: in_axes has {len(in_axes)} axes, but {positional} arguments are given by position"
-        raise RefusalError(message, span, hint="write an axis, or None, for each")
-    leaves, inner = _Leaves(), list[Operand]()
+        raise v.RefusalError(message, span, hint="write an axis, or None, for each")
+    leaves, inner = _Leaves(), list[v.Operand]()
     for index, operand in enumerate(operands):
         axes = 0 if operand.keyword is not None else in_axes[index] if isinstance(in_axes, tuple) else in_axes
         name = operand.keyword or f"x{index or ''}"
@@ -110,24 +100,24 @@ def call_vmap(
     block = Block()
     with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply(ctx, callee, inner, span)
-    if is_failed(result):
-        return FAILED
-    value = to_relay(Operand(result, span))
+    if v.is_failed(result):
+        return v.FAILED
+    value = to_relay(v.Operand(result, span))
     _check_tensors(value.type, span)
     whole = _marked(block, leaves, value, span)
-    made = as_value(whole, _batched_type(value.type, leaves.places[0][0]))
+    made = v.as_value(whole, _batched_type(value.type, leaves.places[0][0]))
     return _with_axes(made, out_axes, span)
 
 
-def _example(ctx: Elaboration, leaves: _Leaves, operand: Operand, axes: object, name: str) -> Value:
+def _example(ctx: Elaboration, leaves: _Leaves, operand: v.Operand, axes: object, name: str) -> v.Value:
     """Return what stands for an argument in one example. Raises RefusalError."""
     value = operand.value
     if axes is None:
         return atomize(ctx, value, name, set())
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         if isinstance(axes, tuple) and len(axes) != len(value.items):
             message = f"vmap: in_axes has {len(axes)} axes for a tuple of {len(value.items)}"
-            raise RefusalError(message, operand.span, hint="write an axis, or None, for each item")
+            raise v.RefusalError(message, operand.span, hint="write an axis, or None, for each item")
         each = axes if isinstance(axes, tuple) else (axes,) * len(value.items)
         items = (
             _example(ctx, leaves, replace(operand, value=item), axis, name)
@@ -136,17 +126,17 @@ def _example(ctx: Elaboration, leaves: _Leaves, operand: Operand, axes: object, 
         return replace(value, items=tuple(items), whole=None)
     if isinstance(axes, tuple):
         message = f"vmap: in_axes has a tuple for {describe(value)}"
-        raise RefusalError(message, operand.span, hint="write one axis")
-    if not isinstance(value, Computed):
+        raise v.RefusalError(message, operand.span, hint="write one axis")
+    if not isinstance(value, v.Computed):
         message = f"vmap: {describe(value)} has no axis to map over"
-        raise RefusalError(message, operand.span, hint="write None for it in in_axes")
+        raise v.RefusalError(message, operand.span, hint="write None for it in in_axes")
     assert isinstance(axes, int)
     kept = atomize(ctx, value, name, set())
-    assert isinstance(kept, Computed)
+    assert isinstance(kept, v.Computed)
     return leaves.add(kept, axes, name, operand)
 
 
-def _marked(block: Block, leaves: _Leaves, value: Computed, span: Span) -> ir.Expr:
+def _marked(block: Block, leaves: _Leaves, value: v.Computed, span: Span) -> ir.Expr:
     """Return the values of all examples, as a call that is replaced once the types are known."""
     wide = [ir.Var(f"all{index}", batch.type, span=span) for index, batch in enumerate(leaves.batches)]
     dim = leaves.places[0][0]
@@ -178,30 +168,30 @@ def _check_tensors(type_: Type, span: Span) -> None:
             _check_tensors(part, span)
     elif not isinstance(type_, TensorType):
         hint = "return tensors, or tuples of them"
-        raise RefusalError(f"vmap: the function returns {with_article(type_)}", span, hint=hint)
+        raise v.RefusalError(f"vmap: the function returns {with_article(type_)}", span, hint=hint)
 
 
-def _with_axes(value: Value, axes: object, span: Span) -> Value:
+def _with_axes(value: v.Value, axes: object, span: Span) -> v.Value:
     """Return a result with the axis of the examples where ``out_axes`` wants it. Raises RefusalError."""
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         if isinstance(axes, tuple) and len(axes) != len(value.items):
             message = f"vmap: out_axes has {len(axes)} axes for a tuple of {len(value.items)}"
-            raise RefusalError(message, span, hint="write one axis, or one for each item")
+            raise v.RefusalError(message, span, hint="write one axis, or one for each item")
         if axes == 0:
             return value
         each = axes if isinstance(axes, tuple) else (axes,) * len(value.items)
         items = (_with_axes(item, axis, span) for item, axis in zip(value.items, each, strict=True))
         return replace(value, items=tuple(items), whole=None)
-    assert isinstance(value, Computed)
+    assert isinstance(value, v.Computed)
     assert isinstance(value.type, TensorType)
     rank = len(value.type.shape)
     if not isinstance(axes, int) or not -rank <= axes < rank:
         message = f"vmap: the result has rank {rank} with its examples, and so no axis {axes}"
-        raise RefusalError(message, span, hint="leave out_axes out: the examples come first")
+        raise v.RefusalError(message, span, hint="leave out_axes out: the examples come first")
     return _move(value, 0, axes % rank, span)
 
 
-def _move(value: Computed, source: int, to: int, span: Span) -> Computed:
+def _move(value: v.Computed, source: int, to: int, span: Span) -> v.Computed:
     """Return a tensor with an axis at another place."""
     assert isinstance(value.type, TensorType)
     order = [axis for axis in range(len(value.type.shape)) if axis != source]
@@ -218,21 +208,21 @@ def _move(value: Computed, source: int, to: int, span: Span) -> Computed:
 class PartsOf:
     """The Jacobians of a function that returns a tuple, one for each part."""
 
-    items: tuple[Value | PartsOf, ...]
+    items: tuple[v.Value | PartsOf, ...]
     record: RecordType | None = None
 
 
 def jacobian_of(
-    ctx: Elaboration, function: Operand, chosen: tuple[Operand, ...], span: Span, apply: Apply
-) -> Value | PartsOf:
+    ctx: Elaboration, function: v.Operand, chosen: tuple[v.Operand, ...], span: Span, apply: Apply
+) -> v.Value | PartsOf:
     """Return the Jacobians of a function by each of its arguments, as a tuple. Raises RefusalError."""
-    vjp = GradientOf("vjp", function, arguments=chosen)
-    made = apply(ctx, Operand(vjp, span), [], span)
-    if is_failed(made):
-        return FAILED
-    assert isinstance(made, TupleOf)
+    vjp = v.GradientOf("vjp", function, arguments=chosen)
+    made = apply(ctx, v.Operand(vjp, span), [], span)
+    if v.is_failed(made):
+        return v.FAILED
+    assert isinstance(made, v.TupleOf)
     result, pull = made.items
-    if isinstance(result, TupleOf):
+    if isinstance(result, v.TupleOf):
         return PartsOf(
             tuple(
                 jacobian_of(ctx, replace(function, value=_part(function.value, index)), chosen, span, apply)
@@ -240,50 +230,52 @@ def jacobian_of(
             ),
             result.record,
         )
-    out = to_relay(Operand(result, span))
+    out = to_relay(v.Operand(result, span))
     if not isinstance(out.type, TensorType) or not is_float(out.type.dtype):
         message = f"jacobian: the function returns {with_article(out.type)}: only floats have a gradient"
-        raise RefusalError(message, span, hint="return floats, or tuples of them")
+        raise v.RefusalError(message, span, hint="return floats, or tuples of them")
     sizes = shape_of(out, span).items
     count = product_of(sizes, span)
-    eye = [Operand(count, span), Operand(Known(dtype_named(out.type.dtype)), span, keyword="dtype")]
+    eye = [v.Operand(count, span), v.Operand(v.Known(dtype_named(out.type.dtype)), span, keyword="dtype")]
     basis = _builtin(ctx, "eye", eye, span, apply)
     if len(sizes) != 1:
         basis = _reshape(ctx, basis, (count, *sizes), span, apply)
     columns = call_vmap(
-        ctx, GradientOf("vmap", Operand(pull, span), axes=(0, 0)), [Operand(basis, span)], span, apply
+        ctx, v.GradientOf("vmap", v.Operand(pull, span), axes=(0, 0)), [v.Operand(basis, span)], span, apply
     )
-    return columns if is_failed(columns) else _rows(ctx, columns, sizes, span, apply)
+    return columns if v.is_failed(columns) else _rows(ctx, columns, sizes, span, apply)
 
 
-def _rows(ctx: Elaboration, value: Value, sizes: tuple[Value, ...], span: Span, apply: Apply) -> Value:
+def _rows(ctx: Elaboration, value: v.Value, sizes: tuple[v.Value, ...], span: Span, apply: Apply) -> v.Value:
     """Return gradients of all elements in the shape of the result, then that of the parameter."""
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         items = tuple(_rows(ctx, item, sizes, span, apply) for item in value.items)
         return replace(value, items=items, whole=None)
-    assert isinstance(value, Computed)
+    assert isinstance(value, v.Computed)
     own = shape_of(value, span).items[1:]
     return value if len(sizes) == 1 else _reshape(ctx, value, (*sizes, *own), span, apply)
 
 
-def _reshape(ctx: Elaboration, value: Value, sizes: tuple[Value, ...], span: Span, apply: Apply) -> Value:
-    shape = Operand(TupleOf(sizes), span)
-    return _builtin(ctx, "reshape", [Operand(value, span), shape], span, apply)
+def _reshape(
+    ctx: Elaboration, value: v.Value, sizes: tuple[v.Value, ...], span: Span, apply: Apply
+) -> v.Value:
+    shape = v.Operand(v.TupleOf(sizes), span)
+    return _builtin(ctx, "reshape", [v.Operand(value, span), shape], span, apply)
 
 
-def _builtin(ctx: Elaboration, name: str, operands: list[Operand], span: Span, apply: Apply) -> Value:
-    return apply(ctx, Operand(BuiltinName(BUILTINS[name]), span), operands, span)
+def _builtin(ctx: Elaboration, name: str, operands: list[v.Operand], span: Span, apply: Apply) -> v.Value:
+    return apply(ctx, v.Operand(v.BuiltinName(BUILTINS[name]), span), operands, span)
 
 
-def _part(function: Value, index: int) -> Value:
+def _part(function: v.Value, index: int) -> v.Value:
     """Return a function that gives a part of what another gives."""
-    assert isinstance(function, GradientOf)
+    assert isinstance(function, v.GradientOf)
     return replace(function, axes=(*function.axes, index))
 
 
 def call_partial(
-    ctx: Elaboration, partial: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
-) -> Value:
+    ctx: Elaboration, partial: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
+) -> v.Value:
     """Call a function with some of its arguments given before; return a part of its result."""
     arguments = list(partial.arguments)
     assert isinstance(partial.argnums, tuple)
@@ -291,9 +283,9 @@ def call_partial(
         arguments[number] = replace(operand, span=arguments[number].span)
     value = apply(ctx, partial.function, arguments, span)
     for index in partial.axes:
-        if is_failed(value):
+        if v.is_failed(value):
             return value
-        assert isinstance(value, TupleOf)
+        assert isinstance(value, v.TupleOf)
         assert isinstance(index, int)
         value = value.items[index]
     return value
@@ -303,15 +295,15 @@ def call_partial(
 
 
 def call_checkpoint(
-    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
-) -> Value:
+    ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
+) -> v.Value:
     """Call ``checkpoint(f)``: a function of the module, which no pass takes apart."""
-    args, params = list[Computed](), list[ir.Var]()
+    args, params = list[v.Computed](), list[ir.Var]()
 
-    def keep(value: Value, name: str) -> Value:
-        if isinstance(value, TupleOf):
+    def keep(value: v.Value, name: str) -> v.Value:
+        if isinstance(value, v.TupleOf):
             return replace(value, items=tuple(keep(item, name) for item in value.items), whole=None)
-        if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+        if not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
             return value
         args.append(value)
         params.append(ir.Var(f"{name}{len(params) or ''}", value.type, span=span))
@@ -323,13 +315,13 @@ def call_checkpoint(
     block = Block()
     with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply(ctx, callee, inner, span)
-    if is_failed(result):
-        return FAILED
-    value = to_relay(Operand(result, span))
+    if v.is_failed(result):
+        return v.FAILED
+    value = to_relay(v.Operand(result, span))
     whole = TupleType((value.type, value.type))
     body = ir.Tuple((value.expr, value.expr), span=span)
     block.end = BlockExit(ExitKind.RETURNS, span)
     expr = render(block, whole, lambda _exit: body)
     function = mark(params, expr, whole, "checkpoint", len(params))
     made = ir.Call(replace(function, span=span), tuple(each.expr for each in args), span=span)
-    return as_value(ir.TupleGetItem(made, 0, span=span), value.type)
+    return v.as_value(ir.TupleGetItem(made, 0, span=span), value.type)

@@ -21,49 +21,39 @@ from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, with_article
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    BuiltinName,
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    Value,
-    as_value,
-    is_failed,
-)
 
 _FORM = "callback(function, x, result=Tensor[(3,), f32])"
 
 
-def is_callback(value: Value) -> bool:
+def is_callback(value: v.Value) -> bool:
     """Return whether a value is the language's ``callback``."""
-    return isinstance(value, BuiltinName) and value.builtin is BUILTIN
+    return isinstance(value, v.BuiltinName) and value.builtin is BUILTIN
 
 
-def call_callback(ctx: Elaboration, expr: ast.Call) -> Value:
+def call_callback(ctx: Elaboration, expr: ast.Call) -> v.Value:
     """Elaborate a call of ``callback``. Raises RefusalError."""
     span = ctx.span(expr.span)
     if ctx.parallel is not None:
         hint = "write range(...), or call it outside of the loop"
-        raise RefusalError("a callback stands in a loop whose rounds have no order", span, hint=hint)
+        raise v.RefusalError("a callback stands in a loop whose rounds have no order", span, hint=hint)
     if not expr.params:
-        raise RefusalError("callback: the function is missing", span, hint=f"write {_FORM}")
+        raise v.RefusalError("callback: the function is missing", span, hint=f"write {_FORM}")
     function = _function(ctx, expr.params[0])
     operands = evaluate_operands(ctx, expr.params[1:])
     given = {key.value: node for key, node in expr.keyword_params.items()}
     unknown = [key for key in given if key not in ("result", "effects")]
     if unknown:
         hint = f"give its arguments by position, as in {_FORM}"
-        raise RefusalError(f"callback has no parameter `{unknown[0]}`", span, hint=hint)
+        raise v.RefusalError(f"callback has no parameter `{unknown[0]}`", span, hint=hint)
     effects = _effects(ctx, given.get("effects"))
     results = _result(ctx, given.get("result"))
-    if effects is None or results is None or any(is_failed(operand.value) for operand in operands):
-        return FAILED
+    if effects is None or results is None or any(v.is_failed(operand.value) for operand in operands):
+        return v.FAILED
     if not results and not effects:
         hint = "say what it returns, as result=Tensor[(3,), f32], or that it has effects, effects=True"
-        raise RefusalError("callback: neither a result nor effects are declared", span, hint=hint)
+        raise v.RefusalError("callback: neither a result nor effects are declared", span, hint=hint)
     arguments = ir.Tuple(tuple(_argument(operand) for operand in operands), span=span)
     attrs = {
         "function": function,
@@ -72,8 +62,8 @@ def call_callback(ctx: Elaboration, expr: ast.Call) -> Value:
         "effects": effects,
     }
     whole: Type = results[0] if len(results) == 1 else TupleType(tuple(results))
-    made = let_bind(ctx, Computed(call(CALLBACK, [arguments], span, **attrs), whole), function.name)
-    return as_value(made.expr, whole) if results else Known(None)
+    made = let_bind(ctx, v.Computed(call(CALLBACK, [arguments], span, **attrs), whole), function.name)
+    return v.as_value(made.expr, whole) if results else v.Known(None)
 
 
 def _function(ctx: Elaboration, node: ast.Expr) -> PythonFunction:
@@ -87,13 +77,13 @@ def _function(ctx: Elaboration, node: ast.Expr) -> PythonFunction:
         path.append(root.id.name)
         name = ".".join(reversed(path))
         return ctx.resolver.python_function(name, span)
-    value = FAILED if isinstance(node, tree.Starred) else ctx.evaluate(node)
-    what = "this" if is_failed(value) else describe(value)
+    value = v.FAILED if isinstance(node, tree.Starred) else ctx.evaluate(node)
+    what = "this" if v.is_failed(value) else describe(value)
     hint = "define the function in a cell of its own, and write its name"
-    raise RefusalError(f"callback calls a function of the notebook, and {what} is none", span, hint=hint)
+    raise v.RefusalError(f"callback calls a function of the notebook, and {what} is none", span, hint=hint)
 
 
-def _argument(operand: Operand) -> ir.Expr:
+def _argument(operand: v.Operand) -> ir.Expr:
     """Return an argument, which is a tensor. Raises RefusalError."""
     value = to_relay(operand)
     if not isinstance(value.type, TensorType) or is_complex(value.type.dtype):
@@ -101,7 +91,7 @@ def _argument(operand: Operand) -> ir.Expr:
         if isinstance(value.type, TensorType):
             hint = "give it the real and the imaginary part"
         message = f"callback gives a function tensors of real numbers, not {with_article(value.type)}"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise v.RefusalError(message, operand.span, hint=hint)
     return value.expr
 
 
@@ -110,11 +100,11 @@ def _effects(ctx: Elaboration, node: ast.Expr | None) -> bool | None:
     if node is None:
         return False
     operand = ctx.operand(node)
-    if is_failed(operand.value):
+    if v.is_failed(operand.value):
         return None
-    if not (isinstance(operand.value, Known) and isinstance(operand.value.value, bool)):
+    if not (isinstance(operand.value, v.Known) and isinstance(operand.value.value, bool)):
         message = f"callback: `effects` must be True or False, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
+        raise v.RefusalError(message, operand.span)
     return operand.value.value
 
 
@@ -123,16 +113,16 @@ def _result(ctx: Elaboration, node: ast.Expr | None) -> list[TensorType] | None:
     if node is None:
         return []
     operand = ctx.operand(node)
-    if is_failed(operand.value):
+    if v.is_failed(operand.value):
         return None
-    if operand.value == Known(None):
+    if operand.value == v.Known(None):
         return []
     type_ = in_caller(ctx, annotation_type(operand))
     parts = list(type_.fields) if isinstance(type_, TupleType) else [type_]
     tensors = [part for part in parts if isinstance(part, TensorType) and not is_complex(part.dtype)]
     if len(tensors) != len(parts) or isinstance(type_, RecordType) or len(_type_parts(type_)) == 1:
         message = f"a callback returns a tensor of real numbers, or a tuple of some, not {format_type(type_)}"
-        raise RefusalError(message, operand.span, hint="write result=Tensor[(3,), f32]")
+        raise v.RefusalError(message, operand.span, hint="write result=Tensor[(3,), f32]")
     for tensor in tensors:
         _check_sizes(ctx, tensor, operand.span)
     return tensors
@@ -158,4 +148,4 @@ def _check_sizes(ctx: Elaboration, type_: TensorType, span: Span) -> None:
                 if known
                 else "no parameter has a named size"
             )
-            raise RefusalError(f'callback: the size "{unknown[0]}" is not known here; {has}', span)
+            raise v.RefusalError(f'callback: the size "{unknown[0]}" is not known here; {has}', span)

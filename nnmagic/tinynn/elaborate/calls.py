@@ -37,44 +37,12 @@ from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    BuiltinFunction,
-    BuiltinName,
-    ClosureValue,
-    Computed,
-    ConstructorName,
-    DataTypeName,
-    Dimension,
-    Draw,
-    GeneratorOf,
-    GlobalFunction,
-    GradientOf,
-    Known,
-    ListOfRows,
-    LocalFunction,
-    LoopCall,
-    Method,
-    ModuleOf,
-    Operand,
-    OperatorName,
-    RecordName,
-    RefusalError,
-    SpecializableFunction,
-    TupleConstructor,
-    TupleOf,
-    Value,
-    as_value,
-    changes_arguments,
-    is_failed,
-    record_constructor,
-    takes_generators,
-)
 
 
-def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
+def elaborate_call(ctx: Elaboration, expr: ast.Call) -> v.Value:
     """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
     if isinstance(expr.func_name, ast.Op):
         return elaborate_operation(ctx, expr)
@@ -86,31 +54,33 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
     since = len(ctx.changed_by_calls)
     operands = evaluate_operands(ctx, expr.params)
     for key, value in expr.keyword_params.items():
-        operands.append(Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
+        operands.append(v.Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
     check_unchanged(ctx, (callee, *operands), since)
-    if any(is_failed(operand.value) for operand in (callee, *operands)):
-        return FAILED
+    if any(v.is_failed(operand.value) for operand in (callee, *operands)):
+        return v.FAILED
     try:
         return apply_value(ctx, callee, operands, ctx.span(expr.span))
-    except RefusalError as refusal:
+    except v.RefusalError as refusal:
         hiding = _shadowing_hint(ctx, expr.func_name)
         if hiding is None:
             raise
         error = refusal.diagnostic
-        raise RefusalError(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
+        raise v.RefusalError(
+            error.message, error.span or callee.span, hint=hiding, notes=error.notes
+        ) from None
 
 
-def _callee(ctx: Elaboration, expr: ast.Call) -> Operand:
+def _callee(ctx: Elaboration, expr: ast.Call) -> v.Operand:
     """Return what is called. Raises RefusalError."""
     if not isinstance(expr.func_name, ast.Var | ast.Attr):
         return ctx.operand(expr.func_name)
     try:
-        return Operand(elaborate_name(ctx, expr.func_name), ctx.span(expr.func_name.span))
-    except RefusalError as refusal:
+        return v.Operand(elaborate_name(ctx, expr.func_name), ctx.span(expr.func_name.span))
+    except v.RefusalError as refusal:
         raise _with_callback(ctx, expr, refusal) from None
 
 
-def _with_callback(ctx: Elaboration, expr: ast.Call, refusal: RefusalError) -> RefusalError:
+def _with_callback(ctx: Elaboration, expr: ast.Call, refusal: v.RefusalError) -> v.RefusalError:
     """Return a refusal of a function of Python whose hint has the call of it as a callback."""
     error = refusal.diagnostic
     if error.hint is None or CALLBACK not in error.hint or expr.keyword_params or not expr.params:
@@ -119,15 +89,15 @@ def _with_callback(ctx: Elaboration, expr: ast.Call, refusal: RefusalError) -> R
     with ctx.trial():
         for param in expr.params:
             value = ctx.evaluate(param)
-            if isinstance(value, Computed) and isinstance(value.type, TensorType):
+            if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
                 result = format_type(value.type)
                 break
-    written = [source_text(ctx.span(part.span)) for part in (expr.func_name, *expr.params)]
+    written = [source_text(ctx.span(part.span), as_argument=True) for part in (expr.func_name, *expr.params)]
     hint = error.hint.replace(CALLBACK, f"callback({', '.join(written)}, result={result})")
-    return RefusalError(error.message, error.span or ctx.span(expr.span), hint=hint, notes=error.notes)
+    return v.RefusalError(error.message, error.span or ctx.span(expr.span), hint=hint, notes=error.notes)
 
 
-def _torch_method(ctx: Elaboration, expr: ast.Call) -> Operand | None:
+def _torch_method(ctx: Elaboration, expr: ast.Call) -> v.Operand | None:
     """Return PyTorch's method in ``x.size()`` and ``x.max(dim=1)``, whose meaning in NumPy is another."""
     callee = expr.func_name
     if not isinstance(callee, ast.Attr):
@@ -146,21 +116,21 @@ def _torch_method(ctx: Elaboration, expr: ast.Call) -> Operand | None:
         return None
     owner = ctx.operand(callee.object)
     if not is_tensor(owner.value):
-        return Operand(FAILED, owner.span) if is_failed(owner.value) else None
-    return Operand(Method(owner, name, BuiltinName(method)), ctx.span(callee.span))
+        return v.Operand(v.FAILED, owner.span) if v.is_failed(owner.value) else None
+    return v.Operand(v.Method(owner, name, v.BuiltinName(method)), ctx.span(callee.span))
 
 
-def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[Operand]) -> None:
+def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[v.Operand]) -> None:
     """Record that a constant which a function made has memory of its own."""
-    if not any(isinstance(item.value, Computed) and item.value.expr is constant for item in operands):
+    if not any(isinstance(item.value, v.Computed) and item.value.expr is constant for item in operands):
         ctx.memory.own(constant)
 
 
-def _own_copy(ctx: Elaboration, result: Value, operands: list[Operand]) -> Value:
+def _own_copy(ctx: Elaboration, result: v.Value, operands: list[v.Operand]) -> v.Value:
     """Return what a function made of a list of arrays, which NumPy copies to an array first."""
-    if isinstance(result, Computed):
+    if isinstance(result, v.Computed):
         given = (as_rows(operand.value) for operand in operands)
-        if any(isinstance(value, Computed) and value.expr is result.expr for value in given):
+        if any(isinstance(value, v.Computed) and value.expr is result.expr for value in given):
             result = let_bind(ctx, result, "array")
         ctx.memory.own(result.expr)
     return result
@@ -176,160 +146,168 @@ def _shadowing_hint(ctx: Elaboration, callee: ast.Expr) -> str | None:
     return f"`{name}` is a name of the function's own here: rename it, or write relay.{name}.{word}"
 
 
-def _call_global(ctx: Elaboration, function: GlobalFunction, operands: list[Operand], span: Span) -> Value:
+def _call_global(
+    ctx: Elaboration, function: v.GlobalFunction, operands: list[v.Operand], span: Span
+) -> v.Value:
     """Call a function of the module. Raises RefusalError."""
-    if changes_arguments(function):
+    if v.changes_arguments(function):
         raise _changing(function, span)
     if ctx.own_parameters and function.name == ctx.environment.name:
         operands = without_known(ctx, function, operands, span)
         if varies(ctx, function, operands, span):
-            return FAILED
+            return v.FAILED
     if function.type is None and function.name in ctx.pending.unfinished:
         ctx.pending.awaited.add(function.name)
         weak = ctx.pending.weak_results.get(function.name)
-        return FAILED if weak is None else Computed(ir.GlobalVar(function.name, span=span), weak, weak=True)
-    if takes_generators(function):
+        return (
+            v.FAILED if weak is None else v.Computed(ir.GlobalVar(function.name, span=span), weak, weak=True)
+        )
+    if v.takes_generators(function):
         return call_with_generators(ctx, function, operands, span, partial(as_function, ctx))
     return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)))
 
 
-def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span: Span) -> Value:
+def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], span: Span) -> v.Value:
     """Call a value. Raises RefusalError."""
     ctx.count_work()
     match callee.value:
-        case OperatorName(operator=operator):
-            rows = [Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
+        case v.OperatorName(operator=operator):
+            rows = [v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
             return call_with_arguments(operator, rows, span)
-        case BuiltinName(builtin=builtin):
+        case v.BuiltinName(builtin=builtin):
             return _call_builtin(ctx, builtin, operands, span)
-        case Method(receiver=receiver, callee=function):
-            return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)
-        case GlobalFunction() as function:
+        case v.Method(receiver=receiver, callee=function):
+            return apply_value(ctx, v.Operand(function, callee.span), [receiver, *operands], span)
+        case v.GlobalFunction() as function:
             return _call_global(ctx, function, operands, span)
-        case ClosureValue() as closure:
+        case v.ClosureValue() as closure:
             current = renew_closure(ctx, closure)
             if current is None:
-                return FAILED
+                return v.FAILED
             return _in_order(ctx, call_function(current, operands, span, partial(as_function, ctx)))
-        case LocalFunction(name=name) as local if name in ctx.recursive and is_template(ctx, local):
+        case v.LocalFunction(name=name) as local if name in ctx.recursive and is_template(ctx, local):
             made = call_specialized(ctx, local, operands, span, partial(as_function, ctx))
             return _in_order(ctx, made)
-        case LocalFunction() as local:
+        case v.LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
-        case SpecializableFunction() as template:
+        case v.SpecializableFunction() as template:
             made = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
             return _in_order(ctx, made)
-        case ModuleOf() as module:
+        case v.ModuleOf() as module:
             return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))
-        case GradientOf() as gradient:
+        case v.GradientOf() as gradient:
             return call_gradient(ctx, gradient, operands, span, apply_value)
-        case Computed(type=FuncType()) as function_value:
+        case v.Computed(type=FuncType()) as function_value:
             return _in_order(ctx, call_value(function_value, operands, span, partial(as_function, ctx)))
-        case ConstructorName() as constructor:
+        case v.ConstructorName() as constructor:
             return call_constructor(constructor, operands, span, partial(as_function, ctx))
-        case RecordName(type=record):
+        case v.RecordName(type=record):
             return make_record(record, operands, span)
-        case DataTypeName() as data:
-            own = record_constructor(data)
+        case v.DataTypeName() as data:
+            own = v.record_constructor(data)
             if own is not None:
                 return call_constructor(own, operands, span, partial(as_function, ctx))
             names = ", ".join(data.fields)
-            raise RefusalError(
+            raise v.RefusalError(
                 f"{describe(data)} cannot be called",
                 callee.span,
                 hint=f"call one of its constructors: {names}",
             )
-        case TupleConstructor(name="tuple"):
+        case v.TupleConstructor(name="tuple"):
             return ITERATION["list"].call(operands, span)
-        case TupleConstructor(name="dtype") if len(operands) == 1:
-            return Known(dtype_named(dtype_of_operand(operands[0], "np.dtype")))
-        case Known(value=DType() as dtype):
+        case v.TupleConstructor(name="dtype") if len(operands) == 1:
+            return v.Known(dtype_named(dtype_of_operand(operands[0], "np.dtype")))
+        case v.Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
-        case Known(value=Generator()) if len(operands) == 1 and isinstance(operands[0].value, GeneratorOf):
+        case v.Known(value=Generator()) if len(operands) == 1 and isinstance(
+            operands[0].value, v.GeneratorOf
+        ):
             return operands[0].value
     hint: str | None = None
     word = source_text(callee.span)
-    if word in BUILTINS and isinstance(callee.value, Known | TupleOf | Computed):
+    if word in BUILTINS and isinstance(callee.value, v.Known | v.TupleOf | v.Computed):
         hint = f"`{word}` is a name of the function's own here, which hides the function: rename it"
-    elif isinstance(callee.value, Known | TupleOf) and not source_text(callee.span).isidentifier():
+    elif isinstance(callee.value, v.Known | v.TupleOf) and not source_text(callee.span).isidentifier():
         hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
-    elif isinstance(callee.value, Computed):
+    elif isinstance(callee.value, v.Computed):
         hint = "leave the brackets out, or index it, as in x[0]"
-    raise RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
+    raise v.RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
 
 
-def _call_builtin(ctx: Elaboration, builtin: BuiltinFunction, operands: list[Operand], span: Span) -> Value:
+def _call_builtin(
+    ctx: Elaboration, builtin: v.BuiltinFunction, operands: list[v.Operand], span: Span
+) -> v.Value:
     """Call a function of the language. Raises RefusalError."""
-    if any(isinstance(operand.value, ListOfRows) for operand in operands):
+    if any(isinstance(operand.value, v.ListOfRows) for operand in operands):
         result = call_with_rows(builtin, operands, span, BUILTINS)
-        if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, Computed):
+        if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, v.Computed):
             return _own_copy(ctx, hoist_lets(ctx, result), operands)
     else:
         result = builtin.call(operands, span)
-    if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
+    if isinstance(result, v.GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
         return call_gradient(ctx, result, [], span, apply_value)
-    if isinstance(result, LoopCall):
+    if isinstance(result, v.LoopCall):
         return call_in_loop(ctx, result, span, apply_value)
-    if isinstance(result, Draw):
+    if isinstance(result, v.Draw):
         return carry_out(ctx, result, span)
-    if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
+    if isinstance(result, v.Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
     return hoist_lets(ctx, result) if builtin.has_loops else result
 
 
-def _in_order(ctx: Elaboration, result: Value) -> Value:
+def _in_order(ctx: Elaboration, result: v.Value) -> v.Value:
     """Return the result of a call; one that may have effects is bound by let, where it is written."""
     return atomize(ctx, result, "called", set()) if ctx.keeps_order else result
 
 
-def _changing(function: GlobalFunction, span: Span) -> RefusalError:
+def _changing(function: v.GlobalFunction, span: Span) -> v.RefusalError:
     """Return the error for a use of a function that changes arguments other than a call of its own."""
     arguments = ", ".join(formal.name for formal in function.parameters)
     message = f"`{function.written}` changes its arguments, and is called in a statement of its own"
     call = f"{function.written}({arguments})"
-    return RefusalError(message, span, hint=f"write {call}, or y = {call}, on a line before")
+    return v.RefusalError(message, span, hint=f"write {call}, or y = {call}, on a line before")
 
 
-def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
+def as_function(ctx: Elaboration, value: v.Operand, wanted: FuncType) -> v.Computed:
     """Convert a value to a Relay function of a type. Raises RefusalError."""
     match value.value:
-        case GlobalFunction() as function if changes_arguments(function) or takes_generators(function):
+        case v.GlobalFunction() as function if v.changes_arguments(function) or v.takes_generators(function):
             raise _changing(function, value.span)
-        case GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
-            return Computed(ir.GlobalVar(name, span=value.span), type_)
-        case ClosureValue(function=Computed(type=type_)) as closure if type_ == wanted:
+        case v.GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
+            return v.Computed(ir.GlobalVar(name, span=value.span), type_)
+        case v.ClosureValue(function=v.Computed(type=type_)) as closure if type_ == wanted:
             current = renew_closure(ctx, closure)
             if current is not None:
                 return current.function
-        case Known() | Dimension() | TupleOf():
-            raise RefusalError(f"expected a function, found {describe(value.value)}", value.span)
+        case v.Known() | v.Dimension() | v.TupleOf():
+            raise v.RefusalError(f"expected a function, found {describe(value.value)}", value.span)
     block, outer = Block(), ctx.block
     params = [
         ir.Var(name, type_, span=value.span)
         for name, type_ in zip(_parameter_names(value.value, wanted), wanted.arg_types, strict=True)
     ]
     operands = [
-        Operand(as_value(param, param.type_annotation), value.span)
+        v.Operand(v.as_value(param, param.type_annotation), value.span)
         for param in params
         if param.type_annotation
     ]
-    callee = Operand(atomize(ctx, value.value, "function", set()), value.span)
+    callee = v.Operand(atomize(ctx, value.value, "function", set()), value.span)
     with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply_value(ctx, callee, operands, value.span)
     assert ctx.block is outer
-    if is_failed(result):
-        raise RefusalError(f"expected {with_article(wanted)}", value.span)
+    if v.is_failed(result):
+        raise v.RefusalError(f"expected {with_article(wanted)}", value.span)
     what = f"the result of {describe(value.value)}"
-    converted = convert_to_declared(what, wanted.ret_type, Operand(result, value.span), None)
+    converted = convert_to_declared(what, wanted.ret_type, v.Operand(result, value.span), None)
     block.end = BlockExit(ExitKind.RETURNS, value.span)
     body = render(block, converted.type, lambda _leaf: converted.expr)
-    return Computed(ir.Function(tuple(params), body, wanted.ret_type, span=value.span), wanted)
+    return v.Computed(ir.Function(tuple(params), body, wanted.ret_type, span=value.span), wanted)
 
 
-def _parameter_names(value: Value, wanted: FuncType) -> list[str]:
+def _parameter_names(value: v.Value, wanted: FuncType) -> list[str]:
     formals = (
         value.parameters
-        if isinstance(value, GlobalFunction | LocalFunction | SpecializableFunction | ClosureValue)
+        if isinstance(value, v.GlobalFunction | v.LocalFunction | v.SpecializableFunction | v.ClosureValue)
         else ()
     )
     if len(formals) == len(wanted.arg_types):

@@ -12,18 +12,10 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostic, Diagnostics, Source
 from nnmagic.limits import MAX_ERRORS, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
 from nnmagic.relay.annotations import KERNEL
 from nnmagic.relay.infer.unify import MAX_NESTING
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.types import (
-    AnyDim,
-    FuncType,
-    GlobalTypeVar,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-)
 from nnmagic.tinynn.analysis.bound_names import (
     ASSIGNING,
     callees_first,
@@ -70,33 +62,10 @@ from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Destination, OpenTensor, OpenType
 from nnmagic.tinynn.types.part_counts import count_parts, nesting
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype
 from nnmagic.tinynn.values.operator_calls import apply
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    GENERATOR,
-    Bindings,
-    BuiltinName,
-    Computed,
-    DataTypeName,
-    Environment,
-    Formal,
-    GeneratorOf,
-    GlobalFunction,
-    Known,
-    LocalFunction,
-    NotStaticError,
-    Operand,
-    OperatorName,
-    RecordName,
-    RefusalError,
-    TupleOf,
-    Value,
-    as_value,
-    is_failed,
-    tuple_type,
-)
 from nnmagic.tinynn.values.weak_types import as_weak
 
 #: How often the functions of a group are tried, each time with the types found so far.
@@ -114,17 +83,17 @@ class _Signature:
     default, but for those that are ``left_out``.
     """
 
-    parameters: list[tuple[tree.ParameterNode, Type | None]]
+    parameters: list[tuple[tree.ParameterNode, ty.Type | None]]
     destinations: dict[str, str]
-    declared: Type | OpenTensor | OpenType | None
+    declared: ty.Type | OpenTensor | OpenType | None
     is_silent: bool
     failed: bool
     open: dict[str, OpenTensor | None]
-    known: dict[str, Value]
-    completed: Mapping[str, Type]
+    known: dict[str, v.Value]
+    completed: Mapping[str, ty.Type]
     left_out: set[str]
 
-    def results(self) -> Type | None:
+    def results(self) -> ty.Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
         types = [type_ for parameter, type_ in self.parameters if parameter.name in self.destinations]
         if isinstance(self.declared, OpenTensor | OpenType):
@@ -134,7 +103,7 @@ class _Signature:
         elif not self.is_silent:
             return None
         known = tuple(type_ for type_ in types if type_ is not None)
-        return known[0] if len(known) == 1 else TupleType(known)
+        return known[0] if len(known) == 1 else ty.TupleType(known)
 
 
 def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics: Diagnostics) -> Elaboration:
@@ -167,7 +136,7 @@ def elaborate_cell(
         _declare_template(ctx, definition, signatures.pop(name))
     cell = attr.evolve(cell, funcs={name: cell.funcs[name] for name in signatures})
     for name, signature in signatures.items():
-        ctx.resolver.functions[name] = GlobalFunction(name, name, _elaborate_formals(ctx, signature), None)
+        ctx.resolver.functions[name] = v.GlobalFunction(name, name, _elaborate_formals(ctx, signature), None)
         results = signature.results()
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
@@ -210,7 +179,7 @@ def _changeable(signature: _Signature) -> frozenset[str]:
         for parameter, type_ in signature.parameters
         if parameter.ty is None
         and parameter.name not in signature.destinations
-        and isinstance(type_, TensorType)
+        and isinstance(type_, ty.TensorType)
         and type_.shape
     )
 
@@ -230,7 +199,7 @@ def _let_change(
     return mark_changing_calls(definition, partial(_find_formals, ctx))
 
 
-def _let_vary(ctx: Elaboration, name: str, signature: _Signature, types: Mapping[str, Type]) -> None:
+def _let_vary(ctx: Elaboration, name: str, signature: _Signature, types: Mapping[str, ty.Type]) -> None:
     """Let a function take the arguments with which it calls itself, too."""
     signature.completed = {**signature.completed, **types}
     signature.parameters = [
@@ -263,12 +232,12 @@ def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signatu
     """Declare a function whose calls in the cell are inlined; record what is written of its types."""
     name = definition.name
     formals = _elaborate_formals(ctx, signature)
-    ctx.resolver.templates[name] = LocalFunction(name, definition, formals, Environment(""), {})
+    ctx.resolver.templates[name] = v.LocalFunction(name, definition, formals, v.Environment(""), {})
     types = {parameter.name: type_ for parameter, type_ in signature.parameters}
     ctx.resolver.open_types[name] = {**types, **signature.open}
 
 
-def _with_changes(template: LocalFunction, find_formals: FindFormals) -> LocalFunction:
+def _with_changes(template: v.LocalFunction, find_formals: FindFormals) -> v.LocalFunction:
     """Return a function that is inlined with the parameters that it changes, whether or not these say so."""
     assert not isinstance(template.definition, tree.Lambda)
     definition = mark_changing_calls(template.definition, find_formals)
@@ -286,8 +255,8 @@ def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
             constructor.name: tuple(field.name for field in constructor.fields)
             for constructor in data.constructors
         }
-        header = GlobalTypeVar(name)
-        ctx.resolver.data_types[name] = DataTypeName(TypeData(header, (), ()), fields)
+        header = ty.GlobalTypeVar(name)
+        ctx.resolver.data_types[name] = v.DataTypeName(TypeData(header, (), ()), fields)
     for name, data in cell.types.items():
         if data.is_record:
             _declare_record(ctx, name, data)
@@ -299,22 +268,22 @@ def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
             others = {*cell.funcs, *cell.types, *ctx.resolver.constructors} - {name}
             if declared.name in others:
                 hint = "give it another name: constructors are called by their bare names"
-                ctx.report(RefusalError(f"the name `{declared.name}` is taken", span, hint=hint))
+                ctx.report(v.RefusalError(f"the name `{declared.name}` is taken", span, hint=hint))
             types = [type_or_none(ctx, field.ty) for field in declared.fields if field.ty is not None]
             for field in declared.fields:
                 if field.default is not None:
                     message = "a constructor's field has no default"
-                    ctx.report(RefusalError(message, ctx.span(field.default.span), hint="leave it out"))
+                    ctx.report(v.RefusalError(message, ctx.span(field.default.span), hint="leave it out"))
             inputs = tuple(type_ for type_ in types if type_ is not None)
             if len(inputs) < len(declared.fields):
-                inputs += (GlobalTypeVar("failed"),) * (len(declared.fields) - len(inputs))
+                inputs += (ty.GlobalTypeVar("failed"),) * (len(declared.fields) - len(inputs))
             constructors.append(
                 ir.Constructor(declared.name, inputs, data_type.type.header, len(constructors), span=span)
             )
         complete = replace(data_type, type=TypeData(data_type.type.header, (), tuple(constructors)))
         try:
             ctx.resolver.declare(complete, ctx.span(data.name_span))
-        except RefusalError as refusal:
+        except v.RefusalError as refusal:
             ctx.report(refusal)
 
 
@@ -323,13 +292,13 @@ def _declare_record(ctx: Elaboration, name: str, data: tree.DataTypeNode) -> Non
     (declared,) = data.constructors
     types = [type_or_none(ctx, field.ty) for field in declared.fields if field.ty is not None]
     known = tuple(type_ for type_ in types if type_ is not None)
-    record = RecordType(known, name, tuple(field.name for field in declared.fields))
+    record = ty.RecordType(known, name, tuple(field.name for field in declared.fields))
     is_wide = count_parts(record) > MAX_TUPLE_SIZE
     if is_wide or nesting(record) > MAX_NESTING:
         limit = f"has more than {MAX_TUPLE_SIZE} parts" if is_wide else f"nests more than {MAX_NESTING} deep"
-        ctx.report(RefusalError(f"the record `{name}` {limit}", ctx.span(data.name_span)))
+        ctx.report(v.RefusalError(f"the record `{name}` {limit}", ctx.span(data.name_span)))
     elif len(known) == len(declared.fields):
-        ctx.resolver.records[name] = RecordName(record)
+        ctx.resolver.records[name] = v.RecordName(record)
         return
     ctx.resolver.failed_records.add(name)
 
@@ -337,11 +306,11 @@ def _declare_record(ctx: Elaboration, name: str, data: tree.DataTypeNode) -> Non
 def _elaborate_signature(
     ctx: Elaboration, definition: tree.DefinitionNode, specialization: Specialization | None
 ) -> _Signature:
-    parameters: list[tuple[tree.ParameterNode, Type | None]] = []
+    parameters: list[tuple[tree.ParameterNode, ty.Type | None]] = []
     destinations: dict[str, str] = {}
     open_types: dict[str, OpenTensor | None] = {}
-    known: dict[str, Value] = {}
-    completed: dict[str, Type] = {}
+    known: dict[str, v.Value] = {}
+    completed: dict[str, ty.Type] = {}
     left_out: set[str] = set()
     failed = False
     for parameter in definition.params:
@@ -358,7 +327,7 @@ def _elaborate_signature(
         elif specialization is not None and is_open:
             assert parameter.default is not None, "a parameter without an argument"
             value = ctx.evaluate(parameter.default)
-            number = value.value if isinstance(value, Known) else None
+            number = value.value if isinstance(value, v.Known) else None
             if definition.name not in find_mentioned_names(definition.body) or not is_number(number):
                 known[parameter.name] = value
                 continue
@@ -396,28 +365,28 @@ def _returns(definition: tree.DefinitionNode) -> bool:
     )
 
 
-def _without_numbers(type_: Type) -> Type:
+def _without_numbers(type_: ty.Type) -> ty.Type:
     """Return the type of an argument with tensors of rank 0 for Python's numbers."""
-    if isinstance(type_, TupleType):
-        return tuple_type(
-            map(_without_numbers, type_.fields), type_ if isinstance(type_, RecordType) else None
+    if isinstance(type_, ty.TupleType):
+        return v.tuple_type(
+            map(_without_numbers, type_.fields), type_ if isinstance(type_, ty.RecordType) else None
         )
-    return TensorType((), type_.dtype) if isinstance(type_, NumberType) else type_
+    return ty.TensorType((), type_.dtype) if isinstance(type_, NumberType) else type_
 
 
-def _with_numbers(value: Value, given: Type | None) -> Value:
+def _with_numbers(value: v.Value, given: ty.Type | None) -> v.Value:
     """Return a parameter whose parts are Python numbers where those of the argument are."""
     match value, given:
-        case TupleOf(items=items), TupleType(fields=fields):
+        case v.TupleOf(items=items), ty.TupleType(fields=fields):
             return replace(value, items=tuple(map(_with_numbers, items, fields)))
-        case Computed(), NumberType():
+        case v.Computed(), NumberType():
             return replace(value, weak=True)
     return value
 
 
 def _parameter_pattern(
     ctx: Elaboration, parameter: tree.ParameterNode
-) -> tuple[Type | OpenTensor | None, str, bool]:
+) -> tuple[ty.Type | OpenTensor | None, str, bool]:
     """Return what is written of a parameter's type, how it is changed, and whether calls complete it."""
     if parameter.ty is None:
         return None, "", True
@@ -430,9 +399,9 @@ def _parameter_pattern(
 def _known_argument(
     ctx: Elaboration,
     parameter: tree.ParameterNode,
-    type_: Type | OpenTensor | None,
+    type_: ty.Type | OpenTensor | None,
     specialization: Specialization,
-) -> Value:
+) -> v.Value:
     """Return the value of a parameter that is known at compile time, as its annotation has it."""
     value = capture(specialization.values[parameter.name])
     if type_ is None:
@@ -440,19 +409,19 @@ def _known_argument(
     span = ctx.span(parameter.span)
     try:
         return fit_pattern(
-            specialization.name, parameter.name, type_, Operand(value, span), {}, partial(as_function, ctx)
+            specialization.name, parameter.name, type_, v.Operand(value, span), {}, partial(as_function, ctx)
         )
-    except RefusalError as refusal:
+    except v.RefusalError as refusal:
         ctx.report(refusal)
-        return FAILED
+        return v.FAILED
 
 
-def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[Formal] | None:
+def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[v.Formal] | None:
     """Return the parameters of a function that changes arguments, by how a call writes it; else None."""
     if not isinstance(callee, ast.Var):
         return None
     name = callee.id.name
-    formals: Sequence[Formal]
+    formals: Sequence[v.Formal]
     if name in ctx.resolver.templates:
         template = ctx.resolver.templates[name]
         formals = [
@@ -464,11 +433,11 @@ def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[Formal] | None
     else:
         compiled = as_compiled_function(look_up(ctx.resolver.namespace, name))
         infos = () if compiled is None else compiled.parameters
-        formals = [Formal(info.name, info.kind, None, info.destination) for info in infos]
+        formals = [v.Formal(info.name, info.kind, None, info.destination) for info in infos]
     return formals if any(formal.changes_array for formal in formals) else None
 
 
-def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal, ...]:
+def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[v.Formal, ...]:
     """Return the parameters as a caller sees them. A default must be known at compile time."""
     formals = []
     for parameter, type_ in signature.parameters:
@@ -476,51 +445,51 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal,
         if parameter.default is not None and destination:
             message = f"`{parameter.name}` is `{destination}`: it has no default"
             hint = "leave the default out: each call gives its own array"
-            ctx.report(RefusalError(message, ctx.span(parameter.default.span), hint=hint))
+            ctx.report(v.RefusalError(message, ctx.span(parameter.default.span), hint=hint))
         elif parameter.default is not None and (
             parameter.name in signature.left_out or parameter.name not in signature.completed
         ):
             default = ctx.evaluate(parameter.default)
-            if not is_failed(default):
+            if not v.is_failed(default):
                 try:
-                    value = Operand(default, ctx.span(parameter.default.span))
+                    value = v.Operand(default, ctx.span(parameter.default.span))
                     if parameter.name in signature.open:
                         _check_open_default(parameter.name, value)
                     elif type_ is not None:
                         _check_default(parameter.name, type_, value)
-                except RefusalError as refusal:
+                except v.RefusalError as refusal:
                     ctx.report(refusal)
-                    default = FAILED
-        formals.append(Formal(parameter.name, parameter.kind, default, destination))
+                    default = v.FAILED
+        formals.append(v.Formal(parameter.name, parameter.kind, default, destination))
     return tuple(formals)
 
 
-def _check_default(name: str, type_: Type, value: Operand) -> None:
+def _check_default(name: str, type_: ty.Type, value: v.Operand) -> None:
     """Refuse a default that the parameter's type cannot hold. Raises RefusalError."""
-    if value.value == Known(None):
+    if value.value == v.Known(None):
         hint = "write a number, a string or a name of the notebook; or leave the default out"
-        raise RefusalError(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
+        raise v.RefusalError(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
     convert_to_declared(f"the default of `{name}`", type_, value, None)
     _check_open_default(name, value, type_)
 
 
-def _check_open_default(name: str, value: Operand, type_: Type | None = None) -> None:
+def _check_open_default(name: str, value: v.Operand, type_: ty.Type | None = None) -> None:
     """Refuse a default that is not known at compile time. Raises RefusalError."""
     try:
-        if type_ is not None or not isinstance(value.value, Known | BuiltinName | OperatorName):
+        if type_ is not None or not isinstance(value.value, v.Known | v.BuiltinName | v.OperatorName):
             to_python(value.value)
-    except NotStaticError:
+    except v.NotStaticError:
         hint = "compute it in another cell, and write the name that holds it"
-        if isinstance(type_, FuncType):
+        if isinstance(type_, ty.FuncType):
             hint = "leave the default out, and give a function in each call"
         message = f"the default of `{name}` is {describe(value.value)} that is not known at compile time"
-        raise RefusalError(message, value.span, hint=hint) from None
+        raise v.RefusalError(message, value.span, hint=hint) from None
 
 
-def _set_type(ctx: Elaboration, name: str, signature: _Signature, result: Type) -> None:
+def _set_type(ctx: Elaboration, name: str, signature: _Signature, result: ty.Type) -> None:
     types = tuple(type_ for _, type_ in signature.parameters if type_ is not None)
     function = ctx.resolver.functions[name]
-    ctx.resolver.functions[name] = replace(function, type=FuncType(types, result))
+    ctx.resolver.functions[name] = replace(function, type=ty.FuncType(types, result))
 
 
 def _find_types(
@@ -583,7 +552,7 @@ def _elaborate_function(
 
 def _elaborate_body(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
-) -> tuple[tuple[ir.Var, ...], Computed | None]:
+) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported.
 
     A loop that became a function may leave names without a value, or numbers that are no longer known at
@@ -635,15 +604,15 @@ def _losing_loops(stmt: ast.Stmt, name: str) -> set[tuple[int, str]]:
     return {(id(loop), name) for loop in loops if name in find_assigned_names(loop)}
 
 
-def _has_unknown_size(result: Computed | None) -> bool:
+def _has_unknown_size(result: v.Computed | None) -> bool:
     """Return whether a tensor of a function's result has a size without a name."""
-    work: list[Type] = [] if result is None else [result.type]
+    work: list[ty.Type] = [] if result is None else [result.type]
     while work:
         match work.pop():
-            case TensorType(shape=shape):
-                if any(isinstance(dim, AnyDim) and dim.label is None for dim in shape):
+            case ty.TensorType(shape=shape):
+                if any(isinstance(dim, ty.AnyDim) and dim.label is None for dim in shape):
                     return True
-            case TupleType(fields=fields):
+            case ty.TupleType(fields=fields):
                 work += fields
     return False
 
@@ -653,30 +622,30 @@ def _value_of_parameter(
     parameter: tree.ParameterNode,
     variable: ir.Var,
     destination: str | None,
-    given: Type | None,
-) -> Value:
+    given: ty.Type | None,
+) -> v.Value:
     """Return what a parameter's name stands for in the body; ``given``: the type of its argument."""
     type_ = variable.type_annotation
     assert type_ is not None
-    if destination == GENERATOR:
-        return GeneratorOf(new_state(ctx))
+    if destination == v.GENERATOR:
+        return v.GeneratorOf(new_state(ctx))
     if destination == "Out":
-        zeros = apply("zeros_like", ctx.span(parameter.span), Computed(variable, type_))
-        return Computed(zeros.expr, type_)
-    value = _with_numbers(as_value(variable, type_), given)
+        zeros = apply("zeros_like", ctx.span(parameter.span), v.Computed(variable, type_))
+        return v.Computed(zeros.expr, type_)
+    value = _with_numbers(v.as_value(variable, type_), given)
     return as_weak(value) if is_python_number(parameter.ty) else value
 
 
 def _try_body(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
-) -> tuple[tuple[ir.Var, ...], Computed | None]:
+) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported."""
-    bindings, dimensions, params = Bindings(), dict[str, str](), list[ir.Var]()
+    bindings, dimensions, params = v.Bindings(), dict[str, str](), list[ir.Var]()
     states = dict[str, str]()
     for parameter, type_ in signature.parameters:
         span = ctx.span(parameter.span)
         if type_ is None:
-            bindings.bind(parameter.name, FAILED, span)
+            bindings.bind(parameter.name, v.FAILED, span)
             continue
         variable = ir.Var(parameter.name, type_, span=span)
         params.append(variable)
@@ -685,8 +654,8 @@ def _try_body(
         value = _value_of_parameter(
             ctx, parameter, variable, destination, signature.completed.get(parameter.name)
         )
-        if isinstance(value, GeneratorOf):
-            bindings.bind(value.state, Computed(variable, type_))
+        if isinstance(value, v.GeneratorOf):
+            bindings.bind(value.state, v.Computed(variable, type_))
             states[parameter.name] = value.state
         bindings.bind(parameter.name, value, span)
         for label, written in find_named_dimensions(parameter.name, type_):
@@ -695,7 +664,9 @@ def _try_body(
         bindings.bind(known, value, ctx.span(definition.name_span))
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
-    environment = Environment(definition.name, find_local_names(body), reassigned, None, bindings, dimensions)
+    environment = v.Environment(
+        definition.name, find_local_names(body), reassigned, None, bindings, dimensions
+    )
     environment.failed = signature.failed
     environment.destinations = {
         states.get(parameter.name, parameter.name): type_
@@ -705,7 +676,7 @@ def _try_body(
     for rebound, at in find_rebound(body, environment.destinations):
         hint = f"write into it, as in {rebound}[...] = value, or use another name"
         message = f"`{rebound}` is the caller's array, and cannot stand for another value"
-        ctx.report(RefusalError(message, ctx.span(at), hint=hint))
+        ctx.report(v.RefusalError(message, ctx.span(at), hint=hint))
         environment.failed = True
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
     ctx.live |= environment.destinations
@@ -716,7 +687,7 @@ def _try_body(
             steps.append(partial(return_destinations, ctx, None, definition.name_span))
         fill_block(ctx, ctx.block, steps, ctx.span(definition.name_span))
         return tuple(params), finish_body(ctx, definition, ctx.block, signature.declared)
-    except RefusalError as refusal:
+    except v.RefusalError as refusal:
         ctx.report(refusal)
     except RecursionError:
         ctx.report_depth(definition.name_span)

@@ -31,25 +31,7 @@ from nnmagic.tinynn.elaborate.shared_memory import Tokens, may_share
 from nnmagic.tinynn.elaborate.templates import is_template, refuse_destinations, specialized
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.statements import UNUSED, UNUSED_HINT
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    GENERATOR,
-    Computed,
-    Formal,
-    GeneratorOf,
-    GlobalFunction,
-    Known,
-    ListOfRows,
-    LocalFunction,
-    Operand,
-    RefusalError,
-    SpecializableFunction,
-    TupleOf,
-    Value,
-    as_value,
-    changes_arguments,
-    is_failed,
-)
+from nnmagic.tinynn.values import values as v
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +40,41 @@ class _Target:
 
     formal: str
     variable: ast.Var
-    tensor: Computed
+    tensor: v.Computed
     memory: Tokens
 
 
 def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None:
     """Elaborate a call that is a statement. Raises RefusalError for one that changes nothing."""
     callee = ctx.evaluate(stmt.call.func_name)
-    if is_failed(callee):
+    if v.is_failed(callee):
         ctx.environment.failed = True
         return
     if is_callback(callee):
         value = ctx.evaluate(stmt.call)
-        if not is_failed(value) and value != Known(None):
+        if not v.is_failed(value) and value != v.Known(None):
             hint = "use its result, or declare none: callback(function, x, effects=True)"
-            raise RefusalError("the result of this callback is not used", ctx.span(stmt.span), hint=hint)
+            raise v.RefusalError("the result of this callback is not used", ctx.span(stmt.span), hint=hint)
         return
-    if isinstance(callee, SpecializableFunction):
+    if isinstance(callee, v.SpecializableFunction):
         refuse_destinations(callee, ctx.span(stmt.span))
-    if not changes_arguments(callee):
-        raise RefusalError(UNUSED, ctx.span(stmt.span), hint=UNUSED_HINT)
+    if not v.changes_arguments(callee):
+        raise v.RefusalError(UNUSED, ctx.span(stmt.span), hint=UNUSED_HINT)
     ctx.evaluate(stmt.call)
 
 
-def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
+def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Value:
     """Elaborate a call of a function that changes arguments, and return its own result; None if it has none.
 
     Raises RefusalError for an argument that is no array of the function's own, or shares memory with another.
     """
     callee = ctx.operand(expr.func_name)
     function = callee.value
-    if not isinstance(function, GlobalFunction | LocalFunction) or not changes_arguments(function):
+    if not isinstance(function, v.GlobalFunction | v.LocalFunction) or not v.changes_arguments(function):
         return elaborate_call(ctx, expr)
     span = ctx.span(expr.span)
     given = _arguments(ctx, expr, function, span)
-    if any(is_failed(operand.value) for operand, _ in given.values()):
+    if any(v.is_failed(operand.value) for operand, _ in given.values()):
         return _fail(ctx, expr)
     targets = [
         _target(ctx, function, formal.name, given[formal.name][1])
@@ -100,7 +82,7 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
         if _is_changed(function, formal, given[formal.name][1])
     ]
     generators = _take_generators(ctx, function, given)
-    if isinstance(function, GlobalFunction) and function.type is None:  # its own type is being inferred
+    if isinstance(function, v.GlobalFunction) and function.type is None:  # its own type is being inferred
         ctx.pending.awaited.add(function.name)
         return _fail(ctx, expr)
     for target in targets:
@@ -110,12 +92,16 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
                     f"{_written(function)} changes `{target.formal}`, with which `{name}` may share memory"
                 )
                 notes = [Note(f"this is `{target.formal}`", ctx.span(target.variable.span))]
-                raise RefusalError(message, other.span, hint=f"give it a copy as `{name}`", notes=notes)
+                raise v.RefusalError(message, other.span, hint=f"give it a copy as `{name}`", notes=notes)
     bind_names(ctx)
     plain = {name: operand for name, (operand, _) in given.items()}
-    if isinstance(function, LocalFunction) and function.name in ctx.recursive and is_template(ctx, function):
+    if (
+        isinstance(function, v.LocalFunction)
+        and function.name in ctx.recursive
+        and is_template(ctx, function)
+    ):
         function = specialized(ctx, function, plain, span)
-    if isinstance(function, LocalFunction):
+    if isinstance(function, v.LocalFunction):
         return _inline(ctx, expr, function, plain, targets)
     operands = [
         replace(given[formal.name][0], keyword=formal.name if formal.kind == "KEYWORD_ONLY" else None)
@@ -127,15 +113,15 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
 
 def _take_generators(
     ctx: Elaboration,
-    function: GlobalFunction | LocalFunction,
-    given: dict[str, tuple[Operand, ast.Expr | None]],
-) -> dict[str, GeneratorOf]:
+    function: v.GlobalFunction | v.LocalFunction,
+    given: dict[str, tuple[v.Operand, ast.Expr | None]],
+) -> dict[str, v.GeneratorOf]:
     """Return the generators that a function of the module takes; their states become the arguments."""
-    generators: dict[str, GeneratorOf] = {}
-    if not isinstance(function, GlobalFunction):
+    generators: dict[str, v.GeneratorOf] = {}
+    if not isinstance(function, v.GlobalFunction):
         return generators
     for formal in function.parameters:
-        if formal.destination == GENERATOR:
+        if formal.destination == v.GENERATOR:
             operand, node = given[formal.name]
             generator = require_generator(function.written, formal.name, operand)
             given[formal.name] = state_argument(ctx, function.written, formal.name, operand), node
@@ -143,16 +129,18 @@ def _take_generators(
     return generators
 
 
-def _written(function: GlobalFunction | LocalFunction) -> str:
-    return function.name if isinstance(function, LocalFunction) else function.written
+def _written(function: v.GlobalFunction | v.LocalFunction) -> str:
+    return function.name if isinstance(function, v.LocalFunction) else function.written
 
 
-def _is_changed(function: GlobalFunction | LocalFunction, formal: Formal, node: ast.Expr | None) -> bool:
+def _is_changed(
+    function: v.GlobalFunction | v.LocalFunction, formal: v.Formal, node: ast.Expr | None
+) -> bool:
     """Return whether a call changes the array of a name by a parameter.
 
     To a function that is inlined, an array without a name may be given, too.
     """
-    if isinstance(function, GlobalFunction):
+    if isinstance(function, v.GlobalFunction):
         return formal.changes_array
     return formal.name in function.changed and (bool(formal.destination) or isinstance(node, ast.Var))
 
@@ -160,78 +148,78 @@ def _is_changed(function: GlobalFunction | LocalFunction, formal: Formal, node: 
 def _inline(
     ctx: Elaboration,
     expr: tree.ChangingCall,
-    function: LocalFunction,
-    given: Mapping[str, Operand],
+    function: v.LocalFunction,
+    given: Mapping[str, v.Operand],
     targets: Sequence[_Target],
-) -> Value:
+) -> v.Value:
     """Inline a call, and bind the names of what it has changed."""
     destinations = {target.formal: target.tensor.type for target in targets}
     spans = ctx.span(expr.func_name.span), ctx.span(expr.span)
     inlined = inline_changing_call(ctx, function, given, destinations, spans, partial(as_function, ctx))
     if inlined is None:
         return _fail(ctx, expr)
-    own = Known(None) if inlined.own is None else inlined.own
-    shared: Tokens = tokens_of(ctx, Operand(own, spans[1]))
+    own = v.Known(None) if inlined.own is None else inlined.own
+    shared: Tokens = tokens_of(ctx, v.Operand(own, spans[1]))
     for target, part in zip(targets, inlined.changed, strict=True):
-        assert isinstance(part, Computed)
+        assert isinstance(part, v.Computed)
         shared |= ctx.memory.of_expr(part.expr)
-        changed, span = Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
+        changed, span = v.Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
         bind_changed(ctx, target.variable, target.memory, changed, span)
-        shared |= tokens_of(ctx, Operand(ctx.evaluate(target.variable), span))
-    if isinstance(own, Computed | ListOfRows | TupleOf):
+        shared |= tokens_of(ctx, v.Operand(ctx.evaluate(target.variable), span))
+    if isinstance(own, v.Computed | v.ListOfRows | v.TupleOf):
         ctx.memory.share(own, shared)
     return own
 
 
 def _arguments(
-    ctx: Elaboration, expr: tree.ChangingCall, function: GlobalFunction | LocalFunction, span: Span
-) -> dict[str, tuple[Operand, ast.Expr | None]]:
+    ctx: Elaboration, expr: tree.ChangingCall, function: v.GlobalFunction | v.LocalFunction, span: Span
+) -> dict[str, tuple[v.Operand, ast.Expr | None]]:
     """Return the arguments by parameter, with what the call writes; None for a default."""
     nodes = list(expr.params)
     operands = evaluate_operands(ctx, nodes)
     for key, node in expr.keyword_params.items():
-        operands.append(Operand(ctx.evaluate(node), ctx.span(node.span), key.value))
+        operands.append(v.Operand(ctx.evaluate(node), ctx.span(node.span), key.value))
         nodes.append(node)
     if len(operands) != len(nodes) or any(isinstance(node, tree.Starred) for node in nodes):
         hint = "write its arguments one by one"
-        raise RefusalError(f"{_written(function)} changes arguments: `*` cannot give them", span, hint=hint)
+        raise v.RefusalError(f"{_written(function)} changes arguments: `*` cannot give them", span, hint=hint)
     written = {id(operand): node for operand, node in zip(operands, nodes, strict=True)}
     bound = bind_arguments(_written(function), function.parameters, operands, span)
     return {name: (operand, written.get(id(operand))) for name, operand in bound.items()}
 
 
 def _target(
-    ctx: Elaboration, function: GlobalFunction | LocalFunction, formal: str, node: ast.Expr | None
+    ctx: Elaboration, function: v.GlobalFunction | v.LocalFunction, formal: str, node: ast.Expr | None
 ) -> _Target:
     """Return what a call changes as an argument. Raises RefusalError if it must not."""
     assert node is not None, "what a call changes has no default"
     if not isinstance(node, ast.Var):
         hint = "give an array a name, and call the function with it; then assign what is to change"
         message = f"{_written(function)} changes `{formal}`: the argument must be the name of an array"
-        raise RefusalError(message, ctx.span(node.span), hint=hint)
+        raise v.RefusalError(message, ctx.span(node.span), hint=hint)
     tensor = read_changed(ctx, node)
     assert tensor is not None, "its value is known"
-    assert isinstance(tensor.value, Computed)
+    assert isinstance(tensor.value, v.Computed)
     memory = own_memory(ctx, node, tensor, tensor.span)
     return _Target(formal, node, tensor.value, memory)
 
 
 def _bind_results(
     ctx: Elaboration,
-    function: GlobalFunction,
-    result: Value,
+    function: v.GlobalFunction,
+    result: v.Value,
     targets: Sequence[_Target],
-    generators: Mapping[str, GeneratorOf],
-) -> Value:
+    generators: Mapping[str, v.GeneratorOf],
+) -> v.Value:
     """Bind the names of the changed tensors and of the states, and return the function's own result."""
-    own: Value = Known(None)
-    parts: list[Value] = [result]
+    own: v.Value = v.Known(None)
+    parts: list[v.Value] = [result]
     shared: Tokens = frozenset()
-    if isinstance(result, TupleOf):
+    if isinstance(result, v.TupleOf):
         assert result.whole is not None
         whole = let_bind(ctx, result.whole, "results")
-        split = as_value(whole.expr, whole.type)
-        assert isinstance(split, TupleOf)
+        split = v.as_value(whole.expr, whole.type)
+        assert isinstance(split, v.TupleOf)
         parts = list(split.items)
         if len(parts) > len(targets) + len(generators):
             own = parts.pop(0)
@@ -242,16 +230,16 @@ def _bind_results(
             set_state(ctx, generators[name], part)
             parts.remove(part)
     for target, part in zip(targets, parts, strict=True):
-        assert isinstance(part, Computed)
-        changed, span = Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
+        assert isinstance(part, v.Computed)
+        changed, span = v.Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
         bind_changed(ctx, target.variable, target.memory, changed, span)
         shared |= ctx.memory.of_expr(part.expr)
-    if isinstance(own, Computed | TupleOf):
+    if isinstance(own, v.Computed | v.TupleOf):
         ctx.memory.share(own, shared)
     return own
 
 
-def _fail(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
+def _fail(ctx: Elaboration, expr: tree.ChangingCall) -> v.Value:
     for name in expr.changed:
-        ctx.environment.bindings.bind(name, FAILED)
-    return FAILED
+        ctx.environment.bindings.bind(name, v.FAILED)
+    return v.FAILED

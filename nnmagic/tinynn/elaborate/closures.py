@@ -45,34 +45,18 @@ from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import fit_template_arguments
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Bindings,
-    ClosureValue,
-    Computed,
-    Environment,
-    Formal,
-    Known,
-    LocalFunction,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    as_value,
-    captured_bindings,
-    is_failed,
-)
 from nnmagic.tinynn.values.weak_types import as_weak
 
 #: Statements whose blocks are no part of the code around them.
 _BRANCHING = ast.If | tree.For | tree.While | tree.MatchNode | ast.Assert
 
 
-def elaborate_lambda(ctx: Elaboration, expr: tree.Lambda) -> Value:
+def elaborate_lambda(ctx: Elaboration, expr: tree.Lambda) -> v.Value:
     """Elaborate ``lambda x: body``."""
     formals = _elaborate_formals(ctx, expr.params)
-    return LocalFunction("<lambda>", expr, formals, ctx.environment, _capture_versions(ctx, expr))
+    return v.LocalFunction("<lambda>", expr, formals, ctx.environment, _capture_versions(ctx, expr))
 
 
 def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode) -> None:
@@ -83,19 +67,21 @@ def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode)
     if any(typed) and not all(typed):
         untyped = next(param for param in definition.params if param.ty is None)
         hint = f"write its type, as in {untyped.name}: Tensor[(2, 3), f32], or leave all types out"
-        ctx.environment.bindings.bind(name, FAILED, span)
-        raise RefusalError(f"parameter `{untyped.name}` has no type", ctx.span(untyped.span), hint=hint)
+        ctx.environment.bindings.bind(name, v.FAILED, span)
+        raise v.RefusalError(f"parameter `{untyped.name}` has no type", ctx.span(untyped.span), hint=hint)
     if not all(typed) or not typed or any(is_open(ctx, param.ty) for param in definition.params if param.ty):
-        local = LocalFunction(name, definition, formals, ctx.environment, _capture_versions(ctx, definition))
+        local = v.LocalFunction(
+            name, definition, formals, ctx.environment, _capture_versions(ctx, definition)
+        )
         ctx.environment.bindings.bind(name, local, span)
         return
     ctx.environment.bindings.bind(name, _make_closure(ctx, definition, formals), span)
 
 
-def _elaborate_formals(ctx: Elaboration, params: Sequence[tree.ParameterNode]) -> tuple[Formal, ...]:
+def _elaborate_formals(ctx: Elaboration, params: Sequence[tree.ParameterNode]) -> tuple[v.Formal, ...]:
     """Return the parameters as a caller sees them; defaults are evaluated here, as in Python."""
     return tuple(
-        Formal(
+        v.Formal(
             parameter.name,
             parameter.kind,
             None if parameter.default is None else ctx.evaluate(parameter.default),
@@ -110,20 +96,22 @@ def _capture_versions(ctx: Elaboration, node: ast.Node) -> Mapping[str, int]:
     return {name: owner.bindings.versions.get(name, 0) for name, owner in owners if owner is not None}
 
 
-def _captures(environment: Environment, names: Iterable[str], own: str) -> Iterator[tuple[Environment, str]]:
+def _captures(
+    environment: v.Environment, names: Iterable[str], own: str
+) -> Iterator[tuple[v.Environment, str]]:
     """Yield what a closure captures, also through other functions; ``own``: its name, which is left out."""
-    for owner, name in captured_bindings((environment, name) for name in names):
+    for owner, name in v.captured_bindings((environment, name) for name in names):
         if name != own or owner.assigned is not environment.assigned:  # a copy has the same names
             yield owner, name
 
 
-def _state(environment: Environment, names: Iterable[str], own: str) -> frozenset[tuple[str, str, int]]:
+def _state(environment: v.Environment, names: Iterable[str], own: str) -> frozenset[tuple[str, str, int]]:
     """Return how often what a closure captures was assigned."""
     captures = _captures(environment, names, own)
     return frozenset((owner.name, name, owner.bindings.versions.get(name, 0)) for owner, name in captures)
 
 
-def renew_closure(ctx: Elaboration, closure: ClosureValue) -> ClosureValue | None:
+def renew_closure(ctx: Elaboration, closure: v.ClosureValue) -> v.ClosureValue | None:
     """Return the closure over what its captured names stand for now, as in Python. Raises RefusalError.
 
     Its Relay function is the one of its definition, unless a captured name was assigned since.
@@ -138,30 +126,30 @@ def renew_closure(ctx: Elaboration, closure: ClosureValue) -> ClosureValue | Non
         renewed = _make_closure(ctx, closure.definition, closure.parameters)
     finally:
         ctx.environment = outer
-    if not isinstance(renewed, ClosureValue):
+    if not isinstance(renewed, v.ClosureValue):
         return None
     if environment is ctx.environment and environment.bindings.locals.get(closure.name) is closure:
         environment.bindings.locals[closure.name] = renewed  # until its names are assigned once more
     return renewed
 
 
-def _is_stale(closure: ClosureValue) -> bool:
+def _is_stale(closure: v.ClosureValue) -> bool:
     """Return whether a captured name was assigned since the closure was made."""
     return _state(closure.environment, closure.versions, closure.name) != closure.state
 
 
 def inline_call(
     ctx: Elaboration,
-    function: LocalFunction,
-    operands: list[Operand],
+    function: v.LocalFunction,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Return the value of a call whose function is inlined. Raises RefusalError."""
     given = bind_arguments(function.name, function.parameters, operands, span)
-    if any(is_failed(operand.value) for operand in given.values()):
-        return FAILED
+    if any(v.is_failed(operand.value) for operand in given.values()):
+        return v.FAILED
     states = take_states(ctx, function, given)
     with _inlined(ctx, function, given, callee, span, make_function, states):
         if isinstance(function.definition, tree.Lambda):
@@ -170,10 +158,10 @@ def inline_call(
         else:
             inlined = _inline_body(ctx, function.definition)
     if inlined is None:
-        return FAILED
+        return v.FAILED
     give_back(ctx, states, inlined.changed)
     if inlined.own is None:
-        return Known(None) if states else FAILED
+        return v.Known(None) if states else v.FAILED
     return inlined.own
 
 
@@ -181,14 +169,14 @@ def inline_call(
 class Inlined:
     """What a function that was inlined gives: its own value, None without one, and what it has changed."""
 
-    own: Value | None
-    changed: tuple[Value, ...] = ()
+    own: v.Value | None
+    changed: tuple[v.Value, ...] = ()
 
 
 def inline_changing_call(
     ctx: Elaboration,
-    function: LocalFunction,
-    given: Mapping[str, Operand],
+    function: v.LocalFunction,
+    given: Mapping[str, v.Operand],
     destinations: Mapping[str, Type],
     spans: tuple[Span, Span],
     make_function: FunctionMaker,
@@ -211,8 +199,8 @@ def inline_changing_call(
 @contextmanager
 def _inlined(
     ctx: Elaboration,
-    function: LocalFunction,
-    given: Mapping[str, Operand],
+    function: v.LocalFunction,
+    given: Mapping[str, v.Operand],
     callee: Span,
     span: Span,
     make_function: FunctionMaker,
@@ -221,18 +209,18 @@ def _inlined(
     """Elaborate in the environment of a function that is inlined. Raises RefusalError."""
     hint = "give its parameters and its result types, so that it becomes a Relay function"
     if any(one is function.definition and own is function.environment for one, own in ctx.inlining):
-        raise RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
+        raise v.RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
     if len(ctx.inlining) >= MAX_INLINED:
         message = f"functions without types are inlined into one another at most {MAX_INLINED} deep"
-        raise RefusalError(message, callee, hint=hint)
+        raise v.RefusalError(message, callee, hint=hint)
     body, sizes = function.definition.body, dict[str, Dim]()
     if not isinstance(function.definition, tree.Lambda):
         given, sizes = fit_template_arguments(ctx, function, given, span, make_function)
-    bindings = Bindings()
+    bindings = v.Bindings()
     for name, operand in given.items():
         bindings.bind(name, operand.value, operand.span)
     reassigned = find_reassigned_names(body, bindings.locals)
-    environment = Environment(
+    environment = v.Environment(
         function.name, find_local_names(body), reassigned, function.environment, bindings, sizes=sizes
     )
     environment.destinations = dict(destinations)
@@ -272,7 +260,7 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
     if isinstance(end, BlockExit) and end.kind is ExitKind.RETURNS and (end.value or end.written):
         outer.lets += block.lets
         changed = tuple(part.value for part in end.written)
-        if any(map(is_failed, changed)):
+        if any(map(v.is_failed, changed)):
             return None
         return Inlined(_as_declared(ctx, definition, end.value), changed)
     declared = None
@@ -281,33 +269,37 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
     result = finish_body(ctx, definition, block, declared)
     if result is None:
         return None
-    value = as_value(hoist_bindings(ctx, result).expr, result.type)
+    value = v.as_value(hoist_bindings(ctx, result).expr, result.type)
     if not destinations:
         return Inlined(value)
     parts = [value]
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         assert value.whole is not None
         whole = let_bind(ctx, value.whole, "results")
-        split = as_value(whole.expr, whole.type)
-        assert isinstance(split, TupleOf)
+        split = v.as_value(whole.expr, whole.type)
+        assert isinstance(split, v.TupleOf)
         parts = list(split.items)
     return Inlined(parts.pop(0) if len(parts) > len(destinations) else None, tuple(parts))
 
 
-def _as_declared(ctx: Elaboration, definition: tree.DefinitionNode, value: Operand | None) -> Value | None:
+def _as_declared(
+    ctx: Elaboration, definition: tree.DefinitionNode, value: v.Operand | None
+) -> v.Value | None:
     """Return what a function returns in the type that it declares."""
-    if value is None or definition.ret_type is None or is_failed(value.value):
+    if value is None or definition.ret_type is None or v.is_failed(value.value):
         return None if value is None else value.value
     declared = elaborate_result_type(ctx, definition.ret_type)
     if declared is None:
-        return FAILED
+        return v.FAILED
     what, span = f"the result of `{definition.name}`", ctx.span(definition.ret_type.span)
     of_python = has_python_numbers(definition.ret_type)
     converted = convert_result(what, declared, value, span, of_python=of_python)
-    return as_value(converted.expr, converted.type)
+    return v.as_value(converted.expr, converted.type)
 
 
-def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tuple[Formal, ...]) -> Value:
+def _make_closure(
+    ctx: Elaboration, definition: tree.DefinitionNode, formals: tuple[v.Formal, ...]
+) -> v.Value:
     """Bind a nested definition with types by let. Raises RefusalError."""
     parameters = [
         (param, elaborate_type(ctx, param.ty)) for param in definition.params if param.ty is not None
@@ -316,7 +308,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     if any(type_ is None for _, type_ in parameters) or (
         definition.ret_type is not None and declared is None
     ):
-        return FAILED
+        return v.FAILED
     arg_types = tuple(type_ for _, type_ in parameters if type_ is not None)
     used = find_mentioned_names(definition)
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])
@@ -324,20 +316,22 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     if recursive and (declared is None or isinstance(declared, OpenTensor | OpenType)):
         hint = "write it after the parameters, as in -> Tensor[(2, 3), f32]"
         name_span = ctx.span(definition.name_span)
-        raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", name_span, hint=hint)
+        raise v.RefusalError(
+            f"`{definition.name}` calls itself: its result needs a type", name_span, hint=hint
+        )
     versions = _capture_versions(ctx, definition)
     state = _state(ctx.environment, versions, definition.name)
     changing = _changing_captures(ctx, versions, definition.name)
 
-    def closure(result: Type, variable: ir.Var) -> ClosureValue:
-        function = Computed(variable, FuncType(arg_types, result))
-        return ClosureValue(
+    def closure(result: Type, variable: ir.Var) -> v.ClosureValue:
+        function = v.Computed(variable, FuncType(arg_types, result))
+        return v.ClosureValue(
             definition.name, formals, function, definition, ctx.environment, versions, changing, state
         )
 
     span = ctx.span(definition.span)
     variable = ir.Var(definition.name, span=span)
-    bindings = Bindings()
+    bindings = v.Bindings()
     if recursive and declared is not None and not isinstance(declared, OpenTensor | OpenType):
         bindings.bind(definition.name, closure(declared, variable))
     params = []
@@ -346,11 +340,11 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
         param = ir.Var(parameter.name, type_, span=ctx.span(parameter.span))
         params.append(param)
         ctx.memory.own(param, f"the parameter `{parameter.name}`")
-        value = as_value(param, type_)
+        value = v.as_value(param, type_)
         bindings.bind(parameter.name, as_weak(value) if is_python_number(parameter.ty) else value, param.span)
     body = _elaborate_body(ctx, definition, bindings, declared)
     if body is None:
-        return FAILED
+        return v.FAILED
     function = ir.Function(tuple(params), body.expr, body.type, span=span)
     ctx.block.lets.append((variable, function))
     return closure(body.type, variable)
@@ -365,11 +359,11 @@ def _changing_captures(ctx: Elaboration, versions: Mapping[str, int], name: str)
 def _elaborate_body(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
-    bindings: Bindings,
+    bindings: v.Bindings,
     declared: Type | OpenTensor | OpenType | None,
-) -> Computed | None:
+) -> v.Computed | None:
     reassigned = find_reassigned_names(definition.body, bindings.locals)
-    environment = Environment(
+    environment = v.Environment(
         definition.name,
         find_local_names(definition.body),
         reassigned,

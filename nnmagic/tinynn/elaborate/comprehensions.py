@@ -17,19 +17,10 @@ from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, items
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Environment,
-    LocalFunction,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-)
+from nnmagic.tinynn.values import values as v
 
 
-def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value:
+def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
     """Elaborate ``[element for target in items if condition]``. Raises RefusalError.
 
     Its names are its own, as in Python: a lambda in it sees what they stand for last.
@@ -55,15 +46,15 @@ def _drawn_once(ctx: Elaboration, expr: tree.Comprehension) -> Iterator[tree.Com
         bindings.forget(_ITEMS)
 
 
-def _states(ctx: Elaboration) -> dict[str, Value]:
+def _states(ctx: Elaboration) -> dict[str, v.Value]:
     """Return the states of the generators of random numbers in scope, by name."""
     return {name: value for name, value in ctx.environment.bindings.locals.items() if is_state(name)}
 
 
-def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> Value:
+def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
     if _is_long(ctx, expr) and (grown := _in_loop(ctx, expr)) is not None:
         return grown
-    results: list[Value] = []
+    results: list[v.Value] = []
     targets = {element.id.name for part in expr.generators for element in targets_of(part.target)}
 
     def run(generators: Sequence[tree.Generator]) -> None:
@@ -74,19 +65,19 @@ def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> Value:
         first, *rest = generators
         iterable = ctx.operand(first.iterable)
         if is_silent(iterable.value):
-            results.append(FAILED)
+            results.append(v.FAILED)
             return
         for element in items(iterable, "a comprehension"):
-            assign_target(ctx, first.target, Operand(element, iterable.span))
+            assign_target(ctx, first.target, v.Operand(element, iterable.span))
             truths = [truth_of(ctx.operand(condition), "if") for condition in first.conditions]
             if None in truths:
-                results.append(FAILED)
+                results.append(v.FAILED)
                 return
-            if any(isinstance(condition_value, Computed) for condition_value in truths):
+            if any(isinstance(condition_value, v.Computed) for condition_value in truths):
                 if has_known_items(iterable.value) or not _is_loop(expr):
                     span = ctx.span(first.conditions[0].span)
                     message = "what a comprehension keeps of a tuple must be known at compile time"
-                    raise RefusalError(
+                    raise v.RefusalError(
                         message, span, hint="stack the items into one tensor, and go over its rows"
                     )
                 raise _KeepsSomeError
@@ -101,7 +92,7 @@ def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> Value:
         for name, state in states.items():  # what was drawn so far is drawn again
             ctx.environment.bindings.bind(name, state)
         return _run_loop(ctx, expr)
-    return TupleOf(tuple(results))
+    return v.TupleOf(tuple(results))
 
 
 class _KeepsSomeError(Exception):
@@ -117,7 +108,7 @@ def _is_loop(expr: tree.Comprehension) -> bool:
     return len(expr.generators) == 1 and not assigns_in_expressions(expr)
 
 
-def _rounds(ctx: Elaboration, expr: tree.Comprehension) -> int | Computed | None:
+def _rounds(ctx: Elaboration, expr: tree.Comprehension) -> int | v.Computed | None:
     """Return over how many items a comprehension goes; None of a tuple or a list."""
     iterable = ctx.operand(expr.generators[0].iterable)
     known = is_silent(iterable.value) or has_known_items(iterable.value)
@@ -130,7 +121,7 @@ def _is_long(ctx: Elaboration, expr: tree.Comprehension) -> bool:
     return rounds is not None and not (isinstance(rounds, int) and rounds <= MAX_UNROLLED)
 
 
-def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value | None:
+def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> v.Value | None:
     """Return the list of a long comprehension; None where it has to be written out."""
     rounds = _rounds(ctx, expr)
     with ctx.trial() as diagnostics:
@@ -140,12 +131,14 @@ def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value | None:
     return _run_loop(ctx, expr)
 
 
-def _run_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value:
+def _run_loop(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
     """Return the list that a loop makes."""
     bindings = ctx.environment.bindings
     mentioned = sorted(find_mentioned_names(expr))
     versions = {name: 0 for name in mentioned if ctx.environment.owner(name) is not None}
-    bindings.bind(_FUNCTION, LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, versions))
+    bindings.bind(
+        _FUNCTION, v.LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, versions)
+    )
     try:
         return ctx.evaluate(ast.Call(expr.span, ast.Var(expr.span, ast.Id(expr.span, _FUNCTION)), [], {}))
     finally:
@@ -159,9 +152,10 @@ def _definition(ctx: Elaboration, expr: tree.Comprehension) -> tree.DefinitionNo
         name = "made"
         while name in find_mentioned_names(expr):
             name += "_"
-        made = ast.Var(span, ast.Id(span, name))
-        plus, item = ast.Op(span, ast.BuiltinOp.Add), ast.Tuple(expr.element.span, [expr.element])
-        append = tree.Append(expr.element.span, [made], None, ast.Call(span, plus, [made, item], {}))
+        made = tree.variable(span, name)
+        item = ast.Tuple(expr.element.span, [expr.element])
+        longer = tree.operation(span, ast.BuiltinOp.Add, made, item)
+        append = tree.Append(expr.element.span, [made], None, longer)
         nothing = ast.Block(span, [])
         body = ast.Block(span, [append])
         for condition in reversed(first.conditions):
@@ -181,7 +175,7 @@ def _own_scope(ctx: Elaboration, expr: tree.Comprehension, names: Set[str]) -> I
     """Let a comprehension bind its names; restore what they stood for afterwards."""
     outer, states = ctx.environment, _states(ctx)
     if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
-        ctx.environment = Environment(outer.name, parent=outer, dimensions=outer.dimensions)
+        ctx.environment = v.Environment(outer.name, parent=outer, dimensions=outer.dimensions)
         for name, state in states.items():
             ctx.environment.bindings.bind(name, state)
         try:

@@ -19,31 +19,22 @@ from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind, let_bind_na
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    Unassigned,
-    Value,
-    is_failed,
-)
 
 #: The name under which the value of an expression is joined.
 _RESULT = " result"
 
 
-def elaborate_conditional(ctx: Elaboration, expr: tree.Conditional) -> Value:
+def elaborate_conditional(ctx: Elaboration, expr: tree.Conditional) -> v.Value:
     """Elaborate ``then if condition else other``."""
     condition = truth_of(ctx.operand(expr.condition), "if")
     if condition is None:
         ctx.evaluate(expr.then)
         ctx.evaluate(expr.other)
-        return FAILED
+        return v.FAILED
     if isinstance(condition, bool):
         return ctx.evaluate(expr.then if condition else expr.other)
     let_bind_names(ctx, sorted(find_mentioned_names(expr.then) | find_mentioned_names(expr.other)))
@@ -59,16 +50,16 @@ def elaborate_conditional(ctx: Elaboration, expr: tree.Conditional) -> Value:
 
 def _choose(
     ctx: Elaboration,
-    condition: Computed,
-    branches: Sequence[Callable[[], Value]],
+    condition: v.Computed,
+    branches: Sequence[Callable[[], v.Value]],
     branch_spans: Sequence[Span],
     span: Span,
-) -> Value:
+) -> v.Value:
     """Choose between two values, each computed in a branch of its own. Raises RefusalError."""
     if ctx.speculating:
         raise BranchNeededError
     ends: list[Block] = []
-    values: list[Value] = []
+    values: list[v.Value] = []
     for branch, branch_span in zip(branches, branch_spans, strict=True):
         block = Block()
         with ctx.inside(block, ctx.environment.bindings.copy()) as bindings:
@@ -83,19 +74,19 @@ def _choose(
         result = before.locals.pop(_RESULT)
     finally:
         ctx.live = live
-    if isinstance(result, Unassigned):
+    if isinstance(result, v.Unassigned):
         left, right = (describe(value) for value in values)
         message = f"one side gives {left}, the other {right}"
-        raise RefusalError(message, span, hint=_fill_hint(values) or result.hint, notes=result.notes)
+        raise v.RefusalError(message, span, hint=_fill_hint(values) or result.hint, notes=result.notes)
     return result
 
 
-def elaborate_logical(ctx: Elaboration, expr: tree.Logical) -> Value:
+def elaborate_logical(ctx: Elaboration, expr: tree.Logical) -> v.Value:
     """Elaborate ``a and b``, ``a or b`` as Python does: they give an operand and skip what is not needed."""
     return _fold_logical(ctx, expr.word, list(expr.values), ctx.span(expr.span))
 
 
-def _fold_logical(ctx: Elaboration, word: str, values: Sequence[ast.Expr], span: Span) -> Value:
+def _fold_logical(ctx: Elaboration, word: str, values: Sequence[ast.Expr], span: Span) -> v.Value:
     first = ctx.operand(values[0])
     if len(values) == 1:
         return first.value
@@ -103,25 +94,35 @@ def _fold_logical(ctx: Elaboration, word: str, values: Sequence[ast.Expr], span:
     if truth is None:
         for value in values[1:]:
             ctx.evaluate(value)
-        return FAILED
+        return v.FAILED
     if isinstance(truth, bool):
         return first.value if truth is (word == "or") else _fold_logical(ctx, word, values[1:], span)
     for value in values[1:]:
         let_bind_names(ctx, sorted(find_mentioned_names(value)))
     kept = first.value
-    if isinstance(kept, Computed) and kept.expr is not truth.expr:
+    if isinstance(kept, v.Computed) and kept.expr is not truth.expr:
         kept = let_bind(ctx, kept, "value")
-        again = truth_of(Operand(kept, first.span), word)
-        assert isinstance(again, Computed)
+        again = truth_of(v.Operand(kept, first.span), word)
+        assert isinstance(again, v.Computed)
         truth = again
     return _short_circuit(
-        ctx, word, Operand(kept, first.span), truth, lambda: _fold_logical(ctx, word, values[1:], span), span
+        ctx,
+        word,
+        v.Operand(kept, first.span),
+        truth,
+        lambda: _fold_logical(ctx, word, values[1:], span),
+        span,
     )
 
 
 def _short_circuit(
-    ctx: Elaboration, word: str, first: Operand, truth: Computed, second: Callable[[], Value], span: Span
-) -> Value:
+    ctx: Elaboration,
+    word: str,
+    first: v.Operand,
+    truth: v.Computed,
+    second: Callable[[], v.Value],
+    span: Span,
+) -> v.Value:
     """Return ``first and second()`` where ``first`` is dynamic. Raises RefusalError."""
     simple = _speculate_bool(ctx, second) if _is_bool(first.value) else None
     if simple is not None:
@@ -132,35 +133,35 @@ def _short_circuit(
     return _choose(ctx, truth, branches, [span, span], span)
 
 
-def elaborate_chain(ctx: Elaboration, expr: tree.Chain) -> Value:
+def elaborate_chain(ctx: Elaboration, expr: tree.Chain) -> v.Value:
     """Elaborate ``a < b < c`` as Python does: ``a < b and b < c`` with b evaluated once."""
     first = ctx.operand(expr.operands[0])
     return _compare_from(ctx, first, list(expr.operands[1:]), list(expr.ops), ctx.span(expr.span))
 
 
 def _compare_from(
-    ctx: Elaboration, left: Operand, operands: Sequence[ast.Expr], ops: Sequence[ast.Op], span: Span
-) -> Value:
+    ctx: Elaboration, left: v.Operand, operands: Sequence[ast.Expr], ops: Sequence[ast.Op], span: Span
+) -> v.Value:
     right = ctx.operand(operands[0])
-    if is_failed(left.value) or is_failed(right.value):
+    if v.is_failed(left.value) or v.is_failed(right.value):
         for operand in operands[1:]:
             ctx.evaluate(operand)
-        return FAILED
+        return v.FAILED
     if len(operands) > 1:
         for operand in operands[1:]:
             let_bind_names(ctx, sorted(find_mentioned_names(operand)))
-        right = Operand(atomize(ctx, right.value, "value", set()), right.span)
+        right = v.Operand(atomize(ctx, right.value, "value", set()), right.span)
     result = binary_operation(ctx, ops[0].name, left, right, left.span.to(right.span))
-    if len(operands) == 1 or is_failed(result):
+    if len(operands) == 1 or v.is_failed(result):
         return result
-    first = Operand(result, left.span.to(right.span))
+    first = v.Operand(result, left.span.to(right.span))
     if is_tensor(result) and any(dim != 1 for dim in tensor_type(first).shape):
         hint = "write (a < b) & (b < c)"
         message = f"a chained comparison needs one truth value, not {describe(result)}"
-        raise RefusalError(message, span, hint=hint)
+        raise v.RefusalError(message, span, hint=hint)
     truth = truth_of(first, "and")
     if truth is None:
-        return FAILED
+        return v.FAILED
     if isinstance(truth, bool):
         return _compare_from(ctx, right, operands[1:], ops[1:], span) if truth else result
     return _short_circuit(
@@ -168,7 +169,7 @@ def _compare_from(
     )
 
 
-def _speculate_bool(ctx: Elaboration, evaluate: Callable[[], Value]) -> Computed | None:
+def _speculate_bool(ctx: Elaboration, evaluate: Callable[[], v.Value]) -> v.Computed | None:
     """Return a bool of rank 0 that may be computed though it is not needed; None where that is not safe.
 
     Inside another speculation it raises BranchNeededError instead.
@@ -188,11 +189,11 @@ def _speculate_bool(ctx: Elaboration, evaluate: Callable[[], Value]) -> Computed
     return None if diagnostics.errors or changed else simple
 
 
-def _require_total(value: Value) -> Computed:
+def _require_total(value: v.Value) -> v.Computed:
     if _is_bool(value):
-        if isinstance(value, Computed) and is_total(value.expr):
+        if isinstance(value, v.Computed) and is_total(value.expr):
             return value
-        if isinstance(value, Known) and isinstance(value.value, bool):
+        if isinstance(value, v.Known) and isinstance(value.value, bool):
             return number_constant(value.value, "bool", Span("", 0, 0, 0, 0))
     raise BranchNeededError
 
@@ -223,17 +224,17 @@ def is_total(expr: ir.Expr) -> bool:
 _MAX_TOTAL = 30
 
 
-def _is_bool(value: Value) -> bool:
-    if isinstance(value, Known):
+def _is_bool(value: v.Value) -> bool:
+    if isinstance(value, v.Known):
         return isinstance(value.value, bool)
-    return isinstance(value, Computed) and value.type == TensorType((), "bool")
+    return isinstance(value, v.Computed) and value.type == TensorType((), "bool")
 
 
-def _fill_hint(values: Sequence[Value]) -> str | None:
+def _fill_hint(values: Sequence[v.Value]) -> str | None:
     """Suggest the tensor that a number beside a tensor may be meant for."""
     match values:
-        case ([Computed(type=TensorType() as type_), Known(value=int() | float() as number)]) | (
-            [Known(value=int() | float() as number), Computed(type=TensorType() as type_)]
+        case ([v.Computed(type=TensorType() as type_), v.Known(value=int() | float() as number)]) | (
+            [v.Known(value=int() | float() as number), v.Computed(type=TensorType() as type_)]
         ):
             if not all(isinstance(dim, int) for dim in type_.shape):
                 return f"write full_like(x, {number}) for the number, with the tensor as x"

@@ -21,19 +21,7 @@ from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
 from nnmagic.tinynn.namespace.capture import CompiledGlobal
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Program, Specialization
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Bindings,
-    Computed,
-    Environment,
-    Operand,
-    RefusalError,
-    Unassigned,
-    Value,
-    check_size,
-    is_failed,
-    size_of,
-)
+from nnmagic.tinynn.values import values as v
 
 
 class WorkLimitError(Exception):
@@ -48,7 +36,7 @@ class BranchNeededError(Exception):
 class NodeTable:
     """The functions that elaborate the nodes of the tree, by the class of the node."""
 
-    expressions: Mapping[type, Callable[[Elaboration, ast.Expr], Value]]
+    expressions: Mapping[type, Callable[[Elaboration, ast.Expr], v.Value]]
     statements: Mapping[type, Callable[[Elaboration, ast.Stmt], Terminator | None]]
 
 
@@ -74,12 +62,10 @@ class Growth:
 
     name: str
     rows: str
-    before: tuple[Value, ...]
+    before: tuple[v.Value, ...]
     type: TensorType | None = None
     #: Whether a trial is finding the type.
     is_tried: bool = True
-    #: Whether its items are counted, since not every round appends one.
-    is_counted: bool = False
 
 
 @dataclass(slots=True)
@@ -94,7 +80,7 @@ class LoopForms:
     #: Loops with the names that they assign, and that are used after them.
     kept: frozenset[tuple[int, str]] = frozenset()
     #: How many forms of a loop were given up: by the loop, its number of rounds, and the types of its names.
-    given_up: dict[tuple[int, int | Computed | None, frozenset[tuple[str, object]]], int] = field(
+    given_up: dict[tuple[int, int | v.Computed | None, frozenset[tuple[str, object]]], int] = field(
         default_factory=dict
     )
     #: How many rounds, if they are known, the loops inside the one that is elaborated have together.
@@ -102,7 +88,7 @@ class LoopForms:
     #: Whether a loop became a function that could have been unrolled or begun otherwise.
     functions: bool = False
     #: Names that have no usable value after a loop, with the loop.
-    lost: dict[Unassigned, tuple[ast.Stmt, str]] = field(default_factory=dict)
+    lost: dict[v.Unassigned, tuple[ast.Stmt, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -115,7 +101,7 @@ class Elaboration:
     diagnostics: Diagnostics
     #: Called before and after each statement, in trials too (`trials` says so).
     observe: Callable[[Elaboration, ast.Stmt], None] | None = None
-    environment: Environment = field(default_factory=lambda: Environment(""))
+    environment: v.Environment = field(default_factory=lambda: v.Environment(""))
     block: Block = field(default_factory=Block)
     #: The names that are mentioned in what follows the statement at hand, in its function.
     live: LiveNames = field(default_factory=LiveNames)
@@ -123,15 +109,15 @@ class Elaboration:
     #: What does not stop the compilation, by message and place.
     warnings: dict[tuple[str, Span], Diagnostic] = field(default_factory=dict)
     #: Why names have no usable value, as far as it was reported: once is enough.
-    reported: set[Unassigned] = field(default_factory=set)
+    reported: set[v.Unassigned] = field(default_factory=set)
     #: The sources of methods that are inlined, of other files than the cell.
     other_sources: list[Source] = field(default_factory=list)
     #: The methods of the notebook's modules, by the identity of the module and their names.
     methods: dict[tuple[int, str], object] = field(default_factory=dict)
     #: Inlined functions, innermost last: their definitions, and where they were defined.
-    inlining: list[tuple[object, Environment]] = field(default_factory=list)
+    inlining: list[tuple[object, v.Environment]] = field(default_factory=list)
     #: The functions that the inlined bodies were called in.
-    callers: list[Environment] = field(default_factory=list)
+    callers: list[v.Environment] = field(default_factory=list)
     #: Whether the cell changes tensors in place anywhere: only then does it matter what values share.
     changes_tensors: bool = False
     #: Compiles the cell for one function without types and the arguments of a call.
@@ -141,7 +127,7 @@ class Elaboration:
     instances: dict[object, CompiledGlobal] = field(default_factory=dict)
     #: Of the function at hand, if it is compiled for arguments: its parameters, with the values of those that
     #: are known; the types of the others; and those with which it calls itself.
-    own_parameters: dict[str, Value | None] = field(default_factory=dict)
+    own_parameters: dict[str, v.Value | None] = field(default_factory=dict)
     own_arguments: dict[str, Type] = field(default_factory=dict)
     varying: dict[str, Type] = field(default_factory=dict)
     #: The parameters of the function at hand whose arrays it may change without saying so, and does.
@@ -173,7 +159,7 @@ class Elaboration:
     #: The names that `z = y` has given to one tensor, by the identity of its expression.
     alike: dict[int, set[str]] = field(default_factory=dict)
     #: The arrays that inlined functions have changed as a whole, with their names there and the places.
-    changed_by_calls: list[tuple[Computed, str, Span]] = field(default_factory=list)
+    changed_by_calls: list[tuple[v.Computed, str, Span]] = field(default_factory=list)
     #: How many generators of random numbers the functions have made so far.
     generators: int = 0
     #: The states of generators that the function at hand cannot change, since it is compiled for itself.
@@ -194,24 +180,24 @@ class Elaboration:
 
     # -- nodes -----------------------------------------------------------------------------------------
 
-    def evaluate(self, expr: ast.Expr) -> Value:
+    def evaluate(self, expr: ast.Expr) -> v.Value:
         """Return the value of an expression; FAILED, once the error was reported, where it has none."""
         try:
             value = self.nodes.expressions.get(type(expr), _refuse_expression)(self, expr)
-            size = size_of(value)
+            size = v.size_of(value)
             self.count_work(size // ITEMS_OF_A_STATEMENT)
             if size > MAX_TUPLE_SIZE:
-                if is_failed(value):
-                    return FAILED
-                check_size(value, self.span(expr.span))
-        except RefusalError as refusal:
+                if v.is_failed(value):
+                    return v.FAILED
+                v.check_size(value, self.span(expr.span))
+        except v.RefusalError as refusal:
             self.report(refusal)
-            return FAILED
+            return v.FAILED
         return value
 
-    def operand(self, expr: ast.Expr, keyword: str | None = None) -> Operand:
+    def operand(self, expr: ast.Expr, keyword: str | None = None) -> v.Operand:
         """Return the value of an expression with its span."""
-        return Operand(self.evaluate(expr), self.span(expr.span), keyword)
+        return v.Operand(self.evaluate(expr), self.span(expr.span), keyword)
 
     def execute(self, statement: ast.Stmt) -> Terminator | None:
         """Elaborate a statement in the current block; return how control leaves it, None where it goes on."""
@@ -236,7 +222,7 @@ class Elaboration:
             source = next(others, source)
         return Span(span.filename, span.start_line, span.start_column, span.end_line, span.end_column, source)
 
-    def report(self, refusal: RefusalError) -> None:
+    def report(self, refusal: v.RefusalError) -> None:
         """Record an error."""
         self.diagnostics.add(refusal.diagnostic)
 
@@ -260,7 +246,7 @@ class Elaboration:
     # -- blocks ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def inside(self, block: Block, bindings: Bindings) -> Iterator[Bindings]:
+    def inside(self, block: Block, bindings: v.Bindings) -> Iterator[v.Bindings]:
         """Fill another block, with other bindings; restore the block and all bindings afterwards."""
         outer_block = self.block
         saved = [(environment, environment.bindings) for environment in self.environment.chain()]
@@ -300,5 +286,5 @@ class Elaboration:
             self.diagnostics, environment.failed, self.live, self.reported = saved
 
 
-def _refuse_expression(ctx: Elaboration, expr: ast.Expr) -> Value:
-    raise RefusalError("this expression is not part of TinyNN", ctx.span(expr.span))
+def _refuse_expression(ctx: Elaboration, expr: ast.Expr) -> v.Value:
+    raise v.RefusalError("this expression is not part of TinyNN", ctx.span(expr.span))

@@ -6,261 +6,234 @@ from dataclasses import replace
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.types import (
-    AnyDim,
-    FuncType,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-    is_complex,
-    is_float,
-    scalar_type,
-)
 from nnmagic.tinynn.types.annotations import DType, OpenTensor, OpenType, Tensor
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    ClosureValue,
-    Computed,
-    ConstructorName,
-    DictOf,
-    Dimension,
-    GlobalFunction,
-    Known,
-    ListOfRows,
-    LocalFunction,
-    Method,
-    Operand,
-    RangeOf,
-    RefusalError,
-    TupleOf,
-    Value,
-    Zipped,
-    as_value,
-    changes_arguments,
-    tuple_type,
-)
 
 
 def convert_to_declared(
-    what: str, declared: Type, value: Operand, span: Span | None, words: str = "declared here"
-) -> Computed:
+    what: str, declared: ty.Type, value: v.Operand, span: Span | None, words: str = "declared here"
+) -> v.Computed:
     """Convert a value to its declared type; a Python number takes the dtype. Raises RefusalError."""
     part = to_relay(value, declared)
     if not _fits(declared, part.type):
         notes = () if span is None else (Note(words, span),)
         message = f"{what} is declared as {format_type(declared)}, but is {format_type(part.type)}"
         hint = _cast_hint(declared, part.type, source_text(value.span))
-        raise RefusalError(message, value.span, hint=hint, notes=notes)
-    return Computed(part.expr, _refine(declared, part.type))
+        raise v.RefusalError(message, value.span, hint=hint, notes=notes)
+    return v.Computed(part.expr, _refine(declared, part.type))
 
 
 def convert_result(
     what: str,
-    declared: Type | OpenTensor | OpenType,
-    value: Operand,
+    declared: ty.Type | OpenTensor | OpenType,
+    value: v.Operand,
     span: Span | None,
     *,
     of_python: bool = False,
-) -> Computed:
+) -> v.Computed:
     """Convert a result to what its annotation says. Raises RefusalError.
 
     ``of_python``: the annotation is Python's ``float`` or the like, which a number of a narrower dtype fits.
     """
     if isinstance(declared, OpenType):
         return _convert_items(what, declared, value, span, of_python=of_python)
-    if of_python and type(declared) is TupleType:
+    if of_python and type(declared) is ty.TupleType:
         return _convert_items(what, OpenType(declared.fields), value, span, of_python=True)
     if not isinstance(declared, OpenTensor):
         part = to_relay(value, declared)
-        if of_python and isinstance(part.type, TensorType) and isinstance(declared, TensorType):
+        if of_python and isinstance(part.type, ty.TensorType) and isinstance(declared, ty.TensorType):
             dtypes = (part.type.dtype, declared.dtype)
             if not part.type.shape and dtypes[0] != dtypes[1] and _widens(*dtypes):
                 return cast(part, declared.dtype, value.span)
         return convert_to_declared(what, declared, value, span)
     part, own = to_relay(value), declared.own_dtype
-    if own is not None and isinstance(part.type, TensorType):  # Python's numbers take the dtype
-        part = to_relay(value, TensorType(part.type.shape, own.name))
+    if own is not None and isinstance(part.type, ty.TensorType):  # Python's numbers take the dtype
+        part = to_relay(value, ty.TensorType(part.type.shape, own.name))
     if not _fits_pattern(declared, part.type):
         notes = () if span is None else (Note("declared here", span),)
         message = f"{what} is declared as {declared!r}, but is {format_type(part.type)}"
-        hint = None if own is None else _cast_hint(scalar_type(own.name), part.type, source_text(value.span))
-        raise RefusalError(message, value.span, hint=hint, notes=notes)
+        hint = (
+            None if own is None else _cast_hint(ty.scalar_type(own.name), part.type, source_text(value.span))
+        )
+        raise v.RefusalError(message, value.span, hint=hint, notes=notes)
     return part
 
 
 def _convert_items(
-    what: str, declared: OpenType, value: Operand, span: Span | None, *, of_python: bool
-) -> Computed:
+    what: str, declared: OpenType, value: v.Operand, span: Span | None, *, of_python: bool
+) -> v.Computed:
     """Convert a tuple whose items have types of their own; anything where nothing is said of it."""
     whole = to_relay(value)
     if declared.fields is None:
         return whole
-    split = value.value if isinstance(value.value, TupleOf) else as_value(whole.expr, whole.type)
-    items = split.items if isinstance(split, TupleOf) else ()
+    split = value.value if isinstance(value.value, v.TupleOf) else v.as_value(whole.expr, whole.type)
+    items = split.items if isinstance(split, v.TupleOf) else ()
     if len(items) != len(declared.fields):
         notes = () if span is None else (Note("declared here", span),)
         message = f"{what} is declared as a tuple of {len(declared.fields)}, but is {format_type(whole.type)}"
-        raise RefusalError(message, value.span, notes=notes)
+        raise v.RefusalError(message, value.span, notes=notes)
     parts = [
-        convert_result(f"{what}[{number}]", field, Operand(item, value.span), span, of_python=of_python)
+        convert_result(f"{what}[{number}]", field, v.Operand(item, value.span), span, of_python=of_python)
         for number, (field, item) in enumerate(zip(declared.fields, items, strict=True))
     ]
     node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
-    return Computed(node, TupleType(tuple(part.type for part in parts)))
+    return v.Computed(node, ty.TupleType(tuple(part.type for part in parts)))
 
 
 def _widens(dtype: str, wanted: str) -> bool:
     """Return whether a dtype of Python's numbers holds all numbers of another dtype of their kind."""
     if wanted == "int64":
-        return dtype not in ("uint64", "bool") and not is_float(dtype) and not is_complex(dtype)
-    return is_float(dtype) if wanted == "float64" else is_float(dtype) or is_complex(dtype)
+        return dtype not in ("uint64", "bool") and not ty.is_float(dtype) and not ty.is_complex(dtype)
+    return ty.is_float(dtype) if wanted == "float64" else ty.is_float(dtype) or ty.is_complex(dtype)
 
 
-def _fits_pattern(pattern: OpenTensor, given: Type) -> bool:
-    if not isinstance(given, TensorType) or not pattern.allows(given.dtype):
+def _fits_pattern(pattern: OpenTensor, given: ty.Type) -> bool:
+    if not isinstance(given, ty.TensorType) or not pattern.allows(given.dtype):
         return False
     dims = pattern.dims(len(given.shape))
     return dims is not None and not any(
-        dim is not None and dims_differ(AnyDim(dim) if isinstance(dim, str) else dim, size)
+        dim is not None and dims_differ(ty.AnyDim(dim) if isinstance(dim, str) else dim, size)
         for dim, size in zip(dims, given.shape, strict=True)
     )
 
 
-def _cast_hint(declared: Type, actual: Type, text: str) -> str | None:
+def _cast_hint(declared: ty.Type, actual: ty.Type, text: str) -> str | None:
     match declared, actual:
-        case TensorType(dtype=wanted), TensorType(dtype=given) if wanted != given:
-            return f"convert it, as in {text}.astype({format_type(scalar_type(wanted))})"
-        case TensorType(shape=wanted_shape), TensorType(shape=given_shape) if any(
-            isinstance(dim, AnyDim) for dim in (*wanted_shape, *given_shape)
+        case ty.TensorType(dtype=wanted), ty.TensorType(dtype=given) if wanted != given:
+            return f"convert it, as in {text}.astype({format_type(ty.scalar_type(wanted))})"
+        case ty.TensorType(shape=wanted_shape), ty.TensorType(shape=given_shape) if any(
+            isinstance(dim, ty.AnyDim) for dim in (*wanted_shape, *given_shape)
         ):
             return "give both dimensions the same name or number in the annotations"
-        case TensorType(), TensorType():
+        case ty.TensorType(), ty.TensorType():
             return f"declare it as {format_type(actual)}, or change its shape"
     return None
 
 
-def _fits(declared: Type, given: Type) -> bool:
+def _fits(declared: ty.Type, given: ty.Type) -> bool:
     match declared, given:
-        case TensorType(), TensorType():
+        case ty.TensorType(), ty.TensorType():
             dims = zip(declared.shape, given.shape, strict=False)
             same_rank = len(declared.shape) == len(given.shape)
             return (
                 declared.dtype == given.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
             )
-        case TupleType(fields=ours), TupleType(fields=theirs):
+        case ty.TupleType(fields=ours), ty.TupleType(fields=theirs):
             return len(ours) == len(theirs) and all(map(_fits, ours, theirs))
     return declared == given
 
 
-def _refine(declared: Type, given: Type) -> Type:
+def _refine(declared: ty.Type, given: ty.Type) -> ty.Type:
     """Return the more precise of two types that fit."""
     match declared, given:
-        case TensorType(), TensorType():
+        case ty.TensorType(), ty.TensorType():
             dims = zip(declared.shape, given.shape, strict=True)
-            return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), given.dtype)
-        case TupleType(fields=ours), TupleType(fields=theirs):
-            named = declared if isinstance(declared, RecordType) else given
+            return ty.TensorType(tuple(a if b == ty.AnyDim() else b for a, b in dims), given.dtype)
+        case ty.TupleType(fields=ours), ty.TupleType(fields=theirs):
+            named = declared if isinstance(declared, ty.RecordType) else given
             return replace(named, fields=tuple(map(_refine, ours, theirs)))
     return given
 
 
-def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
+def to_relay(value: v.Operand, wanted: ty.Type | None = None) -> v.Computed:
     """Convert a value to one Relay expression: a tensor, or a tuple of them. Raises RefusalError."""
     match value.value:
-        case Computed(weak=True) as computed if isinstance(wanted, TensorType) and not wanted.shape:
+        case v.Computed(weak=True) as computed if isinstance(wanted, ty.TensorType) and not wanted.shape:
             if _takes_weak(wanted.dtype, getattr(computed.type, "dtype", "")):
                 return cast(computed, wanted.dtype, value.span)
             return computed
-        case Computed(default_dtype=Span()) if isinstance(wanted, TensorType) and _takes(value, wanted):
+        case v.Computed(default_dtype=Span()) if isinstance(wanted, ty.TensorType) and _takes(value, wanted):
             return convert_default_dtype(value, wanted.dtype)
-        case Computed() as computed:
-            return Computed(computed.expr, computed.type)
-        case ListOfRows(rows=rows):
+        case v.Computed() as computed:
+            return v.Computed(computed.expr, computed.type)
+        case v.ListOfRows(rows=rows):
             return rows
-        case TupleOf(whole=Computed() as whole):
+        case v.TupleOf(whole=v.Computed() as whole):
             return whole
-        case ClosureValue(function=function):
+        case v.ClosureValue(function=function):
             return function
-        case GlobalFunction(written=name) as function if changes_arguments(function):
-            raise RefusalError(f"`{name}` changes its arguments, and is no value", value.span, hint="call it")
-        case GlobalFunction(name=name, type=FuncType() as type_):
-            return Computed(ir.GlobalVar(name, span=value.span), type_)
-        case ConstructorName(constructor=constructor):
+        case v.GlobalFunction(written=name) as function if v.changes_arguments(function):
+            raise v.RefusalError(
+                f"`{name}` changes its arguments, and is no value", value.span, hint="call it"
+            )
+        case v.GlobalFunction(name=name, type=ty.FuncType() as type_):
+            return v.Computed(ir.GlobalVar(name, span=value.span), type_)
+        case v.ConstructorName(constructor=constructor):
             hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
-            raise RefusalError(f"{describe(value.value)} is no value", value.span, hint=hint)
-        case TupleOf(items=items):
+            raise v.RefusalError(f"{describe(value.value)} is no value", value.span, hint=hint)
+        case v.TupleOf(items=items):
             fields = (
-                wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
+                wanted.fields if isinstance(wanted, ty.TupleType) and len(wanted.fields) == len(items) else ()
             )
             parts = [
-                to_relay(Operand(item, value.span), fields[span] if fields else None)
+                to_relay(v.Operand(item, value.span), fields[span] if fields else None)
                 for span, item in enumerate(items)
             ]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
-            return Computed(node, tuple_type([part.type for part in parts], value.value.record))
-        case Known(value=bool() | int() | float() | complex() as number):
-            if isinstance(wanted, TensorType) and not wanted.shape:
+            return v.Computed(node, v.tuple_type([part.type for part in parts], value.value.record))
+        case v.Known(value=bool() | int() | float() | complex() as number):
+            if isinstance(wanted, ty.TensorType) and not wanted.shape:
                 return number_constant(number, wanted.dtype, value.span)
             return number_constant(number, natural_dtype(number), value.span)
-        case Dimension():
+        case v.Dimension():
             return to_relay(as_number(value), wanted)
-    raise RefusalError(
+    raise v.RefusalError(
         f"expected a tensor, found {describe(value.value)}", value.span, hint=_no_tensor_hint(value)
     )
 
 
 def _takes_weak(dtype: str, given: str) -> bool:
     """Return whether a Python number at run time, of one dtype, becomes a number of another."""
-    if is_complex(given) or is_complex(dtype):
-        return is_complex(dtype)
-    return is_float(dtype) or not is_float(given)
+    if ty.is_complex(given) or ty.is_complex(dtype):
+        return ty.is_complex(dtype)
+    return ty.is_float(dtype) or not ty.is_float(given)
 
 
-def _takes(value: Operand, wanted: TensorType) -> bool:
+def _takes(value: v.Operand, wanted: ty.TensorType) -> bool:
     """Return whether an array of a default dtype may become a tensor of a dtype: all but floats integers."""
     given = tensor_type(value).dtype
-    return given != wanted.dtype and (is_float(wanted.dtype) or not is_float(given))
+    return given != wanted.dtype and (ty.is_float(wanted.dtype) or not ty.is_float(given))
 
 
-def _no_tensor_hint(value: Operand) -> str | None:
+def _no_tensor_hint(value: v.Operand) -> str | None:
     """Suggest what to write for a value that is no tensor."""
     match value.value:
-        case Known(value=None):
+        case v.Known(value=None):
             return "give a tensor, or a tuple of them"
-        case Known(value=str()):
+        case v.Known(value=str()):
             return "a string is known at compile time only: leave it out"
-        case Method(name=name):
+        case v.Method(name=name):
             return f"call it, as in {source_text(value.value.receiver.span)}.{name}()"
-        case BuiltinName(builtin=builtin):
+        case v.BuiltinName(builtin=builtin):
             return f"call it, as in {builtin.name}(x)"
-        case LocalFunction():
+        case v.LocalFunction():
             return "call it: a function without types is no value of Relay"
-        case DictOf():
+        case v.DictOf():
             return "take one of its items, as in d['key']"
-        case RangeOf():
+        case v.RangeOf():
             return "write arange(n)"
-        case Zipped(word="reversed"):
+        case v.Zipped(word="reversed"):
             return "write x[::-1]"
-        case Known(value=DType() | Tensor()):
+        case v.Known(value=DType() | Tensor()):
             return "types are known at compile time only: leave it out"
     return None
 
 
-def convert_declared_value(what: str, declared: Type, value: Operand, span: Span | None) -> Value:
+def convert_declared_value(what: str, declared: ty.Type, value: v.Operand, span: Span | None) -> v.Value:
     """Convert a value to its declared type; a tuple can be unpacked afterwards. Raises RefusalError."""
     part = convert_to_declared(what, declared, value, span)
-    if isinstance(value.value, TupleOf) and isinstance(part.type, TupleType):
+    if isinstance(value.value, v.TupleOf) and isinstance(part.type, ty.TupleType):
         items = (
-            item if is_tensor(item) else to_relay(Operand(item, value.span), type_)
+            item if is_tensor(item) else to_relay(v.Operand(item, value.span), type_)
             for item, type_ in zip(value.value.items, part.type.fields, strict=True)
         )
-        return TupleOf(tuple(items), part, part.type if isinstance(part.type, RecordType) else None)
-    return as_value(part.expr, part.type)
+        return v.TupleOf(tuple(items), part, part.type if isinstance(part.type, ty.RecordType) else None)
+    return v.as_value(part.expr, part.type)

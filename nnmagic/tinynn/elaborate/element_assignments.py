@@ -29,24 +29,15 @@ from nnmagic.tinynn.operators.element_assignment import selection, set_elements,
 from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import tensor_type
 from nnmagic.tinynn.values.promotion import check_update, promotion
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Unassigned,
-    is_failed,
-)
 
 
-def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: Operand | None) -> None:
+def assign_elements(ctx: Elaboration, target: ast.Call, value: v.Operand, others: v.Operand | None) -> None:
     """Elaborate ``name[index] = value``, and chains as ``name[i][j]``. Raises RefusalError.
 
     ``others``: the value whose parts other targets of the statement take.
@@ -57,7 +48,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     variable, indices = _evaluate_target(ctx, target)
     items = list_to_change(ctx, variable)
     tensor = None if items is not None else read_changed(ctx, variable)
-    is_refused = any(is_failed(item.value) for index in indices for item in index)
+    is_refused = any(v.is_failed(item.value) for index in indices for item in index)
     if items is not None and not is_refused:
         set_item(ctx, variable, items, indices, value, span)
         return
@@ -67,7 +58,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     memory = own_memory(ctx, variable, tensor, span)
     if others is not None and may_share(tokens_of(ctx, others), memory):
         message = "the right side shares memory with what is assigned, and has several targets"
-        raise RefusalError(
+        raise v.RefusalError(
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
     bind_names(ctx)
@@ -84,7 +75,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     items = list_to_change(ctx, variable)
     tensor = None if items is not None else read_changed(ctx, variable)
     right = ctx.operand(stmt.rhs)
-    is_refused = any(is_failed(item.value) for index in (*indices, [right]) for item in index)
+    is_refused = any(v.is_failed(item.value) for index in (*indices, [right]) for item in index)
     if items is not None and not is_refused:
         update_item(ctx, stmt, variable, items, indices, right)
         return
@@ -105,10 +96,10 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
 def _updated(
     ctx: Elaboration,
     stmt: tree.UpdateElements,
-    tensor: Operand,
-    indices: Sequence[Sequence[Operand]],
-    right: Operand,
-) -> Computed | None:
+    tensor: v.Operand,
+    indices: Sequence[Sequence[v.Operand]],
+    right: v.Operand,
+) -> v.Computed | None:
     """Return a tensor with elements updated, which a chain of indices chooses; None after an error."""
     span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
     index, *rest = indices
@@ -120,19 +111,19 @@ def _updated(
     if mask is not None:  # for all elements, of which those of the mask are taken
         current = tensor.value
     with promotion(promote=True):  # the array keeps its dtype
-        result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
-    if is_failed(result):
+        result = binary_operation(ctx, stmt.op.name, v.Operand(current, target_span), right, span)
+    if v.is_failed(result):
         return None
-    every = [Operand(Known(Ellipsis), target_span)]
-    new = check_update(f"{SIGNS[stmt.op.name]}=", current, Operand(result, span))
+    every = [v.Operand(v.Known(Ellipsis), target_span)]
+    new = check_update(f"{SIGNS[stmt.op.name]}=", current, v.Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)
     if mask is not None:
-        assert isinstance(tensor.value, Computed)
+        assert isinstance(tensor.value, v.Computed)
         changed = set_where(tensor.value, mask, changed, span)
     return changed
 
 
-def _evaluate_target(ctx: Elaboration, target: ast.Call) -> tuple[ast.Var, list[list[Operand]]]:
+def _evaluate_target(ctx: Elaboration, target: ast.Call) -> tuple[ast.Var, list[list[v.Operand]]]:
     """Return the name of a target, and its indices."""
     variable, chain = tree.subscripts_of(target)
     return variable, [evaluate_index(ctx, part.params[1].values) for part in chain]
@@ -145,42 +136,42 @@ def update_destination(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     elaborate_update(ctx, tree.UpdateElements(stmt.span, target, call.func_name, call.params[1]))
 
 
-def _is_number(value: Operand, tensor: Operand) -> bool:
+def _is_number(value: v.Operand, tensor: v.Operand) -> bool:
     """Return whether a value is one number, which may stand beside all elements of a tensor."""
-    return not isinstance(value.value, Computed) or value.value.type == TensorType((), _dtype(tensor))
+    return not isinstance(value.value, v.Computed) or value.value.type == TensorType((), _dtype(tensor))
 
 
-def _dtype(tensor: Operand) -> str:
-    assert isinstance(tensor.value, Computed)
+def _dtype(tensor: v.Operand) -> str:
+    assert isinstance(tensor.value, v.Computed)
     assert isinstance(tensor.value.type, TensorType)
     return tensor.value.type.dtype
 
 
-def read_changed(ctx: Elaboration, variable: ast.Var) -> Operand | None:
+def read_changed(ctx: Elaboration, variable: ast.Var) -> v.Operand | None:
     """Return the tensor that is changed; None where an error was reported. Raises RefusalError."""
     name, span = variable.id.name, ctx.span(variable.span)
     owner = ctx.environment.owner(name)
     if owner is not ctx.environment:
         what = "the function around" if owner is not None else "the notebook"
         hint = f"change a copy that is the function's own: {name}_ = {name}.copy()"
-        raise RefusalError(f"`{name}` belongs to {what}, and cannot be changed here", span, hint=hint)
+        raise v.RefusalError(f"`{name}` belongs to {what}, and cannot be changed here", span, hint=hint)
     value = elaborate_name(ctx, variable)
-    if is_failed(value):
+    if v.is_failed(value):
         return None
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         hint = f"make a new one, as in {name} = {name}[:i] + (item,) + {name}[i + 1:]"
-        if value.items and all(isinstance(item, Known) and is_number(item.value) for item in value.items):
+        if value.items and all(isinstance(item, v.Known) and is_number(item.value) for item in value.items):
             hint = f"make an array of the numbers: {name} = np.array({name})"
-        raise RefusalError("the items of a tuple or a list cannot be assigned", span, hint=hint)
-    if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
-        raise RefusalError(f"{describe(value)} has no elements to assign", span)
+        raise v.RefusalError("the items of a tuple or a list cannot be assigned", span, hint=hint)
+    if not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
+        raise v.RefusalError(f"{describe(value)} has no elements to assign", span)
     if not value.type.shape:
         message = f"`{name}` is {describe(value)}: it has no elements to assign"
-        raise RefusalError(message, span, hint=f"assign the name: {name} = value")
-    return Operand(value, span)
+        raise v.RefusalError(message, span, hint=f"assign the name: {name} = value")
+    return v.Operand(value, span)
 
 
-def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span) -> Tokens:
+def own_memory(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, span: Span) -> Tokens:
     """Return the memory that is changed at a span. Raises RefusalError if it is not the function's own."""
     name = variable.id.name
     tokens = tokens_of(ctx, tensor)
@@ -197,14 +188,14 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span)
                 hint += f"; or declare it as {name}: InOut[{format_type(tensor_type(tensor))}]"
         elif name in ctx.environment.bindings.spans:
             notes = [Note(f"`{name}` is assigned here", ctx.environment.bindings.spans[name])]
-        raise RefusalError(message, span, hint=hint, notes=notes)
+        raise v.RefusalError(message, span, hint=hint, notes=notes)
     for other in ctx.environment.destinations:
         value = ctx.environment.bindings.locals[other]
-        if other != name and may_share(tokens_of(ctx, Operand(value, span)), tokens):
+        if other != name and may_share(tokens_of(ctx, v.Operand(value, span)), tokens):
             message = f"`{name}` may share memory with `{other}`, which the caller gave"
             hint = f"change `{other}` by its own name, or a copy: {name} = {name}.copy()"
-            ctx.reported.add(Unassigned(message, hint, (), (name, other)))
-            raise RefusalError(message, span, hint=hint)
+            ctx.reported.add(v.Unassigned(message, hint, (), (name, other)))
+            raise v.RefusalError(message, span, hint=hint)
     chain = ctx.environment.chain()
     # Of what a caller gives to be changed, its other names lose their values after the call.
     is_given = name in ctx.environment.destinations
@@ -213,11 +204,11 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span)
             if may_share(ctx.memory.of_value(value, chain), tokens):
                 message = f"`{name}` may share memory with `{other}` of `{outer.name}`"
                 hint = f"change a copy, as in {name} = {name}.copy(), and return it"
-                raise RefusalError(message, span, hint=hint)
+                raise v.RefusalError(message, span, hint=hint)
     return tokens
 
 
-def tokens_of(ctx: Elaboration, operand: Operand) -> Tokens:
+def tokens_of(ctx: Elaboration, operand: v.Operand) -> Tokens:
     """Return the memory that a value may share."""
     return ctx.memory.of_value(operand.value, ctx.environment.chain())
 
@@ -227,11 +218,13 @@ def bind_names(ctx: Elaboration) -> None:
     let_bind_names(ctx, list(ctx.environment.bindings.locals))
 
 
-def bind_changed(ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: Computed, span: Span) -> None:
+def bind_changed(
+    ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: v.Computed, span: Span
+) -> None:
     """Let a name stand for the changed tensor; other names that may share its memory lose their values."""
     name = variable.id.name
     old = ctx.environment.bindings.locals[name]
-    if isinstance(old, Computed) and old.expr is changed.expr:
+    if isinstance(old, v.Computed) and old.expr is changed.expr:
         return  # there is no element to change
     ctx.memory.own(changed.expr)
     ctx.environment.bindings.bind(name, let_bind(ctx, changed, name), span)
@@ -239,4 +232,4 @@ def bind_changed(ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: C
 
 
 def _fail(ctx: Elaboration, variable: ast.Var) -> None:
-    ctx.environment.bindings.bind(variable.id.name, FAILED)
+    ctx.environment.bindings.bind(variable.id.name, v.FAILED)

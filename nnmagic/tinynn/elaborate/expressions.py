@@ -13,57 +13,47 @@ from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.namespace.attributes import attribute
 from nnmagic.tinynn.namespace.name_resolution import UnknownNameError
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Known,
-    Operand,
-    RefusalError,
-    SliceOf,
-    TupleOf,
-    Unassigned,
-    Value,
-    is_failed,
-)
 
 
-def elaborate_constant(ctx: Elaboration, expr: ast.Constant) -> Value:
+def elaborate_constant(ctx: Elaboration, expr: ast.Constant) -> v.Value:
     """Elaborate a literal."""
     number = expr.value
     if isinstance(number, int) and number.bit_length() > MAX_INT_BITS:
         message = f"an int of {number.bit_length()} bits is larger than any float"
-        raise RefusalError(message, ctx.span(expr.span))
-    return Known(number)
+        raise v.RefusalError(message, ctx.span(expr.span))
+    return v.Known(number)
 
 
-def elaborate_tuple(ctx: Elaboration, expr: ast.Tuple | ast.ArrayLiteral) -> Value:
+def elaborate_tuple(ctx: Elaboration, expr: ast.Tuple | ast.ArrayLiteral) -> v.Value:
     """Elaborate a tuple or a list."""
     items = tuple(item.value for item in evaluate_operands(ctx, expr.values))
-    return TupleOf(items, written="tuple" if isinstance(expr, ast.Tuple) else "list")
+    return v.TupleOf(items, written="tuple" if isinstance(expr, ast.Tuple) else "list")
 
 
-def elaborate_slice(ctx: Elaboration, expr: ast.Slice) -> Value:
+def elaborate_slice(ctx: Elaboration, expr: ast.Slice) -> v.Value:
     """Elaborate ``start:stop:step`` inside a subscript."""
-    return SliceOf(ctx.evaluate(expr.start), ctx.evaluate(expr.end), ctx.evaluate(expr.step))
+    return v.SliceOf(ctx.evaluate(expr.start), ctx.evaluate(expr.end), ctx.evaluate(expr.step))
 
 
-def elaborate_ellipsis(_ctx: Elaboration, _expr: tree.EllipsisLiteral) -> Value:
+def elaborate_ellipsis(_ctx: Elaboration, _expr: tree.EllipsisLiteral) -> v.Value:
     """Elaborate ``...``."""
-    return Known(Ellipsis)
+    return v.Known(Ellipsis)
 
 
-def elaborate_invalid(_ctx: Elaboration, _expr: tree.Invalid) -> Value:
+def elaborate_invalid(_ctx: Elaboration, _expr: tree.Invalid) -> v.Value:
     """Elaborate an expression that the parser reported."""
-    return FAILED
+    return v.FAILED
 
 
-def elaborate_starred(ctx: Elaboration, expr: tree.Starred) -> Value:
+def elaborate_starred(ctx: Elaboration, expr: tree.Starred) -> v.Value:
     """Refuse a stray ``*x`` in the words of Python's own compiler, which finds most of them."""
-    raise RefusalError("can't use starred expression here", ctx.span(expr.span))
+    raise v.RefusalError("can't use starred expression here", ctx.span(expr.span))
 
 
-def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> Value:
+def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> v.Value:
     """Elaborate a name with its attributes; a dotted name outside the function may name an operator."""
     chain: list[ast.Attr] = []
     root = expr
@@ -77,7 +67,7 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> Value:
     owner = ctx.environment.owner(name)
     if owner is not None:
         value = _read_local(ctx, name, owner.bindings.locals.get(name), root)
-        return _take_attributes(ctx, Operand(value, ctx.span(root.span)), chain)
+        return _take_attributes(ctx, v.Operand(value, ctx.span(root.span)), chain)
     path = (name, *(link.field.name for link in chain))
     span = ctx.span(expr.span)
     try:
@@ -92,65 +82,65 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> Value:
         written = ctx.environment.dimensions.get(path[0])
         if written is not None:
             hint = f'the dimension "{name}" is {written}'
-            raise RefusalError(f"unknown name `{name}`", span, hint=hint) from None
+            raise v.RefusalError(f"unknown name `{name}`", span, hint=hint) from None
         raise
     start = chain[taken - 2].span if taken > 1 else root.span
-    return _take_attributes(ctx, Operand(value, ctx.span(start)), chain[taken - 1 :])
+    return _take_attributes(ctx, v.Operand(value, ctx.span(start)), chain[taken - 1 :])
 
 
-def _read_local(ctx: Elaboration, name: str, value: Value | None, root: ast.Var) -> Value:
+def _read_local(ctx: Elaboration, name: str, value: v.Value | None, root: ast.Var) -> v.Value:
     """Return what a local name stands for. Raises RefusalError where that is nothing."""
     if value is None:
         raise _unbound_error(ctx, name, root)
-    if isinstance(value, Unassigned):
+    if isinstance(value, v.Unassigned):
         if value in ctx.reported:
-            return FAILED
+            return v.FAILED
         ctx.reported.add(value)
-        raise RefusalError(value.message, ctx.span(root.span), hint=value.hint, notes=value.notes)
+        raise v.RefusalError(value.message, ctx.span(root.span), hint=value.hint, notes=value.notes)
     return reread(value)
 
 
-def _unbound_error(ctx: Elaboration, name: str, root: ast.Var) -> RefusalError:
+def _unbound_error(ctx: Elaboration, name: str, root: ast.Var) -> v.RefusalError:
     hint = "assign it first"
     if name in ctx.resolver.namespace:
         hint = f"the function assigns `{name}`, which hides the notebook's `{name}`: rename one of them"
-    return RefusalError(f"`{name}` is used before it is assigned", ctx.span(root.span), hint=hint)
+    return v.RefusalError(f"`{name}` is used before it is assigned", ctx.span(root.span), hint=hint)
 
 
-def _take_attributes(ctx: Elaboration, owner: Operand, chain: list[ast.Attr]) -> Value:
+def _take_attributes(ctx: Elaboration, owner: v.Operand, chain: list[ast.Attr]) -> v.Value:
     for link in chain:
-        if is_failed(owner.value):
-            return FAILED
+        if v.is_failed(owner.value):
+            return v.FAILED
         span = ctx.span(link.span)
-        owner = Operand(attribute(owner, link.field.name, span), span)
+        owner = v.Operand(attribute(owner, link.field.name, span), span)
     return owner.value
 
 
-def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[Operand]:
+def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[v.Operand]:
     """Evaluate an index; a tuple that a call gives, as in ``x[np.ix_(i, j)]``, has an item for each axis."""
     operands = evaluate_operands(ctx, nodes)
     only = nodes[0] if len(nodes) == 1 else None
     if isinstance(only, ast.Call) and not isinstance(only.func_name, ast.Op) and len(operands) == 1:
         value = operands[0].value
-        if isinstance(value, TupleOf) and value.items:
-            return [Operand(item, operands[0].span) for item in value.items]
+        if isinstance(value, v.TupleOf) and value.items:
+            return [v.Operand(item, operands[0].span) for item in value.items]
     return operands
 
 
-def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[Operand]:
+def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[v.Operand]:
     """Evaluate the operands of a call or the items of a tuple; ``*items`` are spliced in."""
-    operands: list[Operand] = []
+    operands: list[v.Operand] = []
     since = len(ctx.changed_by_calls)
     for expr in exprs:
         if not isinstance(expr, tree.Starred):
             operands.append(ctx.operand(expr))
             continue
         starred = ctx.operand(expr.value)
-        if isinstance(starred.value, TupleOf):
-            operands += [Operand(item, starred.span) for item in starred.value.items]
-        elif is_failed(starred.value):
+        if isinstance(starred.value, v.TupleOf):
+            operands += [v.Operand(item, starred.span) for item in starred.value.items]
+        elif v.is_failed(starred.value):
             operands.append(starred)
         else:
-            raise RefusalError(f"`*` of {describe(starred.value)}", ctx.span(expr.span))
+            raise v.RefusalError(f"`*` of {describe(starred.value)}", ctx.span(expr.span))
     check_unchanged(ctx, operands, since)
     return operands

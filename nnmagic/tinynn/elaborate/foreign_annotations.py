@@ -21,21 +21,11 @@ from nnmagic.tinynn.types.annotations import (
     Tensor,
 )
 from nnmagic.tinynn.types.foreign_types import ForeignTypeError, Shape, tensor_of
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    BuiltinName,
-    Known,
-    Operand,
-    RefusalError,
-    TupleConstructor,
-    TypeOf,
-    Value,
-    is_failed,
-)
 
 
-def foreign_subscript(ctx: Elaboration, name: str, index: Sequence[ast.Expr], span: Span) -> Value:
+def foreign_subscript(ctx: Elaboration, name: str, index: Sequence[ast.Expr], span: Span) -> v.Value:
     """Return what ``np.ndarray[...]``, ``NDArray[...]``, ``np.dtype[...]`` or ``Annotated[...]`` says."""
     match name, index:
         case "Annotated", [base, *metadata] if metadata:
@@ -43,24 +33,24 @@ def foreign_subscript(ctx: Elaboration, name: str, index: Sequence[ast.Expr], sp
         case ("NDArray", [element]) | ("ndarray", [_, element]):
             shape = _shape(index[0]) if name == "ndarray" else None
             dtype = _element(ctx, element)
-            return dtype if is_failed(dtype) else _tensor(shape, dtype)
+            return dtype if v.is_failed(dtype) else _tensor(shape, dtype)
         case "dtype", [element]:
             return _element(ctx, element)
         case (("Optional" | "Union"), [_, *_]):
-            return Known(OpenType())
+            return v.Known(OpenType())
     example = {"NDArray": "NDArray[np.float32]", "dtype": "np.dtype[np.float32]"}.get(
         name, 'Annotated[np.ndarray, Tensor[("n", 3), f32]]'
     )
-    raise RefusalError(f"`{name}` is not subscripted like this", span, hint=f"write it as in {example}")
+    raise v.RefusalError(f"`{name}` is not subscripted like this", span, hint=f"write it as in {example}")
 
 
-def _tensor(shape: Shape | None, dtype: Value) -> Value:
-    if isinstance(dtype, Known) and isinstance(dtype.value, DType | DTypeKind):
-        return Known(OpenTensor(shape, dtype.value))
-    return Known(OpenTensor(shape))
+def _tensor(shape: Shape | None, dtype: v.Value) -> v.Value:
+    if isinstance(dtype, v.Known) and isinstance(dtype.value, DType | DTypeKind):
+        return v.Known(OpenTensor(shape, dtype.value))
+    return v.Known(OpenTensor(shape))
 
 
-def _annotated(ctx: Elaboration, base: ast.Expr, metadata: Sequence[ast.Expr]) -> Value:
+def _annotated(ctx: Elaboration, base: ast.Expr, metadata: Sequence[ast.Expr]) -> v.Value:
     """Return the annotation of a cell in the metadata of ``Annotated``; if there is none, its first type."""
     for part in metadata:
         if isinstance(part, ast.Constant):
@@ -79,11 +69,11 @@ def _is_own(part: ast.Expr) -> bool:
     return any(_subscripts(part, name) is not None for name in ("Tensor", *DESTINATIONS))
 
 
-def _is_annotation(value: Value) -> bool:
+def _is_annotation(value: v.Value) -> bool:
     match value:
-        case Known(value=DType() | Tensor() | OpenTensor() | Destination()) | TypeOf():
+        case v.Known(value=DType() | Tensor() | OpenTensor() | Destination()) | v.TypeOf():
             return True
-        case TupleConstructor(name="Tensor"):
+        case v.TupleConstructor(name="Tensor"):
             return True
     return False
 
@@ -121,44 +111,44 @@ def _subscripts(written: ast.Expr, owner: str) -> Sequence[ast.Expr] | None:
     return values
 
 
-def _element(ctx: Elaboration, written: ast.Expr) -> Value:
+def _element(ctx: Elaboration, written: ast.Expr) -> v.Value:
     """Return the dtype or the kind of dtypes that an element type says; ``...`` for any."""
     (operand,) = evaluate_operands(ctx, [written])
     match operand.value:
-        case value if is_failed(value):
-            return FAILED
-        case Known(value=DTypeKind() | OpenType()) | TupleConstructor(name="Any"):
+        case value if v.is_failed(value):
+            return v.FAILED
+        case v.Known(value=DTypeKind() | OpenType()) | v.TupleConstructor(name="Any"):
             return operand.value
         case value if not isinstance(static_value_or_none(value), str) and dtype_meant(value) is not None:
-            return Known(dtype_meant(value))
+            return v.Known(dtype_meant(value))
     message = f"the elements of an array cannot be {describe(operand.value)}"
-    raise RefusalError(message, operand.span, hint=WHICH_DTYPES)
+    raise v.RefusalError(message, operand.span, hint=WHICH_DTYPES)
 
 
-def kind_subscript(ctx: Elaboration, kind: DTypeKind, index: Sequence[ast.Expr], span: Span) -> Value:
+def kind_subscript(ctx: Elaboration, kind: DTypeKind, index: Sequence[ast.Expr], span: Span) -> v.Value:
     """Return what jaxtyping's ``Float[Array, "n 3"]`` says, or NumPy's ``np.floating[Any]``."""
     if len(index) == 1:
-        return Known(kind)
+        return v.Known(kind)
     operands = evaluate_operands(ctx, index)
-    if any(is_failed(operand.value) for operand in operands):
-        return FAILED
+    if any(v.is_failed(operand.value) for operand in operands):
+        return v.FAILED
     dims = static_value_or_none(operands[-1].value)
     if len(operands) != 2 or not isinstance(dims, str) or not _is_array(operands[0]):
         hint = f'write it as in {kind.name}[np.ndarray, "n 3"]'
-        raise RefusalError(f"`{kind.name}` takes an array class and the dimensions", span, hint=hint)
+        raise v.RefusalError(f"`{kind.name}` takes an array class and the dimensions", span, hint=hint)
     try:
         found = tensor_of(kind, dims)
     except ForeignTypeError as problem:
-        raise RefusalError(f"this is {problem}", operands[-1].span) from None
-    return Known(found)
+        raise v.RefusalError(f"this is {problem}", operands[-1].span) from None
+    return v.Known(found)
 
 
-def _is_array(operand: Operand) -> bool:
+def _is_array(operand: v.Operand) -> bool:
     match operand.value:
-        case TupleConstructor(name="ndarray" | "NDArray" | "Tensor" | "Any"):
+        case v.TupleConstructor(name="ndarray" | "NDArray" | "Tensor" | "Any"):
             return True
-        case BuiltinName(builtin=builtin):
+        case v.BuiltinName(builtin=builtin):
             return builtin.name == "ndarray"
-        case Known(value=OpenTensor()):
+        case v.Known(value=OpenTensor()):
             return True
     return False

@@ -6,20 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import atomize
-from nnmagic.tinynn.values.values import (
-    ClosureValue,
-    Environment,
-    GradientOf,
-    LocalFunction,
-    Method,
-    Operand,
-    TupleOf,
-    Value,
-    Zipped,
-)
+from nnmagic.tinynn.values import values as v
 
 
-def freeze(ctx: Elaboration, value: Value) -> Value:
+def freeze(ctx: Elaboration, value: v.Value) -> v.Value:
     """Return a value whose functions, and those that they call, keep what their names stand for now."""
     return _Freezing(ctx).of_value(value, "function")
 
@@ -29,32 +19,32 @@ class _Freezing:
     """Copies of environments and functions, by the identities of these, which are kept alive."""
 
     ctx: Elaboration
-    environments: dict[int, tuple[Environment, Environment]] = field(default_factory=dict)
-    functions: dict[int, tuple[Value, LocalFunction | ClosureValue]] = field(default_factory=dict)
+    environments: dict[int, tuple[v.Environment, v.Environment]] = field(default_factory=dict)
+    functions: dict[int, tuple[v.Value, v.LocalFunction | v.ClosureValue]] = field(default_factory=dict)
     #: The names of copies that were frozen.
     done: set[tuple[int, str]] = field(default_factory=set)
 
-    def of_value(self, value: Value, name: str) -> Value:
+    def of_value(self, value: v.Value, name: str) -> v.Value:
         """Return a value over atoms, with its functions frozen; ``name``: what to call its parts."""
         match value:
-            case LocalFunction() | ClosureValue():
+            case v.LocalFunction() | v.ClosureValue():
                 return self._of_function(value)
-            case GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
+            case v.GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
                 given = tuple(self._of_operand(each, name) for each in arguments)
                 return replace(value, function=self._of_operand(function, name), arguments=given)
-            case TupleOf(items=items, whole=None):
+            case v.TupleOf(items=items, whole=None):
                 parts = (self.of_value(item, f"{name}_{index}") for index, item in enumerate(items))
                 return replace(value, items=tuple(parts))
-            case Method(receiver=receiver):
+            case v.Method(receiver=receiver):
                 return replace(value, receiver=self._of_operand(receiver, name))
-            case Zipped(parts=operands):
+            case v.Zipped(parts=operands):
                 return replace(value, parts=tuple(self._of_operand(part, name) for part in operands))
         return atomize(self.ctx, value, name, set())
 
-    def _of_operand(self, operand: Operand, name: str) -> Operand:
+    def _of_operand(self, operand: v.Operand, name: str) -> v.Operand:
         return replace(operand, value=self.of_value(operand.value, name))
 
-    def _of_function(self, function: LocalFunction | ClosureValue) -> LocalFunction | ClosureValue:
+    def _of_function(self, function: v.LocalFunction | v.ClosureValue) -> v.LocalFunction | v.ClosureValue:
         if id(function) in self.functions:
             return self.functions[id(function)][1]
         environment = self._of_environment(function.environment)
@@ -77,7 +67,7 @@ class _Freezing:
             self.functions[id(function)] = (function, frozen)
         return frozen
 
-    def _of_environment(self, environment: Environment) -> Environment:
+    def _of_environment(self, environment: v.Environment) -> v.Environment:
         """Return a copy of an environment, and of those around it."""
         if id(environment) not in self.environments:
             parent = None if environment.parent is None else self._of_environment(environment.parent)

@@ -11,6 +11,7 @@ from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.signatures import format_type
+from nnmagic.relay.tuple_trees import leaf_types
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (
@@ -27,37 +28,20 @@ from nnmagic.tinynn.elaborate.frozen_functions import freeze
 from nnmagic.tinynn.elaborate.generators import is_state, set_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind
 from nnmagic.tinynn.elaborate.records import call_tree_map
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    ClosureValue,
-    Computed,
-    Formal,
-    GeneratorOf,
-    GlobalFunction,
-    GradientOf,
-    Known,
-    LocalFunction,
-    Operand,
-    RefusalError,
-    SpecializableFunction,
-    TupleOf,
-    Value,
-    as_value,
-    is_failed,
-)
 
 #: Functions whose parameters are known.
-_WithParameters = GlobalFunction | LocalFunction | SpecializableFunction | ClosureValue
+_WithParameters = v.GlobalFunction | v.LocalFunction | v.SpecializableFunction | v.ClosureValue
 
 #: Calls a value: `calls.apply_value`.
-Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
+Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
 
 
 def call_gradient(
-    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
-) -> Value:
+    ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
+) -> v.Value:
     """Return the value of a call of what ``grad`` or its kin gives. Raises RefusalError."""
     ctx.asks_for_gradients = True
     match gradient.kind:
@@ -81,8 +65,8 @@ def call_gradient(
 
 
 def _gradient(
-    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
-) -> Value:
+    ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
+) -> v.Value:
     """Call ``grad(f, ...)`` or ``value_and_grad(f, ...)``."""
     ordered = _in_order(gradient.function, operands, span)
     numbers = _numbers(gradient, operands, ordered, span)
@@ -91,14 +75,14 @@ def _gradient(
     params = _variables(ctx, gradient.function, numbers, chosen)
     inner = list(operands)
     for number, param, primal in zip(numbers, params, chosen, strict=True):
-        value = as_value(param, primal.type)
-        if primal.weak and isinstance(value, Computed):
+        value = v.as_value(param, primal.type)
+        if primal.weak and isinstance(value, v.Computed):
             value = replace(value, weak=True)
-        inner[number] = Operand(value, operands[number].span)
-    states: dict[str, Computed] = {}
+        inner[number] = v.Operand(value, operands[number].span)
+    states: dict[str, v.Computed] = {}
     made = _apply_inside(ctx, gradient.function, inner, span, apply, states)
     if made is None:
-        return FAILED
+        return v.FAILED
     block, result = made
     own, extra = _split_aux(gradient, result)
     computed = to_relay(own)
@@ -115,21 +99,21 @@ def _gradient(
     value_expr = parts[0] if len(parts) == 1 else ir.Tuple(tuple(parts), span=span)
     call = _marked(block, params, chosen, value_expr, whole, "reverse", len(params), (), span)
     if states:
-        call = let_bind(ctx, Computed(call, whole), "gradient").expr
-    value, found = _items(as_value(call, whole))
+        call = let_bind(ctx, v.Computed(call, whole), "gradient").expr
+    value, found = _items(v.as_value(call, whole))
     if states:
         items = _items(value)
         for state, after in zip(states, items[-len(states) :], strict=True):
-            set_state(ctx, GeneratorOf(state), after)
-        value = items[0] if extra is None else TupleOf(items[:2])
+            set_state(ctx, v.GeneratorOf(state), after)
+        value = items[0] if extra is None else v.TupleOf(items[:2])
     gradient_value = found if isinstance(gradient.argnums, tuple) else _items(found)[0]
     if gradient.kind == "value_and_grad":
-        return TupleOf((value, gradient_value))
-    return TupleOf((gradient_value, _items(value)[1])) if extra is not None else gradient_value
+        return v.TupleOf((value, gradient_value))
+    return v.TupleOf((gradient_value, _items(value)[1])) if extra is not None else gradient_value
 
 
 def _numbers(
-    gradient: GradientOf, given: Sequence[Operand], ordered: Sequence[Operand], span: Span
+    gradient: v.GradientOf, given: Sequence[v.Operand], ordered: Sequence[v.Operand], span: Span
 ) -> list[int]:
     """Return the numbers of argnums, counted from the front. Raises RefusalError.
 
@@ -140,20 +124,20 @@ def _numbers(
     last = sum(operand.keyword is None for operand in given) or count
     numbers = [_number(gradient, number, last if number < 0 else count, span) for number in argnums]
     if len(set(numbers)) < len(numbers):
-        raise RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
+        raise v.RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
     return numbers
 
 
 def _jacobian(
-    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
-) -> Value:
+    ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
+) -> v.Value:
     """Call ``jacobian(f)``: a pullback for each element of the result."""
     ordered = _in_order(gradient.function, operands, span)
     numbers = _numbers(gradient, operands, ordered, span)
     operands = ordered
     kept = tuple(replace(each, value=atomize(ctx, each.value, "primal", set())) for each in operands)
     function = _kept(ctx, gradient.function)
-    inner = Operand(GradientOf("partial", function, tuple(numbers), arguments=kept), span)
+    inner = v.Operand(v.GradientOf("partial", function, tuple(numbers), arguments=kept), span)
     _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
     chosen = tuple(
         replace(kept[number], value=_primal(gradient.function, number, kept[number])) for number in numbers
@@ -162,53 +146,53 @@ def _jacobian(
     return _jacobians(found, alone=not isinstance(gradient.argnums, tuple))
 
 
-def _jacobians(found: Value | PartsOf, *, alone: bool) -> Value:
+def _jacobians(found: v.Value | PartsOf, *, alone: bool) -> v.Value:
     """Return the Jacobians of each part of a result; ``alone``: those by the only parameter."""
     if isinstance(found, PartsOf):
         items = tuple(_jacobians(part, alone=alone) for part in found.items)
-        return TupleOf(items, record=found.record)
-    return found.items[0] if alone and isinstance(found, TupleOf) else found
+        return v.TupleOf(items, record=found.record)
+    return found.items[0] if alone and isinstance(found, v.TupleOf) else found
 
 
-def _items(value: Value) -> tuple[Value, ...]:
-    assert isinstance(value, TupleOf)
+def _items(value: v.Value) -> tuple[v.Value, ...]:
+    assert isinstance(value, v.TupleOf)
     return value.items
 
 
-def _vjp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Value:
+def _vjp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> v.Value:
     """Return (f(*primals), pullback)."""
     function = _kept(ctx, gradient.function)
     given = _primals(ctx, function, list(enumerate(gradient.arguments)))
     primals = [
-        Operand(_atom(ctx, primal), operand.span)
+        v.Operand(_atom(ctx, primal), operand.span)
         for primal, operand in zip(given, gradient.arguments, strict=True)
     ]
     frozen = replace(function, value=freeze(ctx, function.value))
     result = apply(ctx, function, list(primals), span)
-    if is_failed(result):
-        return FAILED
-    return TupleOf((result, GradientOf("pullback", frozen, arguments=tuple(primals))))
+    if v.is_failed(result):
+        return v.FAILED
+    return v.TupleOf((result, v.GradientOf("pullback", frozen, arguments=tuple(primals))))
 
 
 def _pull(
-    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
-) -> Value:
+    ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
+) -> v.Value:
     """Call a pullback with the cotangent of the result."""
     if len(operands) != 1 or operands[0].keyword is not None:
-        raise RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
+        raise v.RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
     chosen = [_primal(gradient.function, n, each) for n, each in enumerate(gradient.arguments)]
     params, block, result = _linearized(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
-        return FAILED
+        return v.FAILED
     given = _fitting("the cotangent", operands[0], result.type)
     cotangents = _leaves(given.expr, result.type)
     gradients = TupleType(tuple(primal.type for primal in chosen))
     whole = TupleType((result.type, gradients))
     call = _marked(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
-    return as_value(ir.TupleGetItem(call, 1, span=span), gradients)
+    return v.as_value(ir.TupleGetItem(call, 1, span=span), gradients)
 
 
-def _jvp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Value:
+def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> v.Value:
     """Return (f(*primals), tangent)."""
     count = len(gradient.arguments) // 2
     chosen = _primals(ctx, gradient.function, list(enumerate(gradient.arguments[:count])))
@@ -219,35 +203,34 @@ def _jvp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Va
     ]
     params, block, result = _linearized(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
-        return FAILED
+        return v.FAILED
     whole = TupleType((result.type, result.type))
     call = _marked(block, params, chosen, result.expr, whole, "forward", len(params), tangents, span)
-    return as_value(call, whole)
+    return v.as_value(call, whole)
 
 
 def _linearized(
-    ctx: Elaboration, gradient: GradientOf, chosen: Sequence[Computed], span: Span, apply: Apply
-) -> tuple[list[ir.Var], Block | None, Computed | None]:
+    ctx: Elaboration, gradient: v.GradientOf, chosen: Sequence[v.Computed], span: Span, apply: Apply
+) -> tuple[list[ir.Var], Block | None, v.Computed | None]:
     """Call a function with variables for all its arguments."""
     params = _variables(ctx, gradient.function, range(len(chosen)), chosen)
     inner = [
-        Operand(as_value(param, primal.type), span) for param, primal in zip(params, chosen, strict=True)
+        v.Operand(v.as_value(param, primal.type), span) for param, primal in zip(params, chosen, strict=True)
     ]
     made = _apply_inside(ctx, gradient.function, inner, span, apply)
     if made is None:
         return params, None, None
     block, value = made
     result = to_relay(value)
-    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in _types(result.type)):
-        message = f"the result is {with_article(result.type)}: only floats have a gradient"
-        raise RefusalError(message, span)
+    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in leaf_types(result.type)):
+        raise v.RefusalError(f"the result is {with_article(result.type)}: only floats have a gradient", span)
     return params, block, result
 
 
 def _marked(
     block: Block,
     params: Sequence[ir.Var],
-    chosen: Sequence[Computed],
+    chosen: Sequence[v.Computed],
     value: ir.Expr,
     whole: TupleType,
     kind: str,
@@ -268,12 +251,12 @@ def _marked(
 
 def _apply_inside(
     ctx: Elaboration,
-    function: Operand,
-    operands: list[Operand],
+    function: v.Operand,
+    operands: list[v.Operand],
     span: Span,
     apply: Apply,
-    states: dict[str, Computed] | None = None,
-) -> tuple[Block, Operand] | None:
+    states: dict[str, v.Computed] | None = None,
+) -> tuple[Block, v.Operand] | None:
     """Call a function in a block of its own; return it with the result, None after an error.
 
     ``states`` takes those of the generators from which it draws; without it, it cannot draw from others than
@@ -288,35 +271,35 @@ def _apply_inside(
         for name, value in ctx.environment.bindings.locals.items() if states is not None else ():
             if is_state(name) and name in outside and value is not outside[name]:
                 assert states is not None
-                assert isinstance(value, Computed)
+                assert isinstance(value, v.Computed)
                 states[name] = value
     more = (WORK_OF_A_DERIVATIVE - 1) * (ctx.work - ctx.work_of_derivatives - before)
     if ctx.work + more > MAX_WORK:
         hint = "differentiate a loop of many rounds, which is compiled once, or fewer statements"
-        raise RefusalError("this derivative takes too long to compile", span, hint=hint)
+        raise v.RefusalError("this derivative takes too long to compile", span, hint=hint)
     ctx.work += more
     ctx.work_of_derivatives += more
-    if is_failed(result):
+    if v.is_failed(result):
         return None
-    return block, Operand(result, span)
+    return block, v.Operand(result, span)
 
 
-def _kept(ctx: Elaboration, function: Operand) -> Operand:
-    return Operand(atomize(ctx, function.value, "function", set()), function.span)
+def _kept(ctx: Elaboration, function: v.Operand) -> v.Operand:
+    return v.Operand(atomize(ctx, function.value, "function", set()), function.span)
 
 
-def _atom(ctx: Elaboration, value: Computed) -> Value:
-    kept = atomize(ctx, as_value(value.expr, value.type), "primal", set())
-    return replace(kept, weak=True) if value.weak and isinstance(kept, Computed) else kept
+def _atom(ctx: Elaboration, value: v.Computed) -> v.Value:
+    kept = atomize(ctx, v.as_value(value.expr, value.type), "primal", set())
+    return replace(kept, weak=True) if value.weak and isinstance(kept, v.Computed) else kept
 
 
-def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> list[Operand]:
+def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) -> list[v.Operand]:
     """Return the arguments of a function whose parameters are known in their order, defaults left out.
 
     Those that follow one that is left out, and those that have no place, keep their names.
     """
     value = function.value
-    while isinstance(value, GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
+    while isinstance(value, v.GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
         value = value.function.value  # whose parameters it has
     if not isinstance(value, _WithParameters):
         return list(operands)
@@ -331,41 +314,43 @@ def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> lis
 
 
 def _name(value: _WithParameters) -> str:
-    return value.written if isinstance(value, GlobalFunction | SpecializableFunction) else value.name
+    return value.written if isinstance(value, v.GlobalFunction | v.SpecializableFunction) else value.name
 
 
-def _number(gradient: GradientOf, number: int, count: int, span: Span) -> int:
+def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
     """Return a number of argnums, counted from the front. Raises RefusalError."""
     if not -count <= number < count:
         what = "1 argument has" if count == 1 else f"{count} arguments have"
         message = f"{gradient.kind}: argnums has {number}, but {what} a place"
         hint = "arguments are counted from 0; those that follow a default, or go by name only, have none"
-        raise RefusalError(message, span, hint=hint)
+        raise v.RefusalError(message, span, hint=hint)
     return number % count
 
 
-def _formals(function: Operand) -> tuple[Formal, ...]:
+def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
     value = function.value
     return value.parameters if isinstance(value, _WithParameters) else ()
 
 
-def _wanted(function: Operand, number: int) -> Type | None:
+def _wanted(function: v.Operand, number: int) -> Type | None:
     """Return the declared type of a parameter, if there is one."""
     value = function.value
-    type_ = value.type if isinstance(value, GlobalFunction) else None
-    if isinstance(value, ClosureValue):
+    type_ = value.type if isinstance(value, v.GlobalFunction) else None
+    if isinstance(value, v.ClosureValue):
         type_ = value.function.type if isinstance(value.function.type, FuncType) else None
     return type_.arg_types[number] if type_ is not None and number < len(type_.arg_types) else None
 
 
-def _primals(ctx: Elaboration, function: Operand, given: Sequence[tuple[int, Operand]]) -> list[Computed]:
+def _primals(
+    ctx: Elaboration, function: v.Operand, given: Sequence[tuple[int, v.Operand]]
+) -> list[v.Computed]:
     """Return the arguments to differentiate by. Raises RefusalError, after a report of errors before it."""
-    found, errors = list[Computed](), list[RefusalError]()
+    found, errors = list[v.Computed](), list[v.RefusalError]()
     for number, operand in given:
         try:
             _refuse_captured(ctx, operand)
             found.append(_primal(function, number, operand))
-        except RefusalError as refusal:  # noqa: PERF203 - all errors at once
+        except v.RefusalError as refusal:  # noqa: PERF203 - all errors at once
             errors.append(refusal)
     for error in errors[:-1]:
         ctx.report(error)
@@ -374,38 +359,38 @@ def _primals(ctx: Elaboration, function: Operand, given: Sequence[tuple[int, Ope
     return found
 
 
-def _refuse_captured(ctx: Elaboration, operand: Operand) -> None:
+def _refuse_captured(ctx: Elaboration, operand: v.Operand) -> None:
     """Check that an argument is no array of the notebook, a part of the program. Raises RefusalError."""
     value = operand.value
-    if isinstance(value, Computed) and ctx.resolver.is_captured(value.expr):
+    if isinstance(value, v.Computed) and ctx.resolver.is_captured(value.expr):
         text = source_text(operand.span)
         message = f"`{text}` is an array of the notebook, a constant of this program: it has no gradient"
         hint = "make it a parameter of the function, and pass it as an argument"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise v.RefusalError(message, operand.span, hint=hint)
 
 
-def _primal(function: Operand, number: int, operand: Operand) -> Computed:
+def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
     """Return an argument to differentiate by, which is made of floats. Raises RefusalError."""
     value, wanted = operand.value, _wanted(function, number)
-    if isinstance(value, Known) and is_number(value.value):
+    if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float)
         if isinstance(wanted, TensorType) and not wanted.shape:
             return number_constant(value.value, wanted.dtype, operand.span)
         if isinstance(value.value, float):
             made = number_constant(value.value, "float64", operand.span)
-            return Computed(made.expr, made.type, weak=True)
-    computed = value if isinstance(value, Computed) else to_relay(operand, wanted)
-    for leaf in _types(computed.type):
+            return v.Computed(made.expr, made.type, weak=True)
+    computed = value if isinstance(value, v.Computed) else to_relay(operand, wanted)
+    for leaf in leaf_types(computed.type):
         if not isinstance(leaf, TensorType) or not is_float(leaf.dtype):
             text = source_text(operand.span)
             message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
             hint = f"leave it out of argnums, or convert it, as in {text}.astype(f32)"
-            raise RefusalError(message, operand.span, hint=hint)
+            raise v.RefusalError(message, operand.span, hint=hint)
     return computed
 
 
 def _variables(
-    ctx: Elaboration, function: Operand, numbers: Sequence[int], chosen: Sequence[Computed]
+    ctx: Elaboration, function: v.Operand, numbers: Sequence[int], chosen: Sequence[v.Computed]
 ) -> list[ir.Var]:
     """Return variables that stand for the arguments, in the memory of which they are."""
     formals, found = _formals(function), list[ir.Var]()
@@ -416,18 +401,18 @@ def _variables(
     return found
 
 
-def _split_aux(gradient: GradientOf, result: Operand) -> tuple[Operand, Operand | None]:
+def _split_aux(gradient: v.GradientOf, result: v.Operand) -> tuple[v.Operand, v.Operand | None]:
     """Return the value to differentiate, and what is given beside it. Raises RefusalError."""
     if not gradient.has_aux:
         return result, None
     value = result.value
-    if not isinstance(value, TupleOf) or len(value.items) != 2:
+    if not isinstance(value, v.TupleOf) or len(value.items) != 2:
         message = f"{gradient.kind}: with has_aux the function returns (value, aux), not {describe(value)}"
-        raise RefusalError(message, result.span, hint="return a tuple of two, or leave has_aux out")
-    return Operand(value.items[0], result.span), Operand(value.items[1], result.span)
+        raise v.RefusalError(message, result.span, hint="return a tuple of two, or leave has_aux out")
+    return v.Operand(value.items[0], result.span), v.Operand(value.items[1], result.span)
 
 
-def _check_scalar(gradient: GradientOf, type_: Type, result: Operand) -> None:
+def _check_scalar(gradient: v.GradientOf, type_: Type, result: v.Operand) -> None:
     """Check that the value is a float of rank 0. Raises RefusalError."""
     if isinstance(type_, TensorType) and not type_.shape and is_float(type_.dtype):
         return
@@ -437,30 +422,23 @@ def _check_scalar(gradient: GradientOf, type_: Type, result: Operand) -> None:
     elif isinstance(type_, TensorType) and not is_float(type_.dtype):
         hint = "convert it to a float, or leave the gradient out"
     message = f"{gradient.kind}: the function returns {with_article(type_)}, not a float of rank 0"
-    raise RefusalError(message, result.span, hint=hint)
+    raise v.RefusalError(message, result.span, hint=hint)
 
 
-def _fitting(what: str, operand: Operand, wanted: Type) -> Computed:
+def _fitting(what: str, operand: v.Operand, wanted: Type) -> v.Computed:
     """Convert a cotangent or a tangent to the type of its value. Raises RefusalError."""
     given = to_relay(operand, wanted)
     if _shapes(given.type) != _shapes(wanted):
         message = f"{what} is {with_article(given.type)}, its value {with_article(wanted)}"
-        hint = f"give {format_type(wanted)}"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise v.RefusalError(message, operand.span, hint=f"give {format_type(wanted)}")
     return given
 
 
 def _shapes(type_: Type) -> list[object]:
     return [
         (leaf.shape, leaf.dtype if is_float(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
-        for leaf in _types(type_)
+        for leaf in leaf_types(type_)
     ]
-
-
-def _types(type_: Type) -> list[Type]:
-    if isinstance(type_, TupleType):
-        return [leaf for part in type_.fields for leaf in _types(part)]
-    return [type_]
 
 
 def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:

@@ -2,14 +2,17 @@
 
 In a loop that is not unrolled, a list to which every round appends one item is a tensor with a row for each
 round. It is made before the loop, and its rows are assigned in it. After the loop the list is a `ListOfRows`.
+If only some rounds append, as in ``if x > 0: rows.append(x)``, the tensor has room for all that they can, and
+a number counts the items: the list is the first rows.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+import attr
 from synr import ast
 from synr.ast import BuiltinOp
 
@@ -33,26 +36,14 @@ from nnmagic.tinynn.elaborate.sequencing import run_steps
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.element_assignment import set_elements
+from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
 from nnmagic.tinynn.values.promotion import common_dtype
 from nnmagic.tinynn.values.symbolic_sizes import full, size_along, weak_int
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Dimension,
-    Known,
-    ListOfRows,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Unassigned,
-    Value,
-    Zipped,
-    is_failed,
-)
 
 
 def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
@@ -61,21 +52,21 @@ def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
     name, span = target.id.name, ctx.span(stmt.span)
     owner = ctx.environment.owner(name)
     value = ctx.evaluate(target)
-    if is_failed(value):
+    if v.is_failed(value):
         return
     if owner is not ctx.environment:
         message = f"`{name}` belongs to the function around, and cannot be changed here"
-        raise RefusalError(message, span, hint=f"return the item, and append it where `{name}` is")
-    if not isinstance(value, TupleOf) or value.whole is not None or value.record is not None:
-        hint = f"write {name} = append({name}, item)" if isinstance(value, Computed) else None
-        raise RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
+        raise v.RefusalError(message, span, hint=f"return the item, and append it where `{name}` is")
+    if not isinstance(value, v.TupleOf) or value.whole is not None or value.record is not None:
+        hint = f"write {name} = append({name}, item)" if isinstance(value, v.Computed) else None
+        raise v.RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
             if (environment, other) != (ctx.environment, name) and holds(held, value):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
-                raise RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
+                raise v.RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
     item = ctx.evaluate(stmt.item)
-    ctx.environment.bindings.bind(name, TupleOf((*value.items, item)), ctx.span(target.span))
+    ctx.environment.bindings.bind(name, v.TupleOf((*value.items, item)), ctx.span(target.span))
 
 
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
@@ -84,7 +75,7 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     given = ctx.operand(stmt.item)
     item = _as_tensor(growth.name, given)
     if item is None:
-        ctx.environment.bindings.bind(growth.rows, FAILED)
+        ctx.environment.bindings.bind(growth.rows, v.FAILED)
         return
     rows = ctx.environment.bindings.locals[growth.rows]
     assert isinstance(item.type, TensorType)
@@ -92,33 +83,32 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
         growth.type = _type_of_rows(growth, item.type, span)
         ctx.environment.bindings.bind(growth.rows, _example(ctx, growth, growth.type))
         return
-    if isinstance(rows, Unassigned) and rows not in ctx.reported:  # what it holds was changed
+    if isinstance(rows, v.Unassigned) and rows not in ctx.reported:  # what it holds was changed
         ctx.reported.add(rows)
         raise _changed_error(growth.name, rows, given, span)
-    if is_failed(rows) or isinstance(rows, Unassigned):
-        ctx.environment.bindings.bind(growth.rows, FAILED)
+    if v.is_failed(rows) or isinstance(rows, v.Unassigned):
+        ctx.environment.bindings.bind(growth.rows, v.FAILED)
         ctx.environment.failed = True
         return
-    assert isinstance(rows, Computed)
+    assert isinstance(rows, v.Computed)
     assert isinstance(rows.type, TensorType)
     wanted = TensorType(rows.type.shape[1:], rows.type.dtype)
     item = _in_dtype(item, wanted.dtype, span)
     if item.type != wanted:
         message = f"the items of `{growth.name}` have different types"
         notes = (Note(f"this is {format_type(item.type)}, others are {format_type(wanted)}", span),)
-        raise RefusalError(message, span, notes=notes, hint="give all of them one shape and one dtype")
-    place = Operand(ctx.evaluate(stmt.index), span)
-    if growth.before and not growth.is_counted:
-        first = Operand(Known(len(growth.before)), span)
-        place = Operand(binary(BuiltinOp.Add, "+", place, first, span), span)
+        raise v.RefusalError(message, span, notes=notes, hint="give all of them one shape and one dtype")
+    place = v.Operand(ctx.evaluate(stmt.index), span)
     held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
-    changed = set_elements(Operand(rows, span), [place], Operand(item, span), span)
+    changed = set_elements(v.Operand(rows, span), [place], v.Operand(item, span), span)
     ctx.environment.bindings.bind(growth.rows, _hold(ctx, growth, changed, held), span)
 
 
 def _type_of_rows(growth: Growth, type_: TensorType, span: Span) -> TensorType:
     """Return the type of rows for an item, which meets the floats before the loop as in NumPy."""
-    before = [_as_tensor(growth.name, Operand(value, span)) for value in growth.before if not _is_weak(value)]
+    before = [
+        _as_tensor(growth.name, v.Operand(value, span)) for value in growth.before if not _is_weak(value)
+    ]
     types = [type_, *(each.type for each in before if each is not None and isinstance(each.type, TensorType))]
     dtype = (
         common_dtype(each.dtype for each in types) if all(is_float(each.dtype) for each in types) else None
@@ -126,7 +116,7 @@ def _type_of_rows(growth: Growth, type_: TensorType, span: Span) -> TensorType:
     return type_ if dtype is None else replace(type_, dtype=dtype)
 
 
-def _in_dtype(item: Computed, dtype: str, span: Span) -> Computed:
+def _in_dtype(item: v.Computed, dtype: str, span: Span) -> v.Computed:
     """Return an item in the dtype of the rows; one that is no narrower float stays as it is."""
     assert isinstance(item.type, TensorType)
     is_narrower = (
@@ -135,68 +125,99 @@ def _in_dtype(item: Computed, dtype: str, span: Span) -> Computed:
     return cast(item, dtype, span) if is_narrower else item
 
 
-def _changed_error(name: str, rows: Unassigned, item: Operand, span: Span) -> RefusalError:
+def _changed_error(name: str, rows: v.Unassigned, item: v.Operand, span: Span) -> v.RefusalError:
     """Return the error of a list that takes an item after what it holds was changed."""
     hint = rows.hint
-    if hint is not None and hint.startswith(HOLD_COPIES) and isinstance(item.value, Computed):
+    if hint is not None and hint.startswith(HOLD_COPIES) and isinstance(item.value, v.Computed):
         text = source_text(item.span)
         if text.isidentifier() or (text[:1].isidentifier() and text.endswith("]")):
             hint = f"let the list hold copies, as in {name}.append({text}.copy())"
     notes = [note for note in rows.notes if note.span != span]
-    return RefusalError(rows.message, span, hint=hint, notes=notes)
+    return v.RefusalError(rows.message, span, hint=hint, notes=notes)
 
 
-def _held_by(ctx: Elaboration, item: Value) -> Tokens:
+def _held_by(ctx: Elaboration, item: v.Value) -> Tokens:
     """Return the memory that a list shares when it takes an item."""
     return ctx.memory.of_value(item, ctx.environment.chain())
 
 
-def _hold(ctx: Elaboration, growth: Growth, rows: Computed, held: Tokens) -> Computed:
+def _hold(ctx: Elaboration, growth: Growth, rows: v.Computed, held: Tokens) -> v.Computed:
     """Bind the tensor of a list, whose items may share memory with others."""
     bound = let_bind(ctx, rows, growth.rows)
     ctx.memory.hold(bound.expr, held | {bound.expr})
     return bound
 
 
-def _as_tensor(name: str, item: Operand) -> Computed | None:
+def _as_tensor(name: str, item: v.Operand) -> v.Computed | None:
     """Return an item of a list as a tensor; None after an error. Raises RefusalError."""
     value = item.value
-    if is_failed(value):
+    if v.is_failed(value):
         return None
-    if isinstance(value, ListOfRows):
+    if isinstance(value, v.ListOfRows):
         value = value.rows
-    if isinstance(value, TupleOf) and value.record is None:
-        value = BUILTINS["array"].call([Operand(value, item.span)], item.span)
-    if isinstance(value, Dimension):
+    if isinstance(value, v.TupleOf) and value.record is None:
+        value = BUILTINS["array"].call([v.Operand(value, item.span)], item.span)
+    if isinstance(value, v.Dimension):
         value = value.number
-    if isinstance(value, Known) and isinstance(value.value, bool | int | float | complex):
+    if isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex):
         (part,) = types_of(plan_value(value, keep=False))
         assert isinstance(part.type, TensorType)
         value = number_constant(value.value, part.type.dtype, item.span)
-    if isinstance(value, Computed) and isinstance(value.type, TensorType):
-        return Computed(value.expr, value.type)
+    if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
+        return v.Computed(value.expr, value.type)
     message = f"`{name}` grows in a loop, and its items must be tensors or numbers, not {describe(value)}"
-    raise RefusalError(message, item.span, hint="keep a list for each of the parts")
+    raise v.RefusalError(message, item.span, hint="keep a list for each of the parts")
 
 
 # -- loops ---------------------------------------------------------------------------------------------
 
 #: Elaborates a loop over an operand: `loops.elaborate_for_over`.
-Over = Callable[[Elaboration, tree.For, Operand], "Terminator | None"]
+Over = Callable[[Elaboration, tree.For, v.Operand], "Terminator | None"]
 
 
-def find_growing(ctx: Elaboration, stmt: tree.For) -> dict[str, tree.Append]:
-    """Return the lists to which each round of a loop appends one item, and nothing else changes."""
-    found = {each.lhs[0].id.name: each for each in stmt.body.stmts if isinstance(each, tree.Append)}
-    if not found or _may_skip(stmt):
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A list that grows.
+
+    ``number``: the name of how many items it has, or had before the loop if each round appends one.
+    ``times``: how many a round appends at most.
+    """
+
+    growth: Growth
+    number: str
+    times: int
+
+
+def appends_each_round(ctx: Elaboration, stmt: tree.For) -> bool:
+    """Return whether each round of a loop appends one item to lists, and nothing else changes these."""
+    return bool(_find_lists(ctx, stmt, is_counted=False))
+
+
+def find_lists(ctx: Elaboration, stmt: tree.For) -> dict[str, int]:
+    """Return the lists that some rounds of a loop append to, with the most items of one round."""
+    return _find_lists(ctx, stmt, is_counted=True)
+
+
+def _find_lists(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> dict[str, int]:
+    parts = list(walk(stmt.body, into_functions=False)) if is_counted else stmt.body.stmts
+    appends = Counter(_appended(parts))
+    if not appends or (not is_counted and _may_skip(stmt)):
         return {}
-    bound = [name for part in walk(stmt, into_functions=False) for name in names_bound(part)]
+    inner = [part for part in parts if isinstance(part, tree.For | tree.While)] if is_counted else []
+    in_loops = {name for loop in inner for name in _appended(walk(loop, into_functions=False))}
+    bound = Counter(name for part in walk(stmt, into_functions=False) for name in names_bound(part))
     locals_ = ctx.environment.bindings.locals
     return {
-        name: each
-        for name, each in found.items()
-        if bound.count(name) == 1 and isinstance(locals_.get(name), TupleOf)
+        name: times
+        for name, times in appends.items()
+        if name not in in_loops
+        and bound[name] == (times if is_counted else 1)
+        and isinstance(locals_.get(name), v.TupleOf)
     }
+
+
+def _appended(parts: Iterable[ast.Node]) -> Iterator[str]:
+    return (part.lhs[0].id.name for part in parts if isinstance(part, tree.Append))
 
 
 def _may_skip(stmt: tree.For) -> bool:
@@ -206,121 +227,137 @@ def _may_skip(stmt: tree.For) -> bool:
 
 
 def grow_in_loop(
-    ctx: Elaboration, stmt: tree.For, iterable: Operand, rounds: int | Computed, over: Over
+    ctx: Elaboration, stmt: tree.For, iterable: v.Operand, rounds: int | v.Computed, over: Over
 ) -> Terminator | None:
     """Elaborate a loop in which lists grow, as a function. Raises RefusalError."""
-    loop, counted, growing = _rewrite(ctx, stmt, iterable)
-    bindings = ctx.environment.bindings
-    for growth in growing:
-        bindings.bind(growth.rows, first_example(ctx, growth, iterable.span))
-        bindings.bind(_before(growth.rows), Known(len(growth.before)))
-        bindings.bind(growth.name, unreadable(growth.name, ctx.span(stmt.span)))
-    ctx.live |= {growth.rows for growth in growing}
+    is_counted = not appends_each_round(ctx, stmt)
+    loop, lists = _rewrite(ctx, stmt, is_counted=is_counted)
+    items = iterable if is_counted else v.Operand(v.Zipped("enumerate", (iterable,)), iterable.span)
+    bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
+    for each in lists:
+        bindings.bind(each.growth.rows, _first_example(ctx, each.growth, iterable.span))
+        bindings.bind(each.number, v.Known(len(each.growth.before)))
+        bindings.bind(each.growth.name, _unreadable(each.growth.name, span))
+    ctx.live |= {name for each in lists for name in (each.growth.rows, each.number)[: 1 + is_counted]}
     with ctx.trial() as diagnostics:
-        over(ctx, loop, counted)
-    span = ctx.span(stmt.span)
-    if any(growth.type is None for growth in growing):  # the loop has errors
+        over(ctx, loop, items)
+    if any(each.growth.type is None for each in lists) and (diagnostics.errors or not is_counted):
         for diagnostic in diagnostics.errors:
             ctx.diagnostics.add(diagnostic)
-        for name in (*find_assigned_names(loop), *(growth.name for growth in growing)):
-            bindings.bind(name, FAILED)
+        for name in (*find_assigned_names(loop), *(each.growth.name for each in lists)):
+            bindings.bind(name, v.FAILED)
         ctx.environment.failed = True
         return None
-    for growth in growing:
-        growth.is_tried = False
-        bindings.bind(growth.rows, make_rows(ctx, growth, rounds, iterable, span))
+    for each in lists:
+        rows = bindings.locals[each.growth.rows]
+        if each.growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
+            each.growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
+        if each.growth.type is not None:
+            each.growth.is_tried = False
+            bindings.bind(each.growth.rows, _make_rows(ctx, each, rounds, iterable, span))
 
     def leave() -> None:
-        bound = ctx.environment.bindings
-        for growth in growing:
-            rows = bound.locals.get(growth.rows, FAILED)
-            bound.bind(growth.name, grown(ctx, growth, rows), ctx.span(stmt.span))
-            bound.forget(growth.rows)
-            bound.forget(_before(growth.rows))
+        for each in lists:
+            ctx.environment.bindings.bind(each.growth.name, _leave(ctx, each, span, is_counted), span)
+            ctx.environment.bindings.forget(each.growth.rows)
+            ctx.environment.bindings.forget(each.number)
 
     block, live, ctx.block = ctx.block, ctx.live, Block(ctx.block.lets)
     try:
-        run_steps(ctx, [lambda: over(ctx, loop, counted), leave])
+        run_steps(ctx, [lambda: over(ctx, loop, items), leave])
         return ctx.block.end
     finally:
         ctx.block, ctx.live = block, live
 
 
-def grown(ctx: Elaboration, growth: Growth, rows: Value) -> Value:
-    """Return what a list is after the loop in which it grew; ``rows``: its tensor."""
-    ctx.memory.shown.pop(growth.rows, None)
-    if isinstance(rows, Unassigned):
+def _leave(ctx: Elaboration, each: _List, span: Span, is_counted: bool) -> v.Value:
+    """Return what a list is after the loop in which it grew."""
+    if each.growth.type is None:
+        return v.TupleOf(())
+    rows, number = (
+        ctx.environment.bindings.locals.get(name, v.FAILED) for name in (each.growth.rows, each.number)
+    )
+    ctx.memory.shown.pop(each.growth.rows, None)
+    if isinstance(rows, v.Unassigned):
         return rows
-    if not isinstance(rows, Computed):
-        return FAILED
+    if not isinstance(rows, v.Computed):
+        return v.FAILED
     ctx.memory.hold(rows.expr, ctx.memory.of_expr(rows.expr))
-    return ListOfRows(rows)
+    if not is_counted or not isinstance(number, v.Computed | v.Known | v.Dimension):
+        return v.ListOfRows(rows)
+    first = v.Operand(v.SliceOf(v.Known(None), number, v.Known(None)), span)
+    kept = subscript(v.Operand(rows, span), [first], span)
+    if not isinstance(kept, v.Computed):
+        return v.FAILED
+    ctx.memory.hold(kept.expr, ctx.memory.of_expr(kept.expr))
+    return v.ListOfRows(kept)
 
 
-def first_example(ctx: Elaboration, growth: Growth, span: Span) -> Value:
+def _first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
     """Return what the rows stand for before a trial: numbers are as weak in it as Python's."""
     if not growth.before:
-        return Known(None)
-    item = _as_tensor(growth.name, Operand(growth.before[0], span))
+        return v.Known(None)
+    item = _as_tensor(growth.name, v.Operand(growth.before[0], span))
     if item is None:
-        return FAILED
+        return v.FAILED
     assert isinstance(item.type, TensorType)
     return _example(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
 
 
-def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> Computed:
+def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> v.Computed:
     whole = TensorType((AnyDim(), *type_.shape), type_.dtype)
     variable = ir.Var(growth.rows, whole)
     ctx.memory.own(variable)
-    return Computed(variable, whole, weak=weak)
+    return v.Computed(variable, whole, weak=weak)
 
 
-def _is_weak(value: Value) -> bool:
-    return isinstance(value, Known) or (isinstance(value, Computed) and value.weak)
+def _is_weak(value: v.Value) -> bool:
+    return isinstance(value, v.Known) or (isinstance(value, v.Computed) and value.weak)
 
 
-def unreadable(name: str, span: Span) -> Unassigned:
+def _unreadable(name: str, span: Span) -> v.Unassigned:
     """Return what the name of a list stands for in a loop in which it grows."""
     message = f"`{name}` grows in this loop, and cannot be read in it"
     hint = f"keep what a round needs of the one before in a name of its own; {name}[-1] can be read"
-    return Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
+    return v.Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
 
 
-def _rewrite(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> tuple[tree.For, Operand, list[Growth]]:
-    """Return the loop that counts its rounds and assigns rows, what it goes over, and its lists."""
-    appends = find_growing(ctx, stmt)
+def _rewrite(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> tuple[tree.For, list[_List]]:
+    """Return the loop that assigns rows, and its lists; it counts its rounds if each appends one item."""
+    appends = _find_lists(ctx, stmt, is_counted=is_counted)
     locals_ = ctx.environment.bindings.locals
     begun = frozenset(name for name in appends if getattr(locals_[name], "items", ()))
     if ctx.begun.get(id(stmt)) != (frozenset(appends), begun):
         taken = set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
-        counter = ast.Var(
-            stmt.target.span, ast.Id(stmt.target.span, free_name(f"step{len(ctx.rewritten)}", taken))
-        )
-        names = {name: free_name(f"{name}_rows", taken) for name in appends}
-        body = ast.Block(stmt.body.span, list(_statements(stmt, names, begun, counter)))
-        target = ast.Tuple(stmt.target.span, [counter, stmt.target])
+        counter, target = None, stmt.target
+        if not is_counted:
+            counter = tree.variable(target.span, _free_name(f"step{len(ctx.rewritten)}", taken))
+            target = ast.Tuple(target.span, [counter, target])
+        names = dict[str, tuple[str, str]]()
+        for name in appends:
+            rows = _free_name(f"{name}_rows", taken)
+            # No cell can write the number of items before a loop that counts its rounds.
+            number = _free_name(f"{name}_count", taken) if is_counted else f"items before {rows}"
+            names[name] = rows, number
+        body = _Rewriter(names, begun, counter).replace(stmt.body)
         ctx.rewritten[id(stmt)] = tree.For(stmt.span, target, stmt.iterable, body, stmt.orelse)
         ctx.rewritten_sources += [stmt, ctx.rewritten[id(stmt)]]
         ctx.begun[id(stmt)] = frozenset(appends), begun
     loop = ctx.rewritten[id(stmt)]
     assert isinstance(loop, tree.For)
-    growing = list[Growth]()
-    for old, new in zip(stmt.body.stmts, loop.body.stmts, strict=True):
-        if isinstance(new, tree.Grow):
-            name = old.lhs[0].id.name
-            before = ctx.environment.bindings.locals[name]
-            assert isinstance(before, TupleOf)
-            growing.append(Growth(name, new.rows.id.name, before.items))
-            ctx.growing[id(new)] = growing[-1]
-    return loop, Operand(Zipped("enumerate", (iterable,)), iterable.span), growing
+    lists = dict[str, _List]()
+    for part in walk(loop.body, into_functions=False):
+        if isinstance(part, tree.Grow) and part.source in appends:
+            if part.source not in lists:
+                before = locals_[part.source]
+                assert isinstance(before, v.TupleOf)
+                growth = Growth(part.source, part.rows.id.name, before.items)
+                lists[part.source] = _List(growth, part.number, appends[part.source])
+            ctx.growing[id(part)] = lists[part.source].growth
+    return loop, [lists[name] for name in appends]
 
 
-def _before(rows: str) -> str:
-    """Return the name, which no cell can write, of the number of items before the loop."""
-    return f"items before {rows}"
-
-
-def free_name(name: str, taken: set[str]) -> str:
+def _free_name(name: str, taken: set[str]) -> str:
     """Return a name that is not taken, and take it."""
     while name in taken:
         name += "_"
@@ -329,59 +366,63 @@ def free_name(name: str, taken: set[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _LastItems:
-    """Replaces ``rows[-1]`` in a piece of a loop by the row that was assigned last.
+class _Rewriter:
+    """Replaces appends by assignments to rows, ``len(rows)`` by the count, ``rows[-1]`` by the last row.
 
-    ``names``: those of the tensors; ``begun``: the lists that have items before the loop; ``appended``:
-    those to which the round has appended.
+    ``names``: of the tensor and of the number of each list. ``begun``: the lists that have items before the
+    loop. ``counter``: counts the rounds if each appends one item to each list; None where numbers count the
+    items. ``appended``: the lists to which such a round has appended.
     """
 
-    names: dict[str, str]
+    names: Mapping[str, tuple[str, str]]
     begun: frozenset[str]
-    counter: ast.Var
-    appended: set[str]
+    counter: ast.Var | None
+    appended: set[str] = field(default_factory=set)
 
-    def replace(self, node: object) -> object:
-        """Return the piece with all of them replaced."""
-        if isinstance(node, list | tuple):
-            return type(node)(map(self.replace, node))
-        if isinstance(node, dict):
-            return {key: self.replace(part) for key, part in node.items()}
-        if not isinstance(node, ast.Node) or not find_mentioned_names(node) & self.names.keys():
+    def replace(self, node: ast.Node) -> ast.Node:
+        """Return a piece of a loop with all of them replaced."""
+        if not find_mentioned_names(node) & self.names.keys():
             return node
-        name = read_last(node)
-        if name in self.names and name in self.begun | self.appended:
-            return self._last(name, node.span)
-        changed = copy.copy(node)
-        for field, part in vars(node).items():
-            object.__setattr__(changed, field, self.replace(part))
-        return changed
+        match node:
+            case ast.Block(stmts=stmts):
+                return attr.evolve(node, stmts=[part for each in stmts for part in self._statement(each)])
+            case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
+                if name in self.names and self.counter is None:
+                    return tree.variable(node.span, self.names[name][1])
+            case ast.Call() if (name := _read_last(node)) in self.names:
+                if name in self.begun | self.appended:
+                    return self._last(name, node.span)
+        return tree.map_parts(node, self.replace)
 
     def _last(self, name: str, span: ast.Span) -> ast.Expr:
-        rows_before = ast.Var(span, ast.Id(span, _before(self.names[name])))
-        place = ast.Call(span, ast.Op(span, BuiltinOp.Add), [self.counter, rows_before], {})
+        rows, place = (tree.variable(span, each) for each in self.names[name])
+        if self.counter is not None:
+            place = tree.operation(span, BuiltinOp.Add, self.counter, place)
         if name not in self.appended:
-            place = ast.Call(span, ast.Op(span, BuiltinOp.Sub), [place, ast.Constant(span, 1)], {})
-        rows = ast.Var(span, ast.Id(span, self.names[name]))
+            place = tree.operation(span, BuiltinOp.Sub, place, ast.Constant(span, 1))
         return tree.subscript(span, rows, [place])
 
-
-def _statements(
-    stmt: tree.For, names: dict[str, str], begun: frozenset[str], counter: ast.Var
-) -> Iterator[ast.Stmt]:
-    """Yield the statements of a round, with rows in place of items."""
-    last = _LastItems(names, begun, counter, set())
-    for each in stmt.body.stmts:
-        if isinstance(each, tree.Append) and each.lhs[0].id.name in names:
-            name = each.lhs[0].id.name
-            rows = ast.Var(each.span, ast.Id(each.span, names[name]))
-            yield tree.Grow(each.span, rows, counter, last.replace(each.item), name)
-            last.appended.add(name)
+    def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Node]:
+        name = stmt.lhs[0].id.name if isinstance(stmt, tree.Append) else ""
+        if name not in self.names:
+            yield self.replace(stmt)
+            return
+        rows, count = (tree.variable(stmt.span, each) for each in self.names[name])
+        index = count
+        if self.counter is not None:
+            has_more = name in self.begun
+            index = (
+                tree.operation(stmt.span, BuiltinOp.Add, self.counter, count) if has_more else self.counter
+            )
+        yield tree.Grow(stmt.span, rows, index, self.replace(stmt.item), name, count.id.name)
+        if self.counter is not None:
+            self.appended.add(name)
         else:
-            yield last.replace(each)
+            more = tree.operation(stmt.span, BuiltinOp.Add, count, ast.Constant(stmt.span, 1))
+            yield ast.Assign(stmt.span, [count], None, more)
 
 
-def read_last(node: ast.Node) -> str:
+def _read_last(node: ast.Node) -> str:
     """Return the name in ``name[-1]``; an empty string for anything else."""
     match node:
         case ast.Call(
@@ -400,28 +441,39 @@ def _is_minus_one(index: ast.Expr) -> bool:
     return False
 
 
-def make_rows(
-    ctx: Elaboration, growth: Growth, rounds: int | Computed, iterable: Operand, span: Span
-) -> Computed:
+def _make_rows(
+    ctx: Elaboration, each: _List, rounds: int | v.Computed, iterable: v.Operand, span: Span
+) -> v.Computed:
     """Return the tensor of zeros that the rows are assigned in, with the items before the loop."""
+    growth = each.growth
     assert growth.type is not None
-    count = Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
+    if each.times > 1:
+        if isinstance(rounds, int):
+            rounds *= each.times
+        else:
+            times = v.Operand(v.Known(each.times), iterable.span)
+            product = binary(BuiltinOp.Mul, "*", v.Operand(rounds, iterable.span), times, iterable.span)
+            assert isinstance(product, v.Computed)
+            rounds = product
+        # Only where a round appends at most one item are there as many as what the loop goes over.
+        iterable = v.Operand(v.Known(None), iterable.span)
+    count = v.Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
     if growth.before:
-        more = Operand(Known(len(growth.before)), span)
-        count = binary(BuiltinOp.Add, "+", Operand(count, span), more, span)
-        if isinstance(count, Computed):
-            count = Dimension(AnyDim(), count)
+        more = v.Operand(v.Known(len(growth.before)), span)
+        count = binary(BuiltinOp.Add, "+", v.Operand(count, span), more, span)
+        if isinstance(count, v.Computed):
+            count = v.Dimension(AnyDim(), count)
     sizes = [count, *(_size(ctx, dim, growth.name, span) for dim in growth.type.shape)]
     zero = number_constant(False if growth.type.dtype == "bool" else 0, growth.type.dtype, span)
-    if all(isinstance(size, Known) for size in sizes):
-        shape = tuple(size.value for size in sizes if isinstance(size, Known))
+    if all(isinstance(size, v.Known) for size in sizes):
+        shape = tuple(size.value for size in sizes if isinstance(size, v.Known))
         rows = apply("broadcast_to", span, zero, shape=shape)
     else:
         rows = full(zero, sizes, span)
     held = frozenset[object]()
     for place, value in enumerate(growth.before):
         held |= _held_by(ctx, value)
-        item = _as_tensor(growth.name, Operand(value, span))
+        item = _as_tensor(growth.name, v.Operand(value, span))
         if item is None:
             continue
         item = (
@@ -433,32 +485,34 @@ def make_rows(
             short = dtype_short_name(growth.type.dtype)
             message = f"the items of `{growth.name}` have different types"
             shown = f"it begins with {describe(value)}, and the loop appends {format_type(growth.type)}"
-            raise RefusalError(message, span, notes=(Note(shown, span),), hint=f"begin with one of {short}")
-        rows = set_elements(Operand(rows, span), [Operand(Known(place), span)], Operand(item, span), span)
+            raise v.RefusalError(message, span, notes=(Note(shown, span),), hint=f"begin with one of {short}")
+        rows = set_elements(
+            v.Operand(rows, span), [v.Operand(v.Known(place), span)], v.Operand(item, span), span
+        )
     ctx.memory.shown[growth.rows] = growth.name
     return _hold(ctx, growth, rows, held)
 
 
-def _number_of_rounds(rounds: Computed, iterable: Operand, span: Span) -> Value:
+def _number_of_rounds(rounds: v.Computed, iterable: v.Operand, span: Span) -> v.Value:
     """Return how many rounds a loop has as a size, with the name that it has if it goes over a tensor."""
     over = iterable.value
-    while isinstance(over, Zipped) and len(over.parts) == 1:
+    while isinstance(over, v.Zipped) and len(over.parts) == 1:
         over = over.parts[0].value
-    if isinstance(over, Computed):
+    if isinstance(over, v.Computed):
         return size_along(over, 0, span)
-    least = apply("maximum", span, Computed(rounds.expr, rounds.type), number_constant(0, "int64", span))
-    return Dimension(AnyDim(), weak_int(least))
+    least = apply("maximum", span, v.Computed(rounds.expr, rounds.type), number_constant(0, "int64", span))
+    return v.Dimension(AnyDim(), weak_int(least))
 
 
-def _size(ctx: Elaboration, dim: Dim, name: str, span: Span) -> Value:
+def _size(ctx: Elaboration, dim: Dim, name: str, span: Span) -> v.Value:
     """Return a size of the items as a value. Raises RefusalError."""
     if isinstance(dim, int):
-        return Known(dim)
+        return v.Known(dim)
     for environment in ctx.environment.chain():
         for value in environment.bindings.locals.values():
-            if isinstance(value, Computed) and isinstance(value.type, TensorType):
+            if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
                 for axis, each in enumerate(value.type.shape):
                     if each == dim and isinstance(dim, AnyDim) and dim.label is not None:
                         return size_along(value, axis, span)
     message = f"`{name}` grows in a loop, and its items have a size that only a round knows"
-    raise RefusalError(message, span, hint="fill out = zeros((n, m), f32) by out[i] = row")
+    raise v.RefusalError(message, span, hint="fill out = zeros((n, m), f32) by out[i] = row")

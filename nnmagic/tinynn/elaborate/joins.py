@@ -31,16 +31,7 @@ from nnmagic.tinynn.elaborate.merging import (
     rebuild,
     types_of,
 )
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Bindings,
-    Computed,
-    RefusalError,
-    Unassigned,
-    Value,
-    captured_names,
-    is_failed,
-)
+from nnmagic.tinynn.values import values as v
 
 
 def merge_exits(ctx: Elaboration, end: Terminator) -> Terminator | None:
@@ -55,7 +46,7 @@ def merge_exits(ctx: Elaboration, end: Terminator) -> Terminator | None:
     return None
 
 
-def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> dict[str, MergePlan]:
+def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> dict[str, MergePlan]:
     """Plan the merge of names that differ between exits; bind the other names to what all exits agree on."""
     bindings = ctx.environment.bindings
     plans: dict[str, MergePlan] = {}
@@ -78,10 +69,10 @@ def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> di
             bindings.locals[name] = _maybe_unassigned(name, values, spans, span)
             continue
         assigned = [value for value in values if value is not None]
-        if any(map(is_failed, assigned)):
+        if any(map(v.is_failed, assigned)):
             # The type of a recursive function is that of the branch that does not recur.
-            usable = [value for value in assigned if ctx.pending.inferring and not is_failed(value)]
-            bindings.locals[name] = usable[0] if usable else FAILED
+            usable = [value for value in assigned if ctx.pending.inferring and not v.is_failed(value)]
+            bindings.locals[name] = usable[0] if usable else v.FAILED
             continue
         try:
             plan = keep_outer_values(plan_merge(assigned), outside)
@@ -101,7 +92,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> di
     return plans
 
 
-def share_joined_memory(ctx: Elaboration, names: Iterable[str], branches: Sequence[Bindings]) -> None:
+def share_joined_memory(ctx: Elaboration, names: Iterable[str], branches: Sequence[v.Bindings]) -> None:
     """Record that what names stand for after a join may share what each branch left them."""
     if not ctx.changes_tensors:
         return
@@ -112,11 +103,11 @@ def share_joined_memory(ctx: Elaboration, names: Iterable[str], branches: Sequen
         ctx.memory.share(ctx.environment.bindings.locals[name], tokens)
 
 
-def _names_used_later(ctx: Elaboration, branches: Sequence[Bindings]) -> set[str]:
+def _names_used_later(ctx: Elaboration, branches: Sequence[v.Bindings]) -> set[str]:
     """Return the names that the following statements use, and those that the functions among them capture."""
     live = ctx.live.to_set()
     values = [bindings.locals[name] for bindings in branches for name in live if name in bindings.locals]
-    return live | captured_names(values)
+    return live | v.captured_names(values)
 
 
 def _bind_joined(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan]) -> None:
@@ -131,19 +122,19 @@ def _bind_joined(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan])
         parts = exit_expressions(ctx, exit_, plans)
         return parts[0] if len(types) == 1 else ir.Tuple(parts, span=exit_.span)
 
-    expr = hoist_bindings(ctx, Computed(render_terminator(end, result, value_of), result)).expr
+    expr = hoist_bindings(ctx, v.Computed(render_terminator(end, result, value_of), result)).expr
     exprs: list[ir.Expr] = [expr]
     if keeps_order and len(types) < 2:
-        exprs = [let_bind(ctx, Computed(expr, result), "_".join(plans)[:40] or "effects").expr]
+        exprs = [let_bind(ctx, v.Computed(expr, result), "_".join(plans)[:40] or "effects").expr]
     if len(types) > 1:
-        whole = let_bind(ctx, Computed(expr, result), "_".join(plans)[:40]).expr
+        whole = let_bind(ctx, v.Computed(expr, result), "_".join(plans)[:40]).expr
         exprs = [ir.TupleGetItem(whole, index, span=end.span) for index in range(len(types))]
     parts = iter(exprs)
     for name, plan in plans.items():
         ctx.environment.bindings.locals[name] = rebuild(plan, parts)
 
 
-def hoist_bindings(ctx: Elaboration, value: Computed) -> Computed:
+def hoist_bindings(ctx: Elaboration, value: v.Computed) -> v.Computed:
     """Return a value that may stand in any expression: its let bindings move to the block.
 
     Real Relay cannot read what it prints for a `match` that is bound to a name, so it gets a function.
@@ -165,24 +156,26 @@ def exit_expressions(ctx: Elaboration, exit_: BlockExit, plans: dict[str, MergeP
     for name, plan in plans.items():
         span, value = exit_.bindings.spans.get(name, exit_.span), exit_.bindings.locals[name]
         try:
-            if not is_failed(value):
+            if not v.is_failed(value):
                 parts += expressions(plan, value, span)
                 continue
-        except RefusalError as refusal:
+        except v.RefusalError as refusal:
             ctx.report(refusal)
         parts += [ir.Tuple((), span=span) for _ in types_of(plan)]  # the function is refused
     return tuple(parts)
 
 
-def _maybe_unassigned(name: str, values: Sequence[Value | None], spans: Sequence[Span], span: Span) -> Value:
+def _maybe_unassigned(
+    name: str, values: Sequence[v.Value | None], spans: Sequence[Span], span: Span
+) -> v.Value:
     """Explain a name that only some branches assign."""
-    if any(value is not None and is_failed(value) for value in values):
-        return FAILED
+    if any(value is not None and v.is_failed(value) for value in values):
+        return v.FAILED
     assigned = next(
         assigned_at for value, assigned_at in zip(values, spans, strict=True) if value is not None
     )
     notes = (Note("it is assigned here", assigned), Note("but not on every path through this", span))
-    return Unassigned(f"`{name}` may not be assigned here", "assign it before, or in every branch", notes)
+    return v.Unassigned(f"`{name}` may not be assigned here", "assign it before, or in every branch", notes)
 
 
 def finish_end(ctx: Elaboration, end: Terminator | None) -> Terminator | None:

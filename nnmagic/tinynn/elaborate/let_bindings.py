@@ -9,21 +9,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.passes.rewriting import substitute
 from nnmagic.relay.passes.scopes import computing_order
 from nnmagic.tinynn.elaborate.context import BranchNeededError, Elaboration
-from nnmagic.tinynn.values.values import (
-    ClosureValue,
-    Computed,
-    Dimension,
-    Environment,
-    GradientOf,
-    ListOfRows,
-    LocalFunction,
-    Method,
-    Operand,
-    TupleOf,
-    Value,
-    Zipped,
-    as_value,
-)
+from nnmagic.tinynn.values import values as v
 
 
 def let_bind_names(ctx: Elaboration, names: Iterable[str]) -> None:
@@ -34,40 +20,40 @@ def let_bind_names(ctx: Elaboration, names: Iterable[str]) -> None:
             owner.bindings.locals[name] = atomize(ctx, owner.bindings.locals[name], name, set())
 
 
-def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
+def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Value:
     """Return the value over atoms: with its expressions bound, it can be used anywhere below."""
     match value:
-        case Computed(expr=expr) if not is_atom(expr):
+        case v.Computed(expr=expr) if not is_atom(expr):
             return let_bind(ctx, value, name)
-        case ListOfRows(rows=rows) if not is_atom(rows.expr):
-            return ListOfRows(let_bind(ctx, rows, name))
-        case Dimension(dim=dim, number=number) if not is_atom(number.expr):
-            return Dimension(dim, let_bind(ctx, number, name))
-        case TupleOf(items=_, whole=Computed() as whole):
+        case v.ListOfRows(rows=rows) if not is_atom(rows.expr):
+            return v.ListOfRows(let_bind(ctx, rows, name))
+        case v.Dimension(dim=dim, number=number) if not is_atom(number.expr):
+            return v.Dimension(dim, let_bind(ctx, number, name))
+        case v.TupleOf(items=_, whole=v.Computed() as whole):
             if is_atom(whole.expr):
                 return value  # its items are taken anew wherever it is read
             kept = let_bind(ctx, whole, name)
-            again = as_value(kept.expr, kept.type)
-            return replace(again, names=value.names) if isinstance(again, TupleOf) else again
-        case TupleOf(items=items):
+            again = v.as_value(kept.expr, kept.type)
+            return replace(again, names=value.names) if isinstance(again, v.TupleOf) else again
+        case v.TupleOf(items=items):
             parts = (atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
-            return TupleOf(tuple(parts), record=value.record, names=value.names)
-        case Method(receiver=receiver, name=word, callee=callee):
+            return v.TupleOf(tuple(parts), record=value.record, names=value.names)
+        case v.Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
-            return Method(Operand(kept_receiver, receiver.span), word, callee)
-        case Zipped(word=word, parts=parts_, strict=strict):
-            kept_parts = (Operand(atomize(ctx, part.value, name, seen), part.span) for part in parts_)
-            return Zipped(word, tuple(kept_parts), strict)
-        case LocalFunction() | ClosureValue():
+            return v.Method(v.Operand(kept_receiver, receiver.span), word, callee)
+        case v.Zipped(word=word, parts=parts_, strict=strict):
+            kept_parts = (v.Operand(atomize(ctx, part.value, name, seen), part.span) for part in parts_)
+            return v.Zipped(word, tuple(kept_parts), strict)
+        case v.LocalFunction() | v.ClosureValue():
             return _atomize_function(ctx, value, seen)
-        case GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
+        case v.GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
             kept_function = replace(function, value=atomize(ctx, function.value, name, seen))
             kept_arguments = (replace(each, value=atomize(ctx, each.value, name, seen)) for each in arguments)
             return replace(value, function=kept_function, arguments=tuple(kept_arguments))
     return value
 
 
-def _atomize_function(ctx: Elaboration, value: LocalFunction | ClosureValue, seen: set[int]) -> Value:
+def _atomize_function(ctx: Elaboration, value: v.LocalFunction | v.ClosureValue, seen: set[int]) -> v.Value:
     """Bind what a function captures, which is inlined or made again somewhere below."""
     if id(value) in seen:
         return value
@@ -84,7 +70,7 @@ def _atomize_function(ctx: Elaboration, value: LocalFunction | ClosureValue, see
     return value
 
 
-def _copy_until(environment: Environment, chain: Container[Environment]) -> Environment:
+def _copy_until(environment: v.Environment, chain: Container[v.Environment]) -> v.Environment:
     """Return a copy of an environment, and of those around it that are not in the chain."""
     if environment in chain:
         return environment
@@ -92,7 +78,7 @@ def _copy_until(environment: Environment, chain: Container[Environment]) -> Envi
     return replace(environment, parent=parent, bindings=environment.bindings.copy())
 
 
-def let_bind(ctx: Elaboration, value: Computed, name: str) -> Computed:
+def let_bind(ctx: Elaboration, value: v.Computed, name: str) -> v.Computed:
     """Bind a value by let in the current block."""
     if ctx.speculating:
         raise BranchNeededError
@@ -107,14 +93,14 @@ def is_atom(expr: ir.Expr) -> bool:
     return isinstance(expr, ir.Var | ir.GlobalVar | ir.Constant | ir.Constructor)
 
 
-def reread(value: Value) -> Value:
+def reread(value: v.Value) -> v.Value:
     """Return the value for one use: the parts of a variable that holds a tuple are projected anew."""
-    if isinstance(value, TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
-        return as_value(value.whole.expr, value.whole.type)
+    if isinstance(value, v.TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
+        return v.as_value(value.whole.expr, value.whole.type)
     return value
 
 
-def hoist_lets(ctx: Elaboration, value: Value) -> Value:
+def hoist_lets(ctx: Elaboration, value: v.Value) -> v.Value:
     """Return the value with the lets inside its expressions moved to the current block."""
     exprs = list(_exprs_of((value,)))
     lets = [
@@ -128,19 +114,19 @@ def hoist_lets(ctx: Elaboration, value: Value) -> Value:
     return _with_exprs(value, iter(flat.fields[len(lets) :]))
 
 
-def _exprs_of(items: Iterable[Value]) -> Iterator[ir.Expr]:
+def _exprs_of(items: Iterable[v.Value]) -> Iterator[ir.Expr]:
     for item in items:
-        if isinstance(item, TupleOf):
+        if isinstance(item, v.TupleOf):
             yield from _exprs_of(item.items)
-        elif isinstance(item, Computed):
+        elif isinstance(item, v.Computed):
             yield item.expr
 
 
-def _with_exprs(value: Value, exprs: Iterator[ir.Expr]) -> Value:
+def _with_exprs(value: v.Value, exprs: Iterator[ir.Expr]) -> v.Value:
     match value:
-        case TupleOf(items=items):
+        case v.TupleOf(items=items):
             parts = tuple(_with_exprs(item, exprs) for item in items)
-            return TupleOf(parts, record=value.record, names=value.names)
-        case Computed():
+            return v.TupleOf(parts, record=value.record, names=value.names)
+        case v.Computed():
             return replace(value, expr=next(exprs))
     return value

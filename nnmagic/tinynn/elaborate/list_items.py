@@ -14,40 +14,29 @@ from nnmagic.tinynn.elaborate.shared_memory import Foreign, may_share
 from nnmagic.tinynn.operators.index_chains import set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.promotion import check_update, promotion
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    ListOfRows,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    is_failed,
-    static_value,
-)
 
 
-def list_to_change(ctx: Elaboration, variable: ast.Var) -> TupleOf | ListOfRows | None:
+def list_to_change(ctx: Elaboration, variable: ast.Var) -> v.TupleOf | v.ListOfRows | None:
     """Return the list of the function that a name stands for; None for anything else."""
     name = variable.id.name
     value = ctx.environment.bindings.locals.get(name)
     if ctx.environment.owner(name) is not ctx.environment:
         return None
-    if isinstance(value, ListOfRows):
+    if isinstance(value, v.ListOfRows):
         return value
-    is_list = isinstance(value, TupleOf) and value.whole is None and value.record is None
+    is_list = isinstance(value, v.TupleOf) and value.whole is None and value.record is None
     return value if is_list and value.written != "tuple" else None  # type: ignore[union-attr,return-value]  # a TupleOf
 
 
 def set_item(
     ctx: Elaboration,
     variable: ast.Var,
-    items: TupleOf | ListOfRows,
-    indices: Sequence[Sequence[Operand]],
-    value: Operand,
+    items: v.TupleOf | v.ListOfRows,
+    indices: Sequence[Sequence[v.Operand]],
+    value: v.Operand,
     span: Span,
 ) -> None:
     """Assign an item of a list, or a part of one. Raises RefusalError."""
@@ -57,29 +46,31 @@ def set_item(
 
 def _changed(
     ctx: Elaboration,
-    items: TupleOf | ListOfRows,
-    indices: Sequence[Sequence[Operand]],
-    value: Operand,
+    items: v.TupleOf | v.ListOfRows,
+    indices: Sequence[Sequence[v.Operand]],
+    value: v.Operand,
     span: Span,
-) -> Value:
+) -> v.Value:
     """Return a list with another item, or with one of which a part is another."""
     index, *rest = indices
-    if isinstance(items, ListOfRows):
+    if isinstance(items, v.ListOfRows):
         if rest or len(index) != 1:
             hint = "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)"
-            raise RefusalError("a part of an item of a list that grew in a loop is assigned", span, hint=hint)
-        rows = set_chain(Operand(items.rows, span), indices, value, span)
+            raise v.RefusalError(
+                "a part of an item of a list that grew in a loop is assigned", span, hint=hint
+            )
+        rows = set_chain(v.Operand(items.rows, span), indices, value, span)
         chain = ctx.environment.chain()
         tokens = ctx.memory.of_value(items, chain) | ctx.memory.of_value(value.value, chain)
         ctx.memory.hold(rows.expr, tokens | {rows.expr})
-        return ListOfRows(rows)
+        return v.ListOfRows(rows)
     place = _place(items, index, span)
     item, new = items.items[place], value.value
-    if rest and isinstance(item, TupleOf | ListOfRows):
+    if rest and isinstance(item, v.TupleOf | v.ListOfRows):
         new = _changed(ctx, item, rest, value, span)
     elif rest:
         _check_alone(ctx, items, index, span)
-        new = set_chain(Operand(item, span), rest, value, span)
+        new = set_chain(v.Operand(item, span), rest, value, span)
     return replace(items, items=(*items.items[:place], new, *items.items[place + 1 :]))
 
 
@@ -87,36 +78,38 @@ def update_item(
     ctx: Elaboration,
     stmt: tree.UpdateElements,
     variable: ast.Var,
-    items: TupleOf | ListOfRows,
-    indices: Sequence[Sequence[Operand]],
-    right: Operand,
+    items: v.TupleOf | v.ListOfRows,
+    indices: Sequence[Sequence[v.Operand]],
+    right: v.Operand,
 ) -> None:
     """Elaborate ``name[index] += value`` for a list. Raises RefusalError.
 
     An array changes in place, as in Python: no other name may show it.
     """
     span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
-    before: Value = items
+    before: v.Value = items
     for index in indices:
-        before = subscript(Operand(before, target_span), index, target_span)
-    if isinstance(before, Computed) and not before.weak and len(indices) == 1:
+        before = subscript(v.Operand(before, target_span), index, target_span)
+    if isinstance(before, v.Computed) and not before.weak and len(indices) == 1:
         _check_alone(ctx, items, indices[0], span)
     with promotion(promote=True):
-        result = binary_operation(ctx, stmt.op.name, Operand(before, target_span), right, span)
-    if is_failed(result):
-        ctx.environment.bindings.bind(variable.id.name, FAILED)
+        result = binary_operation(ctx, stmt.op.name, v.Operand(before, target_span), right, span)
+    if v.is_failed(result):
+        ctx.environment.bindings.bind(variable.id.name, v.FAILED)
         return
-    new = check_update(f"{SIGNS[stmt.op.name]}=", before, Operand(result, span))
+    new = check_update(f"{SIGNS[stmt.op.name]}=", before, v.Operand(result, span))
     set_item(ctx, variable, items, indices, new, target_span)
 
 
-def _check_alone(ctx: Elaboration, items: TupleOf | ListOfRows, index: Sequence[Operand], span: Span) -> None:
+def _check_alone(
+    ctx: Elaboration, items: v.TupleOf | v.ListOfRows, index: Sequence[v.Operand], span: Span
+) -> None:
     """Check that nothing else shows an array of a list, which is changed in place. Raises RefusalError."""
     chain = ctx.environment.chain()
     own = ctx.environment.bindings.locals
     values = [(f"`{name}`", value) for name, value in own.items() if not holds(value, items)]
-    changed: Value = items
-    if isinstance(items, TupleOf):
+    changed: v.Value = items
+    if isinstance(items, v.TupleOf):
         place = _place(items, index, span)
         changed = items.items[place]
         values += [("another item", each) for each in (*items.items[:place], *items.items[place + 1 :])]
@@ -125,36 +118,36 @@ def _check_alone(ctx: Elaboration, items: TupleOf | ListOfRows, index: Sequence[
     if shared or any(isinstance(token, Foreign) for token in tokens):
         what = shared[0] if shared else "an array that is not the function's own"
         message = f"this item may share memory with {what}, which Python would change, too"
-        raise RefusalError(message, span, hint="write name[i] = name[i] + value for a new array")
+        raise v.RefusalError(message, span, hint="write name[i] = name[i] + value for a new array")
 
 
-def _place(items: TupleOf, index: Sequence[Operand], span: Span) -> int:
+def _place(items: v.TupleOf, index: Sequence[v.Operand], span: Span) -> int:
     """Return the number of an item. Raises RefusalError."""
     if len(index) != 1:
-        raise RefusalError("a list has one index", span)
+        raise v.RefusalError("a list has one index", span)
     try:
-        place = static_value(index[0].value)
-    except NotStaticError:
+        place = v.static_value(index[0].value)
+    except v.NotStaticError:
         place = None
     if isinstance(place, bool) or not isinstance(place, int):
         message = f"the index of an item must be known at compile time, not {describe(index[0].value)}"
         hint = "hold equal arrays in one, as in m = np.stack(m), and write m[i] = value"
-        raise RefusalError(message, index[0].span, hint=hint)
+        raise v.RefusalError(message, index[0].span, hint=hint)
     count = len(items.items)
     if not -count <= place < count:
-        raise RefusalError(f"the index {place} is out of range for a list of {count}", index[0].span)
+        raise v.RefusalError(f"the index {place} is out of range for a list of {count}", index[0].span)
     return place % count
 
 
-def _check_holders(ctx: Elaboration, name: str, items: TupleOf | ListOfRows, span: Span) -> None:
+def _check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, span: Span) -> None:
     """Check that no other name shows a list that changes. Raises RefusalError."""
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
             if (environment, other) != (ctx.environment, name) and holds(held, items):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
-                raise RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
+                raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
 
 
-def holds(value: Value, item: Value) -> bool:
+def holds(value: v.Value, item: v.Value) -> bool:
     """Return whether a value is another, or a tuple that holds it."""
-    return value is item or (isinstance(value, TupleOf) and any(holds(each, item) for each in value.items))
+    return value is item or (isinstance(value, v.TupleOf) and any(holds(each, item) for each in value.items))

@@ -21,26 +21,11 @@ from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.syntax.cell import CellCompiler
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.tree import DefinitionNode
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Bindings,
-    BuiltinName,
-    Computed,
-    Environment,
-    Formal,
-    Known,
-    LocalFunction,
-    LoopCall,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    is_failed,
-)
 
 #: Calls a value: `calls.apply_value`.
-Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
+Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
 
 #: The elements of arrays whose divisors are computed together: vectors, and few rounds that only one needs.
 _BLOCK = 128
@@ -91,7 +76,7 @@ _TEXTS = {
 }
 
 
-def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def call_in_loop(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     """Return the value of a call of scan, apply_along_axis or piecewise. Raises RefusalError."""
     if loop.kind == "map":
         return _map(ctx, loop, span, apply)
@@ -99,7 +84,7 @@ def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> 
         return _call_in_loop(ctx, loop, span, apply)
 
 
-def _call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _call_in_loop(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     match loop.kind:
         case "scan":
             return _scan(ctx, loop, span, apply)
@@ -116,20 +101,20 @@ def _call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) ->
     return _piecewise(ctx, loop, span, apply)
 
 
-def _scan(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _scan(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     function, init, xs, length = loop.operands
-    has_xs = xs.value != Known(None)
+    has_xs = xs.value != v.Known(None)
     part = "None"
-    if isinstance(xs.value, TupleOf):
+    if isinstance(xs.value, v.TupleOf):
         part = f"({' '.join(f'xs[{number}][i],' for number in range(len(xs.value.items)))})"
     elif has_xs:
         part = "xs[i]"
-    first = "xs" if not isinstance(xs.value, TupleOf) else "xs[0]"
+    first = "xs" if not isinstance(xs.value, v.TupleOf) else "xs[0]"
     count = f"len({first})" if has_xs else "length"
     head = f"def scan(f, init, xs, length):\n    rounds = {count}\n"
     results = _results_of_round(ctx, head + f"    i = 0\n    return f(init, {part})\n", loop, span, apply)
     if results is None:
-        return FAILED
+        return v.FAILED
     names = [f"y{number}" for number in range(results[1])]
     made = ", ".join(names) + ("," if results[0] == "tuple" else "")
     made = {"tuple": f"({made})", "one": "y0", "none": "nothing"}[results[0]]
@@ -145,28 +130,28 @@ def _scan(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
 
 
 def _results_of_round(
-    ctx: Elaboration, text: str, loop: LoopCall, span: Span, apply: Apply
+    ctx: Elaboration, text: str, loop: v.LoopCall, span: Span, apply: Apply
 ) -> tuple[str, int] | None:
     """Return of what kind a round's second result is, and how many tensors it has; None after an error."""
     with ctx.trial():
         value = _inline(ctx, text, list(loop.operands), span, apply)
-    if is_failed(value):
+    if v.is_failed(value):
         _inline(ctx, text, list(loop.operands), span, apply)  # reports the errors
         return None
-    if not isinstance(value, TupleOf) or len(value.items) != 2:
+    if not isinstance(value, v.TupleOf) or len(value.items) != 2:
         message = f"scan: the function must return (carry, y), not {describe(value)}"
-        raise RefusalError(message, loop.operands[0].span, hint="return (carry, None) if there is no y")
+        raise v.RefusalError(message, loop.operands[0].span, hint="return (carry, None) if there is no y")
     result = value.items[1]
-    if result == Known(None):
+    if result == v.Known(None):
         return "none", 0
-    return ("tuple", len(result.items)) if isinstance(result, TupleOf) else ("one", 1)
+    return ("tuple", len(result.items)) if isinstance(result, v.TupleOf) else ("one", 1)
 
 
-def _along_axis(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _along_axis(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     function, rows, *extra = loop.operands
     names = [f"e{number}" for number in range(len(extra))]
     arguments = "".join(f", {name}" for name in names)
-    assert isinstance(rows.value, Computed)
+    assert isinstance(rows.value, v.Computed)
     assert isinstance(rows.value.type, TensorType)
     others = len(rows.value.type.shape) - 1
     if not others:
@@ -187,14 +172,14 @@ def _along_axis(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> V
     )
     along = _local(text, span)
     result = _inline(ctx, flat, [function, rows, *extra], span, apply, {"along": along})
-    if not isinstance(result, Computed):
+    if not isinstance(result, v.Computed):
         return result
     made = Formula(result, span)
     order = [*range(loop.number), *range(others, made.rank), *range(loop.number, others)]
     return made.transpose(order).value
 
 
-def _piecewise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _piecewise(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     data, *rest = loop.operands
     conditions, functions = rest[: loop.number], rest[loop.number :]
     masks = [f"c{number}" for number in range(len(conditions))]
@@ -204,35 +189,35 @@ def _piecewise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Va
         lines.append(f"    rest = ~({' | '.join(masks) or 'False'})\n")
         masks.append("rest")
     for mask, piece, function in zip(masks, pieces, functions, strict=True):
-        is_number = isinstance(function.value, Known)
+        is_number = isinstance(function.value, v.Known)
         value = piece if is_number else f"{piece}(x[{mask}])"
         lines.append(f"    y[{mask}] = {value}\n")
     lines.append("    return y\n")
     return _inline(ctx, "".join(lines), [data, *conditions, *functions], span, apply)
 
 
-def _divisor(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _divisor(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     gcd = _local(_TEXTS["gcd"], span)
     left = loop.operands[0].value
-    if isinstance(left, Computed) and (shape := Formula(left, span).shape):
+    if isinstance(left, v.Computed) and (shape := Formula(left, span).shape):
         gcd = _local(_TEXTS["gcd of a block"], span)
         sizes = [size for size in shape if isinstance(size, int)]
         if len(sizes) < len(shape) or math.prod(sizes) > 8 * _BLOCK:
             gcd = _local(_TEXTS["gcd of arrays"], span, {"block": gcd})
     function = gcd if loop.kind == "gcd" else _local(_TEXTS["lcm"], span, {"gcd": gcd})
-    result = apply(ctx, Operand(function, span), list(loop.operands), span)
-    return Formula(result, span).cast(loop.dtypes[0]).value if isinstance(result, Computed) else FAILED
+    result = apply(ctx, v.Operand(function, span), list(loop.operands), span)
+    return Formula(result, span).cast(loop.dtypes[0]).value if isinstance(result, v.Computed) else v.FAILED
 
 
-def _delete(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _delete(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     result = _inline(ctx, _TEXTS[loop.kind], loop.operands, span, apply)
-    if not isinstance(result, Computed):
-        return FAILED
+    if not isinstance(result, v.Computed):
+        return v.FAILED
     made = Formula(result, span)
     return made.transpose([*range(1, loop.number + 1), 0, *range(loop.number + 1, made.rank)]).value
 
 
-def _elementwise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _elementwise(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     """Map a function over the elements of tensors that are broadcast together."""
     function, *arrays = loop.operands
     names = ", ".join(f"a{number}" for number in range(len(arrays)))
@@ -242,21 +227,21 @@ def _elementwise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> 
     whole = _inline(ctx, text, arrays, span, apply)
     text = f"def elementwise(f, {names}):\n{together}    return vmap(f)({flat})\n"
     results = _inline(ctx, text, [function, *arrays], span, apply)
-    if not isinstance(whole, Computed) or is_failed(results):
-        return FAILED
+    if not isinstance(whole, v.Computed) or v.is_failed(results):
+        return v.FAILED
     like = Formula(whole, span)
-    parts = list(results.items) if isinstance(results, TupleOf) else [results]
+    parts = list(results.items) if isinstance(results, v.TupleOf) else [results]
     if loop.dtypes and len(loop.dtypes) != len(parts):
-        raise RefusalError(f"vectorize: {len(loop.dtypes)} dtypes for {len(parts)} results", span)
+        raise v.RefusalError(f"vectorize: {len(loop.dtypes)} dtypes for {len(parts)} results", span)
     shaped = []
     for number, part in enumerate(parts):
-        assert isinstance(part, Computed)
+        assert isinstance(part, v.Computed)
         made = Formula(part, span).reshape(like.shape, like)
         shaped.append(made.cast(loop.dtypes[number]).value if loop.dtypes else made.value)
-    return TupleOf(tuple(shaped)) if isinstance(results, TupleOf) else shaped[0]
+    return v.TupleOf(tuple(shaped)) if isinstance(results, v.TupleOf) else shaped[0]
 
 
-def _map(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+def _map(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     names = ", ".join(f"x{number}" for number in range(len(loop.operands) - 1))
     over = f"zip({names.replace('x', 'xs')})" if len(loop.operands) > 2 else "xs0"
     text = f"def map(f, {names.replace('x', 'xs')}):\n    return [f({names}) for {names} in {over}]\n"
@@ -278,30 +263,30 @@ class _OnePlace(SpanMap):
         return self._place
 
 
-def _local(text: str, span: Span, more: dict[str, Value] | None = None) -> LocalFunction:
+def _local(text: str, span: Span, more: dict[str, v.Value] | None = None) -> v.LocalFunction:
     """Return a function of the language from its source."""
     diagnostics = Diagnostics()
     spans = _OnePlace(Source("<nnmagic>", text), span)
     cell = CellCompiler(spans, diagnostics).compile_module(py.parse(text))
     (definition,) = cell.funcs.values()
     assert isinstance(definition, DefinitionNode)
-    bindings = Bindings()
+    bindings = v.Bindings()
     for name in sorted(BUILTINS.keys() & set(re.findall(r"\w+", text))):  # nothing in the notebook hides them
-        bindings.bind(name, BuiltinName(BUILTINS[name]), span)
+        bindings.bind(name, v.BuiltinName(BUILTINS[name]), span)
     for name, value in (more or {}).items():
         bindings.bind(name, value, span)
-    environment = Environment("<nnmagic>", frozenset(bindings.locals), bindings=bindings)
-    formals = tuple(Formal(param.name, param.kind, None) for param in definition.params)
-    return LocalFunction(definition.name, definition, formals, environment, {})
+    environment = v.Environment("<nnmagic>", frozenset(bindings.locals), bindings=bindings)
+    formals = tuple(v.Formal(param.name, param.kind, None) for param in definition.params)
+    return v.LocalFunction(definition.name, definition, formals, environment, {})
 
 
 def _inline(
     ctx: Elaboration,
     text: str,
-    operands: Sequence[Operand],
+    operands: Sequence[v.Operand],
     span: Span,
     apply: Apply,
-    more: dict[str, Value] | None = None,
-) -> Value:
+    more: dict[str, v.Value] | None = None,
+) -> v.Value:
     function = _local(text, span, more)
-    return apply(ctx, Operand(function, span), list(operands), span)
+    return apply(ctx, v.Operand(function, span), list(operands), span)

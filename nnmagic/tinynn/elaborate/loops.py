@@ -28,9 +28,8 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
 )
-from nnmagic.tinynn.elaborate.counted_lists import find_counted, grow_and_count
 from nnmagic.tinynn.elaborate.generators import is_state, names_assigned
-from nnmagic.tinynn.elaborate.growing_lists import find_growing, grow_in_loop
+from nnmagic.tinynn.elaborate.growing_lists import appends_each_round, find_lists, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
 from nnmagic.tinynn.elaborate.merging import (
@@ -68,22 +67,8 @@ from nnmagic.tinynn.elaborate.unrolling import (
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, item
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Bindings,
-    Computed,
-    Known,
-    Operand,
-    RangeOf,
-    RefusalError,
-    ScheduledRange,
-    TupleOf,
-    Unassigned,
-    Value,
-    captured_names,
-    is_failed,
-)
 
 _INT64 = TensorType((), "int64")
 
@@ -115,8 +100,8 @@ class _Loop:
     """
 
     stmt: tree.For | tree.While
-    iterable: Operand | None = None
-    rounds: int | Computed | None = None
+    iterable: v.Operand | None = None
+    rounds: int | v.Computed | None = None
     reductions: Mapping[str, str] | None = None
     is_prange: bool = False
     has_changing_shapes: bool = False
@@ -134,13 +119,13 @@ class _Loop:
         """Return whether there are too many rounds to unroll."""
         return isinstance(self.rounds, int) and self.rounds > MAX_UNROLLED
 
-    def begin(self, ctx: Elaboration, index: Value) -> None:
+    def begin(self, ctx: Elaboration, index: v.Value) -> None:
         """Bind the names that the head of a ``for`` binds. Raises RefusalError."""
         if isinstance(self.stmt, tree.For):
             assert self.iterable is not None
             _check_unchanged(ctx, self.stmt, self.iterable.span)
             value = item(self.iterable, index, self.iterable.span)
-            assign_target(ctx, self.stmt.target, Operand(value, self.iterable.span))
+            assign_target(ctx, self.stmt.target, v.Operand(value, self.iterable.span))
 
 
 def elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
@@ -164,7 +149,7 @@ def _while_rounds(ctx: Elaboration, stmt: tree.While) -> Rounds:
         yield None if condition is not True else lambda: None
 
 
-def _while_test(ctx: Elaboration, stmt: tree.While) -> Computed | bool | None:
+def _while_test(ctx: Elaboration, stmt: tree.While) -> v.Computed | bool | None:
     return truth_of(ctx.operand(stmt.condition), "while")
 
 
@@ -173,9 +158,9 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
     iterable = ctx.operand(stmt.iterable)
     if is_silent(iterable.value):
         for target in targets_of(stmt.target):
-            ctx.environment.bindings.bind(target.id.name, FAILED)
+            ctx.environment.bindings.bind(target.id.name, v.FAILED)
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
-    if isinstance(iterable.value, ScheduledRange):
+    if isinstance(iterable.value, v.ScheduledRange):
         return _elaborate_scheduled(ctx, stmt, iterable.value, iterable.span)
     if not ctx.changes_tensors:
         return _elaborate_for_over(ctx, stmt, iterable)
@@ -187,7 +172,7 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
 
 
 def _elaborate_scheduled(
-    ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, span: Span
+    ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange, span: Span
 ) -> Terminator | None:
     """Elaborate a loop whose range says how it is to run. Raises RefusalError."""
     schedule = replace(schedule, ranges=tuple(_over_atoms(ctx, bounds) for bounds in schedule.ranges))
@@ -200,7 +185,7 @@ def _elaborate_scheduled(
         finally:
             for name in (*added, *(find_assigned_names(nested).keys() - find_assigned_names(stmt).keys())):
                 ctx.environment.bindings.forget(name)
-    iterable = Operand(schedule.ranges[0], span)
+    iterable = v.Operand(schedule.ranges[0], span)
     if schedule.word == "prange":
         return _elaborate_prange(ctx, stmt, replace(schedule, word="parallel"), iterable)
     rounds = count(iterable)
@@ -210,12 +195,12 @@ def _elaborate_scheduled(
         end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, loop, number))
         if isinstance(end, GivenUp):
             message = "this loop is too long to be unrolled"
-            raise RefusalError(message, span, hint="write range(...), or fewer statements")
+            raise v.RefusalError(message, span, hint="write range(...), or fewer statements")
         return end
     return _elaborate_independent(ctx, loop, schedule)
 
 
-def _elaborate_independent(ctx: Elaboration, loop: _Loop, schedule: ScheduledRange) -> Terminator | None:
+def _elaborate_independent(ctx: Elaboration, loop: _Loop, schedule: v.ScheduledRange) -> Terminator | None:
     """Elaborate a loop whose rounds are to be independent. Raises RefusalError where they may not be."""
     assert loop.iterable is not None
     stmt, rounds, span = loop.stmt, loop.rounds, loop.iterable.span
@@ -238,7 +223,7 @@ def _elaborate_independent(ctx: Elaboration, loop: _Loop, schedule: ScheduledRan
 
 
 def _elaborate_prange(
-    ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, iterable: Operand
+    ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange, iterable: v.Operand
 ) -> Terminator | None:
     """Elaborate a loop over numba's ``prange``: parallel where its rounds are independent, else in order."""
     if ctx.parallel is not None:  # inside another one, which has all threads
@@ -250,7 +235,7 @@ def _elaborate_prange(
         try:
             loop = _Loop(stmt, iterable, count(iterable), is_prange=True)
             return _elaborate_independent(ctx, loop, schedule)
-        except RefusalError as refusal:
+        except v.RefusalError as refusal:
             why.append(refusal.diagnostic.message)
             raise
 
@@ -268,12 +253,12 @@ def _elaborate_prange(
     return end
 
 
-def _over_atoms(ctx: Elaboration, bounds: RangeOf) -> RangeOf:
+def _over_atoms(ctx: Elaboration, bounds: v.RangeOf) -> v.RangeOf:
     """Return a range whose bounds are bound before the loop."""
     start, stop, step = (
         atomize(ctx, bound, "bound", set()) for bound in (bounds.start, bounds.stop, bounds.step)
     )
-    return RangeOf(start, stop, step)
+    return v.RangeOf(start, stop, step)
 
 
 def _items_of(stmt: tree.For) -> str:
@@ -284,7 +269,7 @@ def _items_of(stmt: tree.For) -> str:
 def _check_unchanged(ctx: Elaboration, stmt: tree.For, span: Span) -> None:
     """Check that no round has changed what a loop goes over. Raises RefusalError."""
     items = ctx.environment.bindings.locals.get(_items_of(stmt))
-    if isinstance(items, Unassigned):
+    if isinstance(items, v.Unassigned):
         message = "a loop goes over an array that it changes"
         hint = "go over a copy: write .copy() behind it"
         if isinstance(stmt.iterable, ast.Var) and isinstance(stmt.target, ast.Var):
@@ -295,29 +280,29 @@ def _check_unchanged(ctx: Elaboration, stmt: tree.For, span: Span) -> None:
                 ctx.reported.update(
                     value
                     for value in ctx.environment.bindings.locals.values()
-                    if isinstance(value, Unassigned) and value.notes[:1] == items.notes[:1]
+                    if isinstance(value, v.Unassigned) and value.notes[:1] == items.notes[:1]
                 )
-        raise RefusalError(message, span, hint=hint, notes=items.notes)
+        raise v.RefusalError(message, span, hint=hint, notes=items.notes)
 
 
-def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> Terminator | None:
+def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -> Terminator | None:
     rounds = count(iterable)
     loop = _Loop(stmt, iterable, rounds)
     if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):
         return _unroll_items(ctx, loop, rounds)
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
-        raise RefusalError(message, iterable.span, hint="stack the items into one tensor")
-    if find_growing(ctx, stmt):
+        raise v.RefusalError(message, iterable.span, hint="stack the items into one tensor")
+    if appends_each_round(ctx, stmt):
         return _elaborate_growing(ctx, loop, rounds)
-    if find_counted(ctx, stmt):
+    if find_lists(ctx, stmt):
         return _elaborate_counted(ctx, loop, rounds)
-    if isinstance(rounds, Computed) or ctx.compact:
+    if isinstance(rounds, v.Computed) or ctx.compact:
         return _emit_loop(ctx, loop)
     return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
 
 
-def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | Computed) -> Terminator | None:
+def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | v.Computed) -> Terminator | None:
     """Elaborate a loop in which lists grow: unrolled if that is cheap. Raises RefusalError."""
     assert isinstance(loop.stmt, tree.For)
     assert loop.iterable is not None
@@ -330,12 +315,12 @@ def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
     return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
 
 
-def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) -> Terminator | None:
+def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | v.Computed) -> Terminator | None:
     """Elaborate a loop of which some rounds append: unrolled if it is known which. Raises RefusalError."""
     assert isinstance(loop.stmt, tree.For)
     assert loop.iterable is not None
     stmt, iterable, failed = loop.stmt, loop.iterable, ctx.environment.failed
-    names = find_counted(ctx, stmt)
+    names = find_lists(ctx, stmt)
     if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
 
         def unroll() -> Terminator | None:
@@ -348,13 +333,13 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
             if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
                 return False
             values = (ctx.environment.bindings.locals.get(name) for name in names)
-            return all(isinstance(value, TupleOf) for value in values)
+            return all(isinstance(value, v.TupleOf) for value in values)
 
         give_up = GiveUpError()
         end = attempt(ctx, unroll, give_up, accept)
         if not isinstance(end, GivenUp):
             return end
-    return grow_and_count(ctx, stmt, iterable, rounds, _elaborate_for_over)
+    return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
 
 
 def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:
@@ -370,13 +355,13 @@ def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | No
         assert loop.iterable is not None
         message = f"this loop over {describe(loop.iterable.value)} is too long to be written out"
         hint = "stack the items into one tensor, and go over its rows"
-        raise RefusalError(message, loop.iterable.span, hint=hint)
+        raise v.RefusalError(message, loop.iterable.span, hint=hint)
     return end
 
 
 def _for_rounds(ctx: Elaboration, loop: _Loop, number: int) -> Rounds:
     for index in range(number):
-        yield partial(loop.begin, ctx, Known(index))
+        yield partial(loop.begin, ctx, v.Known(index))
 
 
 class _Form(Enum):
@@ -442,11 +427,11 @@ def _kinds_of_names(ctx: Elaboration, stmt: tree.For | tree.While) -> frozenset[
     return frozenset(kinds)
 
 
-def _kind_of(value: Value | None) -> object:
+def _kind_of(value: v.Value | None) -> object:
     match value:
-        case Computed(type=type_, weak=weak, default_dtype=place):
+        case v.Computed(type=type_, weak=weak, default_dtype=place):
             return type_, weak, place is None
-        case TupleOf(items=items):
+        case v.TupleOf(items=items):
             return tuple(map(_kind_of, items))
     return type(value)
 
@@ -494,7 +479,7 @@ def _emit_loop(ctx: Elaboration, loop: _Loop) -> Terminator | None:
     """Emit the loop as a function that calls itself with the names that change."""
     if isinstance(loop.rounds, int):
         if loop.targets & find_assigned_names(loop.stmt.body).keys():
-            loop.begin(ctx, Known(0))  # so that it is handed from round to round
+            loop.begin(ctx, v.Known(0))  # so that it is handed from round to round
         else:
             _forget_targets(ctx, loop)
     return _leave_function(ctx, loop, _emit_function(ctx, loop, _bind_iterable(ctx, loop), 0))
@@ -507,7 +492,7 @@ def _emit_loop_after_first_round(ctx: Elaboration, loop: _Loop) -> Terminator | 
 
     def emit_first() -> Terminator | None:
         ctx.live = inside
-        return unroll_round(ctx, loop.stmt.body.stmts, lambda: bound.begin(ctx, Known(0)))
+        return unroll_round(ctx, loop.stmt.body.stmts, lambda: bound.begin(ctx, v.Known(0)))
 
     def emit_others() -> Terminator | None:
         ctx.live = after
@@ -535,11 +520,11 @@ def _bind_iterable(ctx: Elaboration, loop: _Loop) -> _Loop:
         return loop
     let_bind_names(ctx, sorted(find_mentioned_names(loop.stmt.iterable)))
     assert loop.iterable is not None
-    iterable = Operand(atomize(ctx, loop.iterable.value, "items", set()), loop.iterable.span)
+    iterable = v.Operand(atomize(ctx, loop.iterable.value, "items", set()), loop.iterable.span)
     rounds = loop.rounds
-    if isinstance(rounds, Computed):
+    if isinstance(rounds, v.Computed):
         count_ = atomize(ctx, rounds, "count", set())
-        assert isinstance(count_, Computed)
+        assert isinstance(count_, v.Computed)
         rounds = count_
     return replace(loop, iterable=iterable, rounds=rounds)
 
@@ -548,7 +533,7 @@ def _leave_function(ctx: Elaboration, loop: _Loop, end: Terminator | None) -> Te
     after = leave_loop(ctx, end)
     for part in walk(loop.stmt.body):
         for name in part.names if isinstance(part, tree.InvalidStatement) else ():
-            ctx.environment.bindings.bind(name, FAILED)  # its error is reported
+            ctx.environment.bindings.bind(name, v.FAILED)  # its error is reported
     return after
 
 
@@ -579,9 +564,9 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
     for name in names_assigned(ctx, stmt):
         value = bindings.locals[name]
         plan = carried.plans.get(name)
-        if isinstance(plan, Same) and isinstance(plan.value, Unassigned):
+        if isinstance(plan, Same) and isinstance(plan.value, v.Unassigned):
             value = plan.value
-        if isinstance(value, Unassigned):
+        if isinstance(value, v.Unassigned):
             whole.lost.add(name)
             ctx.loop_forms.lost[value] = (stmt, name)
     whole.has_changing_shapes = has_shapes_of(body, carried.params)
@@ -608,7 +593,7 @@ def _reductions_text(carried: _Carried, reductions: Mapping[str, str]) -> int | 
 def _names_to_carry(ctx: Elaboration, loop: _Loop) -> list[str]:
     """Return the names with values before a loop that it assigns; where nobody reads one, it loses it."""
     bindings, stmt = ctx.environment.bindings, loop.stmt
-    read = ctx.live.to_set() | flow_of(stmt).exposed | captured_names(bindings.locals.values())
+    read = ctx.live.to_set() | flow_of(stmt).exposed | v.captured_names(bindings.locals.values())
     if loop.targets & read:
         read |= loop.targets
     carried = list[str]()
@@ -621,14 +606,14 @@ def _names_to_carry(ctx: Elaboration, loop: _Loop) -> list[str]:
     return carried
 
 
-def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindings: Bindings) -> None:
+def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindings: v.Bindings) -> None:
     """Explain why names that only the loop assigns cannot be used after it."""
     span = ctx.span(stmt.span)
     notes = (Note("the loop may have no rounds", span),)
     for name in find_assigned_names(stmt):
         if name not in bindings.locals:
             message = f"`{name}` may not be assigned here: only a loop assigns it"
-            bindings.locals[name] = Unassigned(message, "assign it before the loop", notes)
+            bindings.locals[name] = v.Unassigned(message, "assign it before the loop", notes)
 
 
 def _loop_memory(ctx: Elaboration, carried: Collection[str]) -> LoopMemory:
@@ -647,7 +632,11 @@ def _loop_memory(ctx: Elaboration, carried: Collection[str]) -> LoopMemory:
 
 
 def _widen_memory(
-    ctx: Elaboration, memory: LoopMemory, carried: Collection[str], before: Bindings, rounds: list[BlockExit]
+    ctx: Elaboration,
+    memory: LoopMemory,
+    carried: Collection[str],
+    before: v.Bindings,
+    rounds: list[BlockExit],
 ) -> LoopMemory:
     if not ctx.changes_tensors:
         return memory
@@ -669,7 +658,7 @@ def _carry(ctx: Elaboration, loop: _Loop, plans: dict[str, MergePlan], memory: L
     return _Carried(plans, variable, tuple(params), counter, memory)
 
 
-def _start_arguments(carried: _Carried, bindings: Bindings, first: int) -> tuple[ir.Expr, ...]:
+def _start_arguments(carried: _Carried, bindings: v.Bindings, first: int) -> tuple[ir.Expr, ...]:
     """Return the arguments of the first call; ``first``: the index of its round."""
     start: list[ir.Expr] = []
     if carried.counter is not None:
@@ -691,7 +680,7 @@ def _elaborate_round(
     live, ctx.live = ctx.live, ctx.live | flow_of(stmt).exposed
     body = Block()
     with ctx.inside(body, _enter_round(ctx, carried, outer)) as bindings:
-        counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True, least=0)
+        counter = None if carried.counter is None else v.Computed(carried.counter, _INT64, weak=True, least=0)
         condition = _test_round(ctx, loop, counter)
         again, leave = Block(), Block()
         with ctx.inside(again, bindings.copy()):
@@ -699,11 +688,11 @@ def _elaborate_round(
         with ctx.inside(leave, bindings.copy()):
             ctx.live = live
             if isinstance(loop.rounds, int) and not loop.targets <= carried.plans.keys():
-                loop.begin(ctx, Known(loop.rounds - 1))  # after all rounds its names are those of the last
+                loop.begin(ctx, v.Known(loop.rounds - 1))  # after all rounds its names are those of the last
             fill_block(ctx, leave, steps_of(ctx, stmt.orelse.stmts), span)
             leave_else(leave.end)
         ctx.live = live
-        if isinstance(condition, Computed):
+        if isinstance(condition, v.Computed):
             body.end = CondBranch(condition.expr, again, leave, span)
         else:  # it goes on until something in it leaves
             ctx.environment.failed = ctx.environment.failed or condition is None
@@ -721,21 +710,21 @@ def _elaborate_round(
     return body, plans, memory
 
 
-def _test_round(ctx: Elaboration, loop: _Loop, counter: Computed | None) -> Computed | bool | None:
+def _test_round(ctx: Elaboration, loop: _Loop, counter: v.Computed | None) -> v.Computed | bool | None:
     """Return whether another round follows; None where an error was reported."""
     if isinstance(loop.stmt, tree.While):
         return _while_test(ctx, loop.stmt)
     assert counter is not None
     assert loop.iterable is not None
     span = loop.iterable.span
-    limit: Value = loop.rounds if isinstance(loop.rounds, Computed) else Known(loop.rounds)
-    condition = binary(ast.BuiltinOp.LT, "<", Operand(counter, span), Operand(limit, span), span)
-    assert isinstance(condition, Computed)
+    limit: v.Value = loop.rounds if isinstance(loop.rounds, v.Computed) else v.Known(loop.rounds)
+    condition = binary(ast.BuiltinOp.LT, "<", v.Operand(counter, span), v.Operand(limit, span), span)
+    assert isinstance(condition, v.Computed)
     return condition
 
 
 def _round_steps(
-    ctx: Elaboration, loop: _Loop, counter: Computed | None
+    ctx: Elaboration, loop: _Loop, counter: v.Computed | None
 ) -> list[Callable[[], Terminator | None]]:
     def first() -> None:
         if counter is not None:
@@ -744,7 +733,7 @@ def _round_steps(
     return [first, *steps_of(ctx, loop.stmt.body.stmts)]
 
 
-def _enter_round(ctx: Elaboration, carried: _Carried, outer: Bindings) -> Bindings:
+def _enter_round(ctx: Elaboration, carried: _Carried, outer: v.Bindings) -> v.Bindings:
     """Return the bindings at the beginning of a round."""
     bindings = outer.copy()
     for name, value in carried.memory.forgotten.items():
@@ -759,19 +748,19 @@ def _enter_round(ctx: Elaboration, carried: _Carried, outer: Bindings) -> Bindin
 
 
 def _widen_plans(
-    carried: _Carried, outer: Bindings, rounds: Sequence[BlockExit], span: Span
+    carried: _Carried, outer: v.Bindings, rounds: Sequence[BlockExit], span: Span
 ) -> dict[str, MergePlan]:
     """Widen the plans to what the rounds leave; a name that cannot be merged gets no usable value."""
     plans: dict[str, MergePlan] = {}
     for name, plan in carried.plans.items():
         plans[name] = plan
-        values: list[tuple[Value, Span]] = [(outer.locals[name], outer.spans.get(name, span))]
+        values: list[tuple[v.Value, Span]] = [(outer.locals[name], outer.spans.get(name, span))]
         for exit_ in rounds:
-            value = exit_.bindings.locals.get(name, FAILED)
+            value = exit_.bindings.locals.get(name, v.FAILED)
             values.append((value, exit_.bindings.spans.get(name, span)))
-            if is_failed(value):
+            if v.is_failed(value):
                 continue  # the last elaboration of the round reports it
-            if isinstance(plans[name], Same) and isinstance(plans[name].value, Unassigned):  # type: ignore[union-attr]  # Same has one
+            if isinstance(plans[name], Same) and isinstance(plans[name].value, v.Unassigned):  # type: ignore[union-attr]  # Same has one
                 continue
             widened = widen(plans[name], value)
             if widened is None:
@@ -792,11 +781,11 @@ def _next_arguments(
     args: list[ir.Expr] = []
     if carried.counter is not None:
         step = ir.constant(1, "int64", span=exit_.span)
-        counter = Operand(Computed(carried.counter, _INT64), exit_.span)
+        counter = v.Operand(v.Computed(carried.counter, _INT64), exit_.span)
         stepped = binary(
-            ast.BuiltinOp.Add, "+", counter, Operand(Computed(step, _INT64), exit_.span), exit_.span
+            ast.BuiltinOp.Add, "+", counter, v.Operand(v.Computed(step, _INT64), exit_.span), exit_.span
         )
-        assert isinstance(stepped, Computed)
+        assert isinstance(stepped, v.Computed)
         args.append(stepped.expr)
     changing = {name: plan for name, plan in carried.plans.items() if list(types_of(plan))}
     return (*args, *exit_expressions(ctx, exit_, changing))

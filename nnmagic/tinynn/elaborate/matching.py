@@ -43,40 +43,31 @@ from nnmagic.tinynn.elaborate.sequencing import (
 )
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import as_computed
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    as_value,
-    is_failed,
-)
 
 
 def elaborate_match(ctx: Elaboration, stmt: tree.MatchNode) -> Terminator | None:
     """Elaborate ``match``. Raises RefusalError."""
     subject = ctx.operand(stmt.subject)
-    if is_failed(subject.value):
+    if v.is_failed(subject.value):
         return elaborate_for_errors(ctx, stmt, [case.body.stmts for case in stmt.cases])
     alternatives = (alternative for case in stmt.cases for alternative in expand_alternatives(case))
     cases = list(islice(alternatives, MAX_CASES + 1))
     if len(cases) > MAX_CASES:
         message = f"a match has at most {MAX_CASES} cases, one for each alternative of `|`"
-        raise RefusalError(message, ctx.span(stmt.subject.span))
+        raise v.RefusalError(message, ctx.span(stmt.subject.span))
     if _needs_code(subject.value) or any(case.guard is not None for case in cases):
         let_bind_used_names(ctx, stmt)
-        subject = Operand(atomize(ctx, subject.value, "subject", set()), subject.span)
+        subject = v.Operand(atomize(ctx, subject.value, "subject", set()), subject.span)
     return _elaborate_cases(ctx, stmt, subject, cases, ())
 
 
 def _elaborate_cases(
     ctx: Elaboration,
     stmt: tree.MatchNode,
-    subject: Operand,
+    subject: v.Operand,
     cases: Sequence[tree.Case],
     covered: Sequence[ir.Pattern],
 ) -> Terminator | None:
@@ -94,15 +85,15 @@ def _elaborate_cases(
     return finish_end(ctx, end)
 
 
-def _not_exhaustive(ctx: Elaboration, stmt: tree.MatchNode, missing: str) -> RefusalError:
+def _not_exhaustive(ctx: Elaboration, stmt: tree.MatchNode, missing: str) -> v.RefusalError:
     hint = "add a case for it, or `case _:` for all that is left"
-    return RefusalError(f"no case takes {missing}", ctx.span(stmt.subject.span), hint=hint)
+    return v.RefusalError(f"no case takes {missing}", ctx.span(stmt.subject.span), hint=hint)
 
 
 def _test_case(
     ctx: Elaboration,
     stmt: tree.MatchNode,
-    subject: Operand,
+    subject: v.Operand,
     cases: Sequence[tree.Case],
     covered: Sequence[ir.Pattern],
 ) -> Terminator | None:
@@ -129,7 +120,7 @@ def _test_case(
 
 
 def _test_patterns(
-    ctx: Elaboration, block: Block, work: list[tuple[ast.Node, Operand]], case: tree.Case, span: Span
+    ctx: Elaboration, block: Block, work: list[tuple[ast.Node, v.Operand]], case: tree.Case, span: Span
 ) -> None:
     """Fill a block with the tests of the remaining patterns, then with the case's body."""
     while work:
@@ -142,7 +133,7 @@ def _test_patterns(
                     work.insert(0, (inner, value))
             case tree.InvalidPattern(names=names):
                 for name in names:
-                    ctx.environment.bindings.bind(name, FAILED)
+                    ctx.environment.bindings.bind(name, v.FAILED)
             case tree.ValuePattern():
                 equal = equals_pattern(ctx, pattern, value)
                 if equal is False:
@@ -161,7 +152,7 @@ def _test_patterns(
                 _branch_on_constructor(ctx, block, pattern, value, work, case, span)
                 return
             case _:
-                raise RefusalError("this pattern is not part of TinyNN", ctx.span(pattern.span))
+                raise v.RefusalError("this pattern is not part of TinyNN", ctx.span(pattern.span))
     _elaborate_case_body(ctx, block, case, span)
 
 
@@ -176,7 +167,7 @@ def _elaborate_case_body(ctx: Elaboration, block: Block, case: tree.Case, span: 
         ctx.environment.failed = True
     if guard is False:
         block.end = BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings)
-    elif isinstance(guard, Computed):
+    elif isinstance(guard, v.Computed):
         assert case.guard is not None
         let_bind_names(ctx, find_assigned_names(case.guard))
         then, other = Block(), _fall_through_block(ctx, span)
@@ -190,8 +181,8 @@ def _elaborate_case_body(ctx: Elaboration, block: Block, case: tree.Case, span: 
 def _branch_on(
     ctx: Elaboration,
     block: Block,
-    condition: Computed,
-    work: list[tuple[ast.Node, Operand]],
+    condition: v.Computed,
+    work: list[tuple[ast.Node, v.Operand]],
     case: tree.Case,
     span: Span,
 ) -> None:
@@ -205,8 +196,8 @@ def _branch_on_constructor(
     ctx: Elaboration,
     block: Block,
     pattern: tree.ConstructorPattern,
-    value: Operand,
-    work: list[tuple[ast.Node, Operand]],
+    value: v.Operand,
+    work: list[tuple[ast.Node, v.Operand]],
     case: tree.Case,
     span: Span,
 ) -> None:
@@ -220,7 +211,7 @@ def _branch_on_constructor(
     then, other = Block(), _fall_through_block(ctx, span)
     with ctx.inside(then, ctx.environment.bindings.copy()):
         inner = [
-            (part, Operand(as_value(field, type_), ctx.span(part.span)))
+            (part, v.Operand(v.as_value(field, type_), ctx.span(part.span)))
             for part, field, type_ in zip(parts, fields, constructor.inputs, strict=True)
         ]
         _test_patterns(ctx, then, [*inner, *work], case, span)
@@ -235,7 +226,7 @@ def _branch_on_constructor(
 def _emit_switch(
     ctx: Elaboration,
     stmt: tree.MatchNode,
-    subject: Operand,
+    subject: v.Operand,
     cases: Sequence[tree.Case],
     others: Sequence[tree.Case],
     covered: Sequence[ir.Pattern],
@@ -275,16 +266,16 @@ def _missing_cases(ctx: Elaboration, patterns: Sequence[ir.Pattern]) -> list[str
         return ["some value"]
 
 
-def _needs_code(value: Value) -> bool:
+def _needs_code(value: v.Value) -> bool:
     """Return whether anything in a value is dynamic."""
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         return any(map(_needs_code, value.items))
-    return isinstance(value, Computed) and not isinstance(value.expr, ir.Constant)
+    return isinstance(value, v.Computed) and not isinstance(value.expr, ir.Constant)
 
 
-def _holds_data(value: Value) -> bool:
+def _holds_data(value: v.Value) -> bool:
     """Return whether Relay can match the value: one of a data type, or a tuple that holds one."""
-    if isinstance(value, TupleOf):
-        relay = all(isinstance(item, Computed | TupleOf) for item in value.items)
+    if isinstance(value, v.TupleOf):
+        relay = all(isinstance(item, v.Computed | v.TupleOf) for item in value.items)
         return relay and any(map(_holds_data, value.items))
-    return isinstance(value, Computed) and isinstance(value.type, TypeCall)
+    return isinstance(value, v.Computed) and isinstance(value.type, TypeCall)

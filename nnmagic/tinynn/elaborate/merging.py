@@ -11,59 +11,30 @@ from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
-from nnmagic.relay.types import (
-    AnyDim,
-    Dim,
-    FuncType,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-    is_complex,
-    is_float,
-)
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.promotion import common_dtype, say_joined
-from nnmagic.tinynn.values.values import (
-    DICTIONARY,
-    FAILED,
-    ClosureValue,
-    Computed,
-    Dimension,
-    GlobalFunction,
-    Known,
-    ListOfRows,
-    LocalFunction,
-    Method,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Unassigned,
-    Value,
-    as_value,
-    is_failed,
-    tuple_type,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Same:
     """All values are one, which needs no code."""
 
-    value: Value
+    value: v.Value
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
     """Each value becomes a Relay expression of one type."""
 
-    type: Type
+    type: ty.Type
     weak: bool
     default_dtype: Span | None = None
 
@@ -73,7 +44,7 @@ class Items:
     """The values are tuples of one length, which merge item by item."""
 
     items: tuple[MergePlan, ...]
-    record: RecordType | None = None
+    record: ty.RecordType | None = None
     is_list: bool = False  # a list of rows, whose tensor is the only item
 
 
@@ -91,7 +62,7 @@ class MergeConflictError(Exception):
         self.second = second
 
 
-def plan_merge(values: Sequence[Value]) -> MergePlan:
+def plan_merge(values: Sequence[v.Value]) -> MergePlan:
     """Plan how values become one. Raises MergeConflictError, with the positions of two that cannot."""
     plan = plan_value(values[0], keep=True)
     for index, value in enumerate(values[1:], 1):
@@ -102,7 +73,7 @@ def plan_merge(values: Sequence[Value]) -> MergePlan:
     return plan
 
 
-def _culprit(values: Sequence[Value], index: int) -> int:
+def _culprit(values: Sequence[v.Value], index: int) -> int:
     """Return the position of the first value that does not merge with the one at ``index``."""
     conflicts = (
         position
@@ -112,23 +83,23 @@ def _culprit(values: Sequence[Value], index: int) -> int:
     return next(conflicts, 0)
 
 
-def plan_value(value: Value, *, keep: bool) -> MergePlan:
+def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
     """Plan for one value. Without ``keep``, numbers become dynamic."""
     match value:
-        case Computed(type=type_, weak=weak, default_dtype=place):
+        case v.Computed(type=type_, weak=weak, default_dtype=place):
             return Same(value) if keep else Expression(type_, weak, place)
-        case Dimension(number=number) if not keep:
+        case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
-        case ListOfRows(rows=rows):
+        case v.ListOfRows(rows=rows):
             return Items((plan_value(rows, keep=keep),), is_list=True)
-        case TupleOf(items=items) if items:
+        case v.TupleOf(items=items) if items:
             return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
-        case Known(value=bool() | int() | float() | complex() as number) if not keep:
-            return Expression(TensorType((), natural_dtype(number)), weak=True)
+        case v.Known(value=bool() | int() | float() | complex() as number) if not keep:
+            return Expression(ty.TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
 
 
-def widen(plan: MergePlan, value: Value) -> MergePlan | None:
+def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
     """Return a plan that takes ``value`` too; None where there is none."""
     match plan:
         case Same(value=same):
@@ -137,8 +108,8 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
             expression = _of(same)
             return None if expression is None else widen(expression, value)
         case Items(items=items):
-            given = (value.rows,) if isinstance(value, ListOfRows) else getattr(value, "items", ())
-            if not isinstance(value, ListOfRows if plan.is_list else TupleOf) or len(given) != len(items):
+            given = (value.rows,) if isinstance(value, v.ListOfRows) else getattr(value, "items", ())
+            if not isinstance(value, v.ListOfRows if plan.is_list else v.TupleOf) or len(given) != len(items):
                 return None
             if _keys(plan.record) != _keys(getattr(value, "record", None)):
                 return None
@@ -149,40 +120,40 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
             return None if expression_of_value is None else _common(plan, expression_of_value)
 
 
-def _same_value(left: Value, right: Value) -> bool:
+def _same_value(left: v.Value, right: v.Value) -> bool:
     """Return whether two values are the same expression or function, or equal numbers of one Python type."""
     match left, right:
-        case Computed(expr=one, type=ours), Computed(expr=other, type=theirs):
+        case v.Computed(expr=one, type=ours), v.Computed(expr=other, type=theirs):
             return one is other and ours == theirs
-        case TupleOf(items=ours), TupleOf(items=theirs):
+        case v.TupleOf(items=ours), v.TupleOf(items=theirs):
             keys = _keys(left.record) == _keys(right.record)
             return len(ours) == len(theirs) and keys and all(map(_same_value, ours, theirs))
-        case Dimension(dim=one, number=ours), Dimension(dim=other, number=theirs):
+        case v.Dimension(dim=one, number=ours), v.Dimension(dim=other, number=theirs):
             return ours.expr is theirs.expr or (one == other and one.label is not None)
-        case Known(value=one), Known(value=other):
+        case v.Known(value=one), v.Known(value=other):
             return type(one) is type(other) and repr(one) == repr(other)  # tells 0.0 from -0.0
-        case ((LocalFunction() | ClosureValue() | Method()), _):
+        case ((v.LocalFunction() | v.ClosureValue() | v.Method()), _):
             return left is right
     return left == right
 
 
-def _keys(record: RecordType | None) -> tuple[str, ...] | None:
+def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
     """Return the keys of a dictionary, which merges with others of these keys alone."""
-    return record.names if record is not None and record.name == DICTIONARY else None
+    return record.names if record is not None and record.name == ty.DICTIONARY else None
 
 
-def _of(value: Value) -> Expression | None:
+def _of(value: v.Value) -> Expression | None:
     """Return the plan of a value as an expression; None for a value that is none."""
     match value:
-        case Computed(type=type_, weak=weak, default_dtype=place):
+        case v.Computed(type=type_, weak=weak, default_dtype=place):
             return Expression(type_, weak, place)
-        case Dimension(number=Computed(type=type_, weak=weak)):
+        case v.Dimension(number=v.Computed(type=type_, weak=weak)):
             return Expression(type_, weak)
-        case Known(value=bool() | int() | float() | complex() as number):
-            return Expression(TensorType((), natural_dtype(number)), weak=True)
+        case v.Known(value=bool() | int() | float() | complex() as number):
+            return Expression(ty.TensorType((), natural_dtype(number)), weak=True)
         case (
-            GlobalFunction(type=FuncType() as type_)
-            | ClosureValue(function=Computed(type=FuncType() as type_))
+            v.GlobalFunction(type=ty.FuncType() as type_)
+            | v.ClosureValue(function=v.Computed(type=ty.FuncType() as type_))
         ):
             return Expression(type_, weak=False)
     return None
@@ -194,7 +165,7 @@ def _common(left: Expression, right: Expression) -> Expression | None:
     if left.weak or right.weak:
         strong = right if left.weak else left
         weak = left if left.weak else right
-        shape = strong.type.shape if isinstance(strong.type, TensorType) else None
+        shape = strong.type.shape if isinstance(strong.type, ty.TensorType) else None
         return strong if shape in ((), getattr(weak.type, "shape", ())) else None
     dtype = _common_dtype(left, right)
     parts = [each if dtype is None else _in_dtype(each, dtype) for each in (left, right)]
@@ -211,47 +182,47 @@ def _common(left: Expression, right: Expression) -> Expression | None:
 def _common_dtype(left: Expression, right: Expression) -> str | None:
     """Return the dtype in which two tensors meet that one name stands for; None where they do not."""
     match left.type, right.type:
-        case TensorType(dtype=ours), TensorType(dtype=theirs) if ours != theirs:
-            if is_float(ours) and is_float(theirs):
+        case ty.TensorType(dtype=ours), ty.TensorType(dtype=theirs) if ours != theirs:
+            if ty.is_float(ours) and ty.is_float(theirs):
                 return common_dtype([ours, theirs])
             if (left.default_dtype is None) is not (right.default_dtype is None):
                 given, dtype = (ours, theirs) if right.default_dtype is None else (theirs, ours)
-                return None if is_float(given) else dtype
+                return None if ty.is_float(given) else dtype
     return None
 
 
 def _in_dtype(part: Expression, dtype: str) -> Expression:
-    assert isinstance(part.type, TensorType)
+    assert isinstance(part.type, ty.TensorType)
     return replace(part, type=replace(part.type, dtype=dtype))
 
 
 def _order(weak: Expression) -> int:
     """Rank Python's numbers: complex numbers take floats, these ints, and ints bools."""
-    assert isinstance(weak.type, TensorType)
+    assert isinstance(weak.type, ty.TensorType)
     return ("bool", "int64", "float64", "complex128").index(weak.type.dtype)
 
 
-def _common_type(left: Type, right: Type) -> Type | None:
+def _common_type(left: ty.Type, right: ty.Type) -> ty.Type | None:
     match left, right:
-        case TensorType(), TensorType():
+        case ty.TensorType(), ty.TensorType():
             dims = tuple(map(_common_dim, left.shape, right.shape))
             if left.dtype != right.dtype or len(left.shape) != len(right.shape) or None in dims:
                 return None
-            return TensorType(tuple(dim for dim in dims if dim is not None), left.dtype)
-        case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
+            return ty.TensorType(tuple(dim for dim in dims if dim is not None), left.dtype)
+        case ty.TupleType(fields=ours), ty.TupleType(fields=theirs) if len(ours) == len(theirs):
             fields = tuple(map(_common_type, ours, theirs))
-            record = left if isinstance(left, RecordType) else None
+            record = left if isinstance(left, ty.RecordType) else None
             known = [field for field in fields if field is not None]
-            return tuple_type(known, record) if None not in fields else None
+            return v.tuple_type(known, record) if None not in fields else None
     return left if left == right else None
 
 
-def _common_dim(left: Dim, right: Dim) -> Dim | None:
+def _common_dim(left: ty.Dim, right: ty.Dim) -> ty.Dim | None:
     if left == right:
         return left
-    either_is_unknown = AnyDim() in (left, right)
-    both_are_dynamic = isinstance(left, AnyDim) and isinstance(right, AnyDim)
-    return AnyDim() if either_is_unknown or both_are_dynamic else None
+    either_is_unknown = ty.AnyDim() in (left, right)
+    both_are_dynamic = isinstance(left, ty.AnyDim) and isinstance(right, ty.AnyDim)
+    return ty.AnyDim() if either_is_unknown or both_are_dynamic else None
 
 
 def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
@@ -262,11 +233,11 @@ def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
     match plan:
         case Items(items=items):
             return replace(plan, items=tuple(keep_outer_values(item, outside) for item in items))
-        case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
+        case Same(value=v.Computed() as value) if not _stands_outside(value.expr, outside):
             return Expression(value.type, value.weak, value.default_dtype)
-        case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
+        case Same(value=v.Dimension(number=number)) if not _stands_outside(number.expr, outside):
             return Expression(number.type, weak=True)
-        case Same(value=ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
+        case Same(value=v.ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
             return Expression(function.type, weak=False)
     return plan
 
@@ -275,18 +246,18 @@ def _stands_outside(expr: ir.Expr, outside: Set[int]) -> bool:
     return isinstance(expr, ir.Constant | ir.GlobalVar | ir.Constructor) or id(expr) in outside
 
 
-def expressions_in(value: Value) -> Iterator[int]:
+def expressions_in(value: v.Value) -> Iterator[int]:
     """Yield the identities of the expressions that a value stands for."""
     match value:
         case (
-            Computed(expr=expr)
-            | ClosureValue(function=Computed(expr=expr))
-            | Dimension(number=Computed(expr=expr))
+            v.Computed(expr=expr)
+            | v.ClosureValue(function=v.Computed(expr=expr))
+            | v.Dimension(number=v.Computed(expr=expr))
         ):
             yield id(expr)
-        case ListOfRows(rows=rows):
+        case v.ListOfRows(rows=rows):
             yield id(rows.expr)
-        case TupleOf(items=items):
+        case v.TupleOf(items=items):
             for item in items:
                 yield from expressions_in(item)
 
@@ -294,51 +265,53 @@ def expressions_in(value: Value) -> Iterator[int]:
 # -- carrying a plan out -------------------------------------------------------------------------------
 
 
-def expressions(plan: MergePlan, value: Value, span: Span) -> Iterator[ir.Expr]:
+def expressions(plan: MergePlan, value: v.Value, span: Span) -> Iterator[ir.Expr]:
     """Yield what a value contributes to a plan. Raises RefusalError for a number that does not fit."""
     match plan:
         case Items(items=items):
-            assert isinstance(value, TupleOf | ListOfRows)
-            parts = (value.rows,) if isinstance(value, ListOfRows) else value.items
+            assert isinstance(value, v.TupleOf | v.ListOfRows)
+            parts = (value.rows,) if isinstance(value, v.ListOfRows) else value.items
             for item, part in zip(items, parts, strict=True):
                 yield from expressions(item, part, span)
         case Expression(type=type_):
             yield convert(value, type_, span)
 
 
-def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
+def convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
     """Convert a value to an expression of a type that the plan chose for it. Raises RefusalError."""
     match value:
-        case Dimension(number=number_later):
+        case v.Dimension(number=number_later):
             return convert(number_later, type_, span)
-        case Known(value=bool() | int() | float() | complex() as number):
-            assert isinstance(type_, TensorType)
+        case v.Known(value=bool() | int() | float() | complex() as number):
+            assert isinstance(type_, ty.TensorType)
             if isinstance(number, bool) and type_.dtype != "bool":
                 number = int(number)
             return number_constant(number, type_.dtype, span).expr
-        case Computed(weak=True, type=TensorType(dtype=dtype)):
-            assert isinstance(type_, TensorType)
-            if is_complex(dtype) and not is_complex(type_.dtype):
+        case v.Computed(weak=True, type=ty.TensorType(dtype=dtype)):
+            assert isinstance(type_, ty.TensorType)
+            if ty.is_complex(dtype) and not ty.is_complex(type_.dtype):
                 message = f"a complex number cannot become {format_type(type_)}"
-                raise RefusalError(message, span, hint=_COMPLEX_HINT)
+                raise v.RefusalError(message, span, hint=_COMPLEX_HINT)
             if dtype == "float64" and not type_.dtype.startswith(("float", "bfloat", "complex")):
                 hint = "convert it, as in int(x), or give both the same dtype"
-                raise RefusalError(f"a Python float cannot become {format_type(type_)}", span, hint=hint)
+                raise v.RefusalError(f"a Python float cannot become {format_type(type_)}", span, hint=hint)
             return cast(value, type_.dtype, span).expr
-        case Computed(type=TensorType(dtype=dtype)) if isinstance(type_, TensorType) and dtype != type_.dtype:
+        case v.Computed(type=ty.TensorType(dtype=dtype)) if (
+            isinstance(type_, ty.TensorType) and dtype != type_.dtype
+        ):
             if value.default_dtype is not None:
-                return convert_default_dtype(Operand(value, span), type_.dtype).expr
+                return convert_default_dtype(v.Operand(value, span), type_.dtype).expr
             say_joined(dtype, type_.dtype, span)
             return cast(value, type_.dtype, span).expr
-        case GlobalFunction(name=name):
+        case v.GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)
-        case ClosureValue(name=name, changing=(other, *_)):
+        case v.ClosureValue(name=name, changing=(other, *_)):
             hint = f"give `{other}` to `{name}` as a parameter"
             message = f"`{name}` is one of several functions here, and uses `{other}`, which may change later"
-            raise RefusalError(message, span, hint=hint)
-        case ClosureValue(function=function):
+            raise v.RefusalError(message, span, hint=hint)
+        case v.ClosureValue(function=function):
             return function.expr
-    return as_computed(Operand(value, span)).expr
+    return as_computed(v.Operand(value, span)).expr
 
 
 def types_of(plan: MergePlan) -> Iterator[Expression]:
@@ -351,68 +324,68 @@ def types_of(plan: MergePlan) -> Iterator[Expression]:
                 yield from types_of(item)
 
 
-def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
+def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
     """Build the merged value from the expressions that hold it."""
     match plan:
         case Same(value=value):
             return value
         case Items(items=(only,), is_list=True):
             rows = rebuild(only, parts)
-            assert isinstance(rows, Computed)
-            return ListOfRows(rows)
+            assert isinstance(rows, v.Computed)
+            return v.ListOfRows(rows)
         case Items(items=items):
-            return TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
+            return v.TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
         case Expression(type=type_, weak=weak):
             expr = next(parts)
             if plan.default_dtype is not None:
-                return Computed(expr, type_, default_dtype=plan.default_dtype)
-            return Computed(expr, type_, weak=True) if weak else as_value(expr, type_)
+                return v.Computed(expr, type_, default_dtype=plan.default_dtype)
+            return v.Computed(expr, type_, weak=True) if weak else v.as_value(expr, type_)
 
 
 def merge_conflict(
-    name: str, values: Sequence[tuple[Value, Span]], conflict: MergeConflictError, words: str
-) -> Unassigned | Value:
+    name: str, values: Sequence[tuple[v.Value, Span]], conflict: MergeConflictError, words: str
+) -> v.Unassigned | v.Value:
     """Explain a name that branches leave with values that cannot be merged."""
     pair = [values[conflict.first], values[conflict.second]]
-    if any(is_failed(value) for value, _ in pair):
-        return FAILED
+    if any(v.is_failed(value) for value, _ in pair):
+        return v.FAILED
     for value, _ in pair:
-        if isinstance(value, Unassigned):
+        if isinstance(value, v.Unassigned):
             return value
     first, second = (describe(value) for value, _ in pair)
     hint = None
-    if all(isinstance(value, Known) and not is_number(value.value) for value, _ in pair):
+    if all(isinstance(value, v.Known) and not is_number(value.value) for value, _ in pair):
         words = f"{words}, and it must be known at compile time"
-    if any(isinstance(value, Known) and is_number(value.value) for value, _ in pair):
-        types = [value.type for value, _ in pair if isinstance(value, Computed)]
+    if any(isinstance(value, v.Known) and is_number(value.value) for value, _ in pair):
+        types = [value.type for value, _ in pair if isinstance(value, v.Computed)]
         example = _zeros(types[0]) if types else "zeros((3,), f32)"
         hint = f"begin with a tensor of the shape that it is to have, as in {example}"
-    elif all(isinstance(value, TupleOf) for value, _ in pair):
+    elif all(isinstance(value, v.TupleOf) for value, _ in pair):
         hint = f"a list keeps its length here: {FILL_A_TENSOR}"
-    elif all(isinstance(value, Computed) for value, _ in pair):
+    elif all(isinstance(value, v.Computed) for value, _ in pair):
         hint = "give it one shape and one dtype in both, as in x.astype(f32)"
     notes = tuple(
         Note(f"here it is {text}", span) for text, (_, span) in zip((first, second), pair, strict=True)
     )
-    return Unassigned(f"`{name}` is {first} or {second} here: {words}", hint, notes)
+    return v.Unassigned(f"`{name}` is {first} or {second} here: {words}", hint, notes)
 
 
-def _zeros(type_: Type) -> str:
+def _zeros(type_: ty.Type) -> str:
     """Write a tensor of a type, as a cell begins with it."""
-    if not isinstance(type_, TensorType) or not all(isinstance(dim, int) for dim in type_.shape):
+    if not isinstance(type_, ty.TensorType) or not all(isinstance(dim, int) for dim in type_.shape):
         return "zeros((3,), f32)"
     return f"zeros({format_shape(type_.shape)}, {dtype_short_name(type_.dtype)})"
 
 
-def to_planned_type(plan: MergePlan, value: Operand) -> Computed:
+def to_planned_type(plan: MergePlan, value: v.Operand) -> v.Computed:
     """Convert a value to one expression of the plan's type. Raises RefusalError."""
     match plan:
         case Expression(type=type_):
-            return Computed(convert(value.value, type_, value.span), type_)
+            return v.Computed(convert(value.value, type_, value.span), type_)
         case Items(items=items):
-            assert isinstance(value.value, TupleOf)
+            assert isinstance(value.value, v.TupleOf)
             pairs = zip(items, value.value.items, strict=True)
-            parts = [to_planned_type(item, Operand(part, value.span)) for item, part in pairs]
+            parts = [to_planned_type(item, v.Operand(part, value.span)) for item, part in pairs]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
-            return Computed(node, tuple_type([part.type for part in parts], plan.record))
+            return v.Computed(node, v.tuple_type([part.type for part in parts], plan.record))
     return to_relay(value)

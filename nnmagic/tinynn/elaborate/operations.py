@@ -23,21 +23,10 @@ from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    BuiltinName,
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    TupleConstructor,
-    TupleOf,
-    Value,
-    is_failed,
-)
+from nnmagic.tinynn.values import values as v
 
 
-def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> Value:
+def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> v.Value:
     """Elaborate a unary or binary operator, or a subscript."""
     op = expr.func_name
     if op.name is ast.BuiltinOp.Subscript:
@@ -47,11 +36,11 @@ def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> Value:
         span = ctx.span(expr.span)
         if op.name is ast.BuiltinOp.Not:
             return negate(operand, span)
-        return FAILED if is_failed(operand.value) else unary(op.name, SIGNS[op.name], operand, span)
+        return v.FAILED if v.is_failed(operand.value) else unary(op.name, SIGNS[op.name], operand, span)
     return _elaborate_binary(ctx, expr)
 
 
-def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> Value:
+def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> v.Value:
     """Elaborate a binary operator; down the left side in a loop, so that a long sum needs no recursion."""
     chain: list[ast.Call] = []
     node: ast.Expr = expr
@@ -66,37 +55,37 @@ def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> Value:
         span = ctx.span(call.span)
         in_place = call is ctx.updating
         value = binary_operation(ctx, call.func_name.name, left, right, span, in_place=in_place)
-        left = Operand(value, span)
+        left = v.Operand(value, span)
     return left.value
 
 
 def binary_operation(
     ctx: Elaboration,
     op: ast.BuiltinOp | tree.ExtraOp,
-    left: Operand,
-    right: Operand,
+    left: v.Operand,
+    right: v.Operand,
     span: Span,
     *,
     in_place: bool = False,
-) -> Value:
+) -> v.Value:
     """Return the value of a binary operator; an error is reported here and gives FAILED."""
-    if is_failed(left.value) or is_failed(right.value):
-        return FAILED
+    if v.is_failed(left.value) or v.is_failed(right.value):
+        return v.FAILED
     if (
         op is ast.BuiltinOp.BitOr
         and is_type(left.value)
-        and (is_type(right.value) or right.value == Known(None))
+        and (is_type(right.value) or right.value == v.Known(None))
     ):
-        return Known(OpenType())
+        return v.Known(OpenType())
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], left, right, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
             return membership(SIGNS[op], left, right, span)
         return binary(op, SIGNS[op], left, right, span, in_place=in_place)
-    except RefusalError as refusal:
+    except v.RefusalError as refusal:
         ctx.report(refusal)
-        return FAILED
+        return v.FAILED
 
 
 def _is_binary(expr: ast.Expr) -> bool:
@@ -108,84 +97,88 @@ def _is_binary(expr: ast.Expr) -> bool:
     )
 
 
-def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
+def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
     root, chain = tree.subscripts_of(expr)
     owner = ctx.operand(root)
-    indices: list[tuple[list[Operand], Span]] = []
+    indices: list[tuple[list[v.Operand], Span]] = []
     for part in chain:
         span = ctx.span(part.span)
         if not indices and (special := _of_name(ctx, owner, part, span)) is not None:
-            owner = Operand(special, span)
+            owner = v.Operand(special, span)
             continue
         since = len(ctx.changed_by_calls)
         indices.append((evaluate_index(ctx, part.params[1].values), span))
         check_unchanged(ctx, [owner], since)
-    if any(is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
-        return FAILED
+    if any(v.is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
+        return v.FAILED
     value = owner.value
     for value, index in read_chain(owner, indices) if indices else ():
-        if isinstance(value, Computed) and any(_is_array(item.value) for item in index):
+        if isinstance(value, v.Computed) and any(_is_array(item.value) for item in index):
             ctx.memory.own(value.expr)  # NumPy copies what arrays choose
     return value
 
 
-def _of_name(ctx: Elaboration, owner: Operand, part: ast.Call, span: Span) -> Value | None:
+def _of_name(ctx: Elaboration, owner: v.Operand, part: ast.Call, span: Span) -> v.Value | None:
     """Return what the subscript of a name of cells is: a type, or a grid; None for other owners."""
     index = part.params[1].values
-    if isinstance(owner.value, TupleConstructor):
+    if isinstance(owner.value, v.TupleConstructor):
         return _elaborate_type_subscript(ctx, owner.value, index, span)
-    if isinstance(owner.value, Known) and isinstance(owner.value.value, DTypeKind):
+    if isinstance(owner.value, v.Known) and isinstance(owner.value.value, DTypeKind):
         return kind_subscript(ctx, owner.value.value, index, span)
-    if not isinstance(owner.value, BuiltinName):
+    if not isinstance(owner.value, v.BuiltinName):
         return None
     if owner.value.builtin.name == "ndarray":
         return foreign_subscript(ctx, "ndarray", index, span)
     if owner.value.builtin.name == "list":
         hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
-        raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
+        raise v.RefusalError("`list[...]` is no type of a cell", span, hint=hint)
     if owner.value.builtin.name not in _INDEXED:
         return None
     items = evaluate_index(ctx, index)
-    return FAILED if any(is_failed(item.value) for item in items) else owner.value.builtin.call(items, span)
+    return (
+        v.FAILED if any(v.is_failed(item.value) for item in items) else owner.value.builtin.call(items, span)
+    )
 
 
 #: The functions of NumPy that are called by indexing them.
 _INDEXED = frozenset(("mgrid", "ogrid", "c_", "r_"))
 
 
-def _is_array(value: Value) -> bool:
-    if isinstance(value, Computed) and isinstance(value.type, TensorType):
+def _is_array(value: v.Value) -> bool:
+    if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
         return bool(value.type.shape)
-    return isinstance(value, TupleOf)
+    return isinstance(value, v.TupleOf)
 
 
 def _elaborate_type_subscript(
-    ctx: Elaboration, owner: TupleConstructor, index: list[ast.Expr], span: Span
-) -> Value:
+    ctx: Elaboration, owner: v.TupleConstructor, index: list[ast.Expr], span: Span
+) -> v.Value:
     if owner.name in ("ndarray", "NDArray", "dtype", "Annotated", "Literal", "Any", "Optional", "Union"):
         return foreign_subscript(ctx, owner.name, index, span)
     if owner.name == "Callable":
         items = evaluate_operands(ctx, index)
-        return FAILED if any(is_failed(item.value) for item in items) else callable_annotation(items, span)
+        return (
+            v.FAILED if any(v.is_failed(item.value) for item in items) else callable_annotation(items, span)
+        )
     if owner.name in DESTINATIONS:
         items = evaluate_operands(ctx, index)
-        failed = any(is_failed(item.value) for item in items)
-        return FAILED if failed else destination_annotation(owner.name, items, span)
+        failed = any(v.is_failed(item.value) for item in items)
+        return v.FAILED if failed else destination_annotation(owner.name, items, span)
     if owner.name != "Tensor":
         items = evaluate_operands(ctx, index)
-        return FAILED if any(is_failed(item.value) for item in items) else tuple_annotation(items)
+        return v.FAILED if any(v.is_failed(item.value) for item in items) else tuple_annotation(items)
     ctx.in_shape = True
     try:
         items = evaluate_operands(ctx, index[:1])
     finally:
         ctx.in_shape = False
     items += evaluate_operands(ctx, index[1:])
-    if any(is_failed(item.value) for item in items):
-        return FAILED
+    if any(v.is_failed(item.value) for item in items):
+        return v.FAILED
     shape = index[0] if index else None  # `Tensor[()]`
-    parts: list[Operand] = []
-    if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and items and isinstance(items[0].value, TupleOf):
+    parts: list[v.Operand] = []
+    if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and items and isinstance(items[0].value, v.TupleOf):
         spans = [ctx.span(part.span) for part in shape.values]
         if len(spans) == len(items[0].value.items):
-            parts = list(map(Operand, items[0].value.items, spans))
+            parts = list(map(v.Operand, items[0].value.items, spans))
     return tensor_annotation(items, parts, span)

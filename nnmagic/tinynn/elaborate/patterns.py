@@ -15,58 +15,45 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    Computed,
-    ConstructorName,
-    DataTypeName,
-    Known,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    as_value,
-    is_failed,
-    record_constructor,
-    static_value,
-)
 
 
-def equals_pattern(ctx: Elaboration, pattern: tree.ValuePattern, value: Operand) -> bool | Computed:
+def equals_pattern(ctx: Elaboration, pattern: tree.ValuePattern, value: v.Operand) -> bool | v.Computed:
     """Return whether a value equals that of a pattern. Raises RefusalError."""
     wanted = ctx.operand(pattern.value)
-    if is_failed(wanted.value):
+    if v.is_failed(wanted.value):
         return True
-    if isinstance(wanted.value, ConstructorName):
-        raise RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
+    if isinstance(wanted.value, v.ConstructorName):
+        raise v.RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
     value, wanted = as_number(value), as_number(wanted)
     try:
-        left, right = static_value(value.value), static_value(wanted.value)
-    except NotStaticError:
+        left, right = v.static_value(value.value), v.static_value(wanted.value)
+    except v.NotStaticError:
         pass
     else:
         return left is right or (left is not None and right is not None and left == right)
-    if is_tensor(value.value) and wanted.value == Known(None):
+    if is_tensor(value.value) and wanted.value == v.Known(None):
         return False
     if not is_tensor(value.value):
         return False
-    equal = truth_of(Operand(binary(BuiltinOp.Eq, "==", value, wanted, wanted.span), wanted.span), "case")
+    equal = truth_of(v.Operand(binary(BuiltinOp.Eq, "==", value, wanted, wanted.span), wanted.span), "case")
     assert equal is not None
     return equal
 
 
 def split_sequence(
-    ctx: Elaboration, pattern: tree.SequencePattern, value: Operand
-) -> list[tuple[ast.Node, Operand]] | None:
+    ctx: Elaboration, pattern: tree.SequencePattern, value: v.Operand
+) -> list[tuple[ast.Node, v.Operand]] | None:
     """Pair the items of a tuple with their patterns; None where the number differs. Raises RefusalError."""
-    if not isinstance(value.value, TupleOf):
-        if isinstance(value.value, Known):
+    if not isinstance(value.value, v.TupleOf):
+        if isinstance(value.value, v.Known):
             return None
         message = f"a tuple pattern does not take {describe(value.value)}"
-        raise RefusalError(message, ctx.span(pattern.span), hint="match a tuple, as in match (x, y):")
-    items = [Operand(item, value.span) for item in value.value.items]
+        raise v.RefusalError(message, ctx.span(pattern.span), hint="match a tuple, as in match (x, y):")
+    items = [v.Operand(item, value.span) for item in value.value.items]
     patterns = list(pattern.patterns)
     stars = [index for index, part in enumerate(patterns) if isinstance(part, tree.StarPattern)]
     if len(items) < len(patterns) - len(stars) or (not stars and len(items) != len(patterns)):
@@ -74,7 +61,7 @@ def split_sequence(
     if stars:
         star_index = stars[0]
         end = len(items) - (len(patterns) - star_index - 1)
-        rest = Operand(TupleOf(tuple(item.value for item in items[star_index:end])), value.span)
+        rest = v.Operand(v.TupleOf(tuple(item.value for item in items[star_index:end])), value.span)
         star = patterns[star_index]
         patterns[star_index] = tree.CapturePattern(star.span, star.name)
         items = [*items[:star_index], rest, *items[end:]]
@@ -101,7 +88,7 @@ def to_relay_pattern(ctx: Elaboration, pattern: ast.Node, type_: Type) -> ir.Pat
             return ir.PatternWildcard()
         case tree.CapturePattern(name=str() as name), _:
             variable = ir.Var(name, type_, span=span)
-            ctx.environment.bindings.bind(name, as_value(variable, type_), span)
+            ctx.environment.bindings.bind(name, v.as_value(variable, type_), span)
             return ir.PatternVar(variable)
         case tree.SequencePattern(patterns=parts), TupleType(fields=fields) if len(parts) == len(fields):
             return ir.PatternTuple(tuple(map(partial(to_relay_pattern, ctx), parts, fields)))
@@ -111,7 +98,7 @@ def to_relay_pattern(ctx: Elaboration, pattern: ast.Node, type_: Type) -> ir.Pat
             return ir.PatternConstructor(
                 constructor, tuple(map(partial(to_relay_pattern, ctx), parts, constructor.inputs))
             )
-    raise RefusalError(f"this pattern does not take {describe(Computed(ir.Tuple(()), type_))}", span)
+    raise v.RefusalError(f"this pattern does not take {describe(v.Computed(ir.Tuple(()), type_))}", span)
 
 
 def resolve_constructor(
@@ -120,21 +107,23 @@ def resolve_constructor(
     """Return the constructor of a pattern, and a pattern for each of its fields. Raises RefusalError."""
     callee = ctx.operand(pattern.constructor)
     span = ctx.span(pattern.span)
-    if isinstance(callee.value, DataTypeName) and (own := record_constructor(callee.value)) is not None:
-        callee = Operand(own, callee.span)
-    if not isinstance(callee.value, ConstructorName):
+    if isinstance(callee.value, v.DataTypeName) and (own := v.record_constructor(callee.value)) is not None:
+        callee = v.Operand(own, callee.span)
+    if not isinstance(callee.value, v.ConstructorName):
         hint = "write a constructor of a class of the cell, a number, a name or `_`"
-        raise RefusalError(f"{describe(callee.value)} is no constructor", callee.span, hint=hint)
+        raise v.RefusalError(f"{describe(callee.value)} is no constructor", callee.span, hint=hint)
     name, fields = callee.value.constructor.name, callee.value.fields
     if len(pattern.patterns) > len(fields):
         given = len(pattern.patterns)
         signature = f"{name}({', '.join(fields)})"
-        raise RefusalError(f"`{name}` has {len(fields)} fields, not {given}", span, hint=f"it is {signature}")
+        raise v.RefusalError(
+            f"`{name}` has {len(fields)} fields, not {given}", span, hint=f"it is {signature}"
+        )
     parts: list[ast.Node] = list(pattern.patterns)
     parts += [tree.CapturePattern(pattern.span, None)] * (len(fields) - len(parts))
     for keyword, part in pattern.keywords.items():
         if keyword not in fields:
-            raise RefusalError(
+            raise v.RefusalError(
                 f"`{name}` has no field `{keyword}`", span, hint=f"its fields: {', '.join(fields)}"
             )
         parts[fields.index(keyword)] = part
@@ -142,21 +131,21 @@ def resolve_constructor(
 
 
 def check_subject(
-    ctx: Elaboration, value: Operand, constructor: ir.Constructor, pattern: ast.Node
-) -> Computed:
+    ctx: Elaboration, value: v.Operand, constructor: ir.Constructor, pattern: ast.Node
+) -> v.Computed:
     """Return the value that a constructor's pattern matches. Raises RefusalError for another type."""
-    if not isinstance(value.value, Computed):
+    if not isinstance(value.value, v.Computed):
         message = f"`{constructor.name}` does not take {describe(value.value)}"
-        raise RefusalError(message, ctx.span(pattern.span))
+        raise v.RefusalError(message, ctx.span(pattern.span))
     _check_belongs(constructor, value.value.type, ctx.span(pattern.span))
     return value.value
 
 
 def _check_belongs(constructor: ir.Constructor, type_: Type, span: Span) -> None:
     if type_ != TypeCall(constructor.belong_to, ()):
-        subject = describe(Computed(ir.Tuple(()), type_))
+        subject = describe(v.Computed(ir.Tuple(()), type_))
         owner = constructor.belong_to.name
-        raise RefusalError(f"`{constructor.name}` is a constructor of {owner}, but this is {subject}", span)
+        raise v.RefusalError(f"`{constructor.name}` is a constructor of {owner}, but this is {subject}", span)
 
 
 def expand_alternatives(case: tree.Case) -> Iterator[tree.Case]:

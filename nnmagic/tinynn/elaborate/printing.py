@@ -15,60 +15,51 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string, format_known
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.printing import next_number
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    is_failed,
-)
 
 #: A part of a layout, as ``nnmagic.relay.reference.printing`` describes it.
 _Piece: TypeAlias = object
 
 
-def elaborate_printed(ctx: Elaboration, expr: tree.Printed) -> Value:
+def elaborate_printed(ctx: Elaboration, expr: tree.Printed) -> v.Value:
     """Return the call of the operator, whose value is true. Raises RefusalError for what has no text."""
-    tensors: list[Computed] = []
+    tensors: list[v.Computed] = []
     pieces = _pieces(ctx, expr.parts, tensors)
     if pieces is None:
-        return FAILED
+        return v.FAILED
     span = ctx.span(expr.span)
     attrs = {"layout": json.dumps(pieces), "number": next_number()}
-    return call_operator(OPERATORS["python.print"], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
+    return call_operator(OPERATORS["python.print"], [v.Operand(v.TupleOf(tuple(tensors)), span)], attrs, span)
 
 
 def elaborate_message(
     ctx: Elaboration, message: tree.Message, kind: str, span: Span
-) -> tuple[Failure | None, Computed] | None:
+) -> tuple[Failure | None, v.Computed] | None:
     """Return the exception of a class with a message, and the call of the operator that raises it.
 
     The exception is None where its message has values of the call. None where an error was reported. Raises
     RefusalError for what has no text.
     """
-    tensors: list[Computed] = []
+    tensors: list[v.Computed] = []
     pieces = _pieces(ctx, message.parts, tensors)
     if pieces is None:
         return None
     if tensors and ctx.parallel is not None:
         refused = "a loop whose rounds threads share raises exceptions with messages that are known before"
         hint = "leave the values out of the message, or write range(...)"
-        raise RefusalError(refused, span, hint=hint, notes=(Note("this is the loop", ctx.parallel),))
+        raise v.RefusalError(refused, span, hint=hint, notes=(Note("this is the loop", ctx.parallel),))
     layout = json.dumps(pieces)
     attrs = {"layout": layout, "kind": kind, "number": message.number}
-    raised = call_operator(OPERATORS[RAISE], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
-    assert isinstance(raised, Computed)
+    raised = call_operator(OPERATORS[RAISE], [v.Operand(v.TupleOf(tuple(tensors)), span)], attrs, span)
+    assert isinstance(raised, v.Computed)
     return None if tensors else Failure(text_of(layout, ()), kind), raised
 
 
 def _pieces(
-    ctx: Elaboration, parts: Sequence[str | tree.FormattedValue], tensors: list[Computed]
+    ctx: Elaboration, parts: Sequence[str | tree.FormattedValue], tensors: list[v.Computed]
 ) -> list[_Piece] | None:
     """Return the layout of a text; ``tensors`` takes the values in it. None where an error was reported."""
     pieces: list[_Piece] = []
@@ -77,46 +68,46 @@ def _pieces(
             pieces.append(part)
             continue
         operand = ctx.operand(part.value)
-        spec = Known("") if part.spec is None else elaborate_formatted_string(ctx, part.spec)
-        if is_failed(operand.value) or is_failed(spec):
+        spec = v.Known("") if part.spec is None else elaborate_formatted_string(ctx, part.spec)
+        if v.is_failed(operand.value) or v.is_failed(spec):
             return None
-        assert isinstance(spec, Known)
+        assert isinstance(spec, v.Known)
         pieces.append(_piece(ctx, operand, part, str(spec.value), tensors))
     return pieces
 
 
 def _piece(
-    ctx: Elaboration, operand: Operand, part: tree.FormattedValue, spec: str, tensors: list[Computed]
+    ctx: Elaboration, operand: v.Operand, part: tree.FormattedValue, spec: str, tensors: list[v.Computed]
 ) -> _Piece:
     value = operand.value
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         if spec or part.conversion not in (-1, ord("r")):
-            raise RefusalError("a tuple has no format", operand.span, hint="print its items one by one")
-        items = (Operand(item, operand.span) for item in value.items)
+            raise v.RefusalError("a tuple has no format", operand.span, hint="print its items one by one")
+        items = (v.Operand(item, operand.span) for item in value.items)
         plain = tree.FormattedValue(part.span, part.value, ord("r"), None)
         return {"tuple": [_piece(ctx, item, plain, "", tensors) for item in items]}
-    if isinstance(value, Known):
+    if isinstance(value, v.Known):
         has_text = isinstance(value.value, bool | int | float | str | None)
-        return format_known(ctx, part, value if has_text else Known(describe(value)), spec)
+        return format_known(ctx, part, value if has_text else v.Known(describe(value)), spec)
     operand = as_number(operand)
     if not is_tensor(operand.value) or is_complex(tensor_type(operand).dtype):
         message = f"a text shows tensors, numbers, strings and tuples of them, not {describe(value)}"
         hint = "write its real and its imaginary part" if is_tensor(operand.value) else None
-        raise RefusalError(message, operand.span, hint=hint)
-    assert isinstance(operand.value, Computed)
+        raise v.RefusalError(message, operand.span, hint=hint)
+    assert isinstance(operand.value, v.Computed)
     _check_format(operand, spec, part.conversion)
     tensors.append(operand.value)
     return [len(tensors) - 1, spec, part.conversion]
 
 
-def _check_format(operand: Operand, spec: str, conversion: int) -> None:
+def _check_format(operand: v.Operand, spec: str, conversion: int) -> None:
     """Raise RefusalError unless a tensor can be formatted like this, which its type decides."""
     type_ = tensor_type(operand)
     if type_.shape and spec and conversion == -1:
         hint = "print it without a format, or an element: f'{x[0]:.3f}'"
-        raise RefusalError(f"an array has no format {spec!r}", operand.span, hint=hint)
+        raise v.RefusalError(f"an array has no format {spec!r}", operand.span, hint=hint)
     sample = ARRAY_DTYPES[type_.dtype].type(1) if conversion == -1 else ""
     try:
         format(sample, spec)
     except (ValueError, TypeError) as error:
-        raise RefusalError(f"{error}", operand.span) from None
+        raise v.RefusalError(f"{error}", operand.span) from None

@@ -9,48 +9,40 @@ from nnmagic.relay.types import RecordType
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    GradientOf,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    is_failed,
-)
 
 #: Calls a value: `calls.apply_value`.
-Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
+Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
 
 
-def make_record(record: RecordType, operands: Sequence[Operand], span: Span) -> Value:
+def make_record(record: RecordType, operands: Sequence[v.Operand], span: Span) -> v.Value:
     """Return a record of its fields. Raises RefusalError."""
     given = bind(record.name, list(record.names), list(record.names), operands, span)
     items = [
         convert_declared_value(f"the field `{name}`", type_, given[name], None)
         for name, type_ in zip(record.names, record.fields, strict=True)
     ]
-    return TupleOf(tuple(items), record=record)
+    return v.TupleOf(tuple(items), record=record)
 
 
-def call_tree_map(ctx: Elaboration, call: GradientOf, span: Span, apply: Apply) -> Value:
+def call_tree_map(ctx: Elaboration, call: v.GradientOf, span: Span, apply: Apply) -> v.Value:
     """Call ``tree_map(f, tree, *rest)``, written out for each tensor."""
     return _map(ctx, call.function, list(call.arguments), span, apply)
 
 
-def _map(ctx: Elaboration, function: Operand, trees: list[Operand], span: Span, apply: Apply) -> Value:
+def _map(ctx: Elaboration, function: v.Operand, trees: list[v.Operand], span: Span, apply: Apply) -> v.Value:
     first = trees[0].value
-    if not isinstance(first, TupleOf):
+    if not isinstance(first, v.TupleOf):
         return apply(ctx, function, trees, span)
     columns = []
     for tree in trees:
         value = tree.value
-        if not isinstance(value, TupleOf) or len(value.items) != len(first.items):
+        if not isinstance(value, v.TupleOf) or len(value.items) != len(first.items):
             message = f"tree_map: {describe(value)} has not the form of {describe(first)}"
-            raise RefusalError(message, tree.span, hint="give trees of one form")
-        columns.append([Operand(item, tree.span) for item in value.items])
+            raise v.RefusalError(message, tree.span, hint="give trees of one form")
+        columns.append([v.Operand(item, tree.span) for item in value.items])
     items = [_map(ctx, function, list(row), span, apply) for row in zip(*columns, strict=True)]
-    if any(map(is_failed, items)):
-        return FAILED
-    return TupleOf(tuple(items), record=first.record)
+    if any(map(v.is_failed, items)):
+        return v.FAILED
+    return v.TupleOf(tuple(items), record=first.record)

@@ -20,24 +20,12 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.operators.scheduled_ranges import tile_range
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Computed,
-    Dimension,
-    Known,
-    OperatorName,
-    RangeOf,
-    RefusalError,
-    ScheduledRange,
-    Value,
-    captured_names,
-    is_failed,
-)
+from nnmagic.tinynn.values import values as v
 
 # -- independence --------------------------------------------------------------------------------------
 
 
-def check_independent(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange) -> dict[str, str]:
+def check_independent(ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange) -> dict[str, str]:
     """Check that the rounds of a loop are independent; return the names that they reduce to, with operators.
 
     Raises RefusalError, with the two places that clash.
@@ -50,7 +38,7 @@ def check_independent(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange
     elif ctx.parallel is not None:
         message = "a parallel loop stands inside another one, whose threads are all that there are"
         notes = [Note("this loop is parallel", ctx.parallel)]
-        raise RefusalError(message, ctx.span(stmt.iterable.span), hint="write range(...)", notes=notes)
+        raise v.RefusalError(message, ctx.span(stmt.iterable.span), hint="write range(...)", notes=notes)
     reductions = _check_names(ctx, stmt, word)
     _refuse_captures(ctx, stmt)
     surroundings = _surroundings(ctx)
@@ -70,7 +58,7 @@ def _refuse_captures(ctx: Elaboration, stmt: tree.For) -> None:
             name = min(captured)
             message = f"a function that reads `{name}` is used in a loop whose independent rounds assign it"
             hint = f"give it `{name}` as an argument, or write range(...)"
-            raise RefusalError(message, ctx.span(part.span), hint=hint)
+            raise v.RefusalError(message, ctx.span(part.span), hint=hint)
 
 
 def _captured_by(ctx: Elaboration, name: str) -> set[str]:
@@ -80,7 +68,7 @@ def _captured_by(ctx: Elaboration, name: str) -> set[str]:
         each = work.pop()
         owner = ctx.environment.owner(each)
         value = None if owner is None else owner.bindings.locals.get(each)
-        fresh = captured_names([] if value is None else [value]) - found
+        fresh = v.captured_names([] if value is None else [value]) - found
         found |= fresh
         work += fresh
     return found
@@ -91,7 +79,7 @@ def _refuse_clash(ctx: Elaboration, word: str, write: Access, other: Access) -> 
     kind = "changed" if other.writes else "read"
     notes = [Note(f"`{other.name}` is {kind} here, perhaps by another round", ctx.span(other.span))]
     hint = "give each round elements of its own, as y[i] with the loop's i, or write range(...)"
-    raise RefusalError(message, ctx.span(write.span), hint=hint, notes=notes)
+    raise v.RefusalError(message, ctx.span(write.span), hint=hint, notes=notes)
 
 
 _ASKED = {
@@ -104,7 +92,7 @@ def _single_target(ctx: Elaboration, stmt: tree.For, word: str) -> str:
     if not isinstance(stmt.target, ast.Var):
         message = f"`{word}` gives one number a round"
         hint = f"nest two loops, as in for i in {word}(n): and for j in range(m):"
-        raise RefusalError(message, ctx.span(stmt.target.span), hint=hint)
+        raise v.RefusalError(message, ctx.span(stmt.target.span), hint=hint)
     name: str = stmt.target.id.name
     return name
 
@@ -114,11 +102,11 @@ def _refuse_leaving(ctx: Elaboration, stmt: tree.For, word: str) -> None:
     for part in _leaving(stmt.body.stmts, inside=False):
         what = "return" if isinstance(part, ast.Return) else "break"
         message = f"`{what}` leaves a `{word}` loop, whose rounds have no order"
-        raise RefusalError(message, ctx.span(part.span), hint="write range(...), or compute in all rounds")
+        raise v.RefusalError(message, ctx.span(part.span), hint="write range(...), or compute in all rounds")
     if stmt.orelse.stmts:
         message = f"a `{word}` loop has no `else`"
         span = ctx.span(stmt.orelse.stmts[0].span)
-        raise RefusalError(message, span, hint="write what follows behind the loop")
+        raise v.RefusalError(message, span, hint="write what follows behind the loop")
 
 
 def _leaving(statements: Sequence[ast.Stmt], *, inside: bool) -> Iterator[ast.Stmt]:
@@ -141,7 +129,7 @@ def _refuse_inner_loops(ctx: Elaboration, stmt: tree.For) -> None:
             message = "a vectorized loop contains another loop"
             hint = "vectorize the innermost loop, or unroll the one inside"
             notes = [Note("this loop is vectorized", ctx.span(stmt.iterable.span))]
-            raise RefusalError(message, ctx.span(part.span), hint=hint, notes=notes)
+            raise v.RefusalError(message, ctx.span(part.span), hint=hint, notes=notes)
 
 
 def _is_unrolled(ctx: Elaboration, stmt: tree.For | tree.While) -> bool:
@@ -161,7 +149,7 @@ def _check_names(ctx: Elaboration, stmt: tree.For, word: str) -> dict[str, str]:
             if name in live and value is not None:
                 _refuse_last(ctx, stmt, name, word)
             continue
-        if value is None or is_failed(value) or _has_elements(value):
+        if value is None or v.is_failed(value) or _has_elements(value):
             continue  # the round's own, or an array whose elements are changed: see the clash of accesses
         if name in exposed:
             operator = find_reduction(stmt.body, name, lambda expr: _builtin_of(ctx, expr))
@@ -179,15 +167,17 @@ def _check_names(ctx: Elaboration, stmt: tree.For, word: str) -> dict[str, str]:
     return reductions
 
 
-def _has_elements(value: Value) -> bool:
-    return isinstance(value, Computed) and isinstance(value.type, TensorType) and bool(value.type.shape)
+def _has_elements(value: v.Value) -> bool:
+    return isinstance(value, v.Computed) and isinstance(value.type, TensorType) and bool(value.type.shape)
 
 
-def _is_whole(value: Value) -> bool:
-    if isinstance(value, Known):
+def _is_whole(value: v.Value) -> bool:
+    if isinstance(value, v.Known):
         return isinstance(value.value, int)
     return (
-        isinstance(value, Computed) and isinstance(value.type, TensorType) and not is_float(value.type.dtype)
+        isinstance(value, v.Computed)
+        and isinstance(value.type, TensorType)
+        and not is_float(value.type.dtype)
     )
 
 
@@ -215,7 +205,7 @@ def _refuse_carried(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> N
     ways = f"reduce as in {name} += x or {name} = max({name}, x), assign `{name}` before it is read"
     hint = f"{ways}, or write range(...)"
     notes = [Note(f"`{name}` is read here", ctx.span(part.span)) for part in others[:1]]
-    raise RefusalError(message, ctx.span(assigned.span), hint=hint, notes=notes)
+    raise v.RefusalError(message, ctx.span(assigned.span), hint=hint, notes=notes)
 
 
 def _target_span(stmt: ast.Stmt) -> ast.Span | None:
@@ -225,7 +215,7 @@ def _target_span(stmt: ast.Stmt) -> ast.Span | None:
 def _refuse_last(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> None:
     message = f"`{name}` is used after a {word} loop, whose rounds have no last one"
     hint = "write range(...), or keep what is needed in an array"
-    raise RefusalError(message, ctx.span(stmt.span), hint=hint)
+    raise v.RefusalError(message, ctx.span(stmt.span), hint=hint)
 
 
 # -- what names are ------------------------------------------------------------------------------------
@@ -240,11 +230,11 @@ def _surroundings(ctx: Elaboration) -> Surroundings:
     return Surroundings(number_of, lambda expr: _builtin_of(ctx, expr), sizes)
 
 
-def _interval(bounds: RangeOf, surroundings: Surroundings) -> Interval:
+def _interval(bounds: v.RangeOf, surroundings: Surroundings) -> Interval:
     """Return the interval of a range that is known."""
     start = _polynomial_of(bounds.start, surroundings.sizes)
     stop = _polynomial_of(bounds.stop, surroundings.sizes)
-    assert isinstance(bounds.step, Known)
+    assert isinstance(bounds.step, v.Known)
     assert isinstance(bounds.step.value, int)
     one = number(1)
     if bounds.step.value > 0:
@@ -252,17 +242,17 @@ def _interval(bounds: RangeOf, surroundings: Surroundings) -> Interval:
     return Interval(None if stop is None else stop + one, start)
 
 
-def _polynomial_of(value: Value, sizes: set[str]) -> Polynomial | None:
+def _polynomial_of(value: v.Value, sizes: set[str]) -> Polynomial | None:
     """Return a number as a polynomial; None for what is not known to be one."""
     match value:
-        case Known(value=int() as known) if not isinstance(known, bool):
+        case v.Known(value=int() as known) if not isinstance(known, bool):
             return number(known)
-        case Dimension(dim=AnyDim(label=str() as label)):
+        case v.Dimension(dim=AnyDim(label=str() as label)):
             sizes.add(f"size {label}")
             return of_name(f"size {label}")
-        case Dimension(number=inner):
+        case v.Dimension(number=inner):
             return _polynomial_of(inner, sizes)
-        case Computed(expr=expr, type=TensorType(shape=(), dtype=dtype), least=least) if is_integer(dtype):
+        case v.Computed(expr=expr, type=TensorType(shape=(), dtype=dtype), least=least) if is_integer(dtype):
             name = f"number {id(expr)}"
             if least is not None and least >= 0:
                 sizes.add(name)
@@ -292,14 +282,14 @@ def _builtin_of(ctx: Elaboration, expr: ast.Expr) -> str | None:
     if not isinstance(expr, ast.Var | ast.Attr):
         return None
     match _try(ctx, expr):
-        case BuiltinName(builtin=builtin):
+        case v.BuiltinName(builtin=builtin):
             return builtin.name
-        case OperatorName(operator=operator):
+        case v.OperatorName(operator=operator):
             return operator.name
     return None
 
 
-def _try(ctx: Elaboration, expr: ast.Expr) -> Value | None:
+def _try(ctx: Elaboration, expr: ast.Expr) -> v.Value | None:
     with ctx.trial() as diagnostics:
         value = ctx.evaluate(expr)
         return None if diagnostics.errors else value
@@ -308,7 +298,9 @@ def _try(ctx: Elaboration, expr: ast.Expr) -> Value | None:
 # -- nests ---------------------------------------------------------------------------------------------
 
 
-def nest(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange) -> tuple[tree.For, Mapping[str, Value]]:
+def nest(
+    ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange
+) -> tuple[tree.For, Mapping[str, v.Value]]:
     """Return the nested loops of one over ``grid`` or ``tiled``, and what the names that it adds stand for.
 
     Raises RefusalError.
@@ -319,7 +311,7 @@ def nest(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange) -> tuple[tr
         count = len(schedule.ranges)
         message = f"this `{word}` gives {count} number{'s' * (count > 1)} a round"
         written = ", ".join("ijklmnpq"[:count]) if count < 9 else "a name for each of them"
-        raise RefusalError(message, ctx.span(stmt.target.span), hint=f"write for {written} in {word}(...)")
+        raise v.RefusalError(message, ctx.span(stmt.target.span), hint=f"write for {written} in {word}(...)")
     _refuse_leaving(ctx, stmt, word)
     names = [target.id.name for target in targets]
     if word == "tiled":
@@ -333,7 +325,7 @@ def nest(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange) -> tuple[tr
     return known, _added_values(schedule, added)
 
 
-def _check_tiles(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, names: Sequence[str]) -> None:
+def _check_tiles(ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange, names: Sequence[str]) -> None:
     """Check that tiles change no order that matters."""
     if len(names) == 1:
         return
@@ -342,7 +334,7 @@ def _check_tiles(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, nam
         value = ctx.environment.bindings.locals.get(name)
         if (
             value is None
-            or is_failed(value)
+            or v.is_failed(value)
             or name in names
             or (_has_elements(value) and not _is_rebound(stmt, name))
         ):
@@ -356,7 +348,7 @@ def _check_tiles(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, nam
             )
             message = f"tiles change the order of rounds, and a round needs `{name}` of the one before"
             hint = "keep it in an element of an array, or write grid(...)"
-            raise RefusalError(message, ctx.span(assigned.span), hint=hint)
+            raise v.RefusalError(message, ctx.span(assigned.span), hint=hint)
     surroundings = _surroundings(ctx)
     variables = {
         name: _interval(bounds, surroundings) for name, bounds in zip(names, schedule.ranges, strict=True)
@@ -367,7 +359,7 @@ def _check_tiles(ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, nam
         message = f"tiles change the order of rounds, which `{write.name}` may depend on"
         kind = "changed" if other.writes else "read"
         notes = [Note(f"`{other.name}` is {kind} here", ctx.span(other.span))]
-        raise RefusalError(message, ctx.span(write.span), hint="write grid(...)", notes=notes)
+        raise v.RefusalError(message, ctx.span(write.span), hint="write grid(...)", notes=notes)
 
 
 def _added_names(ctx: Elaboration, stmt: tree.For, names: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -383,22 +375,22 @@ def _added_names(ctx: Elaboration, stmt: tree.For, names: Sequence[str]) -> list
     return added
 
 
-def _added_values(schedule: ScheduledRange, added: Sequence[tuple[str, str, str]]) -> dict[str, Value]:
-    values: dict[str, Value] = {}
+def _added_values(schedule: v.ScheduledRange, added: Sequence[tuple[str, str, str]]) -> dict[str, v.Value]:
+    values: dict[str, v.Value] = {}
     for number_, (whole, tile, _) in enumerate(added):
         bounds = schedule.ranges[number_]
         if schedule.word == "grid":
             values[whole] = bounds
             continue
         size = schedule.tiles[number_]
-        assert isinstance(bounds.step, Known)
+        assert isinstance(bounds.step, v.Known)
         assert isinstance(bounds.step.value, int)
-        values[whole] = RangeOf(bounds.start, bounds.stop, Known(bounds.step.value * size))
+        values[whole] = v.RangeOf(bounds.start, bounds.stop, v.Known(bounds.step.value * size))
 
-        def make(call: Arguments, bounds: RangeOf = bounds, size: int = size) -> Value:
+        def make(call: Arguments, bounds: v.RangeOf = bounds, size: int = size) -> v.Value:
             return tile_range(bounds, size, call.given["first"], call.span)
 
-        values[tile] = BuiltinName(Builtin("tile", "first", make, "Return the range of a tile."))
+        values[tile] = v.BuiltinName(Builtin("tile", "first", make, "Return the range of a tile."))
     return values
 
 
@@ -427,15 +419,15 @@ def _build(
     return outermost
 
 
-def static_rounds(ctx: Elaboration, stmt: tree.For, count: int | Computed, most: int) -> int:
+def static_rounds(ctx: Elaboration, stmt: tree.For, count: int | v.Computed, most: int) -> int:
     """Return the number of rounds of an unrolled loop. Raises RefusalError."""
     span = ctx.span(stmt.iterable.span)
     if not isinstance(count, int):
         message = "an unrolled loop has a number of rounds that is known at compile time"
-        raise RefusalError(message, span, hint="write range(...)")
+        raise v.RefusalError(message, span, hint="write range(...)")
     if count > most:
         message = f"a loop of {count} rounds is too long to be unrolled (at most {most})"
-        raise RefusalError(message, span, hint="write range(...), and unroll a loop inside it")
+        raise v.RefusalError(message, span, hint="write range(...), and unroll a loop inside it")
     return count
 
 

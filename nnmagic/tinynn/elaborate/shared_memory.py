@@ -18,21 +18,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import MARK
 from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.types import TensorType, TupleType, Type
-from nnmagic.tinynn.values.values import (
-    Bindings,
-    ClosureValue,
-    Computed,
-    DictOf,
-    Environment,
-    GradientOf,
-    ListOfRows,
-    LocalFunction,
-    Method,
-    TupleOf,
-    Unassigned,
-    Value,
-    Zipped,
-)
+from nnmagic.tinynn.values import values as v
 
 Tokens = frozenset[object]
 
@@ -147,27 +133,27 @@ class SharedMemory:
         is_marked = isinstance(node, ir.Call) and isinstance(node.op, ir.Function) and MARK in node.op.attrs
         return (node, *path) if is_marked and path[-1] == 1 else None
 
-    def of_value(self, value: Value, chain: Sequence[Environment] = ()) -> Tokens:
+    def of_value(self, value: v.Value, chain: Sequence[v.Environment] = ()) -> Tokens:
         """Return the tokens of a value; what a function captures from ``chain`` is read anew by each call."""
         return self._of_value(value, chain, set())
 
-    def _of_value(self, value: Value, chain: Sequence[Environment], seen: set[int]) -> Tokens:
+    def _of_value(self, value: v.Value, chain: Sequence[v.Environment], seen: set[int]) -> Tokens:
         match value:
-            case Computed(expr=expr, type=type_):
+            case v.Computed(expr=expr, type=type_):
                 return self.of_expr(expr) if _has_memory(type_) else _NONE
-            case ListOfRows(rows=rows):
+            case v.ListOfRows(rows=rows):
                 return self.of_expr(rows.expr) if _has_arrays(rows.type) else _NONE
-            case TupleOf(items=items):
+            case v.TupleOf(items=items):
                 return _union(self._of_value(item, chain, seen) for item in items)
-            case DictOf(items=named):
+            case v.DictOf(items=named):
                 return _union(self._of_value(item, chain, seen) for item in named.values())
-            case Zipped(parts=parts):
+            case v.Zipped(parts=parts):
                 return _union(self._of_value(part.value, chain, seen) for part in parts)
-            case Method(receiver=receiver):
+            case v.Method(receiver=receiver):
                 return self._of_value(receiver.value, chain, seen)
-            case GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
+            case v.GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
                 return _union(self._of_value(part.value, chain, seen) for part in (function, *arguments))
-            case LocalFunction(environment=environment) | ClosureValue(environment=environment):
+            case v.LocalFunction(environment=environment) | v.ClosureValue(environment=environment):
                 if id(value) in seen:
                     return _NONE
                 seen.add(id(value))
@@ -176,9 +162,9 @@ class SharedMemory:
                 return _union(self._of_value(item, chain, seen) for item in (*given, *captured))
         return _NONE
 
-    def are_disjoint(self, left: Value, right: Value) -> bool:
+    def are_disjoint(self, left: v.Value, right: v.Value) -> bool:
         """Return whether two arrays are known to be parts of one that do not overlap, as two of its rows."""
-        if not isinstance(left, Computed) or not isinstance(right, Computed):
+        if not isinstance(left, v.Computed) or not isinstance(right, v.Computed):
             return False
         parts, others = dict(self._views(left.expr)), dict(self._views(right.expr))
         if not self.lists.isdisjoint((*parts, *others)):
@@ -206,14 +192,14 @@ class SharedMemory:
             expr = self.bound[expr]
         return expr
 
-    def share(self, value: Value, tokens: Tokens) -> None:
+    def share(self, value: v.Value, tokens: Tokens) -> None:
         """Record that each part of a value may share the memory of these tokens."""
         match value:
-            case Computed(expr=expr):
+            case v.Computed(expr=expr):
                 self.tokens[expr] = tokens
-            case ListOfRows(rows=rows):
+            case v.ListOfRows(rows=rows):
                 self.hold(rows.expr, tokens)
-            case TupleOf(items=items, whole=whole):
+            case v.TupleOf(items=items, whole=whole):
                 for part in (*items, *([] if whole is None else [whole])):
                     self.share(part, tokens)
 
@@ -277,7 +263,7 @@ def _has_arrays(rows: Type) -> bool:
     return isinstance(rows, TensorType) and len(rows.shape) > 1
 
 
-def _captured(function: LocalFunction | ClosureValue) -> Iterator[Value]:
+def _captured(function: v.LocalFunction | v.ClosureValue) -> Iterator[v.Value]:
     for name in function.versions:
         owner = function.environment.owner(name)
         value = None if owner is None else owner.bindings.locals.get(name)
@@ -295,18 +281,18 @@ def _union(parts: Iterable[Tokens]) -> Tokens:
 HOLD_COPIES = "let the list hold copies: write .copy() behind each item that it takes"
 
 
-def is_list(memory: SharedMemory, name: str, value: Value) -> bool:
+def is_list(memory: SharedMemory, name: str, value: v.Value) -> bool:
     """Return whether a name stands for a list that grew in a loop, or for the tensor of one that grows."""
-    return isinstance(value, ListOfRows) or name in memory.shown
+    return isinstance(value, v.ListOfRows) or name in memory.shown
 
 
-def describe_holder(memory: SharedMemory, name: str, value: Value) -> str:
+def describe_holder(memory: SharedMemory, name: str, value: v.Value) -> str:
     """Describe a name that may share memory, as a message begins with it."""
     return f"the list `{memory.shown.get(name, name)}`" if is_list(memory, name, value) else f"`{name}`"
 
 
 def forget_shared_names(
-    memory: SharedMemory, chain: Sequence[Environment], name: str, changed: Tokens, span: Span
+    memory: SharedMemory, chain: Sequence[v.Environment], name: str, changed: Tokens, span: Span
 ) -> None:
     """Take the values of the other names that may share memory that was changed through ``name``."""
     bindings = chain[0].bindings
@@ -317,14 +303,14 @@ def forget_shared_names(
             hint = f"give it memory of its own before the change, as in {other} = {other}.copy()"
             if is_list(memory, other, value):
                 hint = HOLD_COPIES
-            elif not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+            elif not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
                 hint = f"let it hold a copy, as {name}.copy()"
             notes = [Note(f"`{name}` is changed here", span)]
             if other in memory.shown and other in bindings.spans:
                 notes.append(Note(f"`{memory.shown[other]}` grows here", bindings.spans[other]))
             elif other in bindings.spans:
                 notes.append(Note(f"`{other}` is assigned here", bindings.spans[other]))
-            lost = Unassigned(message, hint, tuple(notes), (other, name))
+            lost = v.Unassigned(message, hint, tuple(notes), (other, name))
             bindings.bind(other, lost, bindings.spans.get(other))
 
 
@@ -348,15 +334,15 @@ class LoopMemory:
 
     outside: Tokens
     tokens: Mapping[str, Tokens] = field(default_factory=dict)
-    forgotten: Mapping[str, Unassigned] = field(default_factory=dict)
+    forgotten: Mapping[str, v.Unassigned] = field(default_factory=dict)
 
     def widen(
         self,
         carried: Collection[str],
-        before: Bindings,
-        rounds: Iterable[Bindings],
-        tokens_of: Callable[[Value], Tokens],
-        are_disjoint: Callable[[Value, Value], bool],
+        before: v.Bindings,
+        rounds: Iterable[v.Bindings],
+        tokens_of: Callable[[v.Value], Tokens],
+        are_disjoint: Callable[[v.Value, v.Value], bool],
     ) -> LoopMemory:
         """Return the same with what names share before the loop, and where rounds go on to the next one."""
         tokens = {name: set(self.tokens.get(name, _NONE)) for name in carried}
@@ -375,6 +361,10 @@ class LoopMemory:
                     tokens[right].add(pair)
             for name, value in values.items():
                 had = before.locals.get(name, value)
-                if isinstance(value, Unassigned) and not isinstance(had, Unassigned) and name not in carried:
+                if (
+                    isinstance(value, v.Unassigned)
+                    and not isinstance(had, v.Unassigned)
+                    and name not in carried
+                ):
                     forgotten.setdefault(name, value)
         return LoopMemory(self.outside, {name: frozenset(own) for name, own in tokens.items()}, forgotten)

@@ -23,33 +23,11 @@ from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    GENERATOR,
-    Computed,
-    Dimension,
-    Environment,
-    Formal,
-    GeneratorOf,
-    GlobalFunction,
-    Known,
-    LocalFunction,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    SpecializableFunction,
-    TupleOf,
-    Value,
-    as_value,
-    is_failed,
-    static_value,
-    takes_generators,
-    tuple_type,
-)
 from nnmagic.tinynn.values.weak_types import as_weak
 
 #: What a parameter's annotation says: a type, a part of one, or nothing.
@@ -58,11 +36,11 @@ Pattern = Type | OpenTensor | None
 
 def fit_template_arguments(
     ctx: Elaboration,
-    function: LocalFunction,
-    given: Mapping[str, Operand],
+    function: v.LocalFunction,
+    given: Mapping[str, v.Operand],
     span: Span,
     make_function: FunctionMaker,
-) -> tuple[dict[str, Operand], dict[str, Dim]]:
+) -> tuple[dict[str, v.Operand], dict[str, Dim]]:
     """Convert the arguments of a call that is inlined to what its annotations say. Raises RefusalError.
 
     Return the arguments, and what the named dimensions of the annotations are for the caller.
@@ -74,21 +52,21 @@ def fit_template_arguments(
         if parameter.ty is None:
             continue
         pattern, destination = _pattern(ctx, function.environment, parameter.ty)
-        if is_failed(given[parameter.name].value) or isinstance(pattern, str):
+        if v.is_failed(given[parameter.name].value) or isinstance(pattern, str):
             continue
         operand = given[parameter.name]
-        if destination == GENERATOR:
+        if destination == v.GENERATOR:
             require_generator(function.name, parameter.name, operand)
             continue
         value = fit_pattern(function.name, parameter.name, pattern, operand, dims, make_function)
         if is_python_number(parameter.ty):
             value = as_weak(value)
-        fitted[parameter.name] = Operand(value, operand.span)
+        fitted[parameter.name] = v.Operand(value, operand.span)
     return fitted, {name: dim for name, (dim, _) in dims.items()}
 
 
 def _pattern(
-    ctx: Elaboration, environment: Environment, annotation: tree.Annotation
+    ctx: Elaboration, environment: v.Environment, annotation: tree.Annotation
 ) -> tuple[Pattern | str, str]:
     """Return what `parameter_type` does, in the scope of its function; two "" where an error was reported."""
     outer, ctx.environment = ctx.environment, environment
@@ -96,35 +74,37 @@ def _pattern(
         value = ctx.evaluate(annotation.expr)
     finally:
         ctx.environment = outer
-    if is_failed(value):
+    if v.is_failed(value):
         return "", ""
-    pattern, destination = parameter_type(Operand(value, ctx.span(annotation.span)))
+    pattern, destination = parameter_type(v.Operand(value, ctx.span(annotation.span)))
     return (None if isinstance(pattern, OpenType) else pattern), destination
 
 
-def refuse_destinations(function: GlobalFunction | LocalFunction | SpecializableFunction, span: Span) -> None:
+def refuse_destinations(
+    function: v.GlobalFunction | v.LocalFunction | v.SpecializableFunction, span: Span
+) -> None:
     """Raise RefusalError for a function that changes its arguments: only one with all its types can."""
     if any(formal.changes_array for formal in function.parameters):
         message = "one that changes its arguments is called from a cell only if all its types are written"
-        raise RefusalError(message, span, hint="write the types of its other parameters")
+        raise v.RefusalError(message, span, hint="write the types of its other parameters")
 
 
 def fit_pattern(
     function: str,
     parameter: str,
     pattern: Pattern,
-    operand: Operand,
+    operand: v.Operand,
     dims: dict[str, tuple[Dim, Span]],
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Convert an argument to what an annotation says of it. Raises RefusalError."""
     if pattern is None:
         return operand.value
     if not isinstance(pattern, OpenTensor):
         fitted = fit_argument(function, parameter, pattern, operand, dims, make_function)
-        return as_value(fitted.expr, fitted.type)
+        return v.as_value(fitted.expr, fitted.type)
     operand = as_number(operand)
-    if isinstance(operand.value, Known) and is_number(operand.value.value) and pattern.dims(0) is not None:
+    if isinstance(operand.value, v.Known) and is_number(operand.value.value) and pattern.dims(0) is not None:
         if pattern.dtype is None:
             return operand.value
         number = operand.value.value
@@ -137,20 +117,19 @@ def fit_pattern(
     wanted = f"`{parameter}` is {pattern!r}"
     try:
         tensor = as_computed(operand)
-    except RefusalError:
+    except v.RefusalError:
         tensor = None
     if tensor is None or not isinstance(tensor.type, TensorType):
-        raise RefusalError(f"{function}: {wanted}, not {describe(operand.value)}", operand.span)
+        raise v.RefusalError(f"{function}: {wanted}, not {describe(operand.value)}", operand.span)
     type_ = tensor.type
     if not pattern.allows(type_.dtype):
         own = pattern.own_dtype
         hint = None if own is None else f"convert it with .astype({own.short})"
         message = f"{function}: {wanted}, not a tensor of {dtype_short_name(type_.dtype)}"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise v.RefusalError(message, operand.span, hint=hint)
     written = pattern.dims(len(type_.shape))
     if written is None:
-        message = f"{function}: {wanted}, not a tensor of rank {len(type_.shape)}"
-        raise RefusalError(message, operand.span)
+        raise v.RefusalError(f"{function}: {wanted}, not a tensor of rank {len(type_.shape)}", operand.span)
     for dim, size in zip(written, type_.shape, strict=True):
         if dim is not None:
             own_dim = AnyDim(dim) if isinstance(dim, str) else dim
@@ -158,7 +137,7 @@ def fit_pattern(
     return operand.value
 
 
-def is_template(ctx: Elaboration, function: LocalFunction) -> bool:
+def is_template(ctx: Elaboration, function: v.LocalFunction) -> bool:
     """Return whether a function is one of the cell whose parameters have no types."""
     template = ctx.resolver.templates.get(function.name)
     return template is not None and template.definition is function.definition
@@ -182,40 +161,39 @@ def _compile_instance(
 
 
 def without_known(
-    ctx: Elaboration, function: GlobalFunction, operands: Sequence[Operand], span: Span
-) -> list[Operand]:
+    ctx: Elaboration, function: v.GlobalFunction, operands: Sequence[v.Operand], span: Span
+) -> list[v.Operand]:
     """Return the arguments that a function gives itself without those that it is compiled for.
 
     Raises RefusalError for another value of these.
     """
-    left_out = Known(None)
-    formals = [Formal(name, default=known or left_out) for name, known in ctx.own_parameters.items()]
+    left_out = v.Known(None)
+    formals = [v.Formal(name, default=known or left_out) for name, known in ctx.own_parameters.items()]
     given = bind_arguments(function.written, formals, operands, span)
     left = []
     for name, known in ctx.own_parameters.items():
         operand = given[name]
         if known is None and operand.value is not left_out:
             left.append(replace(operand, keyword=name))
-        elif known is not None and not is_failed(operand.value) and operand.value != known:
+        elif known is not None and not v.is_failed(operand.value) and operand.value != known:
             message = f"{function.written}: `{name}` is {describe(known)} here, and cannot change"
-            hint = "write another function for the other value"
-            raise RefusalError(message, operand.span, hint=hint)
+            raise v.RefusalError(message, operand.span, hint="write another function for the other value")
     return left
 
 
-def varies(ctx: Elaboration, function: GlobalFunction, operands: Sequence[Operand], span: Span) -> bool:
+def varies(ctx: Elaboration, function: v.GlobalFunction, operands: Sequence[v.Operand], span: Span) -> bool:
     """Return whether a function that is compiled for arguments calls itself with others than these.
 
     What varies is recorded: sizes of arrays, and whether a number is an int or a float.
     """
-    if any(is_failed(each.value) for each in operands):
+    if any(v.is_failed(each.value) for each in operands):
         return False
     before = dict(ctx.varying)
     for name, operand in bind_arguments(function.written, function.parameters, operands, span).items():
         given = ctx.varying.get(name, ctx.own_arguments.get(name))
         try:
             passed = _argument_type(function.written, name, operand)
-        except RefusalError:
+        except v.RefusalError:
             continue
         if given is not None and (wider := _wider(given, passed)) not in (None, given):
             assert wider is not None
@@ -240,41 +218,41 @@ def _wider(given: Type, passed: Type | Generator) -> Type | None:
 
 def call_specialized(
     ctx: Elaboration,
-    function: LocalFunction | SpecializableFunction,
-    operands: list[Operand],
+    function: v.LocalFunction | v.SpecializableFunction,
+    operands: list[v.Operand],
     span: Span,
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Call a function compiled for the types of this call: of an earlier cell, or one that calls itself.
 
     Raises RefusalError.
     """
     refuse_destinations(function, span)
-    written = function.name if isinstance(function, LocalFunction) else function.written
+    written = function.name if isinstance(function, v.LocalFunction) else function.written
     given = bind_arguments(written, function.parameters, operands, span)
-    if any(is_failed(operand.value) for operand in given.values()):
-        return FAILED
+    if any(v.is_failed(operand.value) for operand in given.values()):
+        return v.FAILED
     linked = specialized(ctx, function, given, span)
     refuse_destinations(linked, span)
     names = [formal.name for formal in linked.parameters]
-    left = [Operand(given[name].value, given[name].span, name) for name in names]
-    if takes_generators(linked):
+    left = [v.Operand(given[name].value, given[name].span, name) for name in names]
+    if v.takes_generators(linked):
         return call_with_generators(ctx, linked, left, span, make_function)
     return call_function(linked, left, span, make_function)
 
 
 def specialized(
     ctx: Elaboration,
-    function: LocalFunction | SpecializableFunction,
-    given: Mapping[str, Operand],
+    function: v.LocalFunction | v.SpecializableFunction,
+    given: Mapping[str, v.Operand],
     span: Span,
-) -> GlobalFunction:
+) -> v.GlobalFunction:
     """Return a function compiled for the arguments of a call, of which it takes those that are not known.
 
     Raises RefusalError.
     """
-    is_own = isinstance(function, LocalFunction)
-    written = function.name if isinstance(function, LocalFunction) else function.written
+    is_own = isinstance(function, v.LocalFunction)
+    written = function.name if isinstance(function, v.LocalFunction) else function.written
     defaults = {formal.name: formal.default for formal in function.parameters}
     types: dict[str, Type | Generator] = {}
     values: dict[str, object] = {}
@@ -282,8 +260,8 @@ def specialized(
         if not is_own and operand.value is defaults[name]:
             continue
         try:
-            known = static_value(operand.value)
-        except NotStaticError:
+            known = v.static_value(operand.value)
+        except v.NotStaticError:
             types[name] = _argument_type(written, name, operand)
             continue
         if is_own and is_number(known):  # which changes from call to call
@@ -293,7 +271,7 @@ def specialized(
     try:
         compiled = (
             _compile_instance(ctx, function.name, types, values)
-            if isinstance(function, LocalFunction)
+            if isinstance(function, v.LocalFunction)
             else as_compiled_function(function.specialize(types, values))
         )
     except CompileError as error:
@@ -301,39 +279,39 @@ def specialized(
         notes = () if first.span is None else (Note(first.message, first.span),)
         shown = "" if notes else f": {first.message}"
         message = f"`{written}` cannot be compiled for these arguments{shown}"
-        raise RefusalError(message, span, hint=first.hint, notes=notes) from None
+        raise v.RefusalError(message, span, hint=first.hint, notes=notes) from None
     except TypeError as error:
-        raise RefusalError(str(error), span) from None
+        raise v.RefusalError(str(error), span) from None
     assert compiled is not None
     return ctx.resolver.linker.link_function(written, compiled, span)
 
 
-def _argument_type(function: str, parameter: str, operand: Operand) -> Type | Generator:
+def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | Generator:
     value = operand.value
-    if isinstance(value, GeneratorOf):
+    if isinstance(value, v.GeneratorOf):
         return GENERATOR_ANNOTATION
-    if isinstance(value, Known) and is_number(value.value):
+    if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float | complex)
         return NumberType((), natural_dtype(value.value))
     try:
         tensor = as_computed(as_number(operand))
-    except RefusalError:
+    except v.RefusalError:
         tensor = None
     if tensor is None or isinstance(tensor.type, FuncType):
         message = (
             f"{function}: `{parameter}` is {describe(value)}, which an earlier cell's function cannot take"
         )
         hint = "define the function in this cell, or write the type of the parameter"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise v.RefusalError(message, operand.span, hint=hint)
     return _with_numbers(tensor.type, operand.value)
 
 
-def _with_numbers(type_: Type, value: Value) -> Type:
+def _with_numbers(type_: Type, value: v.Value) -> Type:
     """Return the type of an argument, with that of a number where it is one of Python's."""
     match type_, value:
-        case TupleType(fields=fields), TupleOf(items=items):
+        case TupleType(fields=fields), v.TupleOf(items=items):
             record = type_ if isinstance(type_, RecordType) else None
-            return tuple_type(map(_with_numbers, fields, items), record)
-        case TensorType(shape=(), dtype=dtype), Known() | Dimension() | Computed(weak=True):
+            return v.tuple_type(map(_with_numbers, fields, items), record)
+        case TensorType(shape=(), dtype=dtype), v.Known() | v.Dimension() | v.Computed(weak=True):
             return NumberType((), dtype)
     return type_

@@ -20,64 +20,53 @@ from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Environment,
-    Formal,
-    Known,
-    LocalFunction,
-    ModuleOf,
-    Operand,
-    RefusalError,
-    Value,
-    is_failed,
-)
+from nnmagic.tinynn.values import values as v
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 def call_module(
     ctx: Elaboration,
-    module: ModuleOf,
-    operands: list[Operand],
+    module: v.ModuleOf,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Return the result of a module, or of one of its methods. Raises RefusalError."""
     kind, own = type(module.module), object.__getattribute__(module.module, "__dict__")
     if any(own.get(hooks) for hooks in _HOOKS):
         message = f"`{module.path}` has hooks, and nothing of Python runs in a cell"
-        raise RefusalError(message, callee, hint="remove them, or call it in another cell")
+        raise v.RefusalError(message, callee, hint="remove them, or call it in another cell")
     if kind.__module__.startswith("torch.nn."):
         return _call_layer(module, operands, callee, span, partial(call_module, ctx), make_function)
     function = ctx.methods.get((id(module.module), module.method))
     if function is None:
         function = _method(ctx, module, callee)
         ctx.methods[id(module.module), module.method] = function
-    assert isinstance(function, LocalFunction)
+    assert isinstance(function, v.LocalFunction)
     with source_of_module():
-        return inline_call(ctx, function, [Operand(module, callee), *operands], callee, span, make_function)
+        return inline_call(ctx, function, [v.Operand(module, callee), *operands], callee, span, make_function)
 
 
 # -- modules of the notebook ---------------------------------------------------------------------------
 
 
-def _method(ctx: Elaboration, module: ModuleOf, callee: Span) -> LocalFunction:
+def _method(ctx: Elaboration, module: v.ModuleOf, callee: Span) -> v.LocalFunction:
     """Return a method as a function to inline. Raises RefusalError where the language lacks its source."""
     name = f"{type(module.module).__name__}.{module.method}"
     method = inspect.getattr_static(type(module.module), module.method, None)
     if not isinstance(method, types.FunctionType):
-        raise RefusalError(f"{name} is no function that is written in Python", callee)
+        raise v.RefusalError(f"{name} is no function that is written in Python", callee)
     if method.__closure__:
         hint = "define the class at the top of a cell, and give it what it needs as attributes"
-        raise RefusalError(f"{name} uses names of a function around it, or super()", callee, hint=hint)
+        raise v.RefusalError(f"{name} uses names of a function around it, or super()", callee, hint=hint)
     source, diagnostics = _source(method, name, callee), Diagnostics()
     cell = parse(source, diagnostics, methods=True)
     for error in diagnostics.errors:
         notes = () if error.span is None else (Note(f"in {name}: {error.message}", error.span),)
         message = f"{name} is not within the language of a cell: {error.message}"
-        raise RefusalError(message, callee, hint=error.hint, notes=notes)
+        raise v.RefusalError(message, callee, hint=error.hint, notes=notes)
     assert cell is not None
     definition = next(iter(cell.funcs.values()))
     params = [attr.evolve(parameter, ty=None) for parameter in definition.params]
@@ -85,10 +74,10 @@ def _method(ctx: Elaboration, module: ModuleOf, callee: Span) -> LocalFunction:
     ctx.other_sources.append(source)
     _check_names(ctx, definition, method, name, callee)
     formals = tuple(
-        Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
+        v.Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
         for each in params
     )
-    return LocalFunction(name, definition, formals, Environment(""), {})
+    return v.LocalFunction(name, definition, formals, v.Environment(""), {})
 
 
 def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
@@ -96,10 +85,10 @@ def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
         lines, first_line = inspect.getsourcelines(method)
     except (OSError, TypeError):
         hint = "define the class in a cell of this notebook"
-        raise RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
+        raise v.RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
     if lines[0].lstrip().startswith("@"):
         hint = "leave the decorator out, or call it in another cell"
-        raise RefusalError(f"{name} has a decorator, which a cell cannot run", callee, hint=hint)
+        raise v.RefusalError(f"{name} has a decorator, which a cell cannot run", callee, hint=hint)
     indent = len(lines[0]) - len(lines[0].lstrip())
     text = "".join(line[indent:] if not line[:indent].strip() else line for line in lines)
     return Source(method.__code__.co_filename, text, first_line, indent)
@@ -125,7 +114,9 @@ def _check_names(
         if there is not MISSING and here is not there:
             what = "is not defined in the notebook" if here is MISSING else "is another in the notebook"
             message = f"{name} uses `{free}`, which {what}"
-            raise RefusalError(message, callee, hint=f"give the notebook the `{free}` of {method.__module__}")
+            raise v.RefusalError(
+                message, callee, hint=f"give the notebook the `{free}` of {method.__module__}"
+            )
 
 
 def _is_of_library(value: object) -> bool:
@@ -175,18 +166,12 @@ _LAYERS: Mapping[str, tuple[str, str]] = {
         for kind in ("Max", "Avg")
         for rank in (1, 2, 3)
     },
-    **dict.fromkeys(("ReLU",), ("relu", "")),
-    "ReLU6": ("relu6", ""),
+    **{
+        name: (name.lower(), "")
+        for name in ("ReLU", "ReLU6", "SiLU", "Mish", "Sigmoid", "LogSigmoid", "Tanh", "Hardsigmoid")
+    },
+    **{name: (name.lower(), "") for name in ("Hardswish", "Softsign", "SELU")},
     "GELU": ("gelu", "approximate"),
-    "SiLU": ("silu", ""),
-    "Mish": ("mish", ""),
-    "Sigmoid": ("sigmoid", ""),
-    "LogSigmoid": ("logsigmoid", ""),
-    "Tanh": ("tanh", ""),
-    "Hardsigmoid": ("hardsigmoid", ""),
-    "Hardswish": ("hardswish", ""),
-    "Softsign": ("softsign", ""),
-    "SELU": ("selu", ""),
     "LeakyReLU": ("leaky_relu", "negative_slope"),
     "ELU": ("elu", "alpha"),
     "Softplus": ("softplus", "beta threshold"),
@@ -203,62 +188,61 @@ _INFERENCE = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", 
 
 
 def _call_layer(
-    module: ModuleOf,
-    operands: list[Operand],
+    module: v.ModuleOf,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
-    call: Callable[..., Value],
+    call: Callable[..., v.Value],
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     """Return the result of a layer of PyTorch. Raises RefusalError."""
     name, own = type(module.module).__name__, object.__getattribute__(module.module, "__dict__")
     infers = name in _INFERENCE or name.startswith("BatchNorm")
     if infers and own.get("training") and own.get("p") != 0:
         message = f"`{module.path}` is a {name} that trains, and a compiled function infers"
-        raise RefusalError(message, callee, hint="call model.eval() in another cell first")
+        raise v.RefusalError(message, callee, hint="call model.eval() in another cell first")
     if name in (*_INFERENCE, "Identity"):
         return operands[0].value
     if name == "Sequential":
         return _call_in_turn(module, operands, callee, span, call, make_function)
     if name not in _LAYERS or module.method != "forward":
         hint = "write what it computes with functions, as in linear(x, layer.weight, layer.bias)"
-        raise RefusalError(
+        raise v.RefusalError(
             f"`{module.path}` is torch's {name}, which a cell cannot inline", callee, hint=hint
         )
     if own.get("padding_mode", "zeros") != "zeros":
-        message = f"`{module.path}` pads by {own['padding_mode']!r}, and a cell by zeros"
-        raise RefusalError(message, callee)
+        raise v.RefusalError(f"`{module.path}` pads by {own['padding_mode']!r}, and a cell by zeros", callee)
     if own.get("max_norm") is not None:
-        raise RefusalError(
+        raise v.RefusalError(
             f"`{module.path}` changes its weights (max_norm)", callee, hint="write embedding(i, w)"
         )
     if name.startswith("BatchNorm") and own["_buffers"].get("running_mean") is None:
-        raise RefusalError(f"`{module.path}` has no running statistics", callee)
+        raise v.RefusalError(f"`{module.path}` has no running statistics", callee)
     function, members = _LAYERS[name]
     given = list(operands)
     for word in members.split():
         keyword, _, member = word.partition("=")
         value = attribute_of_module(module, member or keyword, callee)
-        if value != Known(None):
-            given.append(Operand(value, callee, keyword))
-    return BuiltinName(BUILTINS[function]).builtin.call(given, span)
+        if value != v.Known(None):
+            given.append(v.Operand(value, callee, keyword))
+    return v.BuiltinName(BUILTINS[function]).builtin.call(given, span)
 
 
 def _call_in_turn(
-    module: ModuleOf,
-    operands: list[Operand],
+    module: v.ModuleOf,
+    operands: list[v.Operand],
     callee: Span,
     span: Span,
-    call: Callable[..., Value],
+    call: Callable[..., v.Value],
     make_function: FunctionMaker,
-) -> Value:
+) -> v.Value:
     inner = object.__getattribute__(module.module, "__dict__")["_modules"]
     value = operands
     for key in inner:
         each = attribute_of_module(module, key, callee)
-        assert isinstance(each, ModuleOf)
+        assert isinstance(each, v.ModuleOf)
         result = call(each, value, callee, span, make_function)
-        if is_failed(result):
+        if v.is_failed(result):
             return result
-        value = [Operand(result, span)]
+        value = [v.Operand(result, span)]
     return value[0].value

@@ -4,48 +4,37 @@ from __future__ import annotations
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    Computed,
-    Known,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    is_failed,
-    static_value,
-)
 
 
-def truth_of(operand: Operand, word: str) -> bool | Computed | None:
+def truth_of(operand: v.Operand, word: str) -> bool | v.Computed | None:
     """Return whether a condition holds: a bool, or a dynamic one of rank 0; None where it failed.
 
     Raises RefusalError for a value that has no truth value.
     """
     operand = as_number(operand)
     value = operand.value
-    if is_failed(value):
+    if v.is_failed(value):
         return None
     if is_tensor(value):
         return _tensor_truth(operand, word)
     try:
-        static = static_value(value)
+        static = v.static_value(value)
         if isinstance(static, bool | int | float | complex | str | tuple | None):
             return bool(static)
-    except NotStaticError:
+    except v.NotStaticError:
         pass
-    if isinstance(value, TupleOf):
+    if isinstance(value, v.TupleOf):
         return bool(value.items)
-    raise RefusalError(f"`{word}` takes a condition, not {describe(value)}", operand.span)
+    raise v.RefusalError(f"`{word}` takes a condition, not {describe(value)}", operand.span)
 
 
-def _tensor_truth(operand: Operand, word: str) -> bool | Computed:
-    assert isinstance(operand.value, Computed)
+def _tensor_truth(operand: v.Operand, word: str) -> bool | v.Computed:
+    assert isinstance(operand.value, v.Computed)
     value, type_ = operand.value, tensor_type(operand)
     if isinstance(value.expr, ir.Constant) and value.expr.data.size == 1:
         return bool(value.expr.data.item())
@@ -55,7 +44,7 @@ def _tensor_truth(operand: Operand, word: str) -> bool | Computed:
         hint = f"write {name}.any() or {name}.all()"
         if word in ("and", "or"):
             hint = f"element by element it is {'&' if word == 'and' else '|'}; or write {name}.any()"
-        raise RefusalError(message, operand.span, hint=hint)
+        raise v.RefusalError(message, operand.span, hint=hint)
     if type_.shape:
         value = apply("squeeze", operand.span, value, axis=list(range(len(type_.shape))))
     if type_.dtype == "bool":
@@ -64,9 +53,9 @@ def _tensor_truth(operand: Operand, word: str) -> bool | Computed:
     return apply("not_equal", operand.span, value, zero)
 
 
-def negate(operand: Operand, span: Span) -> Value:
+def negate(operand: v.Operand, span: Span) -> v.Value:
     """Return ``not x``. Raises RefusalError."""
     truth = truth_of(operand, "not")
     if truth is None:
-        return FAILED
-    return Known(not truth) if isinstance(truth, bool) else apply("logical_not", span, truth)
+        return v.FAILED
+    return v.Known(not truth) if isinstance(truth, bool) else apply("logical_not", span, truth)

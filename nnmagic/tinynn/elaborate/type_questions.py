@@ -10,56 +10,42 @@ from synr import ast
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.operators.dtype_questions import as_dtype
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    ClosureValue,
-    Computed,
-    Dimension,
-    GlobalFunction,
-    Known,
-    ListOfRows,
-    LocalFunction,
-    RefusalError,
-    TupleOf,
-    Value,
-    entries_of,
-    is_failed,
-)
 
 
-def _number_kind(value: Value) -> str:
+def _number_kind(value: v.Value) -> str:
     """Return the kind of a number's dtype, as NumPy has it; "" of anything else."""
     match value:
-        case Known(value=bool() | int() | float() | complex() as number):
+        case v.Known(value=bool() | int() | float() | complex() as number):
             return np.dtype(type(number)).kind
-        case Dimension():
+        case v.Dimension():
             return "i"
-        case Computed(type=TensorType(shape=(), dtype=dtype)):
+        case v.Computed(type=TensorType(shape=(), dtype=dtype)):
             return "V" if dtype == "bfloat16" else ARRAY_DTYPES[dtype].kind
     return ""
 
 
-def _is_tuple(value: Value) -> bool:
-    return isinstance(value, TupleOf) and entries_of(value) is None
+def _is_tuple(value: v.Value) -> bool:
+    return isinstance(value, v.TupleOf) and v.entries_of(value) is None
 
 
-def _is_array(value: Value) -> bool:
-    return is_tensor(value) and isinstance(value, Computed) and bool(getattr(value.type, "shape", ()))
+def _is_array(value: v.Value) -> bool:
+    return is_tensor(value) and isinstance(value, v.Computed) and bool(getattr(value.type, "shape", ()))
 
 
-def _of_kinds(kinds: str) -> Callable[[Value], bool]:
+def _of_kinds(kinds: str) -> Callable[[v.Value], bool]:
     return lambda value: _number_kind(value) in tuple(kinds)
 
 
-_FUNCTIONS = (BuiltinName, ClosureValue, GlobalFunction, LocalFunction)
+_FUNCTIONS = (v.BuiltinName, v.ClosureValue, v.GlobalFunction, v.LocalFunction)
 
 #: What the names of types ask.
-_KINDS: dict[str, Callable[[Value], bool]] = {
+_KINDS: dict[str, Callable[[v.Value], bool]] = {
     **dict.fromkeys(("tuple", "Sequence"), _is_tuple),
-    "list": lambda value: isinstance(value, ListOfRows) or _is_tuple(value),
-    **dict.fromkeys(("dict", "Mapping"), lambda value: entries_of(value) is not None),
-    "str": lambda value: isinstance(value, Known) and isinstance(value.value, str),
+    "list": lambda value: isinstance(value, v.ListOfRows) or _is_tuple(value),
+    **dict.fromkeys(("dict", "Mapping"), lambda value: v.entries_of(value) is not None),
+    "str": lambda value: isinstance(value, v.Known) and isinstance(value.value, str),
     **dict.fromkeys(("ndarray", "Tensor", "Array"), _is_array),
     "bool": _of_kinds("b"),
     "bool_": _of_kinds("b"),
@@ -71,12 +57,12 @@ _KINDS: dict[str, Callable[[Value], bool]] = {
     **dict.fromkeys(("complex", "complexfloating"), _of_kinds("c")),
     "Real": _of_kinds("biuf"),
     **dict.fromkeys(("Number", "number", "generic"), _of_kinds("biufc")),
-    "NoneType": lambda value: value == Known(None),
+    "NoneType": lambda value: value == v.Known(None),
     **dict.fromkeys(("Callable", "FunctionType"), lambda value: isinstance(value, _FUNCTIONS)),
 }
 
 
-def answer_type_question(ctx: Elaboration, expr: ast.Call) -> Value | None:
+def answer_type_question(ctx: Elaboration, expr: ast.Call) -> v.Value | None:
     """Return the answer of a call that asks for a type; None for any other call. Raises RefusalError."""
     name = _last_name(expr.func_name)
     if len(expr.params) != 2 or expr.keyword_params:
@@ -85,12 +71,12 @@ def answer_type_question(ctx: Elaboration, expr: ast.Call) -> Value | None:
     if name == "isinstance" and is_free and name not in ctx.resolver.namespace:
         value = ctx.evaluate(expr.params[0])
         kinds = list(_names(expr.params[1]))
-        return value if is_failed(value) else Known(any(_is_of(ctx, value, kind) for kind in kinds))
+        return value if v.is_failed(value) else v.Known(any(_is_of(ctx, value, kind) for kind in kinds))
     if name == "issubdtype" and isinstance(expr.func_name, ast.Attr):
         dtype = as_dtype(ctx.evaluate(expr.params[0]))
         kind = getattr(np, _last_name(expr.params[1]), None)
         if dtype is not None and isinstance(kind, type) and dtype.name != "bfloat16":
-            return Known(bool(np.issubdtype(ARRAY_DTYPES[dtype.name], kind)))
+            return v.Known(bool(np.issubdtype(ARRAY_DTYPES[dtype.name], kind)))
     return None
 
 
@@ -110,18 +96,18 @@ def _names(expr: ast.Expr) -> Iterator[ast.Expr]:
         yield expr
 
 
-def _is_of(ctx: Elaboration, value: Value, kind: ast.Expr) -> bool:
+def _is_of(ctx: Elaboration, value: v.Value, kind: ast.Expr) -> bool:
     name = _last_name(kind)
     if isinstance(kind, ast.Constant) and kind.value is None:
         name = "NoneType"
     if isinstance(kind, ast.Call) and _last_name(kind.func_name) == "type":  # type(None)
         name = "NoneType"
-    dtype = as_dtype(Known(name)) if name not in _KINDS else None
+    dtype = as_dtype(v.Known(name)) if name not in _KINDS else None
     if dtype is not None:  # np.float64
-        return isinstance(value, Computed) and value.type == TensorType((), dtype.name)
+        return isinstance(value, v.Computed) and value.type == TensorType((), dtype.name)
     if name not in _KINDS:
         known = "tuple, list, dict, str, bool, int, float, complex, np.ndarray"
         message = f"`isinstance` asks for {known} and NumPy's kinds of numbers, not for `{name}`"
         hint = "to ask which constructor made a value write match, as in case Leaf(value): ..."
-        raise RefusalError(message, ctx.span(kind.span), hint=hint)
+        raise v.RefusalError(message, ctx.span(kind.span), hint=hint)
     return _KINDS[name](value)

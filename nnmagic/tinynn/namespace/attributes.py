@@ -19,61 +19,43 @@ from nnmagic.tinynn.operators.dtype_questions import attribute_of_dtype
 from nnmagic.tinynn.syntax.in_place_calls import SORTED
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import DType, dtype_named
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Computed,
-    ConstructorName,
-    DataTypeName,
-    DictOf,
-    Dimension,
-    GeneratorOf,
-    Known,
-    Method,
-    ModuleOf,
-    Operand,
-    OperatorName,
-    RefusalError,
-    TupleOf,
-    Value,
-    dictionary_of,
-    entries_of,
-)
 
 
-def _transpose(value: Computed, span: Span) -> Value:
+def _transpose(value: v.Computed, span: Span) -> v.Value:
     return apply("transpose", span, value) if len(_type(value).shape) > 1 else value
 
 
-def _type(value: Computed) -> TensorType:
+def _type(value: v.Computed) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
 
 
-def _matrices_transposed(value: Computed, span: Span) -> Value:
+def _matrices_transposed(value: v.Computed, span: Span) -> v.Value:
     rank = len(_type(value).shape)
     if rank < 2:
-        raise RefusalError("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
+        raise v.RefusalError("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
     return apply("transpose", span, value, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _bytes_of(value: Computed) -> int:
+def _bytes_of(value: v.Computed) -> int:
     return ARRAY_DTYPES[_type(value).dtype].itemsize
 
 
-def _all_bytes(value: Computed, span: Span) -> Value:
-    return product_of([*shape_of(value, span).items, Known(_bytes_of(value))], span)
+def _all_bytes(value: v.Computed, span: Span) -> v.Value:
+    return product_of([*shape_of(value, span).items, v.Known(_bytes_of(value))], span)
 
 
-def _real(value: Computed, span: Span) -> Value:
+def _real(value: v.Computed, span: Span) -> v.Value:
     return apply(REAL, span, value) if is_complex(_type(value).dtype) else value
 
 
-def _imag(value: Computed, span: Span) -> Value:
+def _imag(value: v.Computed, span: Span) -> v.Value:
     return apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value)
 
 
@@ -92,18 +74,18 @@ ATTRIBUTES = {
     "device": "Where the elements are: always 'cpu'.",
 }
 
-_ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
+_ATTRIBUTES: dict[str, Callable[[v.Computed, Span], v.Value]] = {
     "shape": shape_of,
-    "ndim": lambda value, _span: Known(len(_type(value).shape)),
+    "ndim": lambda value, _span: v.Known(len(_type(value).shape)),
     "size": lambda value, span: product_of(shape_of(value, span).items, span),
-    "dtype": lambda value, _span: Known(dtype_named(_type(value).dtype)),
-    "itemsize": lambda value, _span: Known(_bytes_of(value)),
+    "dtype": lambda value, _span: v.Known(dtype_named(_type(value).dtype)),
+    "itemsize": lambda value, _span: v.Known(_bytes_of(value)),
     "nbytes": _all_bytes,
     "T": _transpose,
     "mT": _matrices_transposed,
     "real": _real,
     "imag": _imag,
-    "device": lambda _value, _span: Known("cpu"),
+    "device": lambda _value, _span: v.Known("cpu"),
 }
 
 #: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
@@ -126,16 +108,16 @@ _NOT_HERE = {
 }
 
 
-def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
+def _constructor(data: v.DataTypeName, name: str, span: Span) -> v.Value:
     for constructor in data.type.constructors:
         if constructor.name == name:
-            return ConstructorName(constructor, data.fields[name])
+            return v.ConstructorName(constructor, data.fields[name])
     close = closest(name, data.fields)
     hint = f"did you mean {close}?" if close else f"its constructors: {', '.join(data.fields)}"
-    raise RefusalError(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
+    raise v.RefusalError(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
 
 
-def _field(value: TupleOf, name: str, span: Span) -> Value:
+def _field(value: v.TupleOf, name: str, span: Span) -> v.Value:
     """Return a field of a record. Raises RefusalError."""
     assert value.record is not None
     names = value.record.names
@@ -143,152 +125,154 @@ def _field(value: TupleOf, name: str, span: Span) -> Value:
         return value.items[names.index(name)]
     close = closest(name, names)
     hint = f"did you mean {close}?" if close else f"its fields: {', '.join(names)}"
-    raise RefusalError(f"the record `{value.record.name}` has no field `{name}`", span, hint=hint)
+    raise v.RefusalError(f"the record `{value.record.name}` has no field `{name}`", span, hint=hint)
 
 
-def _item(call: Arguments) -> Value:
+def _item(call: Arguments) -> v.Value:
     """Return the only element as a tensor of rank 0."""
     shape = call.type("a").shape
     if any(dim != 1 for dim in shape):
         hint = "index it, as in x[0], or reduce it, as in x.sum()"
-        raise RefusalError(f"item() of {describe(call.given['a'].value)}", call.span, hint=hint)
+        raise v.RefusalError(f"item() of {describe(call.given['a'].value)}", call.span, hint=hint)
     return reshape_to(call.tensor("a"), (), call.span) if shape else call.tensor("a")
 
 
 _ITEM = Builtin("item", "a", _item, "Return the only element of a tensor of size 1, as rank 0.")
 
 
-def _view(name: str, items: Callable[[DictOf], Iterable[Value]]) -> Builtin:
+def _view(name: str, items: Callable[[v.DictOf], Iterable[v.Value]]) -> Builtin:
     """Declare a method of dictionaries that gives their contents in order."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         owner = call.given["a"].value
-        entries = entries_of(owner)
+        entries = v.entries_of(owner)
         assert entries is not None
-        return TupleOf(tuple(items(DictOf(entries))))
+        return v.TupleOf(tuple(items(v.DictOf(entries))))
 
     return Builtin(name, "a", apply_to, f"Return the {name} of a dictionary, as a tuple.")
 
 
-def _get(call: Arguments) -> Value:
-    entries = entries_of(call.given["a"].value)
+def _get(call: Arguments) -> v.Value:
+    entries = v.entries_of(call.given["a"].value)
     assert entries is not None
     key = call.static("key")
-    return entries.get(key, call.given["default"].value if "default" in call.given else Known(None))
+    return entries.get(key, call.given["default"].value if "default" in call.given else v.Known(None))
 
 
-def _copy(call: Arguments) -> Value:
-    entries = entries_of(call.given["a"].value)
+def _copy(call: Arguments) -> v.Value:
+    entries = v.entries_of(call.given["a"].value)
     assert entries is not None
-    return dictionary_of(entries)
+    return v.dictionary_of(entries)
 
 
 _VIEWS = {
-    "keys": _view("keys", lambda owner: map(Known, owner.items)),
+    "keys": _view("keys", lambda owner: map(v.Known, owner.items)),
     "values": _view("values", lambda owner: owner.items.values()),
-    "items": _view("items", lambda owner: (TupleOf((Known(key), each)) for key, each in owner.items.items())),
+    "items": _view(
+        "items", lambda owner: (v.TupleOf((v.Known(key), each)) for key, each in owner.items.items())
+    ),
     "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),
     "copy": Builtin("copy", "a", _copy, "Return a copy of a dictionary."),
 }
 
 
-def _no_tensor_hint(owner: Operand, name: str) -> str | None:
+def _no_tensor_hint(owner: v.Operand, name: str) -> str | None:
     """Return a hint for an attribute of a value that is not a tensor."""
     text = source_text(owner.span)
     match owner.value:
-        case Computed(type=TypeCall()):
+        case v.Computed(type=TypeCall()):
             return f"`match {text}:` takes it apart, as in case Cons(head, tail): ..."
-        case Known(value=bool() | int() | float()) | Dimension() if name in METHODS:
-            shown = text if isinstance(owner.value, Dimension) else "it"
+        case v.Known(value=bool() | int() | float()) | v.Dimension() if name in METHODS:
+            shown = text if isinstance(owner.value, v.Dimension) else "it"
             if name == "astype":
                 return f"leave it out: a Python number takes the dtype of the tensor beside {shown}"
             return f"it is a Python number: write {name}({text})"
-        case Known(value=str()):
+        case v.Known(value=str()):
             return NO_STRINGS
-        case DictOf(items=items):
+        case v.DictOf(items=items):
             key = name if name in items else "name"
             return f"index it with a key, as in {text}[{key!r}]"
-        case TupleOf() if name == "pop":
+        case v.TupleOf() if name == "pop":
             last = f"write {text}[-1] and {text} = {text}[:-1]"
             return f"a list does not change: {last}; a queue is an array with the numbers of its ends"
-        case TupleOf() if name in ("append", "extend", "insert"):
+        case v.TupleOf() if name in ("append", "extend", "insert"):
             return f"a list does not change: write {text} + [value]"
-        case TupleOf() if name == "sort":
+        case v.TupleOf() if name == "sort":
             return f"write {text} = sort(stack({text}), axis=0)"
-        case TupleOf(items=items) if name in METHODS:
+        case v.TupleOf(items=items) if name in METHODS:
             if any(map(is_tensor, items)):
                 return f"it is a tuple of tensors: write stack({text}).{name}(...)"
             return f"it is a tuple: write {name}({text})"
     return None
 
 
-def _number_part(_owner: Operand, name: str, number: object) -> Value:
-    return Known(getattr(number, name))
+def _number_part(_owner: v.Operand, name: str, number: object) -> v.Value:
+    return v.Known(getattr(number, name))
 
 
 #: Attributes of Python's numbers.
-_OF_NUMBERS: dict[str, Callable[[Operand, str, object], Value]] = {
+_OF_NUMBERS: dict[str, Callable[[v.Operand, str, object], v.Value]] = {
     "real": _number_part,
     "imag": _number_part,
-    "conjugate": lambda owner, name, _number: Method(owner, name, BuiltinName(BUILTINS[name])),
+    "conjugate": lambda owner, name, _number: v.Method(owner, name, v.BuiltinName(BUILTINS[name])),
 }
 
 
-def _method_of_generator(owner: Operand, name: str, span: Span) -> Value:
+def _method_of_generator(owner: v.Operand, name: str, span: Span) -> v.Value:
     if name in GENERATOR_METHODS:
-        return Method(owner, name, BuiltinName(GENERATOR_METHODS[name]))
+        return v.Method(owner, name, v.BuiltinName(GENERATOR_METHODS[name]))
     close = closest(name, GENERATOR_METHODS)
     hint = f"did you mean .{close}?" if close else f"its methods: {', '.join(sorted(GENERATOR_METHODS))}"
-    raise RefusalError(f"a generator of random numbers has no method `{name}` in a cell", span, hint=hint)
+    raise v.RefusalError(f"a generator of random numbers has no method `{name}` in a cell", span, hint=hint)
 
 
-def attribute(owner: Operand, name: str, span: Span) -> Value:
+def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
     """Evaluate ``owner.name``."""
     value = owner.value
-    if isinstance(value, DataTypeName):
+    if isinstance(value, v.DataTypeName):
         return _constructor(value, name, span)
-    if isinstance(value, ModuleOf):
+    if isinstance(value, v.ModuleOf):
         return attribute_of_module(value, name, span)
-    if isinstance(value, GeneratorOf):
+    if isinstance(value, v.GeneratorOf):
         return _method_of_generator(owner, name, span)
-    if entries_of(value) is not None and name in _VIEWS:
-        return Method(owner, name, BuiltinName(_VIEWS[name]))
-    if isinstance(value, TupleOf) and value.record is not None and entries_of(value) is None:
+    if v.entries_of(value) is not None and name in _VIEWS:
+        return v.Method(owner, name, v.BuiltinName(_VIEWS[name]))
+    if isinstance(value, v.TupleOf) and value.record is not None and v.entries_of(value) is None:
         return _field(value, name, span)
-    if isinstance(value, TupleOf) and name in value.names:
+    if isinstance(value, v.TupleOf) and name in value.names:
         return value.items[value.names.index(name)]
-    if isinstance(value, BuiltinName):
+    if isinstance(value, v.BuiltinName):
         builtin = BUILTINS.get(value.builtin.name)
         method = None if builtin is None else ufunc_method(builtin, name, BUILTINS)
         if method is not None:
-            return BuiltinName(method)
-    if isinstance(value, Known) and isinstance(value.value, DType) and name in OF_DTYPES:
+            return v.BuiltinName(method)
+    if isinstance(value, v.Known) and isinstance(value.value, DType) and name in OF_DTYPES:
         return attribute_of_dtype(value.value, name)
-    if isinstance(value, Known) and is_number(value.value) and name in _OF_NUMBERS:
+    if isinstance(value, v.Known) and is_number(value.value) and name in _OF_NUMBERS:
         return _OF_NUMBERS[name](owner, name, value.value)
     if name == SORTED:
         name = "sort"
         if is_tensor(value):
-            return Method(owner, name, BuiltinName(BUILTINS[name]))
+            return v.Method(owner, name, v.BuiltinName(BUILTINS[name]))
     if not is_tensor(value):
-        raise RefusalError(
+        raise v.RefusalError(
             f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
         )
-    assert isinstance(value, Computed)
+    assert isinstance(value, v.Computed)
     if name in _ATTRIBUTES:
         return _ATTRIBUTES[name](value, span)
     if name == "item":
-        return Method(owner, name, BuiltinName(_ITEM))
+        return v.Method(owner, name, v.BuiltinName(_ITEM))
     if name in IN_PLACE and not (name in MODULE_METHODS and is_source_of_module()):
         message = f"`{name}` would change the tensor, and tensors do not change"
-        raise RefusalError(message, span, hint=IN_PLACE[name])
+        raise v.RefusalError(message, span, hint=IN_PLACE[name])
     if name in MODULE_METHODS and is_source_of_module():
-        return Method(owner, name, BuiltinName(MODULE_METHODS[name]))
+        return v.Method(owner, name, v.BuiltinName(MODULE_METHODS[name]))
     if name in METHODS:
-        return Method(owner, name, BuiltinName(METHODS[name]))
+        return v.Method(owner, name, v.BuiltinName(METHODS[name]))
     operator = resolve(name)
     if operator is not None and operator.args and not operator.variadic:
-        return Method(owner, name, OperatorName(operator))
+        return v.Method(owner, name, v.OperatorName(operator))
     type_ = tensor_type(owner)
     hint = None
     if name in _NOT_NEEDED:
@@ -299,5 +283,6 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         hint = f"write {_OTHER_NAMES[name]}"
     elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
         hint = f"did you mean .{close}?"  # `foo` is no `floor`
-    shown = describe(Computed(value.expr, type_))
-    raise RefusalError(f"{shown} has no attribute `{name}`", span, hint=hint)
+    raise v.RefusalError(
+        f"{describe(v.Computed(value.expr, type_))} has no attribute `{name}`", span, hint=hint
+    )

@@ -41,16 +41,8 @@ from nnmagic.tinynn.types.annotations import (
     as_dtype,
 )
 from nnmagic.tinynn.types.foreign_types import ForeignTypeError, constructor_name, foreign_annotation
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
-from nnmagic.tinynn.values.values import (
-    Computed,
-    DictOf,
-    Known,
-    TupleConstructor,
-    TupleOf,
-    TypeOf,
-    Value,
-)
 
 _Key = TypeVar("_Key")
 _Captured = TypeVar("_Captured")
@@ -247,7 +239,7 @@ def holds_values(value: object) -> bool:
 def _is_type(value: object) -> bool:
     """Return whether a value names a type or a dtype of a cell."""
     try:
-        return isinstance(capture(value), TypeOf | TupleConstructor | Known)
+        return isinstance(capture(value), v.TypeOf | v.TupleConstructor | v.Known)
     except NotCapturableError:
         return False
 
@@ -325,45 +317,45 @@ def array_of_torch(value: object) -> np.ndarray:
         raise NotCapturableError(problem.what, problem.hint) from None
 
 
-def capture(value: object) -> Value:
+def capture(value: object) -> v.Value:
     """Convert a snapshot to a value of a cell. Raises NotCapturableError."""
     match value:
         case None | DType() | DTypeKind() | Tensor() | OpenTensor() | OpenType() | Destination():
-            return Known(value)
+            return v.Known(value)
         case np.ndarray():  # a snapshot already owns its array
             return _tensor(ir.Constant(value))
         case np.generic():
-            return Known(_python_number(value))
+            return v.Known(_python_number(value))
         case bool():
-            return Known(value)
+            return v.Known(value)
         case int():
-            return Known(int.__int__(value))
+            return v.Known(int.__int__(value))
         case float():
-            return Known(float.__float__(value))
+            return v.Known(float.__float__(value))
         case complex():
-            return Known(complex.__pos__(value))
+            return v.Known(complex.__pos__(value))
         case str():
-            return Known(str.__str__(value))
+            return v.Known(str.__str__(value))
         case tuple():
-            return TupleOf(tuple(item for _, item in _capture_items(capture, enumerate(value))))
+            return v.TupleOf(tuple(item for _, item in _capture_items(capture, enumerate(value))))
         case dict():
-            return DictOf(dict(_capture_items(capture, value.items())))
+            return v.DictOf(dict(_capture_items(capture, value.items())))
     if value is Ellipsis:
-        return Known(Ellipsis)
+        return v.Known(Ellipsis)
     if (dtype := as_dtype(value)) is not None:
-        return Known(dtype)
+        return v.Known(dtype)
     if value is tuple or value is typing.Tuple:  # noqa: UP006  # the object that a notebook may hold
-        return TupleConstructor("tuple")
+        return v.TupleConstructor("tuple")
     if value is Tensor:
-        return TupleConstructor("Tensor")
+        return v.TupleConstructor("Tensor")
     if value is np.random.Generator:
-        return Known(GENERATOR)
+        return v.Known(GENERATOR)
     if isinstance(value, type) and issubclass(value, Destination):
-        return TupleConstructor(value.__name__)
+        return v.TupleConstructor(value.__name__)
     if is_callable_name(value):
-        return TupleConstructor("Callable")
+        return v.TupleConstructor("Callable")
     if (name := constructor_name(value)) is not None:
-        return TupleConstructor(name)
+        return v.TupleConstructor(name)
     try:
         meant = foreign_annotation(value)
     except ForeignTypeError as problem:
@@ -384,7 +376,7 @@ def _class_type(value: object) -> Type | None:
     return None if data is None else TypeCall(data.type.header, ())
 
 
-def _alias(value: object) -> Value | None:
+def _alias(value: object) -> v.Value | None:
     """Return a type alias of the notebook, or None; raise NotCapturableError if it holds another object."""
     try:
         type_ = alias_type(value, _class_type)
@@ -396,7 +388,7 @@ def _alias(value: object) -> Value | None:
         raise NotCapturableError(
             f"a type of more than {MAX_TUPLE_SIZE} parts", "name fewer types in it"
         ) from None
-    return None if type_ is None else TypeOf(type_)
+    return None if type_ is None else v.TypeOf(type_)
 
 
 def _python_number(value: np.generic) -> object:
@@ -409,8 +401,8 @@ def _python_number(value: np.generic) -> object:
     return float(value) if is_float(kind) else value.item()
 
 
-def _tensor(constant: ir.Constant) -> Computed:
-    return Computed(constant, constant.tensor_type)
+def _tensor(constant: ir.Constant) -> v.Computed:
+    return v.Computed(constant, constant.tensor_type)
 
 
 def _constant(value: np.ndarray) -> ir.Constant:

@@ -20,13 +20,7 @@ from nnmagic.relay.used_types import collect_used_types
 from nnmagic.tinynn.calls.defaults import from_python
 from nnmagic.tinynn.namespace.capture import CompiledGlobal, FunctionTemplate
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.values.values import (
-    Formal,
-    GlobalFunction,
-    Known,
-    RefusalError,
-    SpecializableFunction,
-)
+from nnmagic.tinynn.values import values as v
 
 
 @dataclass(slots=True)
@@ -47,7 +41,7 @@ class Linker:
     #: For each data type, its origin and the span that mentions it.
     _origins: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
-    def link_function(self, name_in_cell: str, compiled: CompiledGlobal, span: Span) -> GlobalFunction:
+    def link_function(self, name_in_cell: str, compiled: CompiledGlobal, span: Span) -> v.GlobalFunction:
         """Link a function and everything that it calls; return it as this module knows it."""
         name, module = compiled.name, compiled.module
         names: dict[str, str] = {}
@@ -62,16 +56,18 @@ class Linker:
         for param in function.params:
             info = parameters.get(param.name_hint, ParameterInfo(param.name_hint))
             default = None if info.default is MISSING else from_python(info.default, module.types)
-            formals.append(Formal(info.name, info.kind, default, info.destination))
-        return GlobalFunction(names[name], name_in_cell, tuple(formals), _type_of(function))
+            formals.append(v.Formal(info.name, info.kind, default, info.destination))
+        return v.GlobalFunction(names[name], name_in_cell, tuple(formals), _type_of(function))
 
-    def link_template(self, name_in_cell: str, template: FunctionTemplate) -> SpecializableFunction:
+    def link_template(self, name_in_cell: str, template: FunctionTemplate) -> v.SpecializableFunction:
         """Return a function of an earlier cell with open types, as this cell calls it."""
         formals = [
-            Formal(each.name, each.kind, None if each.default is MISSING else Known(None), each.destination)
+            v.Formal(
+                each.name, each.kind, None if each.default is MISSING else v.Known(None), each.destination
+            )
             for each in template.parameters
         ]
-        return SpecializableFunction(name_in_cell, tuple(formals), template.specialize)
+        return v.SpecializableFunction(name_in_cell, tuple(formals), template.specialize)
 
     def link_types(
         self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], span: Span
@@ -88,7 +84,9 @@ class Linker:
             elif not same_type(present, data):
                 raise self._clash(name, present, data, origin, span)
 
-    def _clash(self, name: str, present: TypeData, added: TypeData, origin: str, span: Span) -> RefusalError:
+    def _clash(
+        self, name: str, present: TypeData, added: TypeData, origin: str, span: Span
+    ) -> v.RefusalError:
         first, first_span = self._origins[name]
         notes = (
             Note(f"{name} of {first}: {constructors_shown(present)}", first_span),
@@ -96,7 +94,7 @@ class Linker:
         )
         message = f"two different data types are called {name}: that of {first} and that of {origin}"
         hint = "give one of them another name, and run again the cells that use it"
-        return RefusalError(message, span, hint=hint, notes=notes)
+        return v.RefusalError(message, span, hint=hint, notes=notes)
 
     def _check_constructors(self, origin: str, data: TypeData, span: Span) -> None:
         """Refuse a constructor name that another type has: Relay calls constructors by their bare names."""
@@ -110,7 +108,7 @@ class Linker:
                         f"{data.header.name} of {origin} has a constructor {constructor.name}, as {name} has"
                     )
                     hint = "give one of them another name: constructors are called by their bare names"
-                    raise RefusalError(message, span, hint=hint, notes=(note,))
+                    raise v.RefusalError(message, span, hint=hint, notes=(note,))
 
     def _link(self, name: str, function: ir.Function, names: Mapping[str, str]) -> str:
         """Add a function if it is not here yet; return its name in this module."""

@@ -64,21 +64,7 @@ from nnmagic.tinynn.namespace.unsupported_functions import (
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, OpenTensor, dtype_named
-from nnmagic.tinynn.values.values import (
-    FAILED,
-    BuiltinName,
-    Computed,
-    ConstructorName,
-    DataTypeName,
-    GlobalFunction,
-    Known,
-    LocalFunction,
-    OperatorName,
-    RecordName,
-    RefusalError,
-    TupleConstructor,
-    Value,
-)
+from nnmagic.tinynn.values import values as v
 
 _TYPES_IN_LOWER_CASE = {each.lower(): each for each in ("InOut", "Out", "Tensor")}
 _COMPLEX = frozenset(("complex_", "cfloat", "cdouble", "csingle", "c32", "c256"))
@@ -104,7 +90,7 @@ def is_assertion(data: TypeData) -> bool:
     return data.header == ASSERTION.header and same_type(data, ASSERTION)
 
 
-class UnknownNameError(RefusalError):
+class UnknownNameError(v.RefusalError):
     """A name is not defined."""
 
 
@@ -113,13 +99,13 @@ class NameResolver:
     """Resolver of the names that are not local: of the cell, the notebook and the language."""
 
     namespace: Mapping[str, object]
-    functions: dict[str, GlobalFunction] = field(default_factory=dict)
+    functions: dict[str, v.GlobalFunction] = field(default_factory=dict)
     #: The functions of the cell whose parameters have open types, and what is written of these types.
-    templates: dict[str, LocalFunction] = field(default_factory=dict)
+    templates: dict[str, v.LocalFunction] = field(default_factory=dict)
     open_types: dict[str, Mapping[str, Type | OpenTensor | None]] = field(default_factory=dict)
-    data_types: dict[str, DataTypeName] = field(default_factory=dict)
-    constructors: dict[str, ConstructorName] = field(default_factory=dict)
-    records: dict[str, RecordName] = field(default_factory=dict)
+    data_types: dict[str, v.DataTypeName] = field(default_factory=dict)
+    constructors: dict[str, v.ConstructorName] = field(default_factory=dict)
+    records: dict[str, v.RecordName] = field(default_factory=dict)
     failed_records: set[str] = field(default_factory=set)
     refused: frozenset[str] = frozenset()  # names that a refused statement would have bound
     linker: Linker = field(default_factory=Linker)
@@ -127,15 +113,15 @@ class NameResolver:
     #: What files of ``nn.Module``s import that the notebook does not.
     imported: dict[str, object] = field(default_factory=dict)
     _found: dict[str, object] = field(default_factory=dict)
-    _values: dict[str, Value] = field(default_factory=dict)
+    _values: dict[str, v.Value] = field(default_factory=dict)
 
-    def lookup(self, path: tuple[str, ...], span: Span, local: Iterable[str] = ()) -> tuple[Value, int]:
+    def lookup(self, path: tuple[str, ...], span: Span, local: Iterable[str] = ()) -> tuple[v.Value, int]:
         """Return the value of a dotted name, and the number of its parts that were used.
 
         ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
         """
         if path[0] in self.failed_records:
-            return FAILED, 1
+            return v.FAILED, 1
         for table in (self.functions, self.templates, self.data_types, self.constructors, self.records):
             if path[0] in table:
                 return table[path[0]], 1
@@ -145,7 +131,7 @@ class NameResolver:
         first = path[0]
         if first in PYTHON_ONLY and first not in ITERATION:
             message, hint = PYTHON_ONLY[first]
-            raise RefusalError(message, span, hint=hint)
+            raise v.RefusalError(message, span, hint=hint)
         built_in = language_name(path)
         if built_in is not None:
             return built_in
@@ -153,12 +139,12 @@ class NameResolver:
         if constructor is not None:
             return constructor, 1
         if path[0] in self.refused:
-            return FAILED, 1
+            return v.FAILED, 1
         raise self._unknown(path, span, local)
 
     def lookup_imported(
         self, path: tuple[str, ...], imports: Mapping[str, object], span: Span
-    ) -> tuple[Value, int]:
+    ) -> tuple[v.Value, int]:
         """Return what `lookup` does, of a name that a function imports."""
         local = NameResolver(imports, linker=self.linker)
         return local._of_notebook(path, imports[path[0]], span)
@@ -168,7 +154,7 @@ class NameResolver:
         first = name.partition(".")[0]
         if first in self.functions or first in self.templates:
             message = f"callback calls a function of Python, and `{first}` is one of the cell"
-            raise RefusalError(message, span, hint="call it without callback")
+            raise v.RefusalError(message, span, hint="call it without callback")
         value = look_up(self.namespace, f"{name}{CALLED}")
         self.looked_up[f"{name}{CALLED}"] = value
         if value is MISSING and callable(built_in := getattr(builtins, name, None)):
@@ -179,25 +165,26 @@ class NameResolver:
             raise UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if not isinstance(value, PythonFunction):
             what = not_capturable(value).what
-            message = f"callback calls a function of the notebook, and `{name}` is {what}"
-            raise RefusalError(message, span)
+            raise v.RefusalError(f"callback calls a function of the notebook, and `{name}` is {what}", span)
         function = value.function
         if as_compiled_function(function) is not None or as_template(function) is not None:
             message = f"callback calls a function of Python, and `{name}` is compiled"
-            raise RefusalError(message, span, hint="call it without callback")
+            raise v.RefusalError(message, span, hint="call it without callback")
         return value
 
-    def declare(self, data: DataTypeName, span: Span) -> None:
+    def declare(self, data: v.DataTypeName, span: Span) -> None:
         """Add a data type of the cell, with its constructors."""
         name = data.type.header.name
         self.data_types[name] = data
         for constructor in data.type.constructors:
-            self.constructors[constructor.name] = ConstructorName(constructor, data.fields[constructor.name])
+            self.constructors[constructor.name] = v.ConstructorName(
+                constructor, data.fields[constructor.name]
+            )
         self.linker.link_types("this cell", {name: data.type}, {}, span)
 
     def is_captured(self, expr: Expr) -> bool:
         """Return whether an expression is an array of the notebook."""
-        return any(isinstance(value, Computed) and value.expr is expr for value in self._values.values())
+        return any(isinstance(value, v.Computed) and value.expr is expr for value in self._values.values())
 
     def types(self) -> dict[str, TypeData]:
         """Return the data types of the module, by name."""
@@ -221,36 +208,36 @@ class NameResolver:
             self._found[name] = self.looked_up[name] = look_up(self.namespace, name)
         return self._found[name]
 
-    def _of_notebook(self, path: tuple[str, ...], value: object, span: Span) -> tuple[Value, int]:
+    def _of_notebook(self, path: tuple[str, ...], value: object, span: Span) -> tuple[v.Value, int]:
         if isinstance(value, ModuleType) and value.__name__ in _OWN_MODULES:  # under any name of the notebook
             skipped = int(value.__name__ == "nnmagic" and path[1:2] == ("numpy",))  # nnmagic.numpy.exp
             own = language_name((_OWN_MODULES[value.__name__], *path[1 + skipped :]))
             if own is not None:
                 return own[0], own[1] + skipped
             if path[1 + skipped : 2 + skipped] == ("Array",):
-                return TupleConstructor("ndarray"), 2 + skipped
+                return v.TupleConstructor("ndarray"), 2 + skipped
         if (own_path := own_name(value)) is not None:
             own = language_name((own_path[1], *path[1:]))
             if own is not None:
                 return own
         used, module = 1, library_of(value)
         if (makes_generator := generator_function(value)) is not None:  # after an import from numpy.random
-            return BuiltinName(makes_generator), 1
+            return v.BuiltinName(makes_generator), 1
         self._refuse_random(path, value, span)
         if (function_of_library := library_function(value)) is not None:  # after `from numpy import exp`
-            return BuiltinName(function_of_library[1]), 1
+            return v.BuiltinName(function_of_library[1]), 1
         while isinstance(value, ModuleType) and used < len(path):
             if (own := language_name(path)) is not None and _means_the_language(own[0]):
                 return own  # decided by the written path: `nn` may be any module
             function = MODULES.get(value.__name__, {}).get(path[used])
             if function is not None:
-                return BuiltinName(function), used + 1
+                return v.BuiltinName(function), used + 1
             used, module = used + 1, value.__name__
             member = self._look_up(".".join(path[:used]))
             if member is MISSING and used < len(path):  # `np.fft` is not imported before Python asks for it
                 function = MODULES.get(f"{value.__name__}.{path[used - 1]}", {}).get(path[used])
                 if function is not None:
-                    return BuiltinName(function), used + 1
+                    return v.BuiltinName(function), used + 1
             if member is MISSING:
                 raise self._no_member(path[:used], value, span)
             value = member
@@ -285,15 +272,15 @@ class NameResolver:
         if drawn is not None:
             message = f"`{name}` is not supported in a cell, which has no hidden state"
             hint = numpy_hint(drawn) if is_of_numpy(value) else random_hint(drawn)
-            raise RefusalError(message, span, hint=hint)
+            raise v.RefusalError(message, span, hint=hint)
         if is_generator(value):
             message = f"`{path[0]}` is a generator of random numbers, whose state a cell cannot change"
             hint = random_hint(path[-1] if len(path) > 1 else "")
             if isinstance(value, np.random.Generator):
                 hint = f"pass it as an argument, with a parameter {path[0]}: np.random.Generator"
-            raise RefusalError(message, span, hint=hint)
+            raise v.RefusalError(message, span, hint=hint)
 
-    def _value(self, name: str, value: object, span: Span) -> Value:
+    def _value(self, name: str, value: object, span: Span) -> v.Value:
         """Capture a value once per name, so that an array becomes one constant."""
         if name not in self._values:
             function, data = as_compiled_function(value), as_compiled_type(value)
@@ -305,7 +292,7 @@ class NameResolver:
             elif data is not None:
                 self._values[name] = self._data_type(name, data, span)
             elif (record := as_record_type(value)) is not None:
-                self._values[name] = RecordName(record)
+                self._values[name] = v.RecordName(record)
             elif isinstance(value, ModuleType):
                 raise not_capturable(value)
             elif is_torch_module(value):
@@ -316,14 +303,14 @@ class NameResolver:
                 self._values[name] = capture(self.looked_up[name])
         return self._values[name]
 
-    def _data_type(self, origin: str, data: CompiledType, span: Span) -> DataTypeName:
+    def _data_type(self, origin: str, data: CompiledType, span: Span) -> v.DataTypeName:
         name = data.type.header.name
         if data.type.type_vars:
             raise NotCapturableError(f"the data type {name} with type parameters", "use it in Relay text")
         self.linker.link_types(f"`{origin}`", data.types, data.infos, span)
-        return DataTypeName(self.linker.types[name], data.fields)
+        return v.DataTypeName(self.linker.types[name], data.fields)
 
-    def _constructor_of_notebook(self, constructor_name: str, span: Span) -> ConstructorName | None:
+    def _constructor_of_notebook(self, constructor_name: str, span: Span) -> v.ConstructorName | None:
         """Return a constructor, by its bare name, of a data type of the notebook; None if there is none."""
         candidates = types_with(self.namespace, constructor_name)
         if not candidates:
@@ -332,7 +319,7 @@ class NameResolver:
         if len(candidates) > 1:
             first, second, *_ = candidates
             hint = f"write {first}.{constructor_name} or {second}.{constructor_name}"
-            raise RefusalError(
+            raise v.RefusalError(
                 f"`{constructor_name}` is a constructor of {first} and of {second}", span, hint=hint
             )
         ((name, value),) = candidates.items()
@@ -342,9 +329,9 @@ class NameResolver:
         constructor = next(
             candidate for candidate in kept.type.constructors if candidate.name == constructor_name
         )
-        return ConstructorName(constructor, kept.fields[constructor_name])
+        return v.ConstructorName(constructor, kept.fields[constructor_name])
 
-    def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> RefusalError:
+    def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> v.RefusalError:
         name = ".".join(path)
         if is_library(module.__name__):
             instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
@@ -352,16 +339,16 @@ class NameResolver:
                 return _not_supported(name, instead, span)
         elif "__getattr__" in vars(module):  # it may provide the name, but no code of the notebook runs
             hint = "compute what you need in another cell and use that"
-            return RefusalError(
+            return v.RefusalError(
                 f"`{name}` is not a value that a cell can use: nothing of Python runs in it", span, hint=hint
             )
         close = difflib.get_close_matches(
             path[-1], [member for member in vars(module) if member[:1] != "_"], n=1
         )
         suggestion = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
-        return RefusalError(f"the module {module.__name__} has no {path[-1]}", span, hint=suggestion)
+        return v.RefusalError(f"the module {module.__name__} has no {path[-1]}", span, hint=suggestion)
 
-    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
+    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> v.RefusalError:
         if len(path) > 1:
             return self._unknown_path(path, span, local)
         name = path[0]
@@ -388,7 +375,7 @@ class NameResolver:
             hint = f"did you mean {suggestions[0]}?"
         return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
 
-    def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
+    def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> v.RefusalError:
         """Return the error for a dotted name whose first part is undefined and no family of operators."""
         first, name = path[0], ".".join(path)
         if first == "random" or path[:2] in (("np", "random"), ("numpy", "random"), ("jax", "random")):
@@ -413,37 +400,37 @@ class NameResolver:
         return UnknownNameError(f"unknown name `{first}`", span, hint=hint)
 
 
-def _means_the_language(value: Value) -> bool:
+def _means_the_language(value: v.Value) -> bool:
     """Return whether a written path such as ``nn.relu`` and ``random.normal`` means the language's own."""
-    dotted = isinstance(value, BuiltinName) and value.builtin.name.startswith("random.")
-    return dotted or isinstance(value, OperatorName)
+    dotted = isinstance(value, v.BuiltinName) and value.builtin.name.startswith("random.")
+    return dotted or isinstance(value, v.OperatorName)
 
 
-def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
+def language_name(path: tuple[str, ...]) -> tuple[v.Value, int] | None:
     """Resolve a dtype, a type constructor, a function of the language, or an operator by its full path."""
     rest = path
     while len(rest) > 1 and rest[0] in _PREFIXES:
         rest = rest[1:]
     head, used = rest[0], len(path) - len(rest) + 1
     if head in DTYPES:
-        return Known(DTYPES[head]), used
+        return v.Known(DTYPES[head]), used
     if head in ("Tensor", "Tuple", "tuple", "Callable", *DESTINATIONS):
-        return TupleConstructor(head), used
+        return v.TupleConstructor(head), used
     if head in BUILTINS and len(rest) == 1 and path[0] != "relay":
-        return BuiltinName(BUILTINS[head]), used
+        return v.BuiltinName(BUILTINS[head]), used
     if head == "random" and path[0] != "relay" and ".".join(rest) in BUILTINS:
-        return BuiltinName(BUILTINS[".".join(rest)]), len(path)
+        return v.BuiltinName(BUILTINS[".".join(rest)]), len(path)
     if head == "linalg" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["numpy.linalg"]:
-        return BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
+        return v.BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
     if head == "special" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["scipy.special"]:
-        return BuiltinName(MODULES["scipy.special"][rest[1]]), used + 1
+        return v.BuiltinName(MODULES["scipy.special"][rest[1]]), used + 1
     if head in CONSTANTS and len(rest) == 1 and path[0] != "relay":
-        return Known(CONSTANTS[head]), used
+        return v.Known(CONSTANTS[head]), used
     if len(path) == 1 and head in ITERATION:
-        return BuiltinName(ITERATION[head]), 1
+        return v.BuiltinName(ITERATION[head]), 1
     name = ".".join(rest)
     operator = resolve(name) or resolve(f"nn.{name}")
-    return None if operator is None else (OperatorName(operator), len(path))
+    return None if operator is None else (v.OperatorName(operator), len(path))
 
 
 def _operator_hint(path: tuple[str, ...]) -> str:
@@ -462,60 +449,62 @@ def _operator_hint(path: tuple[str, ...]) -> str:
 
 def _unusable(
     path: tuple[str, ...], name: str, problem: NotCapturableError, span: Span, library: str | None
-) -> RefusalError:
+) -> v.RefusalError:
     """Return the error for a value that a cell cannot use; name the operator that it hides.
 
     ``library``: the module that has it, if it is a function of a library.
     """
     own = language_name(path)
-    if own is not None and isinstance(own[0], Known | TupleConstructor):
+    if own is not None and isinstance(own[0], v.Known | v.TupleConstructor):
         hint = f"for the language's own write nnmagic.{path[0]}, or rename the notebook's"
-        return RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+        return v.RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
     hidden = _operator_name(path)
     if hidden is not None:
         hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
-        return RefusalError(f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint)
+        return v.RefusalError(
+            f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint
+        )
     dtype = dtype_named(path[-1]) if len(path) > 1 else None
     if dtype is not None:  # torch.float32
         message = f"`{name}` is {problem.what}, which a cell cannot use"
-        return RefusalError(message, span, hint=f"write {dtype.short}")
+        return v.RefusalError(message, span, hint=f"write {dtype.short}")
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
         return _not_supported(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )
-    return RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
+    return v.RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
 
 
-def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
+def _no_field(path: tuple[str, ...], owner: object, span: Span) -> v.RefusalError:
     """Return the error for an object that lacks the field or computes it by code."""
     name, field, what = ".".join(path), path[-1], not_capturable(owner).what
     hint = f"if code makes it, give it a name in another cell, as in {field} = {name}"
     members = member_names(owner)
     if is_method(owner, field):
         message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
-        return RefusalError(message, span, hint=ELSEWHERE)
+        return v.RefusalError(message, span, hint=ELSEWHERE)
     if field in members:
         message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
-        return RefusalError(message, span, hint=f"give it a name in another cell, as in {field} = {name}")
+        return v.RefusalError(message, span, hint=f"give it a name in another cell, as in {field} = {name}")
     close = closest(field, [member for member in members if member[:1] != "_"])
     if close is not None:
         hint = f"did you mean {'.'.join([*path[:-1], close])}?"
-    return RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{field}`", span, hint=hint)
+    return v.RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{field}`", span, hint=hint)
 
 
-def _not_supported(name: str, instead: str | None, span: Span) -> RefusalError:
+def _not_supported(name: str, instead: str | None, span: Span) -> v.RefusalError:
     """Return the error for an unsupported name of a library; ``instead``: the cell's equivalent."""
     hint = f"write {instead}" if instead else ELSEWHERE
-    return RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)
+    return v.RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)
 
 
 def _operator_name(path: tuple[str, ...]) -> str | None:
     """Return the operator or function of the language that a written name means."""
     match language_name(path):
-        case (OperatorName(operator=operator), _):
+        case (v.OperatorName(operator=operator), _):
             return operator.name
-        case (BuiltinName(builtin=builtin), _):
+        case (v.BuiltinName(builtin=builtin), _):
             return builtin.name
     return None

@@ -114,14 +114,9 @@ def module_parts(value: object) -> Iterator[tuple[str, str | tuple[object]]]:
 #: What PyTorch keeps in every module, apart from hooks and members.
 _OF_EVERY_MODULE = frozenset(
     (
-        "_non_persistent_buffers_set",
-        "_is_full_backward_hook",
-        "_version",
-        "_compiled_call_impl",
-        "_is_fsdp_managed_module",
-        "_forward_hooks_with_kwargs",
-        "_forward_pre_hooks_with_kwargs",
-        "_forward_hooks_always_called",
+        *("_non_persistent_buffers_set", "_is_full_backward_hook", "_version", "_compiled_call_impl"),
+        *("_is_fsdp_managed_module", "_forward_hooks_with_kwargs"),
+        *("_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
     )
 )
 

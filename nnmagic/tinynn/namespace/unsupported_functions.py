@@ -50,18 +50,8 @@ ELSEWHERE = (
 _ALIKE, _NEARLY = ("numpy", "math", "scipy", "jax", "cupy"), ("torch",)
 _OTHERWISE = frozenset(
     (
-        "max",
-        "min",
-        "sort",
-        "split",
-        "std",
-        "var",
-        "median",
-        "nanmedian",
-        "transpose",
-        "take",
-        "pad",
-        "nonzero",
+        *("max", "min", "sort", "split", "std", "var", "median", "nanmedian", "transpose", "take"),
+        *("pad", "nonzero"),
     )
 )
 

@@ -24,6 +24,7 @@ from nnmagic.tinynn.operators.dtype_questions import compare_dtypes
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.complex_support import holds_complex, refusal
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
@@ -39,18 +40,6 @@ from nnmagic.tinynn.values.operator_calls import (
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind
 from nnmagic.tinynn.values.promotion import promote, promote_beside_number, promotion
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    check_size,
-    static_value,
-)
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
@@ -131,12 +120,12 @@ _COMPARISONS = (
 _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
-def least_of(value: Value) -> int | None:
+def least_of(value: v.Value) -> int | None:
     """Return a lower bound of an int; None if none is known."""
     match value:
-        case Known(value=int() as number):
+        case v.Known(value=int() as number):
             return int(number)
-        case Computed(least=least):
+        case v.Computed(least=least):
             return least
     return None
 
@@ -145,19 +134,19 @@ def least_of(value: Value) -> int | None:
 _FAR = 1 << 31
 
 
-def _least_of_result(op: AnyOp, left: Value, right: Value) -> int | None:
+def _least_of_result(op: AnyOp, left: v.Value, right: v.Value) -> int | None:
     """Return a lower bound of a sum of ints, or of a difference with a static int."""
     first, second = least_of(left), least_of(right)
     if first is None or second is None or max(abs(first), abs(second)) > _FAR:
         return None
     if op is BuiltinOp.Add:
         return first + second
-    return first - second if op is BuiltinOp.Sub and isinstance(right, Known) else None
+    return first - second if op is BuiltinOp.Sub and isinstance(right, v.Known) else None
 
 
 def binary(
-    op: AnyOp, sign: str, left: Operand, right: Operand, span: Span, *, in_place: bool = False
-) -> Value:
+    op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span, *, in_place: bool = False
+) -> v.Value:
     """Evaluate ``left op right``; ``in_place``: of ``left op= right``, which keeps the dtype of ``left``."""
     in_array = in_place and is_tensor(left.value) and bool(tensor_type(left).shape)
     with promotion(promote=True) if in_array else nullcontext():
@@ -165,7 +154,7 @@ def binary(
     return result if op in _COMPARISONS else inherit_default_dtype(result, (left.value, right.value))
 
 
-def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+def _binary(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
     on_sizes = apply_to_dimensions(op, left, right, span) or compare_dtypes(op, left.value, right.value)
     if on_sizes is not None:
         return on_sizes
@@ -173,7 +162,7 @@ def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> 
     if both_weak(left, right):
         result = as_weak(binary(op, sign, *promote_weak(left, right), span))
         least = _least_of_result(op, left.value, right.value)
-        return result if least is None or not isinstance(result, Computed) else replace(result, least=least)
+        return result if least is None or not isinstance(result, v.Computed) else replace(result, least=least)
     left, right = adopt_tensor_dtype(left, right)
     decided = _compared_by_value(op, left, right, span)
     if decided is not None:
@@ -185,7 +174,7 @@ def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> 
     if op is BuiltinOp.Div:
         return _true_division(left, right, span)
     first, second = same_dtype(left, right, sign)
-    if sign == "**" and right.value == Known(0.5):
+    if sign == "**" and right.value == v.Known(0.5):
         return apply("sqrt", span, first)  # as NumPy's operator, unlike its function `power`
     _check_numbers(op, left, right, first)
     if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
@@ -207,12 +196,12 @@ _ON_BOOLS: dict[AnyOp, str | None] = {
 }
 
 
-def _apply_to_bools(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Computed:
+def _apply_to_bools(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Computed:
     name = _ON_BOOLS[op]
     if name is None:
         text = source_text(left.span)
         hint = f"write {text} ^ {source_text(right.span)}, or convert both, as in {text}.astype(i32)"
-        raise RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
+        raise v.RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
     return _apply_checked(sign, name, left, right, span)
 
 
@@ -220,20 +209,20 @@ def _apply_to_bools(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
 _SMALL_POWERS = range(1, 9)
 
 
-def _integer_power(sign: str, base: Operand, exponent: Operand, span: Span) -> Computed:
+def _integer_power(sign: str, base: v.Operand, exponent: v.Operand, span: Span) -> v.Computed:
     """Compute ``base ** exponent`` of integers; it wraps, and refuses negative exponents, as in NumPy."""
     try:
-        number = static_value(exponent.value)
-    except NotStaticError:
+        number = v.static_value(exponent.value)
+    except v.NotStaticError:
         number = None
     if isinstance(number, int) and number >= 0:
         return _static_power(sign, base, exponent, int(number), span)
     return _apply_checked(sign, "power", base, exponent, span)
 
 
-def check_not_zero(numbers: Value, span: Span) -> Computed:
+def check_not_zero(numbers: v.Value, span: Span) -> v.Computed:
     """Return integers as int64 with a run-time check that none is 0."""
-    assert isinstance(numbers, Computed)
+    assert isinstance(numbers, v.Computed)
     wide = cast(numbers, "int64", span)
     zero, one = (number_constant(number, "int64", span) for number in (0, 1))
     # Of an axis of size 1, only the index 0 is in range.
@@ -242,23 +231,23 @@ def check_not_zero(numbers: Value, span: Span) -> Computed:
     return apply("add", span, wide, nothing)
 
 
-def _static_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:
+def _static_power(sign: str, base: v.Operand, exponent: v.Operand, number: int, span: Span) -> v.Computed:
     if number in _SMALL_POWERS:
         return _apply_checked(sign, "power", base, exponent, span)
     power, square = None, base
     while number:
         if number & 1:
-            power = square if power is None else Operand(apply("multiply", span, power, square), span)
+            power = square if power is None else v.Operand(apply("multiply", span, power, square), span)
         number >>= 1
         if number:
-            square = Operand(apply("multiply", span, square, square), span)
+            square = v.Operand(apply("multiply", span, square, square), span)
     if power is None:
         return apply("ones_like", span, base)
-    assert isinstance(power.value, Computed)
+    assert isinstance(power.value, v.Computed)
     return power.value
 
 
-def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Span) -> Computed:
+def _apply_checked(sign: str, name: str, left: v.Operand, right: v.Operand, span: Span) -> v.Computed:
     """Call an operator; check broadcasting first, so that the message shows the sign that the user wrote."""
     types = (tensor_type(left), tensor_type(right))
     try:
@@ -269,36 +258,36 @@ def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Sp
     return apply(name, span, left, right)
 
 
-def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
+def same_dtype(left: v.Operand, right: v.Operand, sign: str) -> tuple[v.Operand, v.Operand]:
     """Return both operands as tensors of one dtype; a Python number takes the tensor's.
 
     Raises RefusalError for dtypes that do not meet as `values.promotion` says; its hint names the cast.
     """
     if not is_tensor(left.value):
         right = _beside_number(right, left)
-        return Operand(_number_beside(left, right, tensor_type(right), sign), left.span), right
+        return v.Operand(_number_beside(left, right, tensor_type(right), sign), left.span), right
     if not is_tensor(right.value):
         left = _beside_number(left, right)
-        return left, Operand(_number_beside(right, left, tensor_type(left), sign), right.span)
+        return left, v.Operand(_number_beside(right, left, tensor_type(left), sign), right.span)
     return promote(left, right, f"`{sign}`")
 
 
-def _beside_number(tensor: Operand, number: Operand) -> Operand:
-    return promote_beside_number(tensor, number.value.value if isinstance(number.value, Known) else None)
+def _beside_number(tensor: v.Operand, number: v.Operand) -> v.Operand:
+    return promote_beside_number(tensor, number.value.value if isinstance(number.value, v.Known) else None)
 
 
-def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:
-    value = number.value.value if isinstance(number.value, Known) else None
+def _number_beside(number: v.Operand, tensor: v.Operand, type_: TensorType, sign: str) -> v.Computed:
+    value = number.value.value if isinstance(number.value, v.Known) else None
     if not isinstance(value, bool | int | float | complex):
         hint = None
-        if isinstance(number.value, TupleOf) and any(map(is_tensor, number.value.items)):
+        if isinstance(number.value, v.TupleOf) and any(map(is_tensor, number.value.items)):
             hint = f"make it a tensor first, as in stack({source_text(number.span)})"
-        elif isinstance(number.value, TupleOf):
+        elif isinstance(number.value, v.TupleOf):
             short = dtype_short_name(type_.dtype)
             hint = f"make it a tensor first, as in array({source_text(number.span)}, {short})"
-        elif number.value == Known(None) and sign in ("==", "!="):
+        elif number.value == v.Known(None) and sign in ("==", "!="):
             hint = f"write {'is' if sign == '==' else 'is not'} None"
-        raise RefusalError(
+        raise v.RefusalError(
             f"`{sign}` of {describe(tensor.value)} and {describe(number.value)}",
             number.span,
             hint=hint,
@@ -313,12 +302,12 @@ _HOLD_ABOVE = (BuiltinOp.GT, BuiltinOp.GE, BuiltinOp.NotEq)
 _HOLD_BELOW = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.NotEq)
 
 
-def _compared_by_value(op: AnyOp, left: Operand, right: Operand, span: Span) -> Value | None:
+def _compared_by_value(op: AnyOp, left: v.Operand, right: v.Operand, span: Span) -> v.Value | None:
     """Compare integers with a Python int that their dtype cannot hold, as NumPy does; None for any other."""
     if op not in _COMPARISONS or is_tensor(left.value) is is_tensor(right.value):
         return None
     tensor, number = (left, right) if is_tensor(left.value) else (right, left)
-    value = number.value.value if isinstance(number.value, Known) else None
+    value = number.value.value if isinstance(number.value, v.Known) else None
     dtype = tensor_type(tensor).dtype
     if isinstance(value, bool) or not isinstance(value, int) or not is_integer(dtype):
         return None
@@ -329,32 +318,32 @@ def _compared_by_value(op: AnyOp, left: Operand, right: Operand, span: Span) -> 
     return apply("equal" if holds else "not_equal", span, tensor, tensor)
 
 
-def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
+def _check_numbers(op: AnyOp, left: v.Operand, right: v.Operand, other: v.Operand) -> None:
     """Refuse numbers that are invalid for every tensor, such as a division by zero."""
-    value = right.value.value if isinstance(right.value, Known) else None
+    value = right.value.value if isinstance(right.value, v.Known) else None
     dtype = tensor_type(other).dtype
     if not is_number(value) or is_float(dtype) or is_complex(dtype):
         return
     assert isinstance(value, int)
     if op in _DIVISIONS and value == 0:
-        raise RefusalError("division by zero", right.span)
+        raise v.RefusalError("division by zero", right.span)
     if op is ExtraOp.Pow and value < 0:
         hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
-        raise RefusalError("an integer to a negative power", right.span, hint=hint)
+        raise v.RefusalError("an integer to a negative power", right.span, hint=hint)
     if op in (ExtraOp.LShift, ExtraOp.RShift) and (value < 0 or (dtype == "bool" and value)):
-        raise RefusalError(f"a shift by {value} of {dtype_short_name(dtype)}", right.span)
+        raise v.RefusalError(f"a shift by {value} of {dtype_short_name(dtype)}", right.span)
 
 
-def _true_division(left: Operand, right: Operand, span: Span) -> Value:
+def _true_division(left: v.Operand, right: v.Operand, span: Span) -> v.Value:
     """Divide as NumPy does: integers and bools become float64."""
     dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
-    numbers = [side.value.value for side in (left, right) if isinstance(side.value, Known)]
+    numbers = [side.value.value for side in (left, right) if isinstance(side.value, v.Known)]
     if any(is_float(dtype) or is_complex(dtype) for dtype in dtypes) or _has_complex(numbers):
         return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
     if len(dtypes) == 2:
         same_dtype(left, right, "/")  # refuses dtypes that do not meet
-    if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
-        raise RefusalError("division by zero", right.span)
+    if isinstance(right.value, v.Known) and right.value.value == 0 and is_number(right.value.value):
+        raise v.RefusalError("division by zero", right.span)
     first, second = (_as_float64(side, span) for side in (left, right))
     return _apply_checked("/", "divide", first, second, span)
 
@@ -363,16 +352,16 @@ def _has_complex(numbers: Sequence[object]) -> bool:
     return any(isinstance(number, complex) for number in numbers)
 
 
-def _as_float64(side: Operand, span: Span) -> Operand:
-    if isinstance(side.value, Computed) and is_tensor(side.value):
-        return Operand(cast(side.value, "float64", span), side.span)
-    known = side.value.value if isinstance(side.value, Known) else None
+def _as_float64(side: v.Operand, span: Span) -> v.Operand:
+    if isinstance(side.value, v.Computed) and is_tensor(side.value):
+        return v.Operand(cast(side.value, "float64", span), side.span)
+    known = side.value.value if isinstance(side.value, v.Known) else None
     if not isinstance(known, bool | int | float):
-        raise RefusalError(f"`/` of a tensor and {describe(side.value)}", side.span)
-    return Operand(number_constant(known, "float64", side.span), side.span)
+        raise v.RefusalError(f"`/` of a tensor and {describe(side.value)}", side.span)
+    return v.Operand(number_constant(known, "float64", side.span), side.span)
 
 
-def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Value:
+def unary_by_name(name: str, function: str, operand: v.Operand, span: Span) -> v.Value:
     """Evaluate the operator of one of NumPy's functions, such as ``~x`` for ``invert``."""
     return unary({"invert": BuiltinOp.Invert, "negative": BuiltinOp.USub}[name], function, operand, span)
 
@@ -380,20 +369,20 @@ def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Val
 # -- unary --------------------------------------------------------------------------------------------
 
 
-def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
+def unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     """Evaluate ``op operand``."""
     result = _unary(op, sign, operand, span)
     return inherit_default_dtype(result, [operand.value])
 
 
-def _unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
+def _unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     operand = as_number(operand)
     if not is_tensor(operand.value):
         return _unary_on_known(op, sign, operand, span)
     if is_weak(operand.value):
-        assert isinstance(operand.value, Computed)
+        assert isinstance(operand.value, v.Computed)
         return as_weak(
-            unary(op, sign, Operand(Computed(operand.value.expr, operand.value.type), operand.span), span)
+            unary(op, sign, v.Operand(v.Computed(operand.value.expr, operand.value.type), operand.span), span)
         )
     dtype = tensor_type(operand).dtype
     if op is BuiltinOp.Invert:
@@ -403,26 +392,26 @@ def _unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
             return apply("bitwise_not", span, operand)
         if is_complex(dtype):
             raise _no_complex(sign, "invert", operand)
-        raise RefusalError(
+        raise v.RefusalError(
             f"`{sign}` is defined for integers and bools, not {dtype_short_name(dtype)}",
             operand.span,
             hint=f"for a condition compare first, as in ~({source_text(operand.span)} > 0)",
         )
     if dtype == "bool":
         hint = f"write ~{source_text(operand.span)}" if op is BuiltinOp.USub else None
-        raise RefusalError(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)
+        raise v.RefusalError(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)
     return apply("negative", span, operand) if op is BuiltinOp.USub else operand.value
 
 
-def _no_complex(sign: str, name: str, operand: Operand) -> RefusalError:
+def _no_complex(sign: str, name: str, operand: v.Operand) -> v.RefusalError:
     message, hint = refusal(f"`{sign}`", name)
-    return RefusalError(message, operand.span, hint=hint.replace("{0}", source_text(operand.span)))
+    return v.RefusalError(message, operand.span, hint=hint.replace("{0}", source_text(operand.span)))
 
 
-def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
+def _unary_on_known(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     try:
-        known = static_value(operand.value)
-    except NotStaticError:
+        known = v.static_value(operand.value)
+    except v.NotStaticError:
         known = None
     apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
         BuiltinOp.USub: python.neg,
@@ -430,8 +419,8 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
         BuiltinOp.Invert: python.invert,
     }
     if isinstance(known, int) or (isinstance(known, float | complex) and op is not BuiltinOp.Invert):
-        return Known(apply_to[op](int(known) if isinstance(known, bool) else known))
-    raise RefusalError(f"`{sign}` of {describe(operand.value)}", span)
+        return v.Known(apply_to[op](int(known) if isinstance(known, bool) else known))
+    raise v.RefusalError(f"`{sign}` of {describe(operand.value)}", span)
 
 
 # -- static values -------------------------------------------------------------------------------------
@@ -440,23 +429,23 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
 _MAX_BITS = 64
 
 
-def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
+def _apply_to_known(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
-    if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
-        joined = TupleOf(left.value.items + right.value.items, written=left.value.written)
-        check_size(joined, span)
+    if isinstance(left.value, v.TupleOf) and isinstance(right.value, v.TupleOf) and op is BuiltinOp.Add:
+        joined = v.TupleOf(left.value.items + right.value.items, written=left.value.written)
+        v.check_size(joined, span)
         return joined
-    times = right.value.value if isinstance(right.value, Known) else None
+    times = right.value.value if isinstance(right.value, v.Known) else None
     if (
-        isinstance(left.value, TupleOf)
+        isinstance(left.value, v.TupleOf)
         and left.value.written
         and isinstance(times, int)
         and op is BuiltinOp.Mul
     ):
         return _repeat(left.value, times, span)
     try:
-        left_value, right_value = static_value(left.value), static_value(right.value)
-    except NotStaticError:
+        left_value, right_value = v.static_value(left.value), v.static_value(right.value)
+    except v.NotStaticError:
         raise _operand_error(sign, left, right, span) from None
     if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
         return _repeat(left.value, right_value, span)
@@ -472,7 +461,7 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     try:
         result = _ON_KNOWN[op](left_value, right_value)
     except ZeroDivisionError:
-        raise RefusalError("division by zero", right.span) from None
+        raise v.RefusalError("division by zero", right.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
         for side in (left, right):
             if holds_complex(side.value) and numbers:
@@ -481,25 +470,25 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     return static_result(sign, result, span)
 
 
-def static_result(sign: str, result: object, span: Span) -> Known:
+def static_result(sign: str, result: object, span: Span) -> v.Known:
     """Return the result of a computation with static numbers; raise RefusalError if no dtype can hold it."""
     if isinstance(result, int) and result.bit_length() > _MAX_BITS:
-        raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
-    return Known(result)
+        raise v.RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
+    return v.Known(result)
 
 
-def _holds_dimension(value: Value) -> bool:
-    if isinstance(value, TupleOf):
+def _holds_dimension(value: v.Value) -> bool:
+    if isinstance(value, v.TupleOf):
         return any(map(_holds_dimension, value.items))
-    return isinstance(value, Dimension)
+    return isinstance(value, v.Dimension)
 
 
-def _repeat(value: Value, times: int, span: Span) -> Value:
-    assert isinstance(value, TupleOf)
+def _repeat(value: v.Value, times: int, span: Span) -> v.Value:
+    assert isinstance(value, v.TupleOf)
     length = max(times, 0) * len(value.items)
     if length > MAX_TUPLE_SIZE:
-        raise RefusalError(f"a tuple of {length} is too long", span)
-    return TupleOf(value.items * times if length else (), written=value.written)
+        raise v.RefusalError(f"a tuple of {length} is too long", span)
+    return v.TupleOf(value.items * times if length else (), written=value.written)
 
 
 def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:
@@ -510,15 +499,15 @@ def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -
         op is ExtraOp.LShift and right > _MAX_BITS
     )
     if too_large:
-        raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
+        raise v.RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
 
 
-def _operand_error(sign: str, left: Operand, right: Operand, span: Span) -> RefusalError:
+def _operand_error(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.RefusalError:
     hint = None
     if any(
-        isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
+        isinstance(side.value, v.TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
     ):
         hint = "it has several results: take one of them, as in result[0]"
-    elif isinstance(left.value, Known) and isinstance(left.value.value, str):
+    elif isinstance(left.value, v.Known) and isinstance(left.value.value, str):
         hint = NO_STRINGS
-    return RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span, hint=hint)
+    return v.RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span, hint=hint)

@@ -28,6 +28,7 @@ from nnmagic.tinynn.operators.subscripts import (
     mask_of_everything,
     subscript,
 )
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import (
@@ -41,25 +42,16 @@ from nnmagic.tinynn.values.operator_calls import (
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape, dims_differ
 from nnmagic.tinynn.values.reshaping import with_checked_sizes
 from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    Operand,
-    RefusalError,
-    SliceOf,
-    TupleOf,
-    Value,
-)
 
 
-def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span: Span) -> Computed:
+def set_elements(tensor: v.Operand, index: Sequence[v.Operand], value: v.Operand, span: Span) -> v.Computed:
     """Return the tensor with ``value`` at ``index``.
 
     The value gets the tensor's dtype. Raises RefusalError for what ``tensor[index]`` refuses, and for a value
     that does not broadcast to the chosen elements.
     """
     data = tensor.value
-    assert isinstance(data, Computed)
+    assert isinstance(data, v.Computed)
     new = _convert(value, tensor)
     flag = mask_of_everything(index)
     if flag is not None:
@@ -74,26 +66,27 @@ def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span
         if whole is not None:
             return set_where(data, mask, whole, span)
     chosen = subscript(tensor, index, span)
-    assert isinstance(chosen, Computed)
+    assert isinstance(chosen, v.Computed)
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
     if not _fits(_shape(new), _shape(chosen)):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
-        notes = (Note(f"this is {describe(chosen)}", span),)
-        raise RefusalError(message, value.span, notes=notes)
+        raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
     return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span).result()
 
 
-def combine_at(tensor: Operand, index: Sequence[Operand], value: Operand, span: Span, mode: str) -> Computed:
+def combine_at(
+    tensor: v.Operand, index: Sequence[v.Operand], value: v.Operand, span: Span, mode: str
+) -> v.Computed:
     """Return the tensor with ``value`` combined with the elements at ``index``, once for each index.
 
     ``mode``: "add", "mul", "min" or "max". Raises RefusalError as `set_elements` does.
     """
     data, new, chosen = tensor.value, _convert(value, tensor), subscript(tensor, index, span)
-    assert isinstance(data, Computed)
-    assert isinstance(chosen, Computed)
+    assert isinstance(data, v.Computed)
+    assert isinstance(chosen, v.Computed)
     if not _fits(_shape(new), _shape(chosen)):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
-        raise RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
+        raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
     return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span, mode).scattered()
 
@@ -106,27 +99,29 @@ def _fits(new: Sequence[Dim], chosen: Sequence[Dim]) -> bool:
     return all(dim in (ANY, common) for dim, common in zip(chosen, shape, strict=True))
 
 
-def selection(tensor: Operand, index: Sequence[Operand], chosen: Value, span: Span) -> Computed | None:
+def selection(
+    tensor: v.Operand, index: Sequence[v.Operand], chosen: v.Value, span: Span
+) -> v.Computed | None:
     """Return a mask of the elements that an index chooses, if their number depends on values.
 
     It has the tensor's shape, or broadcasts to it. None for an index that holds arrays beside other items.
     """
     data = tensor.value
-    assert isinstance(data, Computed)
+    assert isinstance(data, v.Computed)
     mask = single_mask(tensor, index)
     if mask is not None:
         return mask
     parts = list(index_parts(index, data, span))
-    if not isinstance(chosen, Computed) or ANY not in _shape(chosen):
+    if not isinstance(chosen, v.Computed) or ANY not in _shape(chosen):
         return None
     if any(_kind_of(part) not in ("int", "slice") for part in parts):
         return None
-    number = Computed(ir.constant(0, "int64", span=span), TensorType((), "int64"))
+    number = v.Computed(ir.constant(0, "int64", span=span), TensorType((), "int64"))
     conditions = _Assignment(data, parts, chosen, number, span).conditions()
     return None if not conditions else _all_of(conditions, span)
 
 
-def keep_shape(sign: str, before: Value, result: Operand) -> Operand:
+def keep_shape(sign: str, before: v.Value, result: v.Operand) -> v.Operand:
     """Return the result of ``x += y`` in the shape of the array ``x``, which NumPy changes in place.
 
     Sizes of which nothing says that they are equal are checked at run time. Raises RefusalError for others.
@@ -134,73 +129,72 @@ def keep_shape(sign: str, before: Value, result: Operand) -> Operand:
     value = result.value
     if not (is_tensor(before) and is_tensor(value)):
         return result
-    assert isinstance(before, Computed)
-    assert isinstance(value, Computed)
+    assert isinstance(before, v.Computed)
+    assert isinstance(value, v.Computed)
     if not _shape(before) or _shape(value) == _shape(before):
         return result
     fits = len(_shape(value)) == len(_shape(before))
     if not fits or any(dims_differ(*pair) for pair in zip(_shape(value), _shape(before), strict=True)):
         message = f"`{sign}` gives {describe(value)}, which does not fit into {describe(before)}"
-        raise RefusalError(message, result.span, hint="write x = x + y for a new array")
+        raise v.RefusalError(message, result.span, hint="write x = x + y for a new array")
     checked = with_checked_sizes(value, before, 0, result.span)
     assert isinstance(value.type, TensorType)
     kept = replace(value, expr=checked.expr, type=TensorType(_shape(before), value.type.dtype))
     return replace(result, value=kept)
 
 
-def set_where(data: Computed, mask: Computed, new: Computed, span: Span) -> Computed:
+def set_where(data: v.Computed, mask: v.Computed, new: v.Computed, span: Span) -> v.Computed:
     """Return the tensor with the elements of ``new`` where ``mask``, which has its shape, is true."""
     return _like(apply("where", span, mask, new, data), data)
 
 
-def single_mask(tensor: Operand, index: Sequence[Operand]) -> Computed | None:
+def single_mask(tensor: v.Operand, index: Sequence[v.Operand]) -> v.Computed | None:
     """Return the mask of an index that is nothing but a mask of the tensor's shape."""
-    if len(index) != 1 or not isinstance(index[0].value, Computed):
+    if len(index) != 1 or not isinstance(index[0].value, v.Computed):
         return None
     mask, shape = index[0].value, tensor_type(tensor).shape
-    assert isinstance(tensor.value, Computed)
+    assert isinstance(tensor.value, v.Computed)
     if mask.type != TensorType(shape, "bool"):
         return None
     return with_checked_sizes(mask, tensor.value, 0, index[0].span)
 
 
-def _shape(value: Computed) -> tuple[Dim, ...]:
+def _shape(value: v.Computed) -> tuple[Dim, ...]:
     assert isinstance(value.type, TensorType)
     return value.type.shape
 
 
-def _like(result: Computed, data: Computed) -> Computed:
+def _like(result: v.Computed, data: v.Computed) -> v.Computed:
     """Return a result that has the type of the data."""
-    return Computed(result.expr, data.type)
+    return v.Computed(result.expr, data.type)
 
 
-def _convert(value: Operand, tensor: Operand) -> Computed:
+def _convert(value: v.Operand, tensor: v.Operand) -> v.Computed:
     """Return a value in the tensor's dtype, to which NumPy converts every tensor that is assigned.
 
     Raises RefusalError for a number that the dtype cannot hold.
     """
     dtype, short = tensor_type(tensor).dtype, dtype_short_name(tensor_type(tensor).dtype)
     match as_number(value).value:
-        case Known(value=bool() as truth) if dtype != "bool":
+        case v.Known(value=bool() as truth) if dtype != "bool":
             return number_constant(int(truth), dtype, value.span)
-        case Known(value=bool() | int() | float() | complex() as number):
+        case v.Known(value=bool() | int() | float() | complex() as number):
             return number_constant(number, dtype, value.span)
-        case Computed(type=TensorType(dtype=given)) as computed:
+        case v.Computed(type=TensorType(dtype=given)) as computed:
             if dtype == "bool" != given:
                 zero = number_constant(0, given, value.span)
-                return apply("not_equal", value.span, Computed(computed.expr, computed.type), zero)
-            return cast(Computed(computed.expr, computed.type), dtype, value.span)
+                return apply("not_equal", value.span, v.Computed(computed.expr, computed.type), zero)
+            return cast(v.Computed(computed.expr, computed.type), dtype, value.span)
     hint = None
-    if isinstance(value.value, TupleOf):
-        items = [_convert(Operand(item, value.span), tensor) for item in value.value.items]
+    if isinstance(value.value, v.TupleOf):
+        items = [_convert(v.Operand(item, value.span), tensor) for item in value.value.items]
         if items and all(isinstance(item.type, TensorType) and not item.type.shape for item in items):
             return vector_of(items, value.span)
         hint = f"make a tensor of it, as in array({source_text(value.span)}, {short})"
-    message = f"an element of {short} cannot be {describe(value.value)}"
-    raise RefusalError(message, value.span, hint=hint)
+    raise v.RefusalError(f"an element of {short} cannot be {describe(value.value)}", value.span, hint=hint)
 
 
-def _drop_leading_axes(new: Computed, rank: int, span: Span) -> Computed:
+def _drop_leading_axes(new: v.Computed, rank: int, span: Span) -> v.Computed:
     """Return a value without leading axes of size 1 that the chosen elements do not have."""
     more = len(_shape(new)) - rank
     if more <= 0 or any(dim != 1 for dim in _shape(new)[:more]):
@@ -215,14 +209,14 @@ class _Assignment:
     ``mode``: how the value is combined with the elements, as in Relay's ``scatter_nd``.
     """
 
-    data: Computed
+    data: v.Computed
     parts: list[IndexPart]
-    chosen: Computed
-    new: Computed
+    chosen: v.Computed
+    new: v.Computed
     span: Span
     mode: str = "update"
 
-    def result(self) -> Computed:
+    def result(self) -> v.Computed:
         """Return the changed tensor, by the operator that writes the fewest elements."""
         kinds = [_kind_of(part) for part in self.parts]
         if 0 in _shape(self.chosen) and set(kinds) <= {"slice"} and isinstance(self.new.expr, ir.Constant):
@@ -242,7 +236,7 @@ class _Assignment:
                 return self._set_where(conditions)
         return self.scattered()
 
-    def scattered(self) -> Computed:
+    def scattered(self) -> v.Computed:
         """Return the tensor with each element changed on its own."""
         kinds = [_kind_of(part) for part in self.parts]
         lead = next((number for number, kind in enumerate(kinds) if kind not in ("int", "array")), len(kinds))
@@ -252,20 +246,20 @@ class _Assignment:
 
     # -- elements and rows -----------------------------------------------------------------------------
 
-    def _single_indices(self, parts: Sequence[IndexPart]) -> list[Computed]:
+    def _single_indices(self, parts: Sequence[IndexPart]) -> list[v.Computed]:
         """Return integers of an index as tensors of rank 0; ``scatter_nd`` checks those that are dynamic."""
         indices = []
         for part in parts:
             index = as_number(part.item).value
-            if isinstance(index, Known):
+            if isinstance(index, v.Known):
                 assert isinstance(index.value, int)
                 indices.append(number_constant(index.value, "int64", self.span))
             else:
-                assert isinstance(index, Computed)
+                assert isinstance(index, v.Computed)
                 indices.append(cast(index, "int64", self.span))
         return indices
 
-    def _together(self, lead: int) -> list[Computed]:
+    def _together(self, lead: int) -> list[v.Computed]:
         """Return the indices of the first axes in the shape to which they broadcast."""
         indices = [
             index
@@ -281,12 +275,12 @@ class _Assignment:
         whole = reduce(lambda left, right: apply("add", self.span, left, right), indices)
         return [apply("broadcast_to_like", self.span, index, whole) for index in indices]
 
-    def _scatter(self, indices: Sequence[Computed]) -> Computed:
+    def _scatter(self, indices: Sequence[v.Computed]) -> v.Computed:
         """Put the value where the indices of the first axes say; they are of one shape."""
         rows = [apply("expand_dims", self.span, index, axis=0) for index in indices]
         return _scatter_nd(self.data, _join(rows, self.span), self._broadcast(), self.span, self.mode)
 
-    def _broadcast(self) -> Computed:
+    def _broadcast(self) -> v.Computed:
         """Return the value in the shape of the chosen elements."""
         shape = _shape(self.chosen)
         if _shape(self.new) == shape and ANY not in shape:
@@ -305,10 +299,10 @@ class _Assignment:
         if not part.is_slice:
             return self._slice_of_one(part)
         slice_ = part.item.value
-        assert isinstance(slice_, SliceOf)
+        assert isinstance(slice_, v.SliceOf)
         resolved = resolve_slice(slice_, self.data, part.axis, part.item)
         if isinstance(resolved, DynamicSlice):
-            return resolved if isinstance(resolved.step, Computed) or resolved.step > 0 else None
+            return resolved if isinstance(resolved.step, v.Computed) or resolved.step > 0 else None
         if len(resolved) > 1:  # bounds from both ends, which may be out of order: then nothing is set
             bounds = [static_bound(bound, self.span) for bound in (slice_.start, slice_.stop, slice_.step)]
             start, stop, step = bounds
@@ -335,7 +329,7 @@ class _Assignment:
         stop = apply("add", self.span, start, number_constant(1, "int64", self.span))
         return DynamicSlice(start, stop, 1, 1)
 
-    def _set_slices(self, slices: Sequence[StaticSlice | DynamicSlice]) -> Computed:
+    def _set_slices(self, slices: Sequence[StaticSlice | DynamicSlice]) -> v.Computed:
         """Put the value into slices; a negative size says that the value is reversed there."""
         value = self._broadcast()
         kept = [part.is_slice for part in self.parts]
@@ -350,7 +344,7 @@ class _Assignment:
 
     # -- conditions on positions -----------------------------------------------------------------------
 
-    def conditions(self) -> list[Computed] | None:
+    def conditions(self) -> list[v.Computed] | None:
         """Return for each axis that is cut which positions are chosen.
 
         None where the value has other elements along such an axis than one, or a step is computed.
@@ -368,14 +362,14 @@ class _Assignment:
             conditions.append(self._condition(part))
         return conditions
 
-    def _condition(self, part: IndexPart) -> Computed:
+    def _condition(self, part: IndexPart) -> v.Computed:
         """Return which positions along an axis are chosen, as a tensor of that axis and those after it."""
         size = number_of(size_along(self.data, part.axis, self.span), self.span)
         zero, one = (number_constant(number, "int64", self.span) for number in (0, 1))
         positions = whole_numbers(zero, size, one, self.span)
-        positions = Computed(positions.expr, TensorType((_shape(self.data)[part.axis],), "int64"))
+        positions = v.Computed(positions.expr, TensorType((_shape(self.data)[part.axis],), "int64"))
 
-        def both(left: Computed, right: Computed) -> Computed:
+        def both(left: v.Computed, right: v.Computed) -> v.Computed:
             return apply("logical_and", self.span, left, right)
 
         if not part.is_slice:
@@ -388,7 +382,7 @@ class _Assignment:
             condition = apply("equal", self.span, positions, wanted)
         else:
             slice_ = part.item.value
-            assert isinstance(slice_, SliceOf)
+            assert isinstance(slice_, v.SliceOf)
             start, stop, step = clipped_bounds(slice_, self.data, part.axis, part.item)
             first, last = ("greater_equal", "less") if step > 0 else ("less_equal", "greater")
             condition = both(
@@ -401,7 +395,7 @@ class _Assignment:
         after = len(_shape(self.data)) - part.axis - 1
         return apply("expand_dims", self.span, condition, axis=1, num_newaxis=after) if after else condition
 
-    def _set_where(self, conditions: Sequence[Computed]) -> Computed:
+    def _set_where(self, conditions: Sequence[v.Computed]) -> v.Computed:
         value = self.new
         for part in reversed(self.parts):  # axes that an integer drops; the value may have fewer axes
             if not part.is_slice and len(_shape(value)) >= len(_shape(self.data)) - part.axis:
@@ -410,15 +404,15 @@ class _Assignment:
 
     # -- everything else -------------------------------------------------------------------------------
 
-    def _scatter_flat(self) -> Computed:
+    def _scatter_flat(self) -> v.Computed:
         """Put the value where the same index finds the positions of the elements in memory."""
         span = self.span
         count = number_of(product_of(shape_of(self.data, span).items, span), span)
         zero, one = (number_constant(number, "int64", span) for number in (0, 1))
         order = apply("reshape_like", span, whole_numbers(zero, count, one, span), self.data)
-        order = Computed(order.expr, TensorType(_shape(self.data), "int64"))
-        positions = subscript(Operand(order, span), [part.item for part in self.parts], span)
-        assert isinstance(positions, Computed)
+        order = v.Computed(order.expr, TensorType(_shape(self.data), "int64"))
+        positions = subscript(v.Operand(order, span), [part.item for part in self.parts], span)
+        assert isinstance(positions, v.Computed)
         flat = apply("reshape", span, self.data, newshape=(-1,))
         indices = apply("expand_dims", span, positions, axis=0)
         result = _scatter_nd(flat, indices, self._broadcast(), span, self.mode)
@@ -429,7 +423,7 @@ class _Assignment:
 _FAR_END = 2**48
 
 
-def _all_of(conditions: Sequence[Computed], span: Span) -> Computed:
+def _all_of(conditions: Sequence[v.Computed], span: Span) -> v.Computed:
     return reduce(lambda left, right: apply("logical_and", span, left, right), conditions)
 
 
@@ -443,15 +437,15 @@ def _kind_of(part: IndexPart) -> str:
 
 
 def _scatter_nd(
-    data: Computed, indices: Computed, updates: Computed, span: Span, mode: str = "update"
-) -> Computed:
+    data: v.Computed, indices: v.Computed, updates: v.Computed, span: Span, mode: str = "update"
+) -> v.Computed:
     return _like(apply("scatter_nd", span, data, indices, updates, mode=mode), data)
 
 
-def _join(rows: Sequence[Computed], span: Span) -> Computed:
+def _join(rows: Sequence[v.Computed], span: Span) -> v.Computed:
     """Join indices, whose first axis is new, along that."""
     if len(rows) == 1:
         return rows[0]
     types = TupleType(tuple(row.type for row in rows))
-    whole = Computed(ir.Tuple(tuple(row.expr for row in rows), span=span), types)
+    whole = v.Computed(ir.Tuple(tuple(row.expr for row in rows), span=span), types)
     return apply("concatenate", span, whole, axis=0)

@@ -15,21 +15,13 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import Dim, TensorType, TupleType, is_integer
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, tensor_type, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.reshaping import with_checked_sizes
 from nnmagic.tinynn.values.symbolic_sizes import is_size, number_of, size_along
-from nnmagic.tinynn.values.values import (
-    Computed,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-    static_value,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +32,37 @@ class AxisIndex:
     """
 
     axis: int
-    index: int | Computed
+    index: int | v.Computed
     is_array: bool
     in_range: bool = False
 
     @property
     def shape(self) -> tuple[Dim, ...]:
         """Return the shape of the index array."""
-        assert isinstance(self.index, Computed)
+        assert isinstance(self.index, v.Computed)
         assert isinstance(self.index.type, TensorType)
         return self.index.type.shape
 
-    def check_range(self, tensor: Computed, axis: int, span: Span) -> Computed:
+    def check_range(self, tensor: v.Computed, axis: int, span: Span) -> v.Computed:
         """Return the index array with a run-time check that the tensor's axis has these positions."""
-        assert isinstance(self.index, Computed)
+        assert isinstance(self.index, v.Computed)
         if self.in_range:
             return self.index
         size = number_of(size_along(tensor, axis, span), span)
         first, step = (number_constant(number, "int64", span) for number in (0, 1))
         positions = whole_numbers(first, size, step, span)
         checked = apply("take", span, positions, self.index, axis=0, mode="fast")
-        return Computed(checked.expr, TensorType(self.shape, "int64"))
+        return v.Computed(checked.expr, TensorType(self.shape, "int64"))
 
 
-def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex] | None:
+def static_indices(tensor: v.Computed, axis: int, item: v.Operand) -> list[AxisIndex] | None:
     """Resolve an int, array or mask that is known at compile time; return None for any other item."""
     value = item.value
-    if isinstance(value, Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
+    if isinstance(value, v.Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
         return _array_indices(tensor, axis, value.expr.data, item.span)
     try:
-        index = static_value(value)
-    except NotStaticError:
+        index = v.static_value(value)
+    except v.NotStaticError:
         return None
     if not isinstance(index, int) or isinstance(index, bool):
         return None
@@ -85,10 +77,10 @@ def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex
     return [AxisIndex(axis, index % int(dim), is_array=False)]
 
 
-def _array_indices(tensor: Computed, axis: int, array: np.ndarray, span: Span) -> list[AxisIndex] | None:
+def _array_indices(tensor: v.Computed, axis: int, array: np.ndarray, span: Span) -> list[AxisIndex] | None:
     """Resolve an array of the notebook."""
     if array.dtype == np.bool_:
-        shape = tensor_type(Operand(tensor, span)).shape[axis : axis + array.ndim]
+        shape = tensor_type(v.Operand(tensor, span)).shape[axis : axis + array.ndim]
         _require_mask_fits(array.shape, shape, span)
         if not all(isinstance(dim, int) for dim in shape):
             return None
@@ -109,27 +101,27 @@ def _array_indices(tensor: Computed, axis: int, array: np.ndarray, span: Span) -
 
 def _require_in_range(number: int, axis: int, dim: int, span: Span) -> None:
     if not -dim <= number < dim:
-        raise RefusalError(f"index {number} is out of range for axis {axis} of size {dim}", span)
+        raise v.RefusalError(f"index {number} is out of range for axis {axis} of size {dim}", span)
 
 
-def _constant(array: np.ndarray, span: Span) -> Computed:
+def _constant(array: np.ndarray, span: Span) -> v.Computed:
     data = np.ascontiguousarray(array, np.int64)
-    return Computed(ir.constant(data, "int64", span=span), TensorType(tuple(data.shape), "int64"))
+    return v.Computed(ir.constant(data, "int64", span=span), TensorType(tuple(data.shape), "int64"))
 
 
-def _dim(tensor: Computed, axis: int) -> Dim:
+def _dim(tensor: v.Computed, axis: int) -> Dim:
     assert isinstance(tensor.type, TensorType)
     return tensor.type.shape[axis]
 
 
-def single_index(tensor: Computed, axis: int, number: Computed, span: Span) -> AxisIndex:
+def single_index(tensor: v.Computed, axis: int, number: v.Computed, span: Span) -> AxisIndex:
     """Resolve a dynamic integer of rank 0."""
     negative = False if number.least is not None and number.least >= 0 else None
     return _scalar_index(tensor, axis, cast(number, "int64", span), span, negative=negative)
 
 
 def _scalar_index(
-    tensor: Computed, axis: int, number: Computed, span: Span, *, negative: bool | None
+    tensor: v.Computed, axis: int, number: v.Computed, span: Span, *, negative: bool | None
 ) -> AxisIndex:
     """Resolve a scalar; ``negative`` tells whether it counts from the end, None if unknown."""
     if negative is None:
@@ -140,11 +132,11 @@ def _scalar_index(
     return AxisIndex(axis, number, is_array=False)
 
 
-def wrap_negative(tensor: Computed, axis: int, indices: Computed, span: Span) -> Computed:
+def wrap_negative(tensor: v.Computed, axis: int, indices: v.Computed, span: Span) -> v.Computed:
     """Let negative indices count from the end of the axis."""
     assert isinstance(indices.type, TensorType)
     signed = indices.type.dtype.startswith("int")
-    indices = Computed(cast(indices, "int64", span).expr, TensorType(indices.type.shape, "int64"))
+    indices = v.Computed(cast(indices, "int64", span).expr, TensorType(indices.type.shape, "int64"))
     if not signed:
         return indices
     size = number_of(size_along(tensor, axis, span), span)
@@ -152,9 +144,9 @@ def wrap_negative(tensor: Computed, axis: int, indices: Computed, span: Span) ->
     return apply("where", span, negative, apply("add", span, indices, size), indices)
 
 
-def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
+def index_by_array(tensor: v.Computed, axis: int, item: v.Operand) -> AxisIndex:
     """Resolve an array of integers, or a list of numbers."""
-    if isinstance(item.value, TupleOf):
+    if isinstance(item.value, v.TupleOf):
         static = _array_of_list(item)
         found = None if static is None else _array_indices(tensor, axis, static, item.span)
         if found is not None and len(found) == 1:
@@ -163,72 +155,72 @@ def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
     return AxisIndex(axis, wrap_negative(tensor, axis, indices, item.span), is_array=True)
 
 
-def unwrapped_indices(tensor: Computed, axis: int, item: Operand) -> list[Computed]:
+def unwrapped_indices(tensor: v.Computed, axis: int, item: v.Operand) -> list[v.Computed]:
     """Return an array, a list or a mask as integers along axes, whose negative ones count from the end."""
     value = item.value
-    static = _array_of_list(item) if isinstance(value, TupleOf) else None
+    static = _array_of_list(item) if isinstance(value, v.TupleOf) else None
     if static is not None and static.dtype == np.bool_:
-        value = Computed(ir.constant(static, "bool", span=item.span), TensorType(static.shape, "bool"))
-    if isinstance(value, Computed) and isinstance(value.type, TensorType) and value.type.dtype == "bool":
+        value = v.Computed(ir.constant(static, "bool", span=item.span), TensorType(static.shape, "bool"))
+    if isinstance(value, v.Computed) and isinstance(value.type, TensorType) and value.type.dtype == "bool":
         found = [index.index for index in mask_indices(tensor, axis, value, item.span)]
-        return [index for index in found if isinstance(index, Computed)]
+        return [index for index in found if isinstance(index, v.Computed)]
     return [cast(_integers(item), "int64", item.span)]
 
 
-def _array_of_list(item: Operand) -> np.ndarray | None:
+def _array_of_list(item: v.Operand) -> np.ndarray | None:
     """Return a list of numbers that are known at compile time; None for any other list."""
-    assert isinstance(item.value, TupleOf)
+    assert isinstance(item.value, v.TupleOf)
     try:
-        numbers = np.array(static_value(item.value)) if item.value.items else np.zeros(0, np.int64)
-    except (NotStaticError, ValueError):
+        numbers = np.array(v.static_value(item.value)) if item.value.items else np.zeros(0, np.int64)
+    except (v.NotStaticError, ValueError):
         return None
     return numbers if numbers.dtype.kind in "ib" else None
 
 
-def _integers(item: Operand) -> Computed:
+def _integers(item: v.Operand) -> v.Computed:
     """Return an array of integers, or a list of numbers, as a tensor."""
     value = item.value
-    if isinstance(value, Computed):
+    if isinstance(value, v.Computed):
         return value
     static = _array_of_list(item)
     if static is not None and static.dtype.kind == "i":
         return _constant(static, item.span)
-    assert isinstance(value, TupleOf)
+    assert isinstance(value, v.TupleOf)
     parts = []
     for list_item in value.items:
         number = _as_scalar(list_item, item.span)
         if number is None:
             hint = "make a tensor of them first: stack([a, b]), or numpy.array in another cell"
-            raise RefusalError(
+            raise v.RefusalError(
                 f"an index must be an int or a slice, not {describe(value)}", item.span, hint=hint
             )
         parts.append(apply("expand_dims", item.span, cast(number, "int64", item.span), axis=0))
     types = TupleType(tuple(part.type for part in parts))
-    whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=item.span), types)
+    whole = v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=item.span), types)
     return apply("concatenate", item.span, whole, axis=0)
 
 
-def _as_scalar(value: Value, span: Span) -> Computed | None:
+def _as_scalar(value: v.Value, span: Span) -> v.Computed | None:
     """Return an item of a list as a tensor of rank 0, or None if it is not an integer."""
     if is_size(value):
         return number_of(value, span)
-    if isinstance(value, Computed) and isinstance(value.type, TensorType) and not value.type.shape:
+    if isinstance(value, v.Computed) and isinstance(value.type, TensorType) and not value.type.shape:
         return value if is_integer(value.type.dtype) else None
     return None
 
 
-def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> list[AxisIndex]:
+def mask_indices(tensor: v.Computed, axis: int, mask: v.Computed, span: Span) -> list[AxisIndex]:
     """Resolve a mask to the indices of its true elements along each of its axes."""
     assert isinstance(mask.type, TensorType)
     rank = len(mask.type.shape)
-    dims = tensor_type(Operand(tensor, span)).shape[axis : axis + rank]
+    dims = tensor_type(v.Operand(tensor, span)).shape[axis : axis + rank]
     _require_mask_fits(mask.type.shape, dims, span)
     if 0 not in mask.type.shape:
         mask = with_checked_sizes(mask, tensor, axis, span)
     true_positions = cast(apply("argwhere", span, mask), "int64", span)
     indices = []
     for number in range(rank):
-        column = Computed(ir.constant(number, "int32", span=span), TensorType((), "int32"))
+        column = v.Computed(ir.constant(number, "int32", span=span), TensorType((), "int32"))
         index = apply("take", span, true_positions, column, axis=1)
         indices.append(AxisIndex(axis + number, index, is_array=True, in_range=True))
     return indices
@@ -240,4 +232,4 @@ def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> 
         size != 0 and dims_differ(size, dim) for size, dim in zip(mask, dims, strict=True)
     ):
         message = f"a mask of shape {format_shape(mask)} does not fit axes of {format_shape(dims)}"
-        raise RefusalError(message, span, hint="a mask has the shape of the axes that it chooses from")
+        raise v.RefusalError(message, span, hint="a mask has the shape of the axes that it chooses from")

@@ -18,52 +18,35 @@ from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    ListOfRows,
-    LoopCall,
-    NotStaticError,
-    Operand,
-    RangeOf,
-    RefusalError,
-    ScheduledRange,
-    TupleOf,
-    Value,
-    Zipped,
-    entries_of,
-    is_failed,
-    static_value,
-)
 
 # -- builtins ------------------------------------------------------------------------------------------
 
 
-def _range(call: Arguments) -> Value:
+def _range(call: Arguments) -> v.Value:
     bounds = {name: _range_bound(call, name) for name in ("start", "stop", "step") if name in call.given}
     if "stop" not in bounds:
         bounds["stop"] = bounds.pop("start")
-    step = bounds.get("step", Known(1))
-    if step == Known(0):
-        raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
-    if isinstance(step, Computed):
-        step = weak_int(check_not_zero(step, call.given["step"].span))
-    return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
+    step = bounds.get("step", v.Known(1))
+    if step == v.Known(0):
+        raise v.RefusalError("the step of a range cannot be zero", call.at("step"))
+    if isinstance(step, v.Computed):
+        step = weak_int(check_not_zero(step, call.at("step")))
+    return v.RangeOf(bounds.get("start", v.Known(0)), bounds["stop"], step)
 
 
-def _range_bound(call: Arguments, name: str) -> Value:
+def _range_bound(call: Arguments, name: str) -> v.Value:
     """Return a bound of a range: a static int, or an integer of rank 0 as a weak number."""
     operand = as_number(call.given[name])
     try:
-        bound = static_value(operand.value)
+        bound = v.static_value(operand.value)
         if isinstance(bound, int):
-            return Known(int(bound))
-    except NotStaticError:
+            return v.Known(int(bound))
+    except v.NotStaticError:
         pass
     number = as_weak_int(operand)
     if number is None:
@@ -72,14 +55,14 @@ def _range_bound(call: Arguments, name: str) -> Value:
             whole = tensor_type(operand).shape
             text = source_text(operand.span)
             hint = f"write range(len({text}))" if whole else f"convert it, as in int({text})"
-        raise RefusalError(f"range takes ints, not {describe(operand.value)}", operand.span, hint=hint)
+        raise v.RefusalError(f"range takes ints, not {describe(operand.value)}", operand.span, hint=hint)
     return number
 
 
-def as_weak_int(operand: Operand) -> Computed | None:
+def as_weak_int(operand: v.Operand) -> v.Computed | None:
     """Return a dimension, or an integer of rank 0, as a weak number; None for any other value."""
     value = as_number(operand).value
-    if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+    if not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
         return None
     if value.type.shape or not is_integer(value.type.dtype):
         return None
@@ -87,47 +70,47 @@ def as_weak_int(operand: Operand) -> Computed | None:
 
 
 def _zip_like(name: str) -> Builtin:
-    def apply_to(call: Arguments) -> Value:
-        value = call.given["iterables"].value if name == "zip" else TupleOf((call.given["iterable"].value,))
-        assert isinstance(value, TupleOf)
-        parts = tuple(Operand(item, call.span) for item in value.items)
-        zipped = Zipped(name, parts, strict="strict" in call and call.static("strict") is True)
-        count(Operand(zipped, call.span))
+    def apply_to(call: Arguments) -> v.Value:
+        value = call.given["iterables"].value if name == "zip" else v.TupleOf((call.given["iterable"].value,))
+        assert isinstance(value, v.TupleOf)
+        parts = tuple(v.Operand(item, call.span) for item in value.items)
+        zipped = v.Zipped(name, parts, strict="strict" in call and call.static("strict") is True)
+        count(v.Operand(zipped, call.span))
         return zipped
 
     signature = "*iterables * strict?" if name == "zip" else "iterable"
     return Builtin(name, signature, apply_to, f"Return Python's {name}, for a loop to iterate over.")
 
 
-def _enumerate(call: Arguments) -> Value:
+def _enumerate(call: Arguments) -> v.Value:
     """Return Python's enumerate; from another number it is a zip with a range."""
     iterable = call.given["iterable"]
     number = count(iterable)
-    start = _range_bound(call, "start") if "start" in call else Known(0)
-    if start == Known(0):
-        return Zipped("enumerate", (Operand(iterable.value, call.span),))
-    size = Operand(Known(number) if isinstance(number, int) else number, call.span)
-    stop = binary(BuiltinOp.Add, "+", Operand(start, call.span), size, call.span)
-    numbers = Operand(RangeOf(start, stop, Known(1)), call.span)
-    return Zipped("zip", (numbers, Operand(iterable.value, call.span)))
+    start = _range_bound(call, "start") if "start" in call else v.Known(0)
+    if start == v.Known(0):
+        return v.Zipped("enumerate", (v.Operand(iterable.value, call.span),))
+    size = v.Operand(v.Known(number) if isinstance(number, int) else number, call.span)
+    stop = binary(BuiltinOp.Add, "+", v.Operand(start, call.span), size, call.span)
+    numbers = v.Operand(v.RangeOf(start, stop, v.Known(1)), call.span)
+    return v.Zipped("zip", (numbers, v.Operand(iterable.value, call.span)))
 
 
-def _list(call: Arguments) -> Value:
+def _list(call: Arguments) -> v.Value:
     if "iterable" not in call.given:
-        return TupleOf(())
-    if isinstance(call.given["iterable"].value, ListOfRows):
+        return v.TupleOf(())
+    if isinstance(call.given["iterable"].value, v.ListOfRows):
         return call.given["iterable"].value
-    return TupleOf(tuple(items(call.given["iterable"], "list")))
+    return v.TupleOf(tuple(items(call.given["iterable"], "list")))
 
 
-def _map(call: Arguments) -> Value:
+def _map(call: Arguments) -> v.Value:
     """Return the calls of a function for the items, which the elaboration makes a list of."""
     iterables = call.given["iterables"]
-    assert isinstance(iterables.value, TupleOf)
-    items_ = tuple(Operand(item, iterables.span) for item in iterables.value.items)
+    assert isinstance(iterables.value, v.TupleOf)
+    items_ = tuple(v.Operand(item, iterables.span) for item in iterables.value.items)
     for each in items_:
         count(each)
-    return LoopCall("map", (call.given["function"], *items_))
+    return v.LoopCall("map", (call.given["function"], *items_))
 
 
 #: Ranges of this step and more can go over more than 63 bits in a number of rounds that a loop has.
@@ -140,10 +123,7 @@ ITERATION: dict[str, Builtin] = {
     ),
     **{word: _zip_like(word) for word in ("zip", "reversed")},
     "enumerate": Builtin(
-        "enumerate",
-        "iterable start?=0",
-        _enumerate,
-        "Return Python's enumerate, for a loop to iterate over.",
+        "enumerate", "iterable start?=0", _enumerate, "Return Python's enumerate, for a loop to iterate over."
     ),
     "list": Builtin(
         "list",
@@ -161,29 +141,31 @@ ITERATION: dict[str, Builtin] = {
 # -- queries of a loop ---------------------------------------------------------------------------------
 
 
-def count(operand: Operand) -> int | Computed:
+def count(operand: v.Operand) -> int | v.Computed:
     """Return the number of items: an int, or a weak number if it is known only at run time."""
     value, span = operand.value, operand.span
     match value:
-        case ListOfRows(rows=rows):
-            return count(Operand(rows, span))
-        case TupleOf(items=items_):
+        case v.ListOfRows(rows=rows):
+            return count(v.Operand(rows, span))
+        case v.TupleOf(items=items_):
             return len(items_)
-        case RangeOf(
-            start=Known(value=int() as start),
-            stop=Known(value=int() as stop),
-            step=Known(value=int() as step),
+        case v.RangeOf(
+            start=v.Known(value=int() as start),
+            stop=v.Known(value=int() as stop),
+            step=v.Known(value=int() as step),
         ):
             return max(0, -((start - stop) // step))  # len(range(...)) of any size
-        case RangeOf(start=start, stop=stop, step=Known(value=int() as step)):
-            return _range_count(Operand(start, span), Operand(stop, span), step, span)
-        case RangeOf(start=start, stop=stop, step=step):
-            back = Operand(binary(BuiltinOp.Sub, "-", Operand(start, span), Operand(stop, span), span), span)
-            steps = Operand(binary(BuiltinOp.FloorDiv, "//", back, Operand(step, span), span), span)
+        case v.RangeOf(start=start, stop=stop, step=v.Known(value=int() as step)):
+            return _range_count(v.Operand(start, span), v.Operand(stop, span), step, span)
+        case v.RangeOf(start=start, stop=stop, step=step):
+            back = v.Operand(
+                binary(BuiltinOp.Sub, "-", v.Operand(start, span), v.Operand(stop, span), span), span
+            )
+            steps = v.Operand(binary(BuiltinOp.FloorDiv, "//", back, v.Operand(step, span), span), span)
             number = unary(BuiltinOp.USub, "-", steps, span)
-            assert isinstance(number, Computed)
+            assert isinstance(number, v.Computed)
             return number
-        case Zipped(parts=parts, strict=strict):
+        case v.Zipped(parts=parts, strict=strict):
             counts = [count(part) for part in parts]
             if strict and len(counts) > 1:
                 return _same_count(counts, span)
@@ -191,26 +173,26 @@ def count(operand: Operand) -> int | Computed:
             dynamic = [number for number in counts if not isinstance(number, int)]
             if not dynamic:
                 return min(static, default=0)
-            others: list[Value] = [*dynamic[1:], *(Known(number) for number in static)]
-            least: Value = dynamic[0]
+            others: list[v.Value] = [*dynamic[1:], *(v.Known(number) for number in static)]
+            least: v.Value = dynamic[0]
             for other in others:
                 least = _smaller(least, other, span)
-            assert isinstance(least, Computed)
+            assert isinstance(least, v.Computed)
             return least
     if is_tensor(value):
         shape = tensor_type(operand).shape
         if shape:
-            assert isinstance(value, Computed)
+            assert isinstance(value, v.Computed)
             return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
-    raise RefusalError(f"{describe(value)} cannot be gone over", span, hint=_hint(value))
+    raise v.RefusalError(f"{describe(value)} cannot be gone over", span, hint=_hint(value))
 
 
-def _same_count(counts: Sequence[int | Computed], span: Span) -> int | Computed:
+def _same_count(counts: Sequence[int | v.Computed], span: Span) -> int | v.Computed:
     """Return the number of items of all of several iterables; have the program raise ValueError otherwise."""
     message = "zip: with strict=True the iterables must have the same length"
     known = {number for number in counts if isinstance(number, int)}
     if len(known) > 1:
-        raise RefusalError(message, span)
+        raise v.RefusalError(message, span)
     dynamic = [number for number in counts if not isinstance(number, int)]
     if not dynamic:
         return known.pop()
@@ -220,41 +202,43 @@ def _same_count(counts: Sequence[int | Computed], span: Span) -> int | Computed:
     return weak_int(first)
 
 
-def _hint(value: Value) -> str | None:
-    if isinstance(value, ScheduledRange):
+def _hint(value: v.Value) -> str | None:
+    if isinstance(value, v.ScheduledRange):
         return "it stands at the head of a `for` statement, alone"
-    if isinstance(value, Dimension):
+    if isinstance(value, v.Dimension):
         return "write range(n) of it"
-    if isinstance(value, Known) and isinstance(value.value, int):
+    if isinstance(value, v.Known) and isinstance(value.value, int):
         return f"write range({value.value})"
     if is_tensor(value):
         return "go over range(n), or over the rows of a tensor of rank 1 or more"
     return None
 
 
-def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> int | Computed:
+def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> int | v.Computed:
     """Return ceil((stop - start) / step); negative for some empty ranges, which a loop's test accepts."""
     first, last = (start, stop) if step > 0 else (stop, start)
     if abs(step) >= _LONG_STEP:
         return _count_of_long_steps(first, last, abs(step), span)
     distance = last
-    if first.value != Known(0):
-        distance = _cancelled(last, first, span) or Operand(
+    if first.value != v.Known(0):
+        distance = _cancelled(last, first, span) or v.Operand(
             binary(BuiltinOp.Sub, "-", last, first, span), span
         )
     result = distance.value
-    if isinstance(result, Known):
+    if isinstance(result, v.Known):
         assert isinstance(result.value, int)
         return max(0, -(-result.value // abs(step)))
     size = abs(step)
     if size != 1:
-        shifted = binary(BuiltinOp.Add, "+", distance, Operand(Known(size - 1), span), span)
-        result = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(size), span), span)
-    assert isinstance(result, Computed)
+        shifted = binary(BuiltinOp.Add, "+", distance, v.Operand(v.Known(size - 1), span), span)
+        result = binary(
+            BuiltinOp.FloorDiv, "//", v.Operand(shifted, span), v.Operand(v.Known(size), span), span
+        )
+    assert isinstance(result, v.Computed)
     return result
 
 
-def _cancelled(last: Operand, first: Operand, span: Span) -> Operand | None:
+def _cancelled(last: v.Operand, first: v.Operand, span: Span) -> v.Operand | None:
     """Return a difference in which something cancels: of ``i + r + 1`` and ``i - r`` this is ``2*r + 1``.
 
     Integers wrap, so the two are the same of any numbers.
@@ -273,22 +257,24 @@ def _cancelled(last: Operand, first: Operand, span: Span) -> Operand | None:
     number = terms.pop(None, 0)
     if abs(number) >= _LONG_STEP:
         return None
-    result: Value = Known(number)
+    result: v.Value = v.Known(number)
     for term, factor in terms.items():
         if factor and term is not None:
-            value: Value = weak_int(Computed(term, TensorType((), "int64")))
+            value: v.Value = weak_int(v.Computed(term, TensorType((), "int64")))
             if factor != 1:
-                value = binary(BuiltinOp.Mul, "*", Operand(value, span), Operand(Known(factor), span), span)
-            result = binary(BuiltinOp.Add, "+", Operand(value, span), Operand(result, span), span)
-    return Operand(result, span)
+                value = binary(
+                    BuiltinOp.Mul, "*", v.Operand(value, span), v.Operand(v.Known(factor), span), span
+                )
+            result = binary(BuiltinOp.Add, "+", v.Operand(value, span), v.Operand(result, span), span)
+    return v.Operand(result, span)
 
 
-def _add_terms(terms: Counter[ir.Expr | None], value: Value, factor: int) -> bool:
+def _add_terms(terms: Counter[ir.Expr | None], value: v.Value, factor: int) -> bool:
     """Add the terms of an integer with their factors, the number under None; return whether it is one."""
-    if isinstance(value, Known) and type(value.value) is int:
+    if isinstance(value, v.Known) and type(value.value) is int:
         terms[None] += factor * value.value
         return True
-    if not isinstance(value, Computed) or value.type != TensorType((), "int64"):
+    if not isinstance(value, v.Computed) or value.type != TensorType((), "int64"):
         return False
     work = [(value.expr, factor)]
     while work:
@@ -303,11 +289,11 @@ def _add_terms(terms: Counter[ir.Expr | None], value: Value, factor: int) -> boo
     return True
 
 
-def _count_of_long_steps(first: Operand, last: Operand, step: int, span: Span) -> Computed:
+def _count_of_long_steps(first: v.Operand, last: v.Operand, step: int, span: Span) -> v.Computed:
     """Return ceil((last - first) / step), of which the difference may be beyond 64 bits."""
 
-    def divided(operator: BuiltinOp, symbol: str, value: Operand) -> Operand:
-        return Operand(binary(operator, symbol, value, Operand(Known(step), span), span), span)
+    def divided(operator: BuiltinOp, symbol: str, value: v.Operand) -> v.Operand:
+        return v.Operand(binary(operator, symbol, value, v.Operand(v.Known(step), span), span), span)
 
     whole = binary(
         BuiltinOp.Sub,
@@ -319,23 +305,23 @@ def _count_of_long_steps(first: Operand, last: Operand, step: int, span: Span) -
     is_more = binary(
         BuiltinOp.GT, ">", divided(BuiltinOp.Mod, "%", last), divided(BuiltinOp.Mod, "%", first), span
     )
-    result = binary(BuiltinOp.Add, "+", Operand(whole, span), Operand(is_more, span), span)
-    assert isinstance(result, Computed)
+    result = binary(BuiltinOp.Add, "+", v.Operand(whole, span), v.Operand(is_more, span), span)
+    assert isinstance(result, v.Computed)
     return result
 
 
-def _smaller(left: Value, right: Value, span: Span) -> Value:
-    tensors = [each if isinstance(each, Computed) else _constant(each, span) for each in (left, right)]
+def _smaller(left: v.Value, right: v.Value, span: Span) -> v.Value:
+    tensors = [each if isinstance(each, v.Computed) else _constant(each, span) for each in (left, right)]
     least = apply("minimum", span, *tensors)
-    return Computed(least.expr, least.type, weak=True)
+    return v.Computed(least.expr, least.type, weak=True)
 
 
-def _constant(value: Value, span: Span) -> Computed:
-    assert isinstance(value, Known)
-    return Computed(ir.constant(value.value, "int64", span=span), TensorType((), "int64"))
+def _constant(value: v.Value, span: Span) -> v.Computed:
+    assert isinstance(value, v.Known)
+    return v.Computed(ir.constant(value.value, "int64", span=span), TensorType((), "int64"))
 
 
-def items(operand: Operand, what: str) -> list[Value]:
+def items(operand: v.Operand, what: str) -> list[v.Value]:
     """Return all items of a value whose number of items must be static."""
     number = count(operand)
     if not isinstance(number, int):
@@ -343,76 +329,76 @@ def items(operand: Operand, what: str) -> list[Value]:
             "compute on a whole tensor at once, as in x * 2 or arange(n) * 2; "
             f"or write a `for` loop: {FILL_A_TENSOR}"
         )
-        raise RefusalError(
+        raise v.RefusalError(
             f"{what} needs a number of items that is known at compile time", operand.span, hint=hint
         )
     if number > MAX_ITEMS:
-        raise RefusalError(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
-    return [item(operand, Known(index), operand.span) for index in range(number)]
+        raise v.RefusalError(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
+    return [item(operand, v.Known(index), operand.span) for index in range(number)]
 
 
-def has_known_items(value: Value) -> bool:
+def has_known_items(value: v.Value) -> bool:
     """Return whether items can only be taken at a static index."""
-    if isinstance(value, Zipped):
+    if isinstance(value, v.Zipped):
         return any(has_known_items(part.value) for part in value.parts)
-    return isinstance(value, TupleOf)
+    return isinstance(value, v.TupleOf)
 
 
-def item(operand: Operand, index: Value, span: Span) -> Value:
+def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
     """Return the item at an index in range: Known, or a weak number."""
     value = operand.value
     match value:
-        case RangeOf(start=start, step=step):
+        case v.RangeOf(start=start, step=step):
             stepped = (
                 index
-                if step == Known(1)
-                else binary(BuiltinOp.Mul, "*", Operand(index, span), Operand(step, span), span)
+                if step == v.Known(1)
+                else binary(BuiltinOp.Mul, "*", v.Operand(index, span), v.Operand(step, span), span)
             )
-            if start == Known(0):
+            if start == v.Known(0):
                 return _count_from(0, stepped, step)
-            first = binary(BuiltinOp.Add, "+", Operand(start, span), Operand(stepped, span), span)
+            first = binary(BuiltinOp.Add, "+", v.Operand(start, span), v.Operand(stepped, span), span)
             return _count_from(least_of(start), first, step)
-        case Zipped(word="enumerate", parts=(only,)):
-            return TupleOf((index, item(only, index, span)))
-        case Zipped(word="reversed", parts=(only,)):
+        case v.Zipped(word="enumerate", parts=(only,)):
+            return v.TupleOf((index, item(only, index, span)))
+        case v.Zipped(word="reversed", parts=(only,)):
             return item(only, _from_end(count(only), index, span), span)
-        case Zipped(parts=parts):
-            return TupleOf(tuple(item(part, index, span) for part in parts))
-        case ListOfRows(rows=rows):
-            return item(Operand(rows, operand.span), index, span)
-        case TupleOf(items=items_):
-            assert isinstance(index, Known)
+        case v.Zipped(parts=parts):
+            return v.TupleOf(tuple(item(part, index, span) for part in parts))
+        case v.ListOfRows(rows=rows):
+            return item(v.Operand(rows, operand.span), index, span)
+        case v.TupleOf(items=items_):
+            assert isinstance(index, v.Known)
             assert isinstance(index.value, int)
-            keys = entries_of(value)
-            return items_[index.value] if keys is None else Known(list(keys)[index.value])
-    if isinstance(index, Known):
-        return subscript(operand, [Operand(index, span)], span)
-    assert isinstance(value, Computed)
-    assert isinstance(index, Computed)
+            keys = v.entries_of(value)
+            return items_[index.value] if keys is None else v.Known(list(keys)[index.value])
+    if isinstance(index, v.Known):
+        return subscript(operand, [v.Operand(index, span)], span)
+    assert isinstance(value, v.Computed)
+    assert isinstance(index, v.Computed)
     return apply("take", span, value, index, axis=0)
 
 
-def _count_from(least: int | None, value: Value, step: Value) -> Value:
+def _count_from(least: int | None, value: v.Value, step: v.Value) -> v.Value:
     """Return an item of a range that begins with ``least`` or more; it is no less if the range goes up."""
-    goes_up = isinstance(step, Known) and isinstance(step.value, int) and step.value > 0
-    return replace(value, least=least) if goes_up and isinstance(value, Computed) else value
+    goes_up = isinstance(step, v.Known) and isinstance(step.value, int) and step.value > 0
+    return replace(value, least=least) if goes_up and isinstance(value, v.Computed) else value
 
 
-def _from_end(number: int | Computed, index: Value, span: Span) -> Value:
-    if isinstance(number, int) and isinstance(index, Known):
+def _from_end(number: int | v.Computed, index: v.Value, span: Span) -> v.Value:
+    if isinstance(number, int) and isinstance(index, v.Known):
         assert isinstance(index.value, int)
-        return Known(number - 1 - index.value)
-    whole: Value = Known(number) if isinstance(number, int) else number
-    last = binary(BuiltinOp.Sub, "-", Operand(whole, span), Operand(Known(1), span), span)
-    return binary(BuiltinOp.Sub, "-", Operand(last, span), Operand(index, span), span)
+        return v.Known(number - 1 - index.value)
+    whole: v.Value = v.Known(number) if isinstance(number, int) else number
+    last = binary(BuiltinOp.Sub, "-", v.Operand(whole, span), v.Operand(v.Known(1), span), span)
+    return binary(BuiltinOp.Sub, "-", v.Operand(last, span), v.Operand(index, span), span)
 
 
-def is_silent(value: Value) -> bool:
+def is_silent(value: v.Value) -> bool:
     """Return whether an error in the iterable was already reported."""
-    if isinstance(value, Zipped):
+    if isinstance(value, v.Zipped):
         return any(is_silent(part.value) for part in value.parts)
-    if isinstance(value, ScheduledRange):
+    if isinstance(value, v.ScheduledRange):
         return any(map(is_silent, value.ranges))
-    if isinstance(value, RangeOf):
-        return any(map(is_failed, (value.start, value.stop, value.step)))
-    return is_failed(value)
+    if isinstance(value, v.RangeOf):
+        return any(map(v.is_failed, (value.start, value.stop, value.step)))
+    return v.is_failed(value)

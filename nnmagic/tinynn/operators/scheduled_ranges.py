@@ -10,24 +10,13 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import weak_int
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Known,
-    NotStaticError,
-    Operand,
-    RangeOf,
-    RefusalError,
-    ScheduledRange,
-    TupleOf,
-    Value,
-    static_value,
-)
 
 #: Returns the range of a call of ``range`` with these arguments.
-RangeMaker = Callable[[Arguments], Value]
+RangeMaker = Callable[[Arguments], v.Value]
 
 
 def scheduled_ranges(make_range: RangeMaker) -> dict[str, Builtin]:
@@ -50,11 +39,11 @@ def scheduled_ranges(make_range: RangeMaker) -> dict[str, Builtin]:
     return table
 
 
-def _with_known_step(bounds: RangeOf, span: Span) -> RangeOf:
+def _with_known_step(bounds: v.RangeOf, span: Span) -> v.RangeOf:
     """Return a range whose step is known at compile time. Raises RefusalError for another."""
-    if not isinstance(bounds.step, Known):
+    if not isinstance(bounds.step, v.Known):
         message = "the step of a range that says how it runs must be known at compile time"
-        raise RefusalError(message, span, hint="write range(start, stop, step)")
+        raise v.RefusalError(message, span, hint="write range(start, stop, step)")
     return bounds
 
 
@@ -62,76 +51,76 @@ def _with_known_step(bounds: RangeOf, span: Span) -> RangeOf:
 class _Maker:
     make_range: RangeMaker
 
-    def single(self, word: str) -> Callable[[Arguments], Value]:
-        def make(call: Arguments) -> Value:
+    def single(self, word: str) -> Callable[[Arguments], v.Value]:
+        def make(call: Arguments) -> v.Value:
             given = call.given
-            if isinstance(given["start"].value, RangeOf) and len(given) == 1:
-                return ScheduledRange(word, (_with_known_step(given["start"].value, call.span),))
-            return ScheduledRange(word, (self._range(given, call.span),))
+            if isinstance(given["start"].value, v.RangeOf) and len(given) == 1:
+                return v.ScheduledRange(word, (_with_known_step(given["start"].value, call.span),))
+            return v.ScheduledRange(word, (self._range(given, call.span),))
 
         return make
 
-    def _range(self, given: Mapping[str, Operand], span: Span) -> RangeOf:
+    def _range(self, given: Mapping[str, v.Operand], span: Span) -> v.RangeOf:
         made = self.make_range(Arguments("range", dict(given), span))
-        assert isinstance(made, RangeOf)
+        assert isinstance(made, v.RangeOf)
         return _with_known_step(made, span)
 
-    def _ranges(self, stops: Sequence[Value], span: Span) -> tuple[RangeOf, ...]:
+    def _ranges(self, stops: Sequence[v.Value], span: Span) -> tuple[v.RangeOf, ...]:
         made = (
-            stop if isinstance(stop, RangeOf) else self._range({"start": Operand(stop, span)}, span)
+            stop if isinstance(stop, v.RangeOf) else self._range({"start": v.Operand(stop, span)}, span)
             for stop in stops
         )
         return tuple(_with_known_step(bounds, span) for bounds in made)
 
-    def grid(self, call: Arguments) -> Value:
+    def grid(self, call: Arguments) -> v.Value:
         stops = call.given["stops"].value
-        assert isinstance(stops, TupleOf)
+        assert isinstance(stops, v.TupleOf)
         if not stops.items:
-            raise RefusalError("grid: it needs a number of rounds", call.span, hint="write grid(n, m)")
-        return ScheduledRange("grid", self._ranges(stops.items, call.span))
+            raise v.RefusalError("grid: it needs a number of rounds", call.span, hint="write grid(n, m)")
+        return v.ScheduledRange("grid", self._ranges(stops.items, call.span))
 
-    def tiled(self, call: Arguments) -> Value:
+    def tiled(self, call: Arguments) -> v.Value:
         given = call.given["stops_and_sizes"].value
-        assert isinstance(given, TupleOf)
+        assert isinstance(given, v.TupleOf)
         half, odd = divmod(len(given.items), 2)
         if odd or not half:
             message = "tiled: it takes a number of rounds for each loop, then a size for each of them"
-            raise RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
+            raise v.RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
         sizes: list[int] = []
         for size in given.items[half:]:
             try:
-                number = static_value(size)
-            except NotStaticError:
+                number = v.static_value(size)
+            except v.NotStaticError:
                 number = None
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 message = f"tiled: the size of a tile is a number above 0 that is known, not {describe(size)}"
-                raise RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
+                raise v.RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
             sizes.append(number)
-        return ScheduledRange("tiled", self._ranges(given.items[:half], call.span), tuple(sizes))
+        return v.ScheduledRange("tiled", self._ranges(given.items[:half], call.span), tuple(sizes))
 
 
-def tile_range(bounds: RangeOf, size: int, first: Operand, span: Span) -> RangeOf:
+def tile_range(bounds: v.RangeOf, size: int, first: v.Operand, span: Span) -> v.RangeOf:
     """Return the rounds of a range from ``first`` on, ``size`` of them or those that are left."""
     step = bounds.step
-    assert isinstance(step, Known)
+    assert isinstance(step, v.Known)
     assert isinstance(step.value, int)
-    end = binary(BuiltinOp.Add, "+", first, Operand(Known(size * step.value), span), span)
-    stop = Operand(bounds.stop, span)
-    if isinstance(end, Known) and isinstance(bounds.stop, Known):
+    end = binary(BuiltinOp.Add, "+", first, v.Operand(v.Known(size * step.value), span), span)
+    stop = v.Operand(bounds.stop, span)
+    if isinstance(end, v.Known) and isinstance(bounds.stop, v.Known):
         assert isinstance(end.value, int)
         assert isinstance(bounds.stop.value, int)
         nearer = min if step.value > 0 else max
-        return RangeOf(first.value, Known(nearer(end.value, bounds.stop.value)), step)
+        return v.RangeOf(first.value, v.Known(nearer(end.value, bounds.stop.value)), step)
     operator = "minimum" if step.value > 0 else "maximum"
-    nearest = apply(operator, span, _number(Operand(end, span)), _number(stop))
-    return RangeOf(first.value, weak_int(nearest), step)
+    nearest = apply(operator, span, _number(v.Operand(end, span)), _number(stop))
+    return v.RangeOf(first.value, weak_int(nearest), step)
 
 
-def _number(operand: Operand) -> Computed:
+def _number(operand: v.Operand) -> v.Computed:
     from nnmagic.tinynn.values.numbers import number_constant
 
     value = operand.value
-    if isinstance(value, Known):
+    if isinstance(value, v.Known):
         return number_constant(value.value, "int64", operand.span)  # type: ignore[arg-type]  # an int
-    assert isinstance(value, Computed)
+    assert isinstance(value, v.Computed)
     return value

@@ -14,21 +14,11 @@ from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
 from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.operators.arithmetic import check_not_zero
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
 from nnmagic.tinynn.values.symbolic_sizes import dim_of, number_of, size_along, weak_int
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    SliceOf,
-    Value,
-    static_value,
-)
 
 #: Longer than any axis that fits in memory, and small enough that TVM's products with it fit 64 bits.
 _FAR = 2**48
@@ -53,40 +43,40 @@ class DynamicSlice:
     known at compile time.
     """
 
-    start: Computed
-    stop: Computed
-    step: int | Computed
+    start: v.Computed
+    stop: v.Computed
+    step: int | v.Computed
     size: Dim
 
 
-def static_bound(value: Value, span: Span) -> int | None:
+def static_bound(value: v.Value, span: Span) -> int | None:
     """Return a bound that must be known at compile time."""
     try:
-        bound = static_value(value)
-    except NotStaticError:
+        bound = v.static_value(value)
+    except v.NotStaticError:
         bound = value
     if bound is None or (isinstance(bound, int) and not isinstance(bound, bool)):
         return bound
     hint = (
         "it cuts a tuple: only tensors are cut by numbers that are known later" if is_tensor(value) else None
     )
-    raise RefusalError(
+    raise v.RefusalError(
         f"a slice's bound must be an int known at compile time, not {describe(value)}", span, hint=hint
     )
 
 
 def resolve_slice(
-    slice_: SliceOf, tensor: Computed, axis: int, item: Operand
+    slice_: v.SliceOf, tensor: v.Computed, axis: int, item: v.Operand
 ) -> tuple[StaticSlice, ...] | DynamicSlice:
     """Resolve a slice along an axis to slices that are applied in turn: none if it takes the whole axis."""
     start, stop, step = _convert_slice(slice_, item.span)
-    if isinstance(step, Computed):
+    if isinstance(step, v.Computed):
         return _stepped_slice(start, stop, step, item.span)
-    if start in (Known(None), Known(0)) and stop == Known(None) and step == 1:
+    if start in (v.Known(None), v.Known(0)) and stop == v.Known(None) and step == 1:
         return ()
-    dim = tensor_type(Operand(tensor, item.span)).shape[axis]
+    dim = tensor_type(v.Operand(tensor, item.span)).shape[axis]
     size = _size(start, stop, step, dim)
-    if isinstance(start, Known) and isinstance(stop, Known):
+    if isinstance(start, v.Known) and isinstance(stop, v.Known):
         if isinstance(dim, int):
             return _static_slice(slice(start.value, stop.value, step), axis, int(dim))
         slices = _open_slices(start.value, stop.value, step, axis, size)
@@ -99,12 +89,12 @@ def resolve_slice(
     return DynamicSlice(_number_or(start, first, item.span), _number_or(stop, end, item.span), step, size)
 
 
-def _stepped_slice(start: Value, stop: Value, step: Computed, span: Span) -> DynamicSlice:
+def _stepped_slice(start: v.Value, stop: v.Value, step: v.Computed, span: Span) -> DynamicSlice:
     """Return a slice whose step is computed: its sign decides where a bound is that is left out."""
     forward = apply("greater", span, step, _number(0, span))
 
-    def bound(value: Value, ahead: int, back: int) -> Computed:
-        if value != Known(None):
+    def bound(value: v.Value, ahead: int, back: int) -> v.Computed:
+        if value != v.Known(None):
             return _number_or(value, 0, span)
         return apply("where", span, forward, _number(ahead, span), _number(back, span))
 
@@ -112,53 +102,53 @@ def _stepped_slice(start: Value, stop: Value, step: Computed, span: Span) -> Dyn
 
 
 def _convert_slice(
-    slice_: SliceOf, span: Span
-) -> tuple[Known | Dimension | Computed, Known | Dimension | Computed, int | Computed]:
+    slice_: v.SliceOf, span: Span
+) -> tuple[v.Known | v.Dimension | v.Computed, v.Known | v.Dimension | v.Computed, int | v.Computed]:
     """Return the bounds and the step of a slice. A step of 0 that is computed is an error of the call."""
     start, stop = _convert_bound(slice_.start, span), _convert_bound(slice_.stop, span)
     step = _convert_bound(slice_.step, span, "step")
-    if not isinstance(step, Known):
-        number = step if isinstance(step, Computed) else number_of(step, span)
+    if not isinstance(step, v.Known):
+        number = step if isinstance(step, v.Computed) else number_of(step, span)
         return start, stop, check_not_zero(number, span)
     if step.value == 0:
-        raise RefusalError("the step of a slice cannot be zero", span)
+        raise v.RefusalError("the step of a slice cannot be zero", span)
     return start, stop, step.value if isinstance(step.value, int) else 1
 
 
-def is_stepped(value: Value) -> bool:
+def is_stepped(value: v.Value) -> bool:
     """Return whether a value is a slice whose step is computed."""
-    return isinstance(value, SliceOf) and isinstance(value.step, Computed | Dimension)
+    return isinstance(value, v.SliceOf) and isinstance(value.step, v.Computed | v.Dimension)
 
 
-def _number_or(bound: Value, default: int, span: Span) -> Computed:
+def _number_or(bound: v.Value, default: int, span: Span) -> v.Computed:
     """Return a bound as an int64 of rank 0."""
     match bound:
-        case Computed():
+        case v.Computed():
             return bound
-        case Known(value=int() as number):
+        case v.Known(value=int() as number):
             return _number(number, span)
-    return _number(default, span) if bound == Known(None) else number_of(bound, span)
+    return _number(default, span) if bound == v.Known(None) else number_of(bound, span)
 
 
-def _convert_bound(value: Value, span: Span, what: str = "bound") -> Known | Dimension | Computed:
+def _convert_bound(value: v.Value, span: Span, what: str = "bound") -> v.Known | v.Dimension | v.Computed:
     """Return a bound, or the step: None or a static int, a dimension, or an integer of rank 0."""
     try:
-        bound = static_value(value)
+        bound = v.static_value(value)
         if bound is None:
-            return Known(None)
+            return v.Known(None)
         if isinstance(bound, int) and not isinstance(bound, bool):
-            return Known(_clamp_bound(bound))
-    except NotStaticError:
+            return v.Known(_clamp_bound(bound))
+    except v.NotStaticError:
         pass
-    if isinstance(value, Dimension):
+    if isinstance(value, v.Dimension):
         return value
-    if isinstance(value, Computed) and isinstance(value.type, TensorType):
+    if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
         if not value.type.shape and is_integer(value.type.dtype):
             return weak_int(cast(value, "int64", span))
         hint = "take one element of it, and make it an int with int()"
-        raise RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span, hint=hint)
+        raise v.RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span, hint=hint)
     static_bound(value, span)
-    raise RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span)
+    raise v.RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span)
 
 
 def _clamp_bound(number: int) -> int:
@@ -211,20 +201,20 @@ def _open_slice(start: object, stop: object, step: int, axis: int, size: Dim) ->
     return StaticSlice(axis, int(begin), int(end), step, size)
 
 
-def _size(start: Value, stop: Value, step: int, dim: Dim) -> Dim:
+def _size(start: v.Value, stop: v.Value, step: int, dim: Dim) -> Dim:
     """Return the number of elements of a slice if it is provable, else ``?``."""
     if step < 0:
-        whole = start == Known(None) and stop == Known(None)
+        whole = start == v.Known(None) and stop == v.Known(None)
         return ceil_divide(dim, -step) if whole else ANY
-    first = 0 if start == Known(None) else _from_start(start, dim)
-    last = dim if stop == Known(None) else _from_start(stop, dim)
+    first = 0 if start == v.Known(None) else _from_start(start, dim)
+    last = dim if stop == v.Known(None) else _from_start(stop, dim)
     length = subtract(last, first)
     sure = all(map(_is_sure, (first, length, subtract(dim, last))))
     return ceil_divide(length, step) if sure else ANY
 
 
-def _from_start(bound: Value, dim: Dim) -> Dim:
-    if isinstance(bound, Computed):
+def _from_start(bound: v.Value, dim: Dim) -> Dim:
+    if isinstance(bound, v.Computed):
         return ANY
     dim_bound = dim_of(bound)
     return subtract(dim, -dim_bound) if isinstance(dim_bound, int) and dim_bound < 0 else dim_bound
@@ -237,8 +227,8 @@ def _is_sure(dim: Dim) -> bool:
 
 
 def clipped_bounds(
-    slice_: SliceOf, tensor: Computed, axis: int, item: Operand
-) -> tuple[Computed, Computed, int]:
+    slice_: v.SliceOf, tensor: v.Computed, axis: int, item: v.Operand
+) -> tuple[v.Computed, v.Computed, int]:
     """Return the bounds of a slice in the range of an axis, and the step, which must be known."""
     start, stop, step = _convert_slice(slice_, item.span)
     assert isinstance(step, int)
@@ -248,10 +238,10 @@ def clipped_bounds(
     last = apply("subtract", span, length, unit)
     low, high = (zero, length) if step > 0 else (_number(-1, span), last)
 
-    def clip_bound(bound: Value, missing: Computed) -> Computed:
-        if bound == Known(None):
+    def clip_bound(bound: v.Value, missing: v.Computed) -> v.Computed:
+        if bound == v.Known(None):
             return missing
-        number = bound if isinstance(bound, Computed) else number_of(bound, span)
+        number = bound if isinstance(bound, v.Computed) else number_of(bound, span)
         from_end = apply("add", span, number, length)
         position = apply("where", span, apply("less", span, number, zero), from_end, number)
         return apply("minimum", span, apply("maximum", span, position, low), high)
@@ -260,17 +250,17 @@ def clipped_bounds(
     return clip_bound(start, first), clip_bound(stop, end), step
 
 
-def _number(number: int, span: Span) -> Computed:
+def _number(number: int, span: Span) -> v.Computed:
     return number_constant(number, "int64", span)
 
 
-def take_slices(tensor: Computed, slices: Mapping[int, DynamicSlice], span: Span) -> Computed:
+def take_slices(tensor: v.Computed, slices: Mapping[int, DynamicSlice], span: Span) -> v.Computed:
     """Return the elements of dynamic slices, which are given by their axes."""
     bounds = slice_bounds([slices.get(axis) for axis in range(max(slices) + 1)], span)
     return apply("dyn.strided_slice", span, tensor, *bounds)
 
 
-def slice_bounds(slices: Sequence[DynamicSlice | StaticSlice | None], span: Span) -> tuple[Computed, ...]:
+def slice_bounds(slices: Sequence[DynamicSlice | StaticSlice | None], span: Span) -> tuple[v.Computed, ...]:
     """Return vectors of the begins, ends and strides of slices of the first axes; None takes all of one."""
     begins, ends, steps = [], [], []
     for slice_ in slices:
@@ -284,5 +274,5 @@ def slice_bounds(slices: Sequence[DynamicSlice | StaticSlice | None], span: Span
         begins.append(numbers[0])
         ends.append(numbers[1])
         step = numbers[2]
-        steps.append(step if isinstance(step, Computed) else _number(step, span))
+        steps.append(step if isinstance(step, v.Computed) else _number(step, span))
     return vector_of(begins, span), vector_of(ends, span), vector_of(steps, span)

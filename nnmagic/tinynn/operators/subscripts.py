@@ -23,57 +23,45 @@ from nnmagic.tinynn.operators.slices import (
     static_bound,
     take_slices,
 )
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
-from nnmagic.tinynn.values.values import (
-    Computed,
-    DictOf,
-    Dimension,
-    Known,
-    ListOfRows,
-    NotStaticError,
-    Operand,
-    RefusalError,
-    SliceOf,
-    TupleOf,
-    Value,
-    entries_of,
-    static_value,
-)
 from nnmagic.tinynn.values.weak_types import as_weak
 
 
-def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
+def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Value:
     """Evaluate ``value[index]`` of a tensor, a tuple or a dictionary."""
-    if (entries := entries_of(value.value)) is not None:
-        return _index_dictionary(DictOf(entries), index)
-    if isinstance(value.value, TupleOf):
+    if (entries := v.entries_of(value.value)) is not None:
+        return _index_dictionary(v.DictOf(entries), index)
+    if isinstance(value.value, v.TupleOf):
         return _index_tuple(value.value, index, span)
-    if isinstance(value.value, ListOfRows):
-        result = subscript(Operand(value.value.rows, value.span), index, span)
-        is_slice = len(index) == 1 and isinstance(index[0].value, SliceOf) and isinstance(result, Computed)
-        return ListOfRows(result) if is_slice and isinstance(result, Computed) else result
+    if isinstance(value.value, v.ListOfRows):
+        result = subscript(v.Operand(value.value.rows, value.span), index, span)
+        is_slice = (
+            len(index) == 1 and isinstance(index[0].value, v.SliceOf) and isinstance(result, v.Computed)
+        )
+        return v.ListOfRows(result) if is_slice and isinstance(result, v.Computed) else result
     if not is_tensor(value.value):
-        raise RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
-    assert isinstance(value.value, Computed)
+        raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
+    assert isinstance(value.value, v.Computed)
     result = _index_tensor(value.value, index, span)
     return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
 
 
-def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
+def _index_dictionary(value: v.DictOf, index: Sequence[v.Operand]) -> v.Value:
     try:
-        key = static_value(index[0].value) if len(index) == 1 else None
-    except NotStaticError:
+        key = v.static_value(index[0].value) if len(index) == 1 else None
+    except v.NotStaticError:
         key = None
     if not isinstance(key, str | int):
         message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
-        if len(index) == 1 and isinstance(index[0].value, Computed):
+        if len(index) == 1 and isinstance(index[0].value, v.Computed):
             hint = "stack the values in another cell, as in weights = numpy.stack(list(state.values())), "
-            raise RefusalError(message, index[0].span, hint=f"{hint}and write weights[i]")
-        raise RefusalError(message, index[0].span)
+            raise v.RefusalError(message, index[0].span, hint=f"{hint}and write weights[i]")
+        raise v.RefusalError(message, index[0].span)
     if key not in value.items:
         close = (
             closest(key, [name for name in value.items if isinstance(name, str)])
@@ -81,47 +69,51 @@ def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
             else None
         )
         hint = f"did you mean {close!r}?" if close else _keys(value)
-        raise RefusalError(f"the dictionary has no key {key!r}", index[0].span, hint=hint)
+        raise v.RefusalError(f"the dictionary has no key {key!r}", index[0].span, hint=hint)
     return value.items[key]
 
 
-def _keys(value: DictOf) -> str:
+def _keys(value: v.DictOf) -> str:
     keys = [repr(key) for key in value.items]
     return f"its keys: {', '.join(keys[:8])}{', ...' if len(keys) > 8 else ''}" if keys else "it is empty"
 
 
-def _index_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
+def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.Value:
     if len(index) != 1:
-        nested = bool(value.items) and all(isinstance(item, TupleOf) for item in value.items)
+        nested = bool(value.items) and all(isinstance(item, v.TupleOf) for item in value.items)
         hint = (
             "a table is an array: np.zeros((n, m), dtype=int) in place of lists of a list" if nested else None
         )
-        raise RefusalError("a tuple takes one index", span, hint=hint)
+        raise v.RefusalError("a tuple takes one index", span, hint=hint)
     only = index[0]
-    if isinstance(only.value, SliceOf):
+    if isinstance(only.value, v.SliceOf):
         start, stop, step = (
             static_bound(part, only.span) for part in (only.value.start, only.value.stop, only.value.step)
         )
         if step == 0:
-            raise RefusalError("the step of a slice cannot be zero", only.span)
-        return TupleOf(value.items[start:stop:step])
+            raise v.RefusalError("the step of a slice cannot be zero", only.span)
+        return v.TupleOf(value.items[start:stop:step])
     position = _static_int_or_none(only)
     if position is None:
         hint = None
-        if isinstance(only.value, Computed | Dimension) and value.items and all(map(is_tensor, value.items)):
+        if (
+            isinstance(only.value, v.Computed | v.Dimension)
+            and value.items
+            and all(map(is_tensor, value.items))
+        ):
             hint = "stack the items into one tensor, as in stack(items)[i]"
-        raise RefusalError(
+        raise v.RefusalError(
             f"a tuple's index must be an int, not {describe(only.value)}", only.span, hint=hint
         )
     if not -len(value.items) <= position < len(value.items):
-        raise RefusalError(f"index {position} is out of range for a tuple of {len(value.items)}", only.span)
+        raise v.RefusalError(f"index {position} is out of range for a tuple of {len(value.items)}", only.span)
     return value.items[position]
 
 
-def _static_int_or_none(operand: Operand) -> int | None:
+def _static_int_or_none(operand: v.Operand) -> int | None:
     try:
-        number = static_value(operand.value)
-    except NotStaticError:
+        number = v.static_value(operand.value)
+    except v.NotStaticError:
         return None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
@@ -133,19 +125,19 @@ def _static_int_or_none(operand: Operand) -> int | None:
 class IndexPart:
     """One item of an index, with the first axis that it applies to and the number of axes that it uses."""
 
-    item: Operand
+    item: v.Operand
     axis: int
     used: int
 
     @property
     def is_new(self) -> bool:
         """Return whether it adds an axis."""
-        return self.item.value == Known(None)
+        return self.item.value == v.Known(None)
 
     @property
     def is_slice(self) -> bool:
         """Return whether it keeps an axis."""
-        return isinstance(self.item.value, SliceOf)
+        return isinstance(self.item.value, v.SliceOf)
 
     @property
     def is_full(self) -> bool:
@@ -156,35 +148,35 @@ class IndexPart:
     def is_int(self) -> bool:
         """Return whether it is one integer, static or dynamic."""
         match self.item.value:
-            case Known(value=int() as number):
+            case v.Known(value=int() as number):
                 return not isinstance(number, bool)
-            case Dimension():
+            case v.Dimension():
                 return True
-            case Computed(type=TensorType(shape=(), dtype=dtype)):
+            case v.Computed(type=TensorType(shape=(), dtype=dtype)):
                 return is_integer(dtype)
         return False
 
 
-_FULL = SliceOf(Known(None), Known(None), Known(None))
+_FULL = v.SliceOf(v.Known(None), v.Known(None), v.Known(None))
 
 
-def mask_of_everything(index: Sequence[Operand]) -> Computed | None:
+def mask_of_everything(index: Sequence[v.Operand]) -> v.Computed | None:
     """Return the mask of an index that is nothing but a mask of rank 0."""
-    if len(index) == 1 and isinstance(index[0].value, Computed):
+    if len(index) == 1 and isinstance(index[0].value, v.Computed):
         mask = index[0].value
         return mask if mask.type == TensorType((), "bool") else None
     return None
 
 
-def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
+def _index_tensor(value: v.Computed, index: Sequence[v.Operand], span: Span) -> v.Computed:
     whole_mask = mask_of_everything(index)
     if whole_mask is not None:  # of a new axis: the result has all or nothing
         value = apply("expand_dims", span, value, axis=0)
-        index = [Operand(apply("expand_dims", span, whole_mask, axis=0), index[0].span)]
+        index = [v.Operand(apply("expand_dims", span, whole_mask, axis=0), index[0].span)]
     parts = list(index_parts(index, value, span))
     rows = [part for part in parts if not part.is_new and not part.is_slice]
     if rows and all(part.is_int for part in rows) and any(map(_is_dynamic_slice, parts)):
-        whole = Operand(_FULL, span)
+        whole = v.Operand(_FULL, span)
         items = [part.item if part in rows else whole for part in parts if not part.is_new]
         rest = [part.item for part in parts if part not in rows]
         return _index_tensor(_index_tensor(value, items, span), rest, span)  # a slice of a row copies less
@@ -204,30 +196,30 @@ def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Comp
 def _is_dynamic_slice(part: IndexPart) -> bool:
     """Return whether a part of an index is a slice with a bound that is computed at run time."""
     slice_ = part.item.value
-    return isinstance(slice_, SliceOf) and any(
-        isinstance(bound, Computed) for bound in (slice_.start, slice_.stop)
+    return isinstance(slice_, v.SliceOf) and any(
+        isinstance(bound, v.Computed) for bound in (slice_.start, slice_.stop)
     )
 
 
-def index_parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[IndexPart]:
+def index_parts(index: Sequence[v.Operand], value: v.Computed, span: Span) -> Iterator[IndexPart]:
     """Yield the items with their axes; ``...`` and omitted items become full slices."""
-    rank = len(tensor_type(Operand(value, span)).shape)
+    rank = len(tensor_type(v.Operand(value, span)).shape)
     only = index[0] if len(index) == 1 else None
-    if only is not None and isinstance(only.value, TupleOf) and not _is_list(only):
+    if only is not None and isinstance(only.value, v.TupleOf) and not _is_list(only):
         hint = "write the indices out, as in x[i, j]; or make a tensor of them, as in x[array(t)]"
-        raise RefusalError(
+        raise v.RefusalError(
             "a tuple as an index means several axes, a list one: this may be either", only.span, hint=hint
         )
-    ellipses = [position for position, item in enumerate(index) if item.value == Known(Ellipsis)]
+    ellipses = [position for position, item in enumerate(index) if item.value == v.Known(Ellipsis)]
     if len(ellipses) > 1:
-        raise RefusalError("an index can hold `...` once only", index[ellipses[1]].span)
+        raise v.RefusalError("an index can hold `...` once only", index[ellipses[1]].span)
     used = [_axes_used(item) for item in index]
     if sum(used) > rank:
         many = "1 index" if sum(used) == 1 else f"{sum(used)} indices"
         leave_out = None if rank else "it has one element: leave the index out"
-        raise RefusalError(f"{many} for {describe(value)}", span, hint=leave_out)
+        raise v.RefusalError(f"{many} for {describe(value)}", span, hint=leave_out)
     first = ellipses[0] if ellipses else len(index)
-    full = [(Operand(_FULL, span), 1)] * (rank - sum(used))
+    full = [(v.Operand(_FULL, span), 1)] * (rank - sum(used))
     listed = list(zip(index, used, strict=True))
     axis = 0
     for item, count in [*listed[:first], *full, *listed[first + 1 :]]:
@@ -235,29 +227,29 @@ def index_parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterat
         axis += count
 
 
-def _is_list(operand: Operand) -> bool:
+def _is_list(operand: v.Operand) -> bool:
     """Return whether a sequence is written in square brackets at its span."""
     span = operand.span
     line = span.source.line(span.line) if span.source else None
     return line is not None and line[span.column - 1 : span.column] == "["
 
 
-def _axes_used(item: Operand) -> int:
-    if item.value in (Known(None), Known(Ellipsis)):
+def _axes_used(item: v.Operand) -> int:
+    if item.value in (v.Known(None), v.Known(Ellipsis)):
         return 0
-    if isinstance(item.value, Computed) and isinstance(item.value.type, TensorType):
+    if isinstance(item.value, v.Computed) and isinstance(item.value.type, TensorType):
         type_ = item.value.type
         return len(type_.shape) if type_.dtype == "bool" and type_.shape else 1
     return 1
 
 
-def _apply_slices(value: Computed, parts: Sequence[IndexPart], span: Span) -> Computed:
+def _apply_slices(value: v.Computed, parts: Sequence[IndexPart], span: Span) -> v.Computed:
     """Apply every slice; each keeps its axis."""
     cuts: list[tuple[StaticSlice, ...]] = []
     dynamic: dict[int, DynamicSlice] = {}
-    shape = list(tensor_type(Operand(value, span)).shape)
+    shape = list(tensor_type(v.Operand(value, span)).shape)
     for part in parts:
-        if not isinstance(part.item.value, SliceOf):
+        if not isinstance(part.item.value, v.SliceOf):
             continue
         resolved = resolve_slice(part.item.value, value, part.axis, part.item)
         if isinstance(resolved, DynamicSlice):
@@ -278,21 +270,21 @@ def _apply_slices(value: Computed, parts: Sequence[IndexPart], span: Span) -> Co
             strides=[cut.stride for cut in axes],
             axes=[cut.axis for cut in axes],
         )
-    return Computed(value.expr, TensorType(tuple(shape), tensor_type(Operand(value, span)).dtype))
+    return v.Computed(value.expr, TensorType(tuple(shape), tensor_type(v.Operand(value, span)).dtype))
 
 
-def axis_indices(value: Computed, part: IndexPart) -> list[AxisIndex]:
+def axis_indices(value: v.Computed, part: IndexPart) -> list[AxisIndex]:
     """Resolve an int, an array or a mask to indices along axes."""
     item = part.item
     index = item.value
-    if isinstance(index, TupleOf):
+    if isinstance(index, v.TupleOf):
         return [index_by_array(value, part.axis, item)]
     static = static_indices(value, part.axis, item)
     if static is not None:
         return static
-    if isinstance(index, Dimension):
+    if isinstance(index, v.Dimension):
         return [single_index(value, part.axis, index.number, item.span)]
-    if isinstance(index, Computed) and isinstance(index.type, TensorType):
+    if isinstance(index, v.Computed) and isinstance(index.type, TensorType):
         if index.type.dtype == "bool" and index.type.shape:
             return mask_indices(value, part.axis, index, item.span)
         if is_integer(index.type.dtype):
@@ -300,22 +292,27 @@ def axis_indices(value: Computed, part: IndexPart) -> list[AxisIndex]:
                 return [index_by_array(value, part.axis, item)]
             return [single_index(value, part.axis, index, item.span)]
     hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(index) else None
-    if isinstance(index, Known) and isinstance(index.value, bool):
+    if isinstance(index, v.Known) and isinstance(index.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
     written = source_text(item.span)
-    if isinstance(index, Known) and isinstance(index.value, float) and "/" in written and "//" not in written:
+    if (
+        isinstance(index, v.Known)
+        and isinstance(index.value, float)
+        and "/" in written
+        and "//" not in written
+    ):
         hint = f"write // for a whole number, as in {written.replace('/', '//')}"
-    raise RefusalError(f"an index must be an int or a slice, not {describe(index)}", item.span, hint=hint)
+    raise v.RefusalError(f"an index must be an int or a slice, not {describe(index)}", item.span, hint=hint)
 
 
-def _gather(value: Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[Computed, int, int]:
+def _gather(value: v.Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[v.Computed, int, int]:
     """Take the elements at the indices: single ones drop their axes, arrays make one block of axes.
 
     Return the rank of that block, too, and its first axis.
     """
     singles = [axis_index for axis_index in indices if not axis_index.is_array]
     arrays = [axis_index for axis_index in indices if axis_index.is_array]
-    if len(singles) == len(tensor_type(Operand(value, span)).shape):
+    if len(singles) == len(tensor_type(v.Operand(value, span)).shape):
         singles = _as_element(singles, span)
     cuts = [axis_index for axis_index in singles if isinstance(axis_index.index, int)]
     if cuts:
@@ -330,7 +327,7 @@ def _gather(value: Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[
             axes=[axis_index.axis for axis_index in cuts],
         )
     for axis_index in sorted(singles, key=lambda other: -other.axis):
-        if isinstance(axis_index.index, Computed):
+        if isinstance(axis_index.index, v.Computed):
             value = apply("take", span, value, axis_index.index, axis=axis_index.axis, mode="fast")
     later = [axis_index.axis for axis_index in singles if not isinstance(axis_index.index, int)]
     if cuts:
@@ -341,9 +338,9 @@ def _gather(value: Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[
         return value, 0, 0
     if len(arrays) == 1:
         (only,) = arrays
-        assert isinstance(only.index, Computed)
+        assert isinstance(only.index, v.Computed)
         mode = "clip" if only.in_range else "fast"
-        rank = len(tensor_type(Operand(only.index, span)).shape)
+        rank = len(tensor_type(v.Operand(only.index, span)).shape)
         return apply("take", span, value, only.index, axis=axes[0], mode=mode), rank, axes[0]
     return _gather_several(value, arrays, axes, span)
 
@@ -361,28 +358,32 @@ def _as_element(singles: Sequence[AxisIndex], span: Span) -> list[AxisIndex]:
 
 
 def _gather_several(
-    value: Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
-) -> tuple[Computed, int, int]:
+    value: v.Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
+) -> tuple[v.Computed, int, int]:
     """Take elements by arrays along several axes, broadcast together; their axes come first."""
     shapes = [index.shape for index in arrays]
     shape = broadcast_shape(shapes)
     if shape is None:
         shown = " and ".join(map(format_shape, shapes))
-        raise RefusalError(f"the indices have the shapes {shown}, which do not broadcast", span)
-    rank = len(tensor_type(Operand(value, span)).shape)
+        raise v.RefusalError(f"the indices have the shapes {shown}, which do not broadcast", span)
+    rank = len(tensor_type(v.Operand(value, span)).shape)
     order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
     if order != list(range(rank)):
         value = apply("transpose", span, value, axes=order)
     indices = [index.check_range(value, number, span) for number, index in enumerate(arrays)]
-    inner = tensor_type(Operand(value, span))
+    inner = tensor_type(v.Operand(value, span))
     result = apply_adv_index([value, *indices], span)
-    return Computed(result.expr, TensorType((*shape, *inner.shape[len(axes) :]), inner.dtype)), len(shape), 0
+    return (
+        v.Computed(result.expr, TensorType((*shape, *inner.shape[len(axes) :]), inner.dtype)),
+        len(shape),
+        0,
+    )
 
 
-def apply_adv_index(parts: Sequence[Computed], span: Span) -> Computed:
+def apply_adv_index(parts: Sequence[v.Computed], span: Span) -> v.Computed:
     """Index the first tensor by the others along its first axes."""
     types = TupleType(tuple(part.type for part in parts))
-    whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
+    whole = v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
     return apply("adv_index", span, whole)
 
 
@@ -396,11 +397,11 @@ def _block_position(parts: Sequence[IndexPart], chosen: Sequence[IndexPart]) -> 
     return sum(part.is_slice for part in parts[: parts.index(chosen[0])])
 
 
-def _move_block(value: Computed, block: int, first_axis: int, wanted: int, span: Span) -> Computed:
+def _move_block(value: v.Computed, block: int, first_axis: int, wanted: int, span: Span) -> v.Computed:
     """Move the block of axes to another position among the kept axes."""
     if first_axis == wanted or not block:
         return value
-    rank = len(tensor_type(Operand(value, span)).shape)
+    rank = len(tensor_type(v.Operand(value, span)).shape)
     own = list(range(first_axis, first_axis + block))
     kept = [axis for axis in range(rank) if axis not in own]
     return apply("transpose", span, value, axes=[*kept[:wanted], *own, *kept[wanted:]])

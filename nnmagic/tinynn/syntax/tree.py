@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeGuard
 
 import attr
 from synr import ast
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class _Expr(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """An expression."""
+
+    span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class _Stmt(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """A statement."""
+
+    span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class _Node(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """A part of either."""
+
+    span: ast.Span
+
 
 # -- expressions ---------------------------------------------------------------------------------------
 
@@ -26,50 +50,42 @@ class ExtraOp(Enum):
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Starred(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Starred(_Expr):
     """``*value`` in a call, in a tuple or at the left of an assignment."""
 
-    span: ast.Span
     value: ast.Expr
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class EllipsisLiteral(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class EllipsisLiteral(_Expr):
     """``...``."""
 
-    span: ast.Span
-
 
 @attr.s(auto_attribs=True, frozen=True)
-class Invalid(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Invalid(_Expr):
     """Refused expression; its users report nothing more."""
 
-    span: ast.Span
-
 
 @attr.s(auto_attribs=True, frozen=True)
-class Conditional(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Conditional(_Expr):
     """``then if condition else other``."""
 
-    span: ast.Span
     condition: ast.Expr
     then: ast.Expr
     other: ast.Expr
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Import(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class Import(_Stmt):
     """``import module as name``, or ``from module import member as name``: names with modules and members."""
 
-    span: ast.Span
     names: Mapping[str, tuple[str, str]]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class CallStatement(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class CallStatement(_Stmt):
     """``function(a, b)`` alone, which is there for what it changes."""
 
-    span: ast.Span
     call: ast.Call
 
 
@@ -88,97 +104,86 @@ class ChangingCall(ast.Call):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Logical(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Logical(_Expr):
     """``a and b and c`` or ``a or b``; ``word`` is "and" or "or"."""
 
-    span: ast.Span
     word: str
     values: Sequence[ast.Expr]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Chain(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Chain(_Expr):
     """``a < b < c``: operands and the operators between them."""
 
-    span: ast.Span
     operands: Sequence[ast.Expr]
     ops: Sequence[ast.Op]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class FormattedValue(ast.Node):  # type: ignore[misc]  # synr is untyped
+class FormattedValue(_Node):
     """``{value!r:spec}`` in a formatted string; ``conversion`` is the character after the ``!``, or -1."""
 
-    span: ast.Span
     value: ast.Expr
     conversion: int
     spec: FormattedString | None
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class FormattedString(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class FormattedString(_Expr):
     """``f"layer{i}.weight"``: its texts and values."""
 
-    span: ast.Span
     parts: Sequence[str | FormattedValue]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Printed(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Printed(_Expr):
     """What a call of ``print`` writes: its texts and values."""
 
-    span: ast.Span
     parts: Sequence[str | FormattedValue]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Dictionary(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Dictionary(_Expr):
     """``{key: value, **others}``; the key of others is None."""
 
-    span: ast.Span
     items: Sequence[tuple[ast.Expr | None, ast.Expr]]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class DictionaryComprehension(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class DictionaryComprehension(_Expr):
     """``{key: value for target in items}``; ``pairs`` is the comprehension of keys and values."""
 
-    span: ast.Span
     pairs: Comprehension
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Message(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Message(_Expr):
     """The message of an exception: its texts and values. ``number`` tells the messages of a cell apart."""
 
-    span: ast.Span
     parts: Sequence[str | FormattedValue]
     number: int
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class NamedExpr(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class NamedExpr(_Expr):
     """``name := value``."""
 
-    span: ast.Span
     target: ast.Var
     value: ast.Expr
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Comprehension(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Comprehension(_Expr):
     """``[element for target in iterable if condition]``, in square or in round brackets."""
 
-    span: ast.Span
     element: ast.Expr
     generators: Sequence[Generator]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Generator(ast.Node):  # type: ignore[misc]  # synr is untyped
+class Generator(_Node):
     """One ``for target in iterable if condition`` of a comprehension."""
 
-    span: ast.Span
     target: ast.Expr
     iterable: ast.Expr
     conditions: Sequence[ast.Expr]
@@ -221,28 +226,25 @@ class DefinitionNode(ast.Function):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Lambda(ast.Expr):  # type: ignore[misc]  # synr is untyped
+class Lambda(_Expr):
     """``lambda x: body``."""
 
-    span: ast.Span
     params: list[ParameterNode]
     body: ast.Expr
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class ConstructorDeclaration(ast.Node):  # type: ignore[misc]  # synr is untyped
+class ConstructorDeclaration(_Node):
     """Constructor of a data type. A field without a name is named by its position."""
 
-    span: ast.Span
     name: str
     fields: Sequence[ParameterNode]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
+class DataTypeNode(_Node):
     """Class of a cell: an algebraic data type, or a record, whose only constructor has its fields."""
 
-    span: ast.Span
     name: str
     name_span: ast.Span
     constructors: Sequence[ConstructorDeclaration]
@@ -264,52 +266,43 @@ class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class InvalidStatement(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class InvalidStatement(_Stmt):
     """Refused statement. ``names``: those that it would have bound; ``returns``: it holds a return."""
 
-    span: ast.Span
     names: Sequence[str]
     returns: bool
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Pass(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class Pass(_Stmt):
     """``pass``, or a lone string."""
-
-    span: ast.Span
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Raise(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class Raise(_Stmt):
     """``raise kind(message)``; ``kind`` is the name of the class."""
 
-    span: ast.Span
     kind: str
     message: Message
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Break(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class Break(_Stmt):
     """``break``."""
 
-    span: ast.Span
-
 
 @attr.s(auto_attribs=True, frozen=True)
-class Continue(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class Continue(_Stmt):
     """``continue``."""
 
-    span: ast.Span
-
 
 @attr.s(auto_attribs=True, frozen=True)
-class Unpack(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class Unpack(_Stmt):
     """``a, (b, *c), d[i] = rhs`` and ``a = b = rhs``.
 
     A target is a Var, a subscript of one, or a Tuple of targets, one of which may be Starred.
     """
 
-    span: ast.Span
     targets: Sequence[ast.Expr]
     rhs: ast.Expr
 
@@ -336,44 +329,42 @@ class Append(UpdateName):
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Grow(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class Grow(_Stmt):
     """An `Append` in a loop that is a function: a row of ``rows``.
 
-    ``index`` counts the rounds, or the items. ``source``: the name of the list.
+    ``index`` counts the rounds, or the items. ``source``: the name of the list. ``number``: that of how many
+    items it has, or had before the loop.
     """
 
-    span: ast.Span
     rows: ast.Var
-    index: ast.Var
+    index: ast.Expr
     item: ast.Expr
     source: str
+    number: str
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class UpdateElements(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class UpdateElements(_Stmt):
     """``target += rhs`` with any operator; ``target`` is a subscript of a Var, or a chain of them."""
 
-    span: ast.Span
     target: ast.Call
     op: ast.Op
     rhs: ast.Expr
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class While(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class While(_Stmt):
     """``while condition: body``; ``orelse`` runs unless a ``break`` ended the loop."""
 
-    span: ast.Span
     condition: ast.Expr
     body: ast.Block
     orelse: ast.Block
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class For(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class For(_Stmt):
     """``for target in iterable: body``; ``orelse`` runs unless a ``break`` ended the loop."""
 
-    span: ast.Span
     target: ast.Expr
     iterable: ast.Expr
     body: ast.Block
@@ -381,19 +372,17 @@ class For(ast.Stmt):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class MatchNode(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+class MatchNode(_Stmt):
     """``match subject:`` with its cases."""
 
-    span: ast.Span
     subject: ast.Expr
     cases: Sequence[Case]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class Case(ast.Node):  # type: ignore[misc]  # synr is untyped
+class Case(_Node):
     """``case pattern if guard: body``."""
 
-    span: ast.Span
     pattern: ast.Node
     guard: ast.Expr | None
     body: ast.Block
@@ -403,61 +392,54 @@ class Case(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class ValuePattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+class ValuePattern(_Node):
     """``3``, ``-1.5``, ``None``, ``module.name``: equal to a value."""
 
-    span: ast.Span
     value: ast.Expr
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class CapturePattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+class CapturePattern(_Node):
     """``name``, ``_`` (name None), ``pattern as name``."""
 
-    span: ast.Span
     name: str | None
     pattern: ast.Node | None = None
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class SequencePattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+class SequencePattern(_Node):
     """``(p, q)``, ``[p, *rest]``; one of the parts may be a Starred CapturePattern."""
 
-    span: ast.Span
     patterns: Sequence[ast.Node]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class StarPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+class StarPattern(_Node):
     """``*rest`` in a sequence pattern."""
 
-    span: ast.Span
     name: str | None
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class ConstructorPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+class ConstructorPattern(_Node):
     """``Cons(p, tail=q)``: positional patterns, then those by field name."""
 
-    span: ast.Span
     constructor: ast.Expr
     patterns: Sequence[ast.Node]
     keywords: Mapping[str, ast.Node]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class OrPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+class OrPattern(_Node):
     """``p | q``."""
 
-    span: ast.Span
     patterns: Sequence[ast.Node]
 
 
 @attr.s(auto_attribs=True, frozen=True)
-class InvalidPattern(ast.Node):  # type: ignore[misc]  # synr is untyped
+class InvalidPattern(_Node):
     """Refused pattern."""
 
-    span: ast.Span
     names: Sequence[str]
 
 
@@ -485,3 +467,39 @@ def subscripts_of(node: ast.Expr) -> tuple[ast.Expr, list[ast.Call]]:
         chain.insert(0, node)
         node = node.params[0]
     return node, chain
+
+
+# -- other trees ---------------------------------------------------------------------------------------
+
+
+def variable(span: ast.Span, name: str) -> ast.Var:
+    """Return a name as an expression."""
+    return ast.Var(span, ast.Id(span, name))
+
+
+def operation(span: ast.Span, op: ast.BuiltinOp, *operands: ast.Expr) -> ast.Call:
+    """Return the call of an operator."""
+    return ast.Call(span, ast.Op(span, op), list(operands), {})
+
+
+def map_parts(node: ast.Node, change: Callable[[ast.Node], ast.Node]) -> ast.Node:
+    """Return a node with its parts changed, also those in lists and dictionaries; itself if none is."""
+    changes = {key: new for key, part in vars(node).items() if (new := _map_part(part, change)) is not part}
+    if not changes:
+        return node
+    changed = copy.copy(node)
+    for key, part in changes.items():
+        object.__setattr__(changed, key, part)
+    return changed
+
+
+def _map_part(part: object, change: Callable[[ast.Node], ast.Node]) -> object:
+    match part:
+        case ast.Node():
+            return change(part)
+        case list() | tuple():
+            items = [_map_part(item, change) for item in part]
+            return type(part)(items) if any(map(operator.is_not, items, part)) else part
+        case dict():
+            return {key: _map_part(item, change) for key, item in part.items()} if part else part
+    return part

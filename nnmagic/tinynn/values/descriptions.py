@@ -8,36 +8,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, FuncType, RecordType, Type, TypeCall
 from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, Tensor
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    ClosureValue,
-    Computed,
-    ConstructorName,
-    DataTypeName,
-    DictOf,
-    Dimension,
-    GeneratorOf,
-    GlobalFunction,
-    GradientOf,
-    Known,
-    ListOfRows,
-    LocalFunction,
-    Method,
-    ModuleOf,
-    Operand,
-    OperatorName,
-    RangeOf,
-    RecordName,
-    ScheduledRange,
-    SliceOf,
-    SpecializableFunction,
-    TupleConstructor,
-    TupleOf,
-    TypeOf,
-    Unassigned,
-    Value,
-    Zipped,
-)
+from nnmagic.tinynn.values import values as v
 
 
 def brief(number: bool | int | float | complex) -> str:
@@ -57,65 +28,65 @@ def with_article(type_: Type) -> str:
 _PYTHON_NAMES = {"i64": "int", "f64": "float", "bool_": "bool", "c128": "complex"}
 
 
-def describe(value: Value) -> str:
+def describe(value: v.Value) -> str:
     """Say what a value is, with its article."""
     match value:
-        case Computed(type=type_, weak=True):
+        case v.Computed(type=type_, weak=True):
             return f"a Python {_PYTHON_NAMES[format_type(type_)]}"
-        case Computed(type=type_):
+        case v.Computed(type=type_):
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
-        case Dimension(dim=dim):
+        case v.Dimension(dim=dim):
             return f"the dimension {format_dim(dim)}"
-        case TupleOf(record=RecordType(name=name)):
+        case v.TupleOf(record=RecordType(name=name)):
             return f"a {name}"
-        case TupleOf(items=items):
+        case v.TupleOf(items=items):
             return f"a tuple of {len(items)}"
-        case ListOfRows():
+        case v.ListOfRows():
             return "a list that grew in a loop"
-        case DictOf(items=entries):
+        case v.DictOf(items=entries):
             return f"a dictionary of {len(entries)}"
-        case SliceOf():
+        case v.SliceOf():
             return "a slice"
         case (
-            GlobalFunction(written=name)
-            | SpecializableFunction(written=name)
-            | LocalFunction(name=name)
-            | ClosureValue(name=name)
+            v.GlobalFunction(written=name)
+            | v.SpecializableFunction(written=name)
+            | v.LocalFunction(name=name)
+            | v.ClosureValue(name=name)
         ):
             return f"the function `{name}`" if name != "<lambda>" else "a lambda"
-        case ModuleOf(module=module):
+        case v.ModuleOf(module=module):
             return f"the nn.Module {type(module).__name__}"
-        case GradientOf(kind=kind):
+        case v.GradientOf(kind=kind):
             return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
-        case GeneratorOf():
+        case v.GeneratorOf():
             return "a generator of random numbers"
-        case RangeOf():
+        case v.RangeOf():
             return "a range"
-        case ScheduledRange(word=word):
+        case v.ScheduledRange(word=word):
             return f"a `{word}` range"
-        case Zipped(word=word):
+        case v.Zipped(word=word):
             return f"`{word}(...)`"
-        case RecordName(type=record):
+        case v.RecordName(type=record):
             return f"the record `{record.name}`"
-        case DataTypeName(type=data):
+        case v.DataTypeName(type=data):
             return f"the class `{data.header.name}`"
-        case ConstructorName(constructor=constructor):
+        case v.ConstructorName(constructor=constructor):
             return f"the constructor `{constructor.name}` (without its brackets)"
-        case Unassigned(message=message):
+        case v.Unassigned(message=message):
             return message
-        case OperatorName(operator=operator):
+        case v.OperatorName(operator=operator):
             return f"the operator {operator.name}"
-        case BuiltinName(builtin=builtin):
+        case v.BuiltinName(builtin=builtin):
             return f"the function {builtin.name}"
-        case Method(name=name):
+        case v.Method(name=name):
             return f"the method {name} (without its call)"
-        case TupleConstructor(name=name):
+        case v.TupleConstructor(name=name):
             return f"`{name}`"
-        case TypeOf(type=type_, destination=""):
+        case v.TypeOf(type=type_, destination=""):
             return f"the type {format_type(type_)}"
-        case TypeOf(type=type_, destination=destination):
+        case v.TypeOf(type=type_, destination=destination):
             return f"the type {destination}[{format_type(type_)}]"
-        case Known(value=known):
+        case v.Known(value=known):
             return _describe_known(known)
     return "a value"
 
@@ -135,15 +106,16 @@ def _describe_known(value: object) -> str:
     return "`...`" if value is Ellipsis else f"a {type(value).__name__}"
 
 
-def type_note(operand: Operand) -> Note:
+def type_note(operand: v.Operand) -> Note:
     """Return a note that points at an operand and says what it is."""
     return Note(f"this is {describe(operand.value)}", operand.span)
 
 
-def source_text(span: Span) -> str:
+def source_text(span: Span, *, as_argument: bool = False) -> str:
     """Return the source of an expression, for a hint that puts an attribute behind it.
 
-    In brackets unless it is a name, a call or the like; ``(...)`` if it is long or spans several lines.
+    In brackets unless it is a name, a call or the like, or stands ``as_argument`` between commas;
+    ``(...)`` if it is long or spans several lines.
     """
     line = span.source.line(span.line) if span.source else None
     if line is None or span.end_line != span.line or span.end_column - span.column > _LONGEST_TEXT:
@@ -155,7 +127,7 @@ def source_text(span: Span) -> str:
         return "(...)"
     whole = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.List, ast.ListComp, ast.GeneratorExp)
     in_brackets = isinstance(node, ast.Tuple) and (not node.elts or node.elts[0].col_offset > 0)
-    return text if isinstance(node, whole) or in_brackets else f"({text})"
+    return text if as_argument or isinstance(node, whole) or in_brackets else f"({text})"
 
 
 #: Longer source is not repeated in a hint.

@@ -8,20 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnmagic.limits import MAX_RANK, MAX_TUPLE_SIZE
+from nnmagic.relay import types as ty
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Elements, Operator, RelationError
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
-from nnmagic.relay.types import (
-    ARRAY_DTYPES,
-    AnyDim,
-    Dim,
-    TensorType,
-    TupleType,
-    Type,
-    is_complex,
-    is_float,
-    is_integer,
-)
 from nnmagic.tinynn.values.complex_support import check_complex, check_conversion, gives_complex, refusal
 
 _HINTS = {
@@ -41,7 +31,7 @@ _OTHER_MEANING = {
 }
 
 
-def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) -> None:
+def check_restrictions(operator: Operator, types: Sequence[ty.Type], attrs: Attrs) -> None:
     """Refuse a call that Relay takes and a cell does not, or that a cell refuses in clearer words."""
     if operator.name in _OTHER_MEANING:
         reason, hint = _OTHER_MEANING[operator.name]
@@ -57,39 +47,39 @@ def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) 
         check_broadcast(operator.name, _tensor(types, 0), _tensor(types, 1))
 
 
-def check_result(operator: Operator, result: Type) -> None:
+def check_result(operator: Operator, result: ty.Type) -> None:
     """Refuse shapes and dtypes that no tensor can have, though Relay computes them: ``zeros((-1,))``."""
-    tensors = result.fields if isinstance(result, TupleType) else (result,)
+    tensors = result.fields if isinstance(result, ty.TupleType) else (result,)
     for tensor in tensors:
-        if not isinstance(tensor, TensorType):
+        if not isinstance(tensor, ty.TensorType):
             continue
         if any(isinstance(dim, int) and not 0 <= dim < 2**63 for dim in tensor.shape):
             message = f"{operator.name}: the result would have the shape {format_shape(tensor.shape)}"
             raise RelationError(message, attr="shape")
-        if is_complex(tensor.dtype) and not gives_complex(operator.name):
+        if ty.is_complex(tensor.dtype) and not gives_complex(operator.name):
             raise RelationError(refusal(operator.name, operator.name)[0], attr="dtype")
-        if tensor.dtype not in ARRAY_DTYPES:
+        if tensor.dtype not in ty.ARRAY_DTYPES:
             hint = "give its dtype, as in dtype=f32" if operator.attr("dtype") else None
             raise RelationError(f"{operator.name}: the result would have no dtype", hint=hint, attr="dtype")
 
 
-def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
+def _check_tensors(operator: Operator, types: Sequence[ty.Type]) -> None:
     """Refuse a tuple for an operator of one tensor: Relay's Identity lets it pass through ``nn.relu``."""
     for index, type_ in enumerate(types):
-        if operator.variadic and isinstance(type_, TupleType):
+        if operator.variadic and isinstance(type_, ty.TupleType):
             continue
-        if not isinstance(type_, TensorType):
+        if not isinstance(type_, ty.TensorType):
             wanted = "a tuple of tensors" if operator.variadic else "a tensor"
             raise RelationError(f"{operator.name} takes {wanted}, not {format_type(type_)}", index)
 
 
-def check_kind(what: str, operator: Operator, types: Sequence[Type]) -> None:
+def check_kind(what: str, operator: Operator, types: Sequence[ty.Type]) -> None:
     """Check the element types that an operator is defined for; ``what``: how the user called it."""
     if check_complex(what, operator.name, types):
         return
     kind = operator.elements
     for index, type_ in enumerate(types):
-        if isinstance(type_, TensorType) and not _is_of_kind(type_.dtype, kind):
+        if isinstance(type_, ty.TensorType) and not _is_of_kind(type_.dtype, kind):
             dtype = dtype_short_name(type_.dtype)
             raise RelationError(f"{what} is defined for {kind}, not {dtype}", index, hint=_HINTS[kind])
 
@@ -97,56 +87,56 @@ def check_kind(what: str, operator: Operator, types: Sequence[Type]) -> None:
 def _is_of_kind(dtype: str, kind: Elements) -> bool:
     match kind:
         case "floats":
-            return is_float(dtype)
+            return ty.is_float(dtype)
         case "numbers":
             return dtype != "bool"
         case "integers":
-            return is_integer(dtype)
+            return ty.is_integer(dtype)
         case "integers or bools":
-            return is_integer(dtype) or dtype == "bool"
+            return ty.is_integer(dtype) or dtype == "bool"
         case "bools":
             return dtype == "bool"
     return True
 
 
-def _tensor(types: Sequence[Type], index: int) -> TensorType:
+def _tensor(types: Sequence[ty.Type], index: int) -> ty.TensorType:
     type_ = types[index]
-    assert isinstance(type_, TensorType)
+    assert isinstance(type_, ty.TensorType)
     return type_
 
 
 # -- dimensions ---------------------------------------------------------------------------------------
 
 
-def dims_differ(left: Dim, right: Dim) -> bool:
+def dims_differ(left: ty.Dim, right: ty.Dim) -> bool:
     """Return whether two dimensions that must be equal are not, as far as their annotations say.
 
     Two names, or a name and a number, are different: nothing says that they are equal.
     An unnamed ``?`` may be anything.
     """
-    if left == AnyDim() or right == AnyDim():
+    if left == ty.AnyDim() or right == ty.AnyDim():
         return False
     return left != right
 
 
-def broadcast_shape(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...] | None:
+def broadcast_shape(shapes: Sequence[Sequence[ty.Dim]]) -> tuple[ty.Dim, ...] | None:
     """Return the shape that all shapes broadcast to; None if they do not broadcast.
 
     Of two dimensions that may be equal, the one that says more wins: a number or a name over ``?``.
     """
     rank = max(map(len, shapes))
-    result: list[Dim] = [1] * rank
+    result: list[ty.Dim] = [1] * rank
     for shape in shapes:
         for axis, dim in enumerate(shape, rank - len(shape)):
-            if dim != 1 and result[axis] in (1, AnyDim()):
+            if dim != 1 and result[axis] in (1, ty.AnyDim()):
                 result[axis] = dim
             elif dim != 1 and dims_differ(result[axis], dim):
                 return None
     return tuple(result)
 
 
-def _names_hint(left: Dim, right: Dim) -> str | None:
-    if isinstance(left, AnyDim) or isinstance(right, AnyDim):
+def _names_hint(left: ty.Dim, right: ty.Dim) -> str | None:
+    if isinstance(left, ty.AnyDim) or isinstance(right, ty.AnyDim):
         return "give both dimensions the same name or number in the annotations"
     return None
 
@@ -157,7 +147,7 @@ def _cast_hint(left: str, right: str) -> str:
     return f"convert one of them, as in {{{0 if left != target else 1}}}.astype({dtype_short_name(target)})"
 
 
-def _keepdims_hint(left: TensorType, right: TensorType) -> str | None:
+def _keepdims_hint(left: ty.TensorType, right: ty.TensorType) -> str | None:
     """Suggest ``keepdims`` where one operand lacks a single axis of the other, as ``x.mean(axis=1)`` does."""
     for number, (whole, reduced) in enumerate(((left, right), (right, left))):
         for axis in range(1, len(whole.shape)):
@@ -168,7 +158,7 @@ def _keepdims_hint(left: TensorType, right: TensorType) -> str | None:
 
 
 def check_broadcast(
-    what: str, left: TensorType, right: TensorType, operands: tuple[int, int] = (0, 1)
+    what: str, left: ty.TensorType, right: ty.TensorType, operands: tuple[int, int] = (0, 1)
 ) -> None:
     """Check NumPy's rule of broadcasting; a named dimension broadcasts with itself and with 1 only."""
     if left.dtype != right.dtype:
@@ -193,12 +183,12 @@ def wider_dtype(left: str, right: str) -> str:
 
     def order(dtype: str) -> tuple[bool, bool, int]:
         digits = "".join(filter(str.isdigit, dtype))
-        return is_complex(dtype), is_float(dtype), int(digits or 1)
+        return ty.is_complex(dtype), ty.is_float(dtype), int(digits or 1)
 
     return max(left, right, key=order)
 
 
-def check_product(what: str, left: TensorType, right: TensorType, inner: tuple[int, int]) -> None:
+def check_product(what: str, left: ty.TensorType, right: ty.TensorType, inner: tuple[int, int]) -> None:
     """Check the dtypes and the dimensions that a matrix product sums over."""
     if left.dtype != right.dtype:
         check_broadcast(what, left, right)
@@ -215,20 +205,20 @@ def check_product(what: str, left: TensorType, right: TensorType, inner: tuple[i
         )
 
 
-def _rank(name: str, types: Sequence[Type], ranks: Sequence[int]) -> None:
+def _rank(name: str, types: Sequence[ty.Type], ranks: Sequence[int]) -> None:
     for index, rank in enumerate(ranks):
         tensor = _tensor(types, index)
         if len(tensor.shape) != rank:
             raise RelationError(f"{name} takes a tensor of rank {rank}, not {format_type(tensor)}", index)
 
 
-def _matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+def _matmul(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:
     _rank(name, types, (2, 2))
     inner = (0 if attrs["transpose_a"] else 1, 1 if attrs["transpose_b"] else 0)
     check_product(name, _tensor(types, 0), _tensor(types, 1), inner)
 
 
-def _batch_matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+def _batch_matmul(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:
     _rank(name, types, (3, 3))
     inner = (1 if attrs["transpose_a"] else 2, 2 if attrs["transpose_b"] else 1)
     left, right = _tensor(types, 0), _tensor(types, 1)
@@ -238,7 +228,7 @@ def _batch_matmul(name: str, types: Sequence[Type], attrs: Attrs) -> None:
         raise RelationError(f"{name}: the batch dimensions {first} and {second} differ", 0, 1)
 
 
-def _dense(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
+def _dense(name: str, types: Sequence[ty.Type], _attrs: Attrs) -> None:
     left, right = _tensor(types, 0), _tensor(types, 1)
     if not left.shape:
         raise RelationError(f"{name} takes a tensor of rank 1 or more, not {format_type(left)}", 0)
@@ -247,7 +237,7 @@ def _dense(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
     check_product(name, left, right, (-1, 1))
 
 
-def _broadcast_to(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+def _broadcast_to(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:
     data, shape = _tensor(types, 0), attrs["shape"]
     assert isinstance(shape, tuple)
     pairs = list(zip(reversed(data.shape), reversed(shape), strict=False))
@@ -261,8 +251,8 @@ def _broadcast_to(name: str, types: Sequence[Type], attrs: Attrs) -> None:
         )
 
 
-def _concatenate(name: str, types: Sequence[Type], attrs: Attrs) -> None:
-    fields = [field for field in getattr(types[0], "fields", ()) if isinstance(field, TensorType)]
+def _concatenate(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:
+    fields = [field for field in getattr(types[0], "fields", ()) if isinstance(field, ty.TensorType)]
     axis = attrs["axis"]
     if not fields or not isinstance(axis, int):
         return
@@ -278,7 +268,7 @@ def _concatenate(name: str, types: Sequence[Type], attrs: Attrs) -> None:
             raise RelationError(f"{name}: the shapes {shapes} do not fit together", 0)
 
 
-def _where(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
+def _where(name: str, types: Sequence[ty.Type], _attrs: Attrs) -> None:
     condition = _tensor(types, 0)
     if condition.dtype != "bool":
         dtype = dtype_short_name(condition.dtype)
@@ -286,17 +276,17 @@ def _where(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
     then, other = _tensor(types, 1), _tensor(types, 2)
     check_broadcast(name, then, other, (1, 2))
     for index in (1, 2):
-        check_broadcast(name, TensorType(condition.shape, then.dtype), _tensor(types, index), (0, index))
+        check_broadcast(name, ty.TensorType(condition.shape, then.dtype), _tensor(types, index), (0, index))
 
 
-def _divide(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
+def _divide(name: str, types: Sequence[ty.Type], _attrs: Attrs) -> None:
     dtype = _tensor(types, 0).dtype
-    if not is_float(dtype) and not is_complex(dtype):
+    if not ty.is_float(dtype) and not ty.is_complex(dtype):
         hint = "write a / b (NumPy's, gives f64), a // b, or trunc_divide(a, b)"
         raise RelationError(f"{name} of integers would be truncated, unlike NumPy's", 0, 1, hint=hint)
 
 
-def _axis_in_range(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+def _axis_in_range(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:
     axes = attrs["axis"]
     rank = len(_tensor(types, 0).shape)
     for axis in axes if isinstance(axes, tuple) else (axes,):
@@ -305,20 +295,20 @@ def _axis_in_range(name: str, types: Sequence[Type], attrs: Attrs) -> None:
             raise RelationError(message, 0, attr="axis")
 
 
-def _expand_dims(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
+def _expand_dims(name: str, _types: Sequence[ty.Type], attrs: Attrs) -> None:
     count = attrs["num_newaxis"]
     if isinstance(count, int) and count > MAX_RANK:
         raise RelationError(f"{name}: num_newaxis is at most {MAX_RANK}, not {count}", attr="num_newaxis")
 
 
-def _split(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
+def _split(name: str, _types: Sequence[ty.Type], attrs: Attrs) -> None:
     count = attrs["indices_or_sections"]
     if isinstance(count, int) and count > MAX_TUPLE_SIZE:
         message = f"{name}: indices_or_sections is at most {MAX_TUPLE_SIZE}, not {count}"
         raise RelationError(message, attr="indices_or_sections")
 
 
-_RULES: dict[str, Callable[[str, Sequence[Type], Attrs], None]] = {
+_RULES: dict[str, Callable[[str, Sequence[ty.Type], Attrs], None]] = {
     "nn.matmul": _matmul,
     "nn.batch_matmul": _batch_matmul,
     "nn.dense": _dense,

@@ -16,7 +16,17 @@ from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
-from nnmagic.relay.types import AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type, is_float
+from nnmagic.relay.types import (
+    DICTIONARY,
+    AnyDim,
+    Dim,
+    FuncType,
+    RecordType,
+    TensorType,
+    TupleType,
+    Type,
+    is_float,
+)
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tinynn.types.part_counts import count_parts
@@ -461,10 +471,6 @@ def as_value(expr: ir.Expr, type_: Type) -> Value:
         for index, item in enumerate(type_.fields)
     )
     return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, RecordType) else None)
-
-
-#: The record that a dictionary of a function is.
-DICTIONARY = "dict"
 
 
 def dictionary_of(entries: Mapping[object, Value]) -> TupleOf:

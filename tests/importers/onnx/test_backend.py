@@ -23,6 +23,7 @@ def _reason(table: dict[str, str], name: str) -> str | None:
     "node-test_center_crop_pad_crop_expanded",
     "node-test_unique",
 )
+@pytest.mark.sampled(every=4)
 @pytest.mark.filterwarnings("ignore")  # of the judge
 def test_of_the_standard(name: str) -> None:
     outcome = backend.run(name)

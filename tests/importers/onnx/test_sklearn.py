@@ -24,6 +24,8 @@ from sklearn.svm import SVC, SVR
 
 import nnmagic
 
+pytestmark = pytest.mark.full
+
 IRIS, CANCER, DIABETES = load_iris, load_breast_cancer, load_diabetes
 
 
@@ -63,7 +65,6 @@ def imported(estimator: object, rows: np.ndarray, **options: object) -> nnmagic.
     return nnmagic.from_onnx(model)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifier_gives_scikit_learns_classes_and_scores(name: str) -> None:
     data, make = CLASSIFIERS[name]
@@ -80,7 +81,6 @@ def test_a_classifier_gives_scikit_learns_classes_and_scores(name: str) -> None:
             np.testing.assert_allclose(scores, estimator.predict_proba(rows[:count]), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_a_regressor_gives_scikit_learns_numbers(name: str) -> None:
     rows, targets = DIABETES(return_X_y=True)
@@ -119,7 +119,6 @@ def machine(**changed: object) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("transformation", ["NONE", "SOFTMAX", "LOGISTIC"])
 def test_probabilities_by_support_vectors_are_those_of_onnxruntime(transformation: str) -> None:
     proto = machine(post_transform=transformation)

@@ -80,7 +80,7 @@ def compare(ours: Any, python: Any, *arguments: Any) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("name", OF_BOUNDS)
 def test_bounds_of_a_call(name: str) -> None:
     ours, python = both(f"def f{HEAD}{OF_BOUNDS[name]}")
@@ -215,7 +215,7 @@ ROWS = {
 
 
 @pytest.mark.machine_code
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("statements", ROWS.values(), ids=ROWS)
 def test_rows_that_are_read_where_they_are(statements: str) -> None:
     lines = [

@@ -12,17 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    OpRef,
-    Tuple,
-    call_of,
-    children,
-    operator_of,
-)
+from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.reference import NoReferenceError, compute
@@ -55,16 +45,16 @@ def find_attention(module: Module) -> Module:
     return map_functions(module, _find_in_function)
 
 
-def _find_in_function(function: Function) -> Function:
+def _find_in_function(function: ir.Function) -> ir.Function:
     order = list(post_order(function))
-    if not any(call_of(node, "nn.softmax") for node in order):
+    if not any(ir.call_of(node, "nn.softmax") for node in order):
         return function
-    users: dict[Expr, list[Expr]] = {}
+    users: dict[ir.Expr, list[ir.Expr]] = {}
     for node in order:
-        for part in children(node):
+        for part in ir.children(node):
             users.setdefault(part, []).append(node)
 
-    def wrap(old: Expr, new: Expr) -> Expr:
+    def wrap(old: ir.Expr, new: ir.Expr) -> ir.Expr:
         found = _match(old)
         if found is None or not _is_private(found, users):
             return new
@@ -72,7 +62,7 @@ def _find_in_function(function: Function) -> Function:
         return new if again is None else again.wrap(new)
 
     wrapped = rewrite(function, wrap)
-    assert isinstance(wrapped, Function)
+    assert isinstance(wrapped, ir.Function)
     return wrapped
 
 
@@ -81,8 +71,8 @@ class _Step:
     """A step from a product to a score."""
 
     operator: str
-    score: Expr
-    operand: Expr | None
+    score: ir.Expr
+    operand: ir.Expr | None
     constant: float = 0.0
 
 
@@ -90,17 +80,17 @@ class _Step:
 class _Attention:
     """The parts of an attention. ``inner`` are the calls between its products, and the first product."""
 
-    query: Expr
-    key: Expr
-    value: Expr
-    scores: Expr
+    query: ir.Expr
+    key: ir.Expr
+    value: ir.Expr
+    scores: ir.Expr
     transposed: tuple[bool, bool, bool]
     steps: Sequence[_Step]
-    inner: Sequence[Call]
+    inner: Sequence[ir.Call]
 
-    def wrap(self, product: Expr) -> Call:
+    def wrap(self, product: ir.Expr) -> ir.Call:
         """Return the call that stands for the last product."""
-        operands: list[Expr] = []
+        operands: list[ir.Expr] = []
         steps = []
         for step in self.steps:
             steps.append((step.operator, len(operands), step.constant))
@@ -108,28 +98,28 @@ class _Attention:
                 operands.append(step.operand)
         args = (product, self.query, self.key, self.value, self.scores, *operands)
         attrs: Mapping[str, object] = {"transposed": self.transposed, "steps": tuple(steps)}
-        return Call(OpRef(ATTENTION), args, attrs, span=product.span, checked_type=product.checked_type)
+        return ir.Call(ir.OpRef(ATTENTION), args, attrs, span=product.span, checked_type=product.checked_type)
 
 
-def _is_private(found: _Attention, users: Mapping[Expr, Sequence[Expr]]) -> bool:
+def _is_private(found: _Attention, users: Mapping[ir.Expr, Sequence[ir.Expr]]) -> bool:
     """Return whether nothing but the attention reads the elements of what it computes on the way."""
-    inner: set[Expr] = set(found.inner)
+    inner: set[ir.Expr] = set(found.inner)
     outside = [user for node in found.inner for user in users[node] if user not in inner]
-    return sum(call_of(user, *_SHAPE_READERS) is None for user in outside) == 1
+    return sum(ir.call_of(user, *_SHAPE_READERS) is None for user in outside) == 1
 
 
-def _match(last: Expr) -> _Attention | None:
+def _match(last: ir.Expr) -> _Attention | None:
     """Read an attention from its last product."""
     product = _product(last)
     if product is None:
         return None
     weights, value = product.args
-    inner: list[Call] = []
-    while call := call_of(weights, *_RESHAPES):
+    inner: list[ir.Call] = []
+    while call := ir.call_of(weights, *_RESHAPES):
         inner.append(call)
         weights = call.args[0]
     left_is_transposed, value_is_transposed = _transposes(product)
-    softmax = call_of(weights, "nn.softmax")
+    softmax = ir.call_of(weights, "nn.softmax")
     if softmax is None or left_is_transposed or not _is_of_last_axis(softmax):
         return None
     inner.append(softmax)
@@ -142,7 +132,7 @@ def _match(last: Expr) -> _Attention | None:
     return _Attention(query, key, value, softmax.args[0], transposed, steps, inner)
 
 
-def _read_steps(scores: Expr, inner: list[Call]) -> list[_Step] | None:
+def _read_steps(scores: ir.Expr, inner: list[ir.Call]) -> list[_Step] | None:
     """Read the steps from the first product to the scores, in order, and append the calls to ``inner``.
 
     A step before a reshape may only have an operand of one element.
@@ -150,30 +140,30 @@ def _read_steps(scores: Expr, inner: list[Call]) -> list[_Step] | None:
     steps: list[_Step] = []
     node, is_reshaped = scores, False
     while _product(node) is None:
-        if reshape := call_of(node, *_RESHAPES):
+        if reshape := ir.call_of(node, *_RESHAPES):
             inner.append(reshape)
             is_reshaped, node = True, reshape.args[0]
             continue
         step = _read_step(node)
         if step is None or (is_reshaped and not _is_scalar(step.operand)):
             return None
-        assert isinstance(node, Call)
+        assert isinstance(node, ir.Call)
         inner.append(node)
         steps.append(step)
         node = step.score
-    assert isinstance(node, Call)
+    assert isinstance(node, ir.Call)
     inner.append(node)
     return steps[::-1]
 
 
-def _read_step(node: Expr) -> _Step | None:
-    if call := call_of(node, *_ARITHMETIC):
+def _read_step(node: ir.Expr) -> _Step | None:
+    if call := ir.call_of(node, *_ARITHMETIC):
         left, right = call.args
-        name = operator_of(call)
+        name = ir.operator_of(call)
         if name in _COMMUTATIVE and not _may_be_scores(left):
             left, right = right, left
         return _Step(name, left, right) if _may_be_scores(left) else None
-    call = call_of(node, "where")
+    call = ir.call_of(node, "where")
     if call is None:
         return None
     condition, yes, no = call.args
@@ -192,20 +182,20 @@ def _read_step(node: Expr) -> _Step | None:
     return _Step("where", yes, condition, constant)
 
 
-def _may_be_scores(node: Expr) -> bool:
+def _may_be_scores(node: ir.Expr) -> bool:
     """Return whether a product leads to a tensor by arithmetic, reshapes and choices."""
-    while (call := call_of(node, *_ARITHMETIC, *_RESHAPES, "where")) and _product(node) is None:
-        args = call.args[1:] if operator_of(call) == "where" else call.args
+    while (call := ir.call_of(node, *_ARITHMETIC, *_RESHAPES, "where")) and _product(node) is None:
+        args = call.args[1:] if ir.operator_of(call) == "where" else call.args
         is_second = _constant(args[0]) is not None or (
-            _is_scalar(args[0]) and operator_of(call) in _COMMUTATIVE
+            _is_scalar(args[0]) and ir.operator_of(call) in _COMMUTATIVE
         )
         node = args[1] if is_second else args[0]
     return _product(node) is not None
 
 
-def _is_causal(condition: Expr, score: Expr) -> bool:
+def _is_causal(condition: ir.Expr, score: ir.Expr) -> bool:
     """Return whether a condition is that the column is not after the row, counted as cells do."""
-    type_, comparison = score.checked_type, call_of(condition, "less_equal")
+    type_, comparison = score.checked_type, ir.call_of(condition, "less_equal")
     if comparison is None or not isinstance(type_, TensorType):
         return False
     rank = len(type_.shape)
@@ -215,17 +205,17 @@ def _is_causal(condition: Expr, score: Expr) -> bool:
     )
 
 
-def _counts_along(counted: Expr, axis: int, score: Expr) -> bool:
+def _counts_along(counted: ir.Expr, axis: int, score: ir.Expr) -> bool:
     """Return whether an expression counts positions of the score's tensor from 1 along an axis."""
-    count = call_of(counted, "cumsum")
+    count = ir.call_of(counted, "cumsum")
     if count is None or count.attrs["axis"] != axis or count.attrs["exclusive"]:
         return False
-    cast = call_of(count.args[0], "cast")
-    ones = None if cast is None else call_of(cast.args[0], "ones_like")
+    cast = ir.call_of(count.args[0], "cast")
+    ones = None if cast is None else ir.call_of(cast.args[0], "ones_like")
     return ones is not None and ones.args[0] is score
 
 
-def _is_triangle(condition: Expr, score: Expr, *, chosen: bool) -> bool:
+def _is_triangle(condition: ir.Expr, score: ir.Expr, *, chosen: bool) -> bool:
     """Return whether a mask that depends on nothing chooses the columns up to the row, or those after."""
     type_ = score.checked_type
     if not isinstance(type_, TensorType) or len(type_.shape) < 2:
@@ -237,18 +227,18 @@ def _is_triangle(condition: Expr, score: Expr, *, chosen: bool) -> bool:
     return np.array_equal(mask.reshape(triangle.shape).astype(bool), triangle)
 
 
-def _evaluate(expr: Expr) -> np.ndarray | None:
+def _evaluate(expr: ir.Expr) -> np.ndarray | None:
     """Return the value of a small program that depends on nothing; None of any other."""
-    values: dict[Expr, object] = {}
+    values: dict[ir.Expr, object] = {}
     for count, node in enumerate(post_order(expr)):
         type_ = node.checked_type
         if count >= _MOST_NODES:
             return None
-        if isinstance(node, Constant):
+        if isinstance(node, ir.Constant):
             values[node] = node.data
-        elif isinstance(node, Tuple) and all(part in values for part in node.fields):
+        elif isinstance(node, ir.Tuple) and all(part in values for part in node.fields):
             values[node] = tuple(values[part] for part in node.fields)
-        elif isinstance(node, Call) and isinstance(node.op, OpRef) and isinstance(type_, TensorType):
+        elif isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef) and isinstance(type_, TensorType):
             sizes = [dim for dim in type_.shape if isinstance(dim, int)]
             small = len(sizes) == len(type_.shape) and math.prod(sizes) <= _MOST_ELEMENTS
             if not small or any(arg not in values for arg in node.args):
@@ -257,15 +247,15 @@ def _evaluate(expr: Expr) -> np.ndarray | None:
                 values[node] = compute(node.op.name, [values[arg] for arg in node.args], node.attrs)
             except (NoReferenceError, ValueError, IndexError, ZeroDivisionError):
                 return None
-        elif not isinstance(node, OpRef):
+        elif not isinstance(node, ir.OpRef):
             return None
     value = values.get(expr)
     return value if isinstance(value, np.ndarray) else None
 
 
-def _product(node: Expr) -> Call | None:
+def _product(node: ir.Expr) -> ir.Call | None:
     """Return the node if it is a product of matrices, or of batches of them, in one dtype."""
-    call = call_of(node, *_PRODUCTS)
+    call = ir.call_of(node, *_PRODUCTS)
     if call is None:
         return None
     types = [part.checked_type for part in (call, *call.args)]
@@ -273,21 +263,21 @@ def _product(node: Expr) -> Call | None:
     return call if dtypes in ({"float32"}, {"float64"}) else None
 
 
-def _transposes(product: Call) -> tuple[bool, bool]:
-    if operator_of(product) == "nn.dense":
+def _transposes(product: ir.Call) -> tuple[bool, bool]:
+    if ir.operator_of(product) == "nn.dense":
         return False, True
     return bool(product.attrs["transpose_a"]), bool(product.attrs["transpose_b"])
 
 
-def _is_of_last_axis(softmax: Call) -> bool:
+def _is_of_last_axis(softmax: ir.Call) -> bool:
     type_, axis = softmax.checked_type, softmax.attrs["axis"]
     return isinstance(type_, TensorType) and axis in (-1, len(type_.shape) - 1)
 
 
-def _is_scalar(node: Expr | None) -> bool:
+def _is_scalar(node: ir.Expr | None) -> bool:
     return node is not None and isinstance(node.checked_type, TensorType) and not node.checked_type.shape
 
 
-def _constant(node: Expr) -> float | None:
+def _constant(node: ir.Expr) -> float | None:
     """Return the value of a constant of one element, None for others."""
-    return float(node.data) if isinstance(node, Constant) and node.data.shape == () else None
+    return float(node.data) if isinstance(node, ir.Constant) and node.data.shape == () else None

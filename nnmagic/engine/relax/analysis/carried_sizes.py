@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from nnmagic.engine.relax.analysis.dim_labels import new_labels
 from nnmagic.engine.relax.analysis.entry_signature import type_of
@@ -19,6 +19,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.ops.relations import broadcast, identity
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import ANY, AnyDim, TensorType, TupleType, Type
 
 #: Operators that change elements of their first operand.
@@ -118,7 +119,7 @@ def _result_shapes(function: Function, name: str, found: Mapping[str, Sequence[_
     results = list(_leaves(function.ret_type))
     opened: Sequence[_Shape] = [_OPEN] * len(results)
     shapes = _Shapes(function, {**found, name: opened}, name)
-    ends = list(_flatten(shapes.of(function.body)))
+    ends = list(flatten(shapes.of(function.body)))
     if len(ends) != len(results):
         return [None] * len(results)
     return [end if isinstance(end, int) and shapes.keeps(end) else None for end in ends]
@@ -219,21 +220,15 @@ def _of_call(call: Call, results: Sequence[_Shape], given: Sequence[_Shape]) -> 
     """Return the shape of a call's result: those of the arguments that its results have."""
     own = iter([given[result] if isinstance(result, int) else result for result in results])
     assert call.checked_type is not None
-    return _rebuild(call.checked_type, own)
+    return cast("_Shape", rebuild(call.checked_type, own))
 
 
 def _spread(shape: _Shape, arg: Expr) -> list[_Shape]:
     """Return the shapes of the tensors of an argument."""
     if isinstance(shape, tuple):
-        return list(_flatten(shape))
+        return list(flatten(shape))
     assert arg.checked_type is not None
     return [shape for _ in _leaves(arg.checked_type)] if shape is None or shape is _OPEN else [shape]
-
-
-def _rebuild(type_: Type, shapes: Iterator[_Shape]) -> _Shape:
-    if isinstance(type_, TupleType):
-        return tuple(_rebuild(part, shapes) for part in type_.fields)
-    return next(shapes)
 
 
 def _number(type_: Type, numbers: Iterator[int]) -> _Shape:
@@ -251,11 +246,3 @@ def _common(left: _Shape, right: _Shape) -> _Shape:
     if isinstance(left, tuple) and isinstance(right, tuple):
         return tuple(map(_common, left, right))
     return left if left == right else None
-
-
-def _flatten(shape: _Shape) -> Iterator[_Shape]:
-    if isinstance(shape, tuple):
-        for part in shape:
-            yield from _flatten(part)
-    else:
-        yield shape

@@ -6,22 +6,9 @@ functions, none of Python. TVM runs them without help; other functions need the 
 
 from __future__ import annotations
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import is_callback
 from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType, TupleType, Type
@@ -49,7 +36,7 @@ def first_order_functions(module: Module, graph: CallGraph) -> frozenset[str]:
     return frozenset(first_order)
 
 
-def _is_first_order_function(function: Function, assumed: set[str], recursive: bool) -> bool:
+def _is_first_order_function(function: ir.Function, assumed: set[str], recursive: bool) -> bool:
     """Return whether a function is first-order if the functions of the names ``assumed`` are."""
     if recursive or not function.type_params:  # generic functions are inlined where they are called
         types = [var.checked_type or var.type_annotation for var in function.params]
@@ -58,17 +45,26 @@ def _is_first_order_function(function: Function, assumed: set[str], recursive: b
     return all(_is_first_order_node(node, assumed) for node in post_order(function.body))
 
 
-def _is_first_order_node(node: Expr, assumed: set[str]) -> bool:
+def _is_first_order_node(node: ir.Expr, assumed: set[str]) -> bool:
     match node:
-        case Call(op=OpRef()):
+        case ir.Call(op=ir.OpRef()):
             if is_callback(node):
                 return False
-        case Call(op=GlobalVar(name=name)):
+        case ir.Call(op=ir.GlobalVar(name=name)):
             if name not in assumed:
                 return False
-        case Var() | Constant() | Tuple() | TupleGetItem() | Let() | If() | OpRef() | GlobalVar():
+        case (
+            ir.Var()
+            | ir.Constant()
+            | ir.Tuple()
+            | ir.TupleGetItem()
+            | ir.Let()
+            | ir.If()
+            | ir.OpRef()
+            | ir.GlobalVar()
+        ):
             pass
         case _:
             return False
-    values = node.args if isinstance(node, Call) else children(node)
-    return not any(isinstance(part, GlobalVar) for part in values)
+    values = node.args if isinstance(node, ir.Call) else ir.children(node)
+    return not any(isinstance(part, ir.GlobalVar) for part in values)

@@ -1,9 +1,8 @@
-"""Flatten nested tuples to their tensors, and rebuild them."""
+"""Name the tensors of nested tuples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from nnmagic.diagnostics import Span
 from nnmagic.engine import engine_error
@@ -28,27 +27,11 @@ def named_leaves(name: str, type_: Type, span: Span | None = None) -> Iterator[t
     return zip(flat_names(name, type_), leaves(type_, span), strict=True)
 
 
-def rebuild(type_: Type, items: Iterator[Any]) -> Any:
-    """Undo ``flatten``: nest the next items in tuples as the type says."""
-    if isinstance(type_, TupleType):
-        return tuple(rebuild(part, items) for part in type_.fields)
-    return next(items)
-
-
 def nested_source(type_: Type, items: Iterator[str]) -> str:
     """Return the Python expression of what ``rebuild`` makes of the values of the next expressions."""
     if isinstance(type_, TupleType):
         return f"({''.join(f'{nested_source(part, items)}, ' for part in type_.fields)})"
     return next(items)
-
-
-def flatten(value: Any) -> Iterator[Any]:
-    """Yield the tensors of a lowered value, in order."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from flatten(part)
-    else:
-        yield value
 
 
 def flat_names(name: str, type_: Type) -> Iterator[str]:

@@ -30,16 +30,8 @@ _SIZES = {
 #: Operators whose result is a size, or a shape, where their operands are.
 _ARITHMETIC = frozenset(
     (
-        "add",
-        "subtract",
-        "multiply",
-        "floor_divide",
-        "maximum",
-        "minimum",
-        "cast",
-        "expand_dims",
-        "reshape",
-        "concatenate",
+        *("add", "subtract", "multiply", "floor_divide", "maximum", "minimum", "cast", "expand_dims"),
+        *("reshape", "concatenate"),
     )
 )
 

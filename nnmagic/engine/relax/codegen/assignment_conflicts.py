@@ -14,7 +14,7 @@ from tvm import ir, relax, tirx
 from nnmagic.engine.relax.legalize.slicing import ASSIGNS
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.schedules.overlaps import Positions, Visitor, all_loads
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import as_expr, collect_loads
 from nnmagic.engine.relax.tir.regions import region_of
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, PrimFunc, RelaxExpr, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars
@@ -106,7 +106,8 @@ class _Reads:
 
         def accept(buffer: Buffer, indices: Sequence[Index]) -> bool:
             places = [replace_vars(as_expr(index), sizes) for index in indices]
-            return self.are_safe(operands[_number_of(buffer, buffers)], places)
+            is_computed = any(collect_loads(place) for place in places)
+            return self.are_safe(operands[_number_of(buffer, buffers)], None if is_computed else places)
 
         return accept
 

@@ -115,26 +115,20 @@ entry:
   %overflow_at = alloca i32
   %returned = alloca [2 x i64]
   %made = alloca [{max_results} x ptr]
-  %parts_at = getelementptr i64, ptr %self, i64 {data}
-  %parts = load ptr, ptr %parts_at
+  %parts = load ptr, ptr %self[{data}]
   %python = load ptr, ptr %parts
-  %table_at = getelementptr ptr, ptr %parts, i64 1
-  %table_object = load ptr, ptr %table_at
-  %words_at = getelementptr i64, ptr %table_object, i64 {data}
-  %words = load ptr, ptr %words_at
+  %table_object = load ptr, ptr %parts[1]
+  %words = load ptr, ptr %table_object[{data}]
 {loads}
   %plain = icmp eq ptr %names, null
   %complete = icmp eq i64 %count, %arity
   %is_off = load i64, ptr %switch
   %is_on = icmp eq i64 %is_off, 0
-  %takes0 = and i1 %plain, %complete
   %is_idle = icmp eq i64 %busy, 0
-  %takes1 = and i1 %takes0, %is_idle
-  %takes = and i1 %takes1, %is_on
+  %takes = and i1 (and i1 (and i1 %plain, %complete), %is_idle), %is_on
   br i1 %takes, label %look_back, label %refuse
 look_back:
-  %was_short = icmp eq i64 %skips, 0
-  br i1 %was_short, label %arguments, label %skip
+  br i1 (icmp eq i64 %skips, 0), label %arguments, label %skip
 skip:
   %fewer_skips = sub i64 %skips, 1
   store i64 %fewer_skips, ptr %skips_at
@@ -142,51 +136,36 @@ skip:
 
 arguments:
   %argument = phi i64 [ 0, %look_back ], [ %next_argument, %next ]
-  %more = icmp slt i64 %argument, %arity
-  br i1 %more, label %look, label %dimensions
+  br i1 (icmp slt i64 %argument, %arity), label %look, label %dimensions
 look:
-  %object_at = getelementptr ptr, ptr %given, i64 %argument
-  %object = load ptr, ptr %object_at
-  %type_at = getelementptr ptr, ptr %object, i64 {type}
-  %type = load ptr, ptr %type_at
-  %is_array = icmp eq ptr %type, %array_type
-  br i1 %is_array, label %next, label %scalar
+  %object = load ptr, ptr %given[%argument]
+  %type = load ptr, ptr %object[{type}]
+  br i1 (icmp eq ptr %type, %array_type), label %next, label %scalar
 scalar:
-  %scalar_index0 = mul i64 %argument, {number_words}
-  %scalar_index = add i64 %scalar_index0, {numbers}
-  %slot_at = getelementptr i64, ptr %words, i64 %scalar_index
+  %slot_at = getelementptr i64, ptr %words, i64 (add i64 (mul i64 %argument, {number_words}), {numbers})
   %slot = load ptr, ptr %slot_at
-  %is_taken = icmp ne ptr %slot, null
-  br i1 %is_taken, label %look_at_type, label %refuse
+  br i1 (icmp ne ptr %slot, null), label %look_at_type, label %refuse
 look_at_type:
-  %slot_data_at = getelementptr i64, ptr %slot, i64 {data}
-  %slot_data = load ptr, ptr %slot_data_at
+  %slot_data = load ptr, ptr %slot[{data}]
   %content_at = getelementptr i64, ptr %object, i64 {content}
-  %scalar_type_at = getelementptr i64, ptr %slot_at, i64 {scalar}
-  %scalar_type = load ptr, ptr %scalar_type_at
-  %float_kind_at = getelementptr i64, ptr %slot_at, i64 {float_kind}
-  %float_kind = load i64, ptr %float_kind_at
-  %is_scalar = icmp eq ptr %type, %scalar_type
-  br i1 %is_scalar, label %copy_scalar, label %python_number
+  %scalar_type = load ptr, ptr %slot_at[{scalar}]
+  %float_kind = load i64, ptr %slot_at[{float_kind}]
+  br i1 (icmp eq ptr %type, %scalar_type), label %copy_scalar, label %python_number
 copy_scalar:
   %bits = load i64, ptr %content_at
   store i64 %bits, ptr %slot_data
   br label %next
 python_number:
-  %is_int = icmp eq ptr %type, %int_type
-  br i1 %is_int, label %read_integer, label %python_float
+  br i1 (icmp eq ptr %type, %int_type), label %read_integer, label %python_float
 read_integer:
   %integer = call i64 %read_int(ptr %object, ptr %overflow_at)
   %overflow = load i32, ptr %overflow_at
-  %least_at = getelementptr i64, ptr %slot_at, i64 {least}
-  %least = load i64, ptr %least_at
-  %largest_at = getelementptr i64, ptr %slot_at, i64 {largest_int}
-  %largest = load i64, ptr %largest_at
+  %least = load i64, ptr %slot_at[{least}]
+  %largest = load i64, ptr %slot_at[{largest_int}]
   %has_overflow = icmp ne i32 %overflow, 0
   %is_below = icmp slt i64 %integer, %least
   %is_above = icmp sgt i64 %integer, %largest
-  %is_outside0 = or i1 %has_overflow, %is_below
-  %is_outside = or i1 %is_outside0, %is_above
+  %is_outside = or i1 (or i1 %has_overflow, %is_below), %is_above
   br i1 %is_outside, label %refuse, label %convert_integer
 convert_integer:
   %from_integer = sitofp i64 %integer to double
@@ -198,8 +177,7 @@ store_integer:
   store i64 %integer, ptr %slot_data
   br label %next
 python_float:
-  %is_float = icmp eq ptr %type, %float_type
-  br i1 %is_float, label %convert_float, label %refuse
+  br i1 (icmp eq ptr %type, %float_type), label %convert_float, label %refuse
 convert_float:
   %from_float = load double, ptr %content_at
   switch i64 %float_kind, label %refuse [
@@ -222,119 +200,83 @@ store_single:
 next:
   %taken = phi ptr [ %object, %look ], [ %slot, %copy_scalar ], [ %slot, %store_integer ],
       [ %slot, %store_double ], [ %slot, %store_single ]
-  %kind_index = mul i64 %argument, 2
-  %kind_at = getelementptr i64, ptr %values, i64 %kind_index
+  %kind_at = getelementptr i64, ptr %values, i64 (mul i64 %argument, 2)
   store i64 {integer}, ptr %kind_at
-  %value_at = getelementptr i64, ptr %kind_at, i64 1
-  store ptr %taken, ptr %value_at
+  store ptr %taken, ptr %kind_at[1]
   %next_argument = add i64 %argument, 1
   br label %arguments
 
 dimensions:
   %dimension = phi i64 [ 0, %arguments ], [ %next_dimension, %counted ]
   %elements = phi i64 [ 1, %arguments ], [ %product, %counted ]
-  %more_dims = icmp slt i64 %dimension, %dims
-  br i1 %more_dims, label %measure, label %result_shape
+  br i1 (icmp slt i64 %dimension, %dims), label %measure, label %result_shape
 measure:
-  %triple_index = mul i64 %dimension, 3
-  %triple_at = getelementptr i64, ptr %words, i64 %triple_index
+  %triple_at = getelementptr i64, ptr %words, i64 (mul i64 %dimension, 3)
   %array_at = getelementptr i64, ptr %triple_at, i64 {first}
   %array_number = load i64, ptr %array_at
-  %axis_at = getelementptr i64, ptr %array_at, i64 1
-  %axis = load i64, ptr %axis_at
-  %wanted_at = getelementptr i64, ptr %array_at, i64 2
-  %wanted = load i64, ptr %wanted_at
-  %is_value = icmp slt i64 %axis, 0
-  br i1 %is_value, label %look_at_value, label %measure_array
+  %axis = load i64, ptr %array_at[1]
+  %wanted = load i64, ptr %array_at[2]
+  br i1 (icmp slt i64 %axis, 0), label %look_at_value, label %measure_array
 look_at_value:
-  %number_index0 = mul i64 %array_number, {number_words}
-  %number_index = add i64 %number_index0, {numbers}
-  %own_slot_at = getelementptr i64, ptr %words, i64 %number_index
-  %own_slot = load ptr, ptr %own_slot_at
-  %own_index0 = mul i64 %array_number, 2
-  %own_index = add i64 %own_index0, 1
-  %own_value_at = getelementptr i64, ptr %values, i64 %own_index
-  %own_value = load ptr, ptr %own_value_at
-  %is_in_slot = icmp eq ptr %own_value, %own_slot
-  br i1 %is_in_slot, label %read_value, label %refuse
+  %own_slot = load ptr, ptr %words[(add i64 (mul i64 %array_number, {number_words}), {numbers})]
+  %own_value = load ptr, ptr %values[(add i64 (mul i64 %array_number, 2), 1)]
+  br i1 (icmp eq ptr %own_value, %own_slot), label %read_value, label %refuse
 read_value:
-  %own_data_at = getelementptr i64, ptr %own_slot, i64 {data}
-  %own_data = load ptr, ptr %own_data_at
+  %own_data = load ptr, ptr %own_slot[{data}]
   %given_size = load i64, ptr %own_data
   br label %limit_size
 measure_array:
-  %measured_at = getelementptr ptr, ptr %given, i64 %array_number
-  %measured = load ptr, ptr %measured_at
-  %rank_at = getelementptr i64, ptr %measured, i64 {rank}
-  %rank_bits = load i32, ptr %rank_at
+  %measured = load ptr, ptr %given[%array_number]
+  %rank_bits = load i32, ptr %measured[{rank}]
   %rank = zext i32 %rank_bits to i64
-  %same_rank = icmp eq i64 %rank, %wanted
-  br i1 %same_rank, label %read, label %refuse
+  br i1 (icmp eq i64 %rank, %wanted), label %read, label %refuse
 read:
-  %extents_at = getelementptr i64, ptr %measured, i64 {extents}
-  %extents = load ptr, ptr %extents_at
-  %extent_at = getelementptr i64, ptr %extents, i64 %axis
-  %measured_size = load i64, ptr %extent_at
+  %extents = load ptr, ptr %measured[{extents}]
+  %measured_size = load i64, ptr %extents[%axis]
   br label %limit_size
 limit_size:
   %extent = phi i64 [ %given_size, %read_value ], [ %measured_size, %read ]
-  %fits = icmp ule i64 %extent, %limit
-  br i1 %fits, label %count_elements, label %refuse
+  br i1 (icmp ule i64 %extent, %limit), label %count_elements, label %refuse
 count_elements:
-  %size_at = getelementptr i64, ptr %sizes, i64 %dimension
-  store i64 %extent, ptr %size_at
+  store i64 %extent, ptr %sizes[%dimension]
   %is_empty = icmp eq i64 %extent, 0
   %factor = select i1 %is_empty, i64 1, i64 %extent
   %product = mul i64 %elements, %factor
-  %few = icmp ule i64 %product, %limit
-  br i1 %few, label %counted, label %refuse
+  br i1 (icmp ule i64 %product, %limit), label %counted, label %refuse
 counted:
   %next_dimension = add i64 %dimension, 1
   br label %dimensions
 
 result_shape:
-  %first_result0 = mul i64 %dims, 3
-  %first_result = add i64 %first_result0, {first}
+  %first_result = add i64 (mul i64 %dims, 3), {first}
   br label %next_result
 next_result:
   %nth = phi i64 [ 0, %result_shape ], [ %following, %keep ]
   %place = phi i64 [ %first_result, %result_shape ], [ %following_place, %keep ]
-  %more_results = icmp slt i64 %nth, %results
-  br i1 %more_results, label %describe, label %run
+  br i1 (icmp slt i64 %nth, %results), label %describe, label %run
 describe:
   %described = getelementptr i64, ptr %words, i64 %place
   %result_rank = load i64, ptr %described
-  %result_dtype_at = getelementptr i64, ptr %described, i64 1
-  %result_dtype = load ptr, ptr %result_dtype_at
-  %most_elements_at = getelementptr i64, ptr %described, i64 2
-  %most_elements = load i64, ptr %most_elements_at
-  %instructions_at = getelementptr i64, ptr %described, i64 3
-  %instructions = load i64, ptr %instructions_at
-  %result_slot_at = getelementptr i64, ptr %described, i64 4
-  %result_slot = load ptr, ptr %result_slot_at
+  %result_dtype = load ptr, ptr %described[1]
+  %most_elements = load i64, ptr %described[2]
+  %instructions = load i64, ptr %described[3]
+  %result_slot = load ptr, ptr %described[4]
   %begin = getelementptr i64, ptr %described, i64 {result_words}
   %length_of_code = mul i64 %instructions, 2
-  %following_place0 = add i64 %place, {result_words}
-  %following_place = add i64 %following_place0, %length_of_code
+  %following_place = add i64 (add i64 %place, {result_words}), %length_of_code
   br label %steps
 steps:
   %step = phi i64 [ 0, %describe ], [ %next_step, %push ]
   %depth = phi i64 [ 0, %describe ], [ %next_depth, %push ]
-  %more_steps = icmp slt i64 %step, %instructions
-  br i1 %more_steps, label %instruction, label %axes
+  br i1 (icmp slt i64 %step, %instructions), label %instruction, label %axes
 instruction:
-  %operator_index = mul i64 %step, 2
-  %operator_at = getelementptr i64, ptr %begin, i64 %operator_index
+  %operator_at = getelementptr i64, ptr %begin, i64 (mul i64 %step, 2)
   %operator = load i64, ptr %operator_at
-  %operand_at = getelementptr i64, ptr %operator_at, i64 1
-  %operand = load i64, ptr %operand_at
+  %operand = load i64, ptr %operator_at[1]
   %first_at = getelementptr i64, ptr %shape, i64 %depth
-  %third_at = getelementptr i64, ptr %first_at, i64 -3
-  %left_at = getelementptr i64, ptr %first_at, i64 -2
-  %right_at = getelementptr i64, ptr %first_at, i64 -1
-  %third = load i64, ptr %third_at
-  %left = load i64, ptr %left_at
-  %right = load i64, ptr %right_at
+  %third = load i64, ptr %first_at[-3]
+  %left = load i64, ptr %first_at[-2]
+  %right = load i64, ptr %first_at[-1]
   switch i64 %operator, label %abandon [
 {cases}
   ]
@@ -343,21 +285,17 @@ push:
   %pushed = phi i64 {pushed}
   %popped = phi i64 {popped}
   %base = sub i64 %depth, %popped
-  %pushed_at = getelementptr i64, ptr %shape, i64 %base
-  store i64 %pushed, ptr %pushed_at
+  store i64 %pushed, ptr %shape[%base]
   %next_depth = add i64 %base, 1
   %next_step = add i64 %step, 1
   %shifted = add i64 %pushed, {largest}
-  %is_small = icmp ule i64 %shifted, {twice_largest}
-  br i1 %is_small, label %steps, label %abandon
+  br i1 (icmp ule i64 %shifted, {twice_largest}), label %steps, label %abandon
 axes:
   %result_axis = phi i64 [ 0, %steps ], [ %next_axis, %size_of_axis ]
   %result_elements = phi i64 [ 1, %steps ], [ %result_product, %size_of_axis ]
-  %more_axes = icmp slt i64 %result_axis, %result_rank
-  br i1 %more_axes, label %size_of_axis, label %make
+  br i1 (icmp slt i64 %result_axis, %result_rank), label %size_of_axis, label %make
 size_of_axis:
-  %axis_size_at = getelementptr i64, ptr %shape, i64 %result_axis
-  %axis_size = load i64, ptr %axis_size_at
+  %axis_size = load i64, ptr %shape[%result_axis]
   %is_axis_empty = icmp eq i64 %axis_size, 0
   %axis_factor = select i1 %is_axis_empty, i64 1, i64 %axis_size
   %result_product = mul i64 %result_elements, %axis_factor
@@ -368,8 +306,7 @@ size_of_axis:
   br i1 %is_axis_valid, label %axes, label %abandon
 
 make:
-  %becomes_scalar = icmp ne ptr %result_slot, null
-  br i1 %becomes_scalar, label %use_slot, label %make_array
+  br i1 (icmp ne ptr %result_slot, null), label %use_slot, label %make_array
 use_slot:
   call void %incref(ptr %result_slot)
   br label %keep
@@ -378,12 +315,10 @@ make_array:
   %rank_of_result = trunc i64 %result_rank to i32
   %array = call ptr %new_array(ptr %array_type, ptr %result_dtype, i32 %rank_of_result, ptr %shape,
       ptr null, ptr null, i32 0, ptr null)
-  %is_made = icmp ne ptr %array, null
-  br i1 %is_made, label %keep, label %not_made
+  br i1 (icmp ne ptr %array, null), label %keep, label %not_made
 keep:
   %result = phi ptr [ %result_slot, %use_slot ], [ %array, %make_array ]
-  %made_at = getelementptr ptr, ptr %made, i64 %nth
-  store ptr %result, ptr %made_at
+  store ptr %result, ptr %made[%nth]
   %number_of_value = add i64 %arity, %nth
 {store_result}
   %following = add i64 %nth, 1
@@ -398,8 +333,7 @@ run:
   store i64 0, ptr %returned
   %code_at = getelementptr i64, ptr %returned, i64 1
   store i64 0, ptr %code_at
-  %length0 = add i64 %constants_number, 1
-  %length = trunc i64 %length0 to i32
+  %length = trunc i64 (add i64 %constants_number, 1) to i32
   %releases = icmp ugt i64 %elements, %most_locked
   %has_mark = icmp ne ptr %mark, null
   store i64 1, ptr %busy_at
@@ -434,23 +368,18 @@ unmarked:
 done:
   br i1 %leaves, label %read_left, label %finish
 read_left:
-  %addresses_data_at = getelementptr i64, ptr %addresses, i64 {data}
-  %addresses_data = load ptr, ptr %addresses_data_at
+  %addresses_data = load ptr, ptr %addresses[{data}]
   br label %next_left
 next_left:
   %nth_left = phi i64 [ 0, %read_left ], [ %following_left, %copy_left ]
   %described_at = phi i64 [ 0, %read_left ], [ %next_described, %copy_left ]
-  %more_left = icmp slt i64 %nth_left, %left_count
-  br i1 %more_left, label %make_left, label %free_left
+  br i1 (icmp slt i64 %nth_left, %left_count), label %make_left, label %free_left
 make_left:
-  %left_index0 = mul i64 %nth_left, {left_words}
-  %left_index = add i64 %left_index0, %first_left
+  %left_index = add i64 (mul i64 %nth_left, {left_words}), %first_left
   %left_dtype_at = getelementptr i64, ptr %words, i64 %left_index
   %left_dtype = load ptr, ptr %left_dtype_at
-  %left_rank_at = getelementptr i64, ptr %left_dtype_at, i64 1
-  %left_rank = load i64, ptr %left_rank_at
-  %left_item_at = getelementptr i64, ptr %left_dtype_at, i64 2
-  %left_item = load i64, ptr %left_item_at
+  %left_rank = load i64, ptr %left_dtype_at[1]
+  %left_item = load i64, ptr %left_dtype_at[2]
   %left_address_at = getelementptr i64, ptr %addresses_data, i64 %described_at
   %left_address = load ptr, ptr %left_address_at
   %left_shape = getelementptr i64, ptr %left_address_at, i64 1
@@ -459,74 +388,57 @@ make_left:
   %rank_of_left = trunc i64 %left_rank to i32
   %left_array = call ptr %new_array(ptr %array_type, ptr %left_dtype, i32 %rank_of_left, ptr %left_shape,
       ptr null, ptr null, i32 0, ptr null)
-  %is_left_made = icmp ne ptr %left_array, null
-  br i1 %is_left_made, label %count_left, label %not_made
+  br i1 (icmp ne ptr %left_array, null), label %count_left, label %not_made
 count_left:
   %left_axis = phi i64 [ 0, %make_left ], [ %next_left_axis, %multiply_left ]
   %left_bytes = phi i64 [ %left_item, %make_left ], [ %more_left_bytes, %multiply_left ]
-  %more_left_axes = icmp slt i64 %left_axis, %left_rank
-  br i1 %more_left_axes, label %multiply_left, label %copy_left
+  br i1 (icmp slt i64 %left_axis, %left_rank), label %multiply_left, label %copy_left
 multiply_left:
-  %left_extent_at = getelementptr i64, ptr %left_shape, i64 %left_axis
-  %left_extent = load i64, ptr %left_extent_at
+  %left_extent = load i64, ptr %left_shape[%left_axis]
   %more_left_bytes = mul i64 %left_bytes, %left_extent
   %next_left_axis = add i64 %left_axis, 1
   br label %count_left
 copy_left:
-  %left_data_at = getelementptr i64, ptr %left_array, i64 {data}
-  %left_data = load ptr, ptr %left_data_at
+  %left_data = load ptr, ptr %left_array[{data}]
   call void @llvm.memcpy.p0.p0.i64(ptr %left_data, ptr %left_address, i64 %left_bytes, i1 false)
-  %made_left_at = getelementptr ptr, ptr %made, i64 %left_place
-  store ptr %left_array, ptr %made_left_at
+  store ptr %left_array, ptr %made[%left_place]
   %following_left = add i64 %nth_left, 1
-  %next_described0 = add i64 %described_at, %left_rank
-  %next_described = add i64 %next_described0, 1
+  %next_described = add i64 (add i64 %described_at, %left_rank), 1
   br label %next_left
 free_left:
   store i64 {integer}, ptr %values
-  %state_argument = getelementptr i64, ptr %values, i64 1
-  store i64 %state, ptr %state_argument
+  store i64 %state, ptr %values[1]
   %freed = call i32 %call(ptr %release, ptr %values, i32 1, ptr %returned)
   br label %finish
 finish:
-  %has_scalars = icmp ne i64 %scalars, 0
-  br i1 %has_scalars, label %next_scalar, label %give
+  br i1 (icmp ne i64 %scalars, 0), label %next_scalar, label %give
 next_scalar:
   %nth_scalar = phi i64 [ 0, %finish ], [ %following_scalar, %keep_scalar ]
-  %more_scalars = icmp slt i64 %nth_scalar, %results
-  br i1 %more_scalars, label %make_scalar, label %give
+  br i1 (icmp slt i64 %nth_scalar, %results), label %make_scalar, label %give
 make_scalar:
   %made_so_far = add i64 %results, %left_count
   %scalar_at = getelementptr ptr, ptr %made, i64 %nth_scalar
   %slot_or_array = load ptr, ptr %scalar_at
   %scalar_or_array = call ptr %to_scalar(ptr %slot_or_array)
   store ptr %scalar_or_array, ptr %scalar_at
-  %is_scalar_made = icmp ne ptr %scalar_or_array, null
-  br i1 %is_scalar_made, label %keep_scalar, label %not_made
+  br i1 (icmp ne ptr %scalar_or_array, null), label %keep_scalar, label %not_made
 keep_scalar:
   %following_scalar = add i64 %nth_scalar, 1
   br label %next_scalar
 give:
   %every_result = add i64 %results, %left_count
-  %left_described = mul i64 %left_count, {left_words}
-  %first_order = add i64 %first_left, %left_described
+  %first_order = add i64 %first_left, (mul i64 %left_count, {left_words})
   %the_result = load ptr, ptr %made
-  %is_single = icmp eq i64 %is_tuple, 0
-  br i1 %is_single, label %one_result, label %pack
+  br i1 (icmp eq i64 %is_tuple, 0), label %one_result, label %pack
 pack:
   %tuple = call ptr %new_tuple(i64 %every_result)
-  %is_tuple_made = icmp ne ptr %tuple, null
-  br i1 %is_tuple_made, label %fill, label %not_made
+  br i1 (icmp ne ptr %tuple, null), label %fill, label %not_made
 fill:
   %item = phi i64 [ 0, %pack ], [ %next_item, %put ]
-  %more_items = icmp slt i64 %item, %every_result
-  br i1 %more_items, label %put, label %give_tuple
+  br i1 (icmp slt i64 %item, %every_result), label %put, label %give_tuple
 put:
-  %order_index = add i64 %first_order, %item
-  %order_at = getelementptr i64, ptr %words, i64 %order_index
-  %order = load i64, ptr %order_at
-  %item_at = getelementptr ptr, ptr %made, i64 %order
-  %object_of_item = load ptr, ptr %item_at
+  %order = load i64, ptr %words[(add i64 %first_order, %item)]
+  %object_of_item = load ptr, ptr %made[%order]
   %was_put = call i32 %set_item(ptr %tuple, i64 %item, ptr %object_of_item)
   %next_item = add i64 %item, 1
   br label %fill
@@ -549,11 +461,9 @@ abandoned:
   br label %unmake
 unmake:
   %unmade = phi i64 [ 0, %abandoned ], [ %next_unmade, %release_made ]
-  %more_made = icmp slt i64 %unmade, %kept
-  br i1 %more_made, label %release_made, label %refuse
+  br i1 (icmp slt i64 %unmade, %kept), label %release_made, label %refuse
 release_made:
-  %unmade_at = getelementptr ptr, ptr %made, i64 %unmade
-  %object_to_release = load ptr, ptr %unmade_at
+  %object_to_release = load ptr, ptr %made[%unmade]
   call void %decref(ptr %object_to_release)
   %next_unmade = add i64 %unmade, 1
   br label %unmake
@@ -581,8 +491,7 @@ define void @nnmagic_ufunc_loop(ptr %all_addresses, ptr %all_sizes, ptr %strides
   %rest_sizes = alloca [1 x i64]
 {loop_loads}
   %all_rows = load i64, ptr %all_sizes
-  %is_empty = icmp eq i64 %all_rows, 0
-  br i1 %is_empty, label %leave, label %choose
+  br i1 (icmp eq i64 %all_rows, 0), label %leave, label %choose
 choose:
   %has_program = icmp ne ptr %program, null
   %is_short = icmp ule i64 %all_rows, {most_rows}
@@ -594,39 +503,29 @@ compare:
   %is_sequence = phi i1 [ false, %choose ], [ %is_sequence_now, %compared ]
   %outputs = sub i64 %operands, %inputs
   %pairs = mul i64 %inputs, %outputs
-  %more_pairs = icmp ult i64 %pair, %pairs
-  br i1 %more_pairs, label %compared, label %compared_all
+  br i1 (icmp ult i64 %pair, %pairs), label %compared, label %compared_all
 compared:
   %input = udiv i64 %pair, %outputs
-  %output0 = urem i64 %pair, %outputs
-  %output = add i64 %output0, %inputs
+  %output = add i64 (urem i64 %pair, %outputs), %inputs
   %last_row = sub i64 %all_rows, 1
-  %from_at = getelementptr i64, ptr %all_addresses, i64 %input
-  %from = load i64, ptr %from_at
-  %from_step_at = getelementptr i64, ptr %strides, i64 %input
-  %from_step = load i64, ptr %from_step_at
-  %from_way = mul i64 %from_step, %last_row
-  %from_end = add i64 %from, %from_way
+  %from = load i64, ptr %all_addresses[%input]
+  %from_step = load i64, ptr %strides[%input]
+  %from_end = add i64 %from, (mul i64 %from_step, %last_row)
   %from_low = call i64 @llvm.smin.i64(i64 %from, i64 %from_end)
   %from_high0 = call i64 @llvm.smax.i64(i64 %from, i64 %from_end)
   %from_high = add i64 %from_high0, {item}
-  %to_at = getelementptr i64, ptr %all_addresses, i64 %output
-  %to = load i64, ptr %to_at
-  %to_step_at = getelementptr i64, ptr %strides, i64 %output
-  %to_step = load i64, ptr %to_step_at
-  %to_way = mul i64 %to_step, %last_row
-  %to_end = add i64 %to, %to_way
+  %to = load i64, ptr %all_addresses[%output]
+  %to_step = load i64, ptr %strides[%output]
+  %to_end = add i64 %to, (mul i64 %to_step, %last_row)
   %to_low = call i64 @llvm.smin.i64(i64 %to, i64 %to_end)
   %to_high0 = call i64 @llvm.smax.i64(i64 %to, i64 %to_end)
   %to_high = add i64 %to_high0, {item}
   %is_before = icmp sle i64 %from_high, %to_low
   %is_after = icmp sle i64 %to_high, %from_low
   %is_apart = or i1 %is_before, %is_after
-  %same_place = icmp eq i64 %from, %to
   %same_step = icmp eq i64 %from_step, %to_step
   %moves = icmp ne i64 %to_step, 0
-  %is_same0 = and i1 %same_place, %same_step
-  %is_same = and i1 %is_same0, %moves
+  %is_same = and i1 (and i1 (icmp eq i64 %from, %to), %same_step), %moves
   %is_independent = or i1 %is_apart, %is_same
   %is_dependent = xor i1 %is_independent, true
   %is_sequence_now = or i1 %is_sequence, %is_dependent
@@ -647,50 +546,33 @@ prepare:
   br label %prepare_next
 prepare_next:
   %prepared = phi i64 [ 0, %prepare ], [ %next_prepared, %prepare_one ]
-  %more_prepared = icmp ult i64 %prepared, %operands
-  br i1 %more_prepared, label %prepare_one, label %prepare_last
+  br i1 (icmp ult i64 %prepared, %operands), label %prepare_one, label %prepare_last
 prepare_one:
-  %own_scratch_at = mul i64 %prepared, {scratch_row}
-  %own_scratch = getelementptr i8, ptr %scratch, i64 %own_scratch_at
-  %own_place0 = mul i64 %prepared, 3
-  %own_place = add i64 %own_place0, {first_operand}
-  %own_dtype_at = getelementptr i64, ptr %words, i64 %own_place
-  %own_dtype = load ptr, ptr %own_dtype_at
-  %described_place = mul i64 %prepared, {description}
-  %own = getelementptr i64, ptr %described, i64 %described_place
-  %own_type = getelementptr i64, ptr %own, i64 {type}
-  store ptr %array_type, ptr %own_type
-  %own_data = getelementptr i64, ptr %own, i64 {data}
-  store ptr %own_scratch, ptr %own_data
-  %own_rank = getelementptr i64, ptr %own, i64 {rank}
-  store i64 1, ptr %own_rank
-  %own_dims = getelementptr i64, ptr %own, i64 {extents}
-  store ptr %count_at, ptr %own_dims
-  %own_descr = getelementptr i64, ptr %own, i64 {descr}
-  store ptr %own_dtype, ptr %own_descr
-  %own_flags = getelementptr i64, ptr %own, i64 {flags}
-  store i64 {readable}, ptr %own_flags
+  %own_scratch = getelementptr i8, ptr %scratch, i64 (mul i64 %prepared, {scratch_row})
+  %own_dtype = load ptr, ptr %words[(add i64 (mul i64 %prepared, 3), {first_operand})]
+  %own = getelementptr i64, ptr %described, i64 (mul i64 %prepared, {description})
+  store ptr %array_type, ptr %own[{type}]
+  store ptr %own_scratch, ptr %own[{data}]
+  store i64 1, ptr %own[{rank}]
+  store ptr %count_at, ptr %own[{extents}]
+  store ptr %own_dtype, ptr %own[{descr}]
+  store i64 {readable}, ptr %own[{flags}]
   %is_output = icmp uge i64 %prepared, %inputs
-  %own_value_place = mul i64 %prepared, 2
-  %own_kind_at = getelementptr i64, ptr %values, i64 %own_value_place
+  %own_kind_at = getelementptr i64, ptr %values, i64 (mul i64 %prepared, 2)
   store i64 {integer}, ptr %own_kind_at
-  %own_value_at = getelementptr i64, ptr %own_kind_at, i64 1
-  store ptr %own, ptr %own_value_at
+  store ptr %own, ptr %own_kind_at[1]
   %again0 = add i64 %prepared, %outputs
   %again1 = select i1 %is_output, i64 %again0, i64 %prepared
-  %again_place = mul i64 %again1, 2
-  %again_kind_at = getelementptr i64, ptr %values, i64 %again_place
+  %again_kind_at = getelementptr i64, ptr %values, i64 (mul i64 %again1, 2)
   store i64 {integer}, ptr %again_kind_at
-  %again_value_at = getelementptr i64, ptr %again_kind_at, i64 1
-  store ptr %own, ptr %again_value_at
+  store ptr %own, ptr %again_kind_at[1]
   %next_prepared = add i64 %prepared, 1
   br label %prepare_next
 prepare_last:
   %workspace_number = add i64 %operands, %outputs
   %constants_number = add i64 %workspace_number, 1
 {loop_stores}
-  %length0 = add i64 %constants_number, 1
-  %length = trunc i64 %length0 to i32
+  %length = trunc i64 (add i64 %constants_number, 1) to i32
   %is_marked = icmp ne ptr %mark, null
   br i1 %is_marked, label %set_mark, label %part
 set_mark:
@@ -698,23 +580,8 @@ set_mark:
   br label %part
 part:
   %start = phi i64 [ 0, %prepare_last ], [ 0, %set_mark ], [ %next_start, %scattered ]
-  %more_parts = icmp ult i64 %start, %all_rows
-  br i1 %more_parts, label %gather_next, label %end
-gather_next:
-  %gathered = phi i64 [ 0, %part ], [ %next_gathered, %gathered_one ]
-  %more_gathered = icmp ult i64 %gathered, %inputs
-  br i1 %more_gathered, label %gather_one, label %compute
-gather_one:
-  %gather_element = phi i64 [ 0, %gather_next ], [ %next_gather_element, %gather_copy ]
-  %more_elements = icmp ult i64 %gather_element, %chunk
-  br i1 %more_elements, label %gather_copy, label %gathered_one
-gather_copy:
+  br i1 (icmp ult i64 %start, %all_rows), label %gather_next, label %end
 {gather}
-  %next_gather_element = add i64 %gather_element, 1
-  br label %gather_one
-gathered_one:
-  %next_gathered = add i64 %gathered, 1
-  br label %gather_next
 compute:
   store i64 0, ptr %returned
   %code_at = getelementptr i64, ptr %returned, i64 1
@@ -725,21 +592,7 @@ compute:
   %no_code = icmp eq i64 %code, 0
   %has_run = and i1 %no_error, %no_code
   br i1 %has_run, label %scatter_next, label %end
-scatter_next:
-  %scattered_number = phi i64 [ %inputs, %compute ], [ %next_scattered, %scattered_one ]
-  %more_scattered = icmp ult i64 %scattered_number, %operands
-  br i1 %more_scattered, label %scatter_one, label %scattered
-scatter_one:
-  %scatter_element = phi i64 [ 0, %scatter_next ], [ %next_scatter_element, %scatter_copy ]
-  %more_results = icmp ult i64 %scatter_element, %chunk
-  br i1 %more_results, label %scatter_copy, label %scattered_one
-scatter_copy:
 {scatter}
-  %next_scatter_element = add i64 %scatter_element, 1
-  br label %scatter_one
-scattered_one:
-  %next_scattered = add i64 %scattered_number, 1
-  br label %scatter_next
 scattered:
   %next_start = add i64 %start, %chunk
   br label %part
@@ -758,17 +611,12 @@ give_up:
   br label %move_on
 move_on:
   %moved = phi i64 [ 0, %give_up ], [ %next_moved, %move_one ]
-  %more_moved = icmp ult i64 %moved, %operands
-  br i1 %more_moved, label %move_one, label %begin
+  br i1 (icmp ult i64 %moved, %operands), label %move_one, label %begin
 move_one:
-  %moved_at = getelementptr ptr, ptr %all_addresses, i64 %moved
-  %moved_from = load ptr, ptr %moved_at
-  %moved_step_at = getelementptr i64, ptr %strides, i64 %moved
-  %moved_step = load i64, ptr %moved_step_at
-  %moved_way = mul i64 %moved_step, %start
-  %moved_to = getelementptr i8, ptr %moved_from, i64 %moved_way
-  %moved_place = getelementptr ptr, ptr %rest, i64 %moved
-  store ptr %moved_to, ptr %moved_place
+  %moved_from = load ptr, ptr %all_addresses[%moved]
+  %moved_step = load i64, ptr %strides[%moved]
+  %moved_to = getelementptr i8, ptr %moved_from, i64 (mul i64 %moved_step, %start)
+  store ptr %moved_to, ptr %rest[%moved]
   %next_moved = add i64 %moved, 1
   br label %move_on
 
@@ -780,62 +628,48 @@ begin:
   %rows = load i64, ptr %sizes
   %lock = call i32 %take_lock()
   %raised = call ptr %error_occurred()
-  %has_raised = icmp ne ptr %raised, null
-  br i1 %has_raised, label %unlock, label %gather
+  br i1 (icmp ne ptr %raised, null), label %unlock, label %gather
 gather:
   %tuple = call ptr %new_tuple(i64 %operands)
-  %is_tuple_made = icmp ne ptr %tuple, null
-  br i1 %is_tuple_made, label %operand, label %finish
+  br i1 (icmp ne ptr %tuple, null), label %operand, label %finish
 operand:
   %number = phi i64 [ 0, %gather ], [ %next_number, %put ]
   %place = phi i64 [ {first_operand}, %gather ], [ %next_place, %put ]
   %inner = phi i64 [ %operands, %gather ], [ %next_inner, %put ]
-  %more = icmp slt i64 %number, %operands
-  br i1 %more, label %describe, label %call_loop
+  br i1 (icmp slt i64 %number, %operands), label %describe, label %call_loop
 describe:
   %dtype_at = getelementptr ptr, ptr %words, i64 %place
   %dtype = load ptr, ptr %dtype_at
   %rank_at = getelementptr i64, ptr %dtype_at, i64 2
   %rank = load i64, ptr %rank_at
-  %outer_at = getelementptr i64, ptr %strides, i64 %number
-  %outer = load i64, ptr %outer_at
+  %outer = load i64, ptr %strides[%number]
   store i64 %rows, ptr %shape
   store i64 %outer, ptr %steps
   br label %axes
 axes:
   %axis = phi i64 [ 0, %describe ], [ %next_axis, %set_axis ]
   %next_axis = add i64 %axis, 1
-  %more_axes = icmp slt i64 %axis, %rank
-  br i1 %more_axes, label %set_axis, label %make
+  br i1 (icmp slt i64 %axis, %rank), label %set_axis, label %make
 set_axis:
-  %size_number_at = getelementptr i64, ptr %rank_at, i64 %next_axis
-  %size_number = load i64, ptr %size_number_at
-  %size_at = getelementptr i64, ptr %sizes, i64 %size_number
-  %size = load i64, ptr %size_at
-  %extent_at = getelementptr i64, ptr %shape, i64 %next_axis
-  store i64 %size, ptr %extent_at
+  %size_number = load i64, ptr %rank_at[%next_axis]
+  %size = load i64, ptr %sizes[%size_number]
+  store i64 %size, ptr %shape[%next_axis]
   %stride_number = add i64 %inner, %axis
-  %stride_at = getelementptr i64, ptr %strides, i64 %stride_number
-  %stride = load i64, ptr %stride_at
-  %step_at = getelementptr i64, ptr %steps, i64 %next_axis
-  store i64 %stride, ptr %step_at
+  %stride = load i64, ptr %strides[%stride_number]
+  store i64 %stride, ptr %steps[%next_axis]
   br label %axes
 make:
-  %address_at = getelementptr ptr, ptr %addresses, i64 %number
-  %address = load ptr, ptr %address_at
+  %address = load ptr, ptr %addresses[%number]
   call void %incref(ptr %dtype)
-  %rank_with_rows0 = add i64 %rank, 1
-  %rank_with_rows = trunc i64 %rank_with_rows0 to i32
+  %rank_with_rows = trunc i64 (add i64 %rank, 1) to i32
   %array = call ptr %new_array(ptr %array_type, ptr %dtype, i32 %rank_with_rows, ptr %shape, ptr %steps,
       ptr %address, i32 {writeable}, ptr null)
-  %is_made = icmp ne ptr %array, null
-  br i1 %is_made, label %put, label %finish
+  br i1 (icmp ne ptr %array, null), label %put, label %finish
 put:
   %was_put = call i32 %set_item(ptr %tuple, i64 %number, ptr %array)
   %next_number = add i64 %number, 1
   %next_inner = add i64 %inner, %rank
-  %next_place0 = add i64 %place, 3
-  %next_place = add i64 %next_place0, %rank
+  %next_place = add i64 (add i64 %place, 3), %rank
   br label %operand
 call_loop:
   %answer = call ptr %call_object(ptr %python, ptr %tuple)
@@ -848,8 +682,7 @@ unlock:
   call void %release_lock(i32 %lock)
   br label %unflag
 unflag:
-  %clears = icmp ne ptr %clear_flags, null
-  br i1 %clears, label %clear, label %leave
+  br i1 (icmp ne ptr %clear_flags, null), label %clear, label %leave
 clear:
   %flags = trunc i64 %float_flags to i32
   %cleared = call i32 %clear_flags(i32 %flags)
@@ -873,8 +706,7 @@ define i32 @nnmagic_launch(ptr %task, ptr %data, i32 %count) {{
   %mark = load ptr, ptr @nnmagic_mark
   %read_mark = load ptr, ptr @nnmagic_read_mark
   %value = call ptr %read_mark(ptr %mark)
-  %is_marked = icmp ne ptr %value, null
-  br i1 %is_marked, label %refuse, label %launch
+  br i1 (icmp ne ptr %value, null), label %refuse, label %launch
 launch:
   %function = load ptr, ptr @nnmagic_launch_of_tvm
   %status = call i32 %function(ptr %task, ptr %data, i32 %count)
@@ -956,13 +788,30 @@ def compile_direct_call() -> bytes:
             _store_value(name, number)
             for name, number in (("workspace", "workspace_number"), ("constants", "constants_number"))
         ),
-        gather=_copy_element("gather", "gathered", to_scratch=True),
-        scatter=_copy_element("scatter", "scattered_number", to_scratch=False),
+        gather=_copy_rows("gather", "0 %inputs", "part compute", "memory scratched"),
+        scatter=_copy_rows("scatter", "%inputs %operands", "compute scattered", "scratched memory"),
         first_operand=len(LoopWord),
         writeable=_WRITEABLE,
         loop_loads="\n".join(map(_load, LoopWord)),
     )
-    return compile_llvm(code).code
+    return compile_llvm(expand(code)).code
+
+
+#: An instruction that is an operand, or a word of memory that is an address.
+_NESTED = re.compile(r"\(((?:add|sub|mul|urem|and|or|icmp|trunc) [^()\[\]]*)\)|(%[\w.]+)\[([^()\[\]]+)\]")
+
+
+def expand(code: str) -> str:
+    """Return LLVM code of lines whose operands may be ``(add i64 %a, 1)`` and whose addresses ``%a[%i]``."""
+    lines = list[str]()
+    for line in code.splitlines():
+        while nested := _NESTED.search(line):
+            instruction, base, index = nested.groups()
+            name = f"%operand{len(lines)}"
+            lines.append(f"  {name} = {instruction or f'getelementptr i64, ptr {base}, i64 {index}'}")
+            line = line[: nested.start()] + name + line[nested.end() :]  # noqa: PLW2901 - rest of the line
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _load(word: Word | LoopWord) -> str:
@@ -978,47 +827,39 @@ def _load(word: Word | LoopWord) -> str:
 def _store_value(name: str, number: str) -> str:
     """Return the instructions that make a value an argument of the entry, which has the number."""
     return (
-        f"  %{name}.index = mul i64 %{number}, 2\n"
-        f"  %{name}.kind = getelementptr i64, ptr %values, i64 %{name}.index\n"
+        f"  %{name}.kind = getelementptr i64, ptr %values, i64 (mul i64 %{number}, 2)\n"
         f"  store i64 {_INTEGER}, ptr %{name}.kind\n"
-        f"  %{name}.value = getelementptr i64, ptr %{name}.kind, i64 1\n"
-        f"  store ptr %{name}, ptr %{name}.value"
+        f"  store ptr %{name}, ptr %{name}.kind[1]"
     )
 
 
-def _copy_element(block: str, operand: str, *, to_scratch: bool) -> str:
-    """Return the instructions that copy an element of an operand to the scratch, or back from there."""
-    target, source = ("scratched", "memory") if to_scratch else ("memory", "scratched")
-    own = {"operand": operand, "element": f"{block}_element", "target": target, "source": source}
-    text = """
-%address_at = getelementptr ptr, ptr %all_addresses, i64 %operand
-%address = load ptr, ptr %address_at
-%step_at = getelementptr i64, ptr %strides, i64 %operand
-%step = load i64, ptr %step_at
-%row = add i64 %start, %element
-%way = mul i64 %row, %step
-%memory = getelementptr i8, ptr %address, i64 %way
-%place0 = mul i64 %operand, 3
-%place = add i64 %place0, NUMBER_OF_BYTES
-%bytes_at = getelementptr i64, ptr %words, i64 %place
-%bytes = load i64, ptr %bytes_at
-%own_begin = mul i64 %operand, BYTES_OF_OPERAND
-%offset = mul i64 %element, %bytes
-%all = add i64 %own_begin, %offset
-%scratched = getelementptr i8, ptr %scratch, i64 %all
-call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
-"""
-    text = text.replace("NUMBER_OF_BYTES", str(len(LoopWord) + 1))
-    text = text.replace("BYTES_OF_OPERAND", str(_MOST_ROWS * _ITEM))
-    shared = {"all_addresses", "strides", "words", "scratch", "start"}
+def _copy_rows(block: str, numbers: str, blocks: str, copied: str) -> str:
+    """Return the blocks that copy the rows of operands to the scratch, or back from there.
 
-    def named(match: re.Match[str]) -> str:
-        name = match[1]
-        if name in ("operand", "element"):
-            return f"%{own[name]}"
-        return f"%{name}" if name in shared else f"%{block}.{own.get(name, name)}"
-
-    return textwrap.indent(re.sub(r"%(\w+)", named, text).strip(), "  ")
+    ``numbers``: the first operand and the end; ``blocks``: those before and after; ``copied``: from and to.
+    """
+    (first, end), (before, after), (source, target) = numbers.split(), blocks.split(), copied.split()
+    text = f"""_next:
+  %.number = phi i64 [ {first}, %{before} ], [ %.next, %._end ]
+  br i1 (icmp ult i64 %.number, {end}), label %._one, label %{after}
+_one:
+  %.row = phi i64 [ 0, %._next ], [ %.next_row, %._copy ]
+  br i1 (icmp ult i64 %.row, %chunk), label %._copy, label %._end
+_copy:
+  %.address = load ptr, ptr %all_addresses[%.number]
+  %.step = load i64, ptr %strides[%.number]
+  %.memory = getelementptr i8, ptr %.address, i64 (mul i64 (add i64 %start, %.row), %.step)
+  %.bytes = load i64, ptr %words[(add i64 (mul i64 %.number, 3), {len(LoopWord) + 1})]
+  %.offset = add i64 (mul i64 %.number, {_MOST_ROWS * _ITEM}), (mul i64 %.row, %.bytes)
+  %.scratched = getelementptr i8, ptr %scratch, i64 %.offset
+  call void @llvm.memcpy.p0.p0.i64(ptr %.{target}, ptr %.{source}, i64 %.bytes, i1 false)
+  %.next_row = add i64 %.row, 1
+  br label %._one
+_end:
+  %.next = add i64 %.number, 1
+  br label %._next"""
+    text = text.replace("%._", f"%{block}_").replace("%.", f"%{block}.")
+    return re.sub(r"^_", f"{block}_", text, flags=re.MULTILINE)
 
 
 def _compute(operator: Operator) -> str:

@@ -52,32 +52,9 @@ _STOPPED, _BUDGET, _OWNER, _WORDS = 0, 1, 2, 3
 #: The operators that become calls of C's functions.
 _FUNCTIONS = frozenset(
     [
-        "call_extern",
-        "call_pure_extern",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "atan2",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "exp",
-        "exp2",
-        "exp10",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "pow",
-        "erf",
-        "hypot",
-        "fmod",
+        *("call_extern", "call_pure_extern", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh"),
+        *("cosh", "tanh", "asinh", "acosh", "atanh", "exp", "exp2", "exp10", "log", "log2", "log10", "log1p"),
+        *("pow", "erf", "hypot", "fmod"),
     ]
 )
 

@@ -40,26 +40,8 @@ from nnmagic.engine.relax.interpreter.steps import (
     run_kernel,
     write_ref,
 )
+from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import Callback, is_callback
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Match,
-    OpRef,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-    children,
-)
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.scopes import PlacementScope, is_opaque, scopes_of
 from nnmagic.relay.text.trampoline import Steps, run
@@ -72,7 +54,7 @@ class ProgramKernel:
     """A kernel: a first-order Relay function. ``deep``: whether it calls functions that may recurse."""
 
     name: str
-    function: Function
+    function: ir.Function
     deep: bool
 
 
@@ -103,24 +85,24 @@ class ProgramCompiler:
             self.waiting.append(name)
         return self.codes[name]
 
-    def add_kernel(self, owner: str, function: Function) -> int:
+    def add_kernel(self, owner: str, function: ir.Function) -> int:
         """Add a kernel and return its number."""
         name = f"{owner}_kernel{len(self.kernels)}"
         while name in self.module.functions:
             name += "_"
-        deep = any(isinstance(node, GlobalVar) for node in post_order(function.body))
+        deep = any(isinstance(node, ir.GlobalVar) for node in post_order(function.body))
         self.kernels.append(ProgramKernel(name, function, deep))
         return len(self.kernels) - 1
 
 
-def _unmark_kernels(function: Function) -> Function:
+def _unmark_kernels(function: ir.Function) -> ir.Function:
     """Return a copy of a function whose inner functions are not marked as kernels."""
 
-    def unmark(_old: Expr, new: Expr) -> Expr:
-        return replace(new, attrs={}) if isinstance(new, Function) and is_opaque(new) else new
+    def unmark(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
+        return replace(new, attrs={}) if isinstance(new, ir.Function) and is_opaque(new) else new
 
     copy = rewrite(function, unmark)
-    assert isinstance(copy, Function)
+    assert isinstance(copy, ir.Function)
     return copy
 
 
@@ -129,10 +111,10 @@ class _Layout:
     """The slots of a function: of its own values, and of those that it captures, in order."""
 
     code: FunctionCode
-    slots: dict[Expr, int] = field(default_factory=dict)
-    captures: dict[Expr, int] = field(default_factory=dict)
+    slots: dict[ir.Expr, int] = field(default_factory=dict)
+    captures: dict[ir.Expr, int] = field(default_factory=dict)
 
-    def own(self, node: Expr) -> int:
+    def own(self, node: ir.Expr) -> int:
         """Return the slot of a value that this function computes."""
         if node not in self.slots:
             self.slots[node] = self.code.size
@@ -152,18 +134,18 @@ class _FunctionCompiler:
 
     """
 
-    def __init__(self, program: ProgramCompiler, name: str, function: Function) -> None:
+    def __init__(self, program: ProgramCompiler, name: str, function: ir.Function) -> None:
         self.program = program
         self.name = name
         self.root = function
         self.scopes = scopes_of(function)
-        self.meaning: dict[Expr, Expr] = {}
-        self.owner: dict[Expr, Function] = dict.fromkeys(function.params, function)
-        self.level: dict[Expr, int] = {}
-        self.in_scope: dict[PlacementScope, list[Expr]] = {}
-        self.used: set[Expr] = set()
-        self.live: set[Expr] = set()
-        self.layouts: dict[Function, _Layout] = {}
+        self.meaning: dict[ir.Expr, ir.Expr] = {}
+        self.owner: dict[ir.Expr, ir.Function] = dict.fromkeys(function.params, function)
+        self.level: dict[ir.Expr, int] = {}
+        self.in_scope: dict[PlacementScope, list[ir.Expr]] = {}
+        self.used: set[ir.Expr] = set()
+        self.live: set[ir.Expr] = set()
+        self.layouts: dict[ir.Function, _Layout] = {}
 
     def compile(self, code: FunctionCode) -> None:
         self._place_nodes()
@@ -173,20 +155,20 @@ class _FunctionCompiler:
     # What every node is, and where
 
     def _place_nodes(self) -> None:
-        bound = {node.var: node.value for node in self.scopes.order if isinstance(node, Let)}
+        bound = {node.var: node.value for node in self.scopes.order if isinstance(node, ir.Let)}
         barriers: dict[PlacementScope, int] = {}
         for node in dict.fromkeys(self.scopes.order):
             self.meaning[node] = self._meaning(node, bound)
-            if isinstance(node, Function):
+            if isinstance(node, ir.Function):
                 self.owner |= dict.fromkeys(node.params, node)
-            if isinstance(node, Match):
+            if isinstance(node, ir.Match):
                 for arm, scope in zip(
                     node.clauses, self.scopes.inner[node][-len(node.clauses) :], strict=True
                 ):
                     self.owner |= dict.fromkeys(pattern_vars(arm.lhs), scope.function)
-            if node in self.scopes.early and not isinstance(self.meaning[node], Function):
+            if node in self.scopes.early and not isinstance(self.meaning[node], ir.Function):
                 raise engine_error("a let may use itself only inside of a function", node.span)
-            if self.meaning[node] is not node or isinstance(node, Var | OpRef):
+            if self.meaning[node] is not node or isinstance(node, ir.Var | ir.OpRef):
                 continue
             scope = self.scopes.scope_of[node]
             self.owner[node] = scope.function
@@ -198,42 +180,42 @@ class _FunctionCompiler:
                 here = (self.level.get(part, 0) for part in parts if self.scopes.scope_of.get(part) is scope)
                 self.level[node] = max(here, default=0)
 
-    def _meaning(self, node: Expr, bound: Mapping[Var, Expr]) -> Expr:
+    def _meaning(self, node: ir.Expr, bound: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
         """Return the node that computes a node's value; a let follows its value and its body."""
         value = node
-        while isinstance(value, Let) or (isinstance(value, Var) and value in bound):
-            value = value.body if isinstance(value, Let) else bound[value]
-        if isinstance(value, TupleGetItem) and value is node:
+        while isinstance(value, ir.Let) or (isinstance(value, ir.Var) and value in bound):
+            value = value.body if isinstance(value, ir.Let) else bound[value]
+        if isinstance(value, ir.TupleGetItem) and value is node:
             whole = self.meaning[value.tuple_value]
-            if isinstance(whole, Tuple):
+            if isinstance(whole, ir.Tuple):
                 return self.meaning[whole.fields[value.index]]
         return value if value is node else self.meaning.get(value, value)
 
-    def _inputs(self, node: Expr) -> Iterator[Expr]:
+    def _inputs(self, node: ir.Expr) -> Iterator[ir.Expr]:
         """Yield what a node that is no barrier is computed from; for a function, all nodes inside."""
-        if isinstance(node, Function):
+        if isinstance(node, ir.Function):
             yield from (part for part in post_order(node.body))
         else:
-            yield from children(node)
+            yield from ir.children(node)
 
-    def _in_kernel(self, node: Expr) -> bool:
+    def _in_kernel(self, node: ir.Expr) -> bool:
         """Return whether a kernel computes the node: an operator, or a first-order function of tensors."""
         match node:
-            case Call(op=op, args=args):
+            case ir.Call(op=op, args=args):
                 callee = self.meaning.get(op, op)
-                if isinstance(callee, GlobalVar):
+                if isinstance(callee, ir.GlobalVar):
                     types = [arg.checked_type for arg in args]
                     return callee.name in self.program.first_order and all(
                         map(is_first_order, [*types, node.checked_type])
                     )
-                return isinstance(callee, OpRef) and not is_callback(node)
+                return isinstance(callee, ir.OpRef) and not is_callback(node)
         return False
 
-    def _is_barrier(self, node: Expr) -> bool:
+    def _is_barrier(self, node: ir.Expr) -> bool:
         match node:
-            case Call(op=op):
-                return not self._in_kernel(node) and not isinstance(self.meaning.get(op, op), Constructor)
-            case If() | Match() | RefCreate() | RefRead() | RefWrite():
+            case ir.Call(op=op):
+                return not self._in_kernel(node) and not isinstance(self.meaning.get(op, op), ir.Constructor)
+            case ir.If() | ir.Match() | ir.RefCreate() | ir.RefRead() | ir.RefWrite():
                 return True
         return False
 
@@ -245,52 +227,52 @@ class _FunctionCompiler:
         for node in reversed(list(dict.fromkeys(self.scopes.order))):
             if self.meaning[node] is not node:
                 continue
-            if isinstance(node, Function):
+            if isinstance(node, ir.Function):
                 self._use(node.body)
             elif self._in_kernel(node):
                 if node in self.live:
                     for part, is_inside in self._operands(node):
                         (self.live.add if is_inside else self._use)(part)
             elif self._is_barrier(node) or node in self.used:
-                callee = self.meaning[node.op] if isinstance(node, Call) else None
-                for part in children(node):
+                callee = self.meaning[node.op] if isinstance(node, ir.Call) else None
+                for part in ir.children(node):
                     if callee is None or self.meaning[part] is not callee or not isinstance(callee, _KNOWN):
                         self._use(part)
 
-    def _use(self, node: Expr) -> None:
+    def _use(self, node: ir.Expr) -> None:
         value = self.meaning.get(node, node)
         self.used.add(value)
         self.live.add(value)
 
-    def _kernel_of(self, node: Expr) -> tuple[PlacementScope, int]:
+    def _kernel_of(self, node: ir.Expr) -> tuple[PlacementScope, int]:
         return self.scopes.scope_of[node], self.level[node]
 
-    def _operands(self, call: Expr) -> Iterator[tuple[Expr, bool]]:
+    def _operands(self, call: ir.Expr) -> Iterator[tuple[ir.Expr, bool]]:
         """Yield the operands of a node in a kernel, and whether the same kernel computes them."""
-        assert isinstance(call, Call)
+        assert isinstance(call, ir.Call)
         work = list(reversed(call.args))
         while work:
             part = work.pop()
             part = self.meaning.get(part, part)
             match part:
-                case Constant():
+                case ir.Constant():
                     pass
-                case Tuple(fields=fields):
+                case ir.Tuple(fields=fields):
                     work.extend(reversed(fields))
-                case TupleGetItem(tuple_value=value) if self._is_inside(part, call):
+                case ir.TupleGetItem(tuple_value=value) if self._is_inside(part, call):
                     work.append(value)
                 case _:
                     yield part, self._is_inside(part, call)
 
-    def _is_inside(self, part: Expr, call: Expr) -> bool:
+    def _is_inside(self, part: ir.Expr, call: ir.Expr) -> bool:
         """Return whether the kernel of ``call`` computes a projection or call."""
-        while isinstance(part, TupleGetItem):
+        while isinstance(part, ir.TupleGetItem):
             part = self.meaning[part.tuple_value]
         return self._in_kernel(part) and self._kernel_of(part) == self._kernel_of(call)
 
     # Instructions
 
-    def _function(self, function: Function, code: FunctionCode, scope: PlacementScope) -> Steps[Any]:
+    def _function(self, function: ir.Function, code: FunctionCode, scope: PlacementScope) -> Steps[Any]:
         layout = self.layouts[function] = _Layout(code)
         code.params = tuple(layout.own(param) for param in function.params)
         code.body = yield self._scope(scope, function.body)
@@ -298,10 +280,10 @@ class _FunctionCompiler:
         set_start(code)
         return code
 
-    def _slot(self, function: Function, node: Expr) -> int:
+    def _slot(self, function: ir.Function, node: ir.Expr) -> int:
         """Return the slot of a value in a function's frame; the function captures what it does not own."""
         node = self.meaning.get(node, node)
-        if isinstance(node, OpRef):
+        if isinstance(node, ir.OpRef):
             raise engine_error(
                 f"{node.name} is an operator, which is no value; write a fn that calls it", node.span
             )
@@ -310,20 +292,20 @@ class _FunctionCompiler:
         if owner is function:
             return layout.own(node)
         if function is self.root or owner is None:
-            name = f"%{node.name_hint}" if isinstance(node, Var) else "a value"
+            name = f"%{node.name_hint}" if isinstance(node, ir.Var) else "a value"
             raise engine_error(f"{name} is used outside of the function or arm that binds it", node.span)
         if node not in layout.captures:
             layout.captures[node] = layout.code.size
             layout.code.size += 1
         return layout.captures[node]
 
-    def _scope(self, scope: PlacementScope, result: Expr) -> Steps[Any]:
+    def _scope(self, scope: PlacementScope, result: ir.Expr) -> Steps[Any]:
         """Compile a scope level by level: the barrier, what the kernel needs, the kernel, the rest.
 
         Nodes that use results of the level's kernel (tuples, projections, closures) come after it.
         """
         target = self._slot(scope.function, result)
-        levels: dict[int, list[Expr]] = {}
+        levels: dict[int, list[ir.Expr]] = {}
         for node in self.in_scope.get(scope, ()):
             if node in self.live or self._is_barrier(node):
                 levels.setdefault(self.level[node], []).append(node)
@@ -347,55 +329,55 @@ class _FunctionCompiler:
                 instructions.append(step)
         return Code(tuple(instructions), target)
 
-    def _instruction(self, function: Function, node: Expr) -> Steps[Any]:
+    def _instruction(self, function: ir.Function, node: ir.Expr) -> Steps[Any]:
         """Compile a node that no kernel computes."""
         target = self._slot(function, node)
         match node:
-            case Constant(data=data):
+            case ir.Constant(data=data):
                 return constant(target, data)
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return make_tuple(target, [self._slot(function, part) for part in fields])
-            case TupleGetItem(tuple_value=value, index=index):
+            case ir.TupleGetItem(tuple_value=value, index=index):
                 return get_field(target, self._slot(function, value), index)
-            case GlobalVar(name=name):
+            case ir.GlobalVar(name=name):
                 return constant(target, Closure(self.program.code(name), []))
-            case Constructor():
+            case ir.Constructor():
                 return constant(target, constructor_function(node.name, len(node.inputs)))
-            case Function():
+            case ir.Function():
                 return (yield self._closure(function, node, target))
-            case If(cond=cond):
+            case ir.If(cond=cond):
                 scopes = self.scopes.inner[node]
                 then = yield self._scope(scopes[0], node.true_branch)
                 other = yield self._scope(scopes[1], node.false_branch)
                 return Branch(self._slot(function, cond), then, other, target)
-            case Match():
+            case ir.Match():
                 return (yield self._select(function, node, target))
-            case Call() if is_callback(node):
+            case ir.Call() if is_callback(node):
                 return self._callback(function, node, target)
-            case Call(op=op, args=args):
+            case ir.Call(op=op, args=args):
                 callee = self.meaning[op]
                 slots = tuple(self._slot(function, arg) for arg in args)
-                if isinstance(callee, Constructor):
+                if isinstance(callee, ir.Constructor):
                     return construct(target, callee.name, slots)
-                if isinstance(callee, GlobalVar):
+                if isinstance(callee, ir.GlobalVar):
                     return Apply(self.program.code(callee.name), slots, target)
                 return Apply(self._slot(function, callee), slots, target)
-            case RefCreate(value=value):
+            case ir.RefCreate(value=value):
                 return make_ref(target, self._slot(function, value))
-            case RefRead(ref=ref):
+            case ir.RefRead(ref=ref):
                 return read_ref(target, self._slot(function, ref))
-            case RefWrite(ref=ref, value=value):
+            case ir.RefWrite(ref=ref, value=value):
                 return write_ref(target, self._slot(function, ref), self._slot(function, value))
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
 
-    def _closure(self, function: Function, node: Function, target: int) -> Steps[Any]:
+    def _closure(self, function: ir.Function, node: ir.Function, target: int) -> Steps[Any]:
         code = yield self._function(node, FunctionCode(self.name), self.scopes.inner[node][0])
         captured = [
             None if inner is node else self._slot(function, inner) for inner in self.layouts[node].captures
         ]
         return make_closure(target, code, captured)
 
-    def _select(self, function: Function, node: Match, target: int) -> Steps[Any]:
+    def _select(self, function: ir.Function, node: ir.Match, target: int) -> Steps[Any]:
         scopes = self.scopes.inner.get(node, ())
         data = self._slot(function, node.data)
         arms = []
@@ -404,9 +386,9 @@ class _FunctionCompiler:
             arms.append(Arm(conditions, binds, (yield self._scope(scope, clause.rhs))))
         return Select(data, tuple(arms), target, assertion=node.assertion, span=node.span)
 
-    def _callback(self, function: Function, node: Call, target: int) -> Step:
+    def _callback(self, function: ir.Function, node: ir.Call, target: int) -> Step:
         """Call a function of Python; its declared shapes may name sizes of the parameters around it."""
-        around: dict[Expr, Var] = {}
+        around: dict[ir.Expr, ir.Var] = {}
         self._add_named_dims(function, [node], around)
         try:
             callback = Callback(node)
@@ -419,39 +401,39 @@ class _FunctionCompiler:
 
     # Kernels
 
-    def _kernel(self, function: Function, nodes: Sequence[Expr]) -> Step:
+    def _kernel(self, function: ir.Function, nodes: Sequence[ir.Expr]) -> Step:
         """Make a kernel that computes ``nodes``, and return the step that runs it."""
-        params: dict[Expr, Var] = {}
-        made: dict[Expr, Expr] = {}
+        params: dict[ir.Expr, ir.Var] = {}
+        made: dict[ir.Expr, ir.Expr] = {}
 
-        def operand(part: Expr) -> Expr:
+        def operand(part: ir.Expr) -> ir.Expr:
             part = self.meaning.get(part, part)
             match part:
-                case Constant():
+                case ir.Constant():
                     return part
-                case Tuple(fields=fields):
+                case ir.Tuple(fields=fields):
                     return replace(part, fields=tuple(map(operand, fields)))
-                case TupleGetItem(tuple_value=value) if self._is_inside(part, call):
+                case ir.TupleGetItem(tuple_value=value) if self._is_inside(part, call):
                     return replace(part, tuple_value=operand(value))
                 case _ if part in made:
                     return made[part]
             if part not in params:
-                name = part.name_hint if isinstance(part, Var) else f"v{len(params)}"
-                params[part] = Var(name, _type_of(part), span=part.span, checked_type=_type_of(part))
+                name = part.name_hint if isinstance(part, ir.Var) else f"v{len(params)}"
+                params[part] = ir.Var(name, _type_of(part), span=part.span, checked_type=_type_of(part))
             return params[part]
 
         for call in nodes:
-            assert isinstance(call, Call)
+            assert isinstance(call, ir.Call)
             made[call] = replace(
                 call, op=self.meaning.get(call.op, call.op), args=tuple(map(operand, call.args))
             )
         self._add_named_dims(function, nodes, params)
         results = [node for node in nodes if node in self.used]
-        body = made[results[0]] if len(results) == 1 else Tuple(tuple(made[node] for node in results))
+        body = made[results[0]] if len(results) == 1 else ir.Tuple(tuple(made[node] for node in results))
         types = [_type_of(node) for node in results]
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
         body = body if len(types) == 1 else replace(body, checked_type=type_)
-        number = self.program.add_kernel(self.name, Function(tuple(params.values()), body, type_))
+        number = self.program.add_kernel(self.name, ir.Function(tuple(params.values()), body, type_))
         return run_kernel(
             number,
             [(self._slot(function, part), _type_of(param)) for part, param in params.items()],
@@ -459,16 +441,20 @@ class _FunctionCompiler:
             type_,
         )
 
-    def _add_named_dims(self, function: Function, nodes: Sequence[Expr], params: dict[Expr, Var]) -> None:
+    def _add_named_dims(
+        self, function: ir.Function, nodes: Sequence[ir.Expr], params: dict[ir.Expr, ir.Var]
+    ) -> None:
         """Pass a kernel the enclosing parameters whose dimensions its attributes name."""
-        named = {label for node in nodes if isinstance(node, Call) for label in _labels(node.attrs.values())}
+        named = {
+            label for node in nodes if isinstance(node, ir.Call) for label in _labels(node.attrs.values())
+        }
         named -= {label for param in params.values() for label in _labels([param.checked_type])}
         while named:
             around = (param for param in function.params if named & set(_labels([_type_of(param)])))
             for param in around:
                 if is_first_order(_type_of(param)):
                     params.setdefault(
-                        param, Var(param.name_hint, _type_of(param), checked_type=_type_of(param))
+                        param, ir.Var(param.name_hint, _type_of(param), checked_type=_type_of(param))
                     )
                     named -= set(_labels([_type_of(param)]))
             if function is self.root:
@@ -477,13 +463,13 @@ class _FunctionCompiler:
 
 
 #: What a call needs no slot for.
-_KNOWN = (GlobalVar, Constructor, OpRef)
+_KNOWN = (ir.GlobalVar, ir.Constructor, ir.OpRef)
 
 
-def _type_of(node: Expr) -> Type:
-    type_ = node.checked_type or (node.type_annotation if isinstance(node, Var) else None)
+def _type_of(node: ir.Expr) -> Type:
+    type_ = node.checked_type or (node.type_annotation if isinstance(node, ir.Var) else None)
     if type_ is None:
-        type_ = node.tensor_type if isinstance(node, Constant) else None
+        type_ = node.tensor_type if isinstance(node, ir.Constant) else None
     if type_ is None:
         raise engine_error("the type of a value is not known", node.span, hint="infer types first")
     return type_

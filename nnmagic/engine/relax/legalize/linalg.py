@@ -636,7 +636,7 @@ def _lstsq(call: OpCall) -> Value:
             )
             none = tirx.const(0, _INT)
             is_certain = _load(found, 0) > cutoff * as_expr(most).astype(_FLOAT) * _number(_MARGIN)
-            solve = sequence(
+            solved = sequence(
                 [
                     _store(found, _number(0)),
                     _store(found_rank, as_expr(least).astype(_INT)),
@@ -647,6 +647,8 @@ def _lstsq(call: OpCall) -> Value:
                     ),
                 ]
             )
+            # LAPACK clears the right sides of a matrix without columns, which are the residuals.
+            solve = tirx.IfThenElse(as_expr(columns) > 0, solved, _store(found_rank, tirx.const(0, _INT)))
 
             def add_squares(side: PrimExpr) -> Stmt:
                 def add(row: PrimExpr) -> Stmt:

@@ -25,6 +25,7 @@ from nnmagic.engine.relax.runtime.callbacks import REQUIRED
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, RelaxExpr, Var
 from nnmagic.relay.expr import Attrs, Call
+from nnmagic.relay.op_call import CallView
 from nnmagic.relay.types import AnyDim, VarDim
 
 #: A lowered value: one Relax expression, or a tuple of values (Relay's tuples exist only while lowering).
@@ -46,7 +47,7 @@ ALL = te_language.comm_reducer(lambda a, b: tirx.And(a, b), lambda dtype: tirx.c
 
 
 @dataclass(frozen=True, slots=True)
-class OpCall:
+class OpCall(CallView):
     """One call that is being lowered.
 
     builder: collects the Relax code. node: the call in Relay. args: its lowered arguments. labels: the
@@ -62,16 +63,6 @@ class OpCall:
     find_elements: Callable[[Value], Sequence[Extent] | None] = lambda _: None
     size_names: SizeNames = field(default_factory=SizeNames)
     effects: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The operator's name."""
-        return str(getattr(self.node.op, "name", "call"))
-
-    @property
-    def attrs(self) -> Attrs:
-        """The call's attributes, with the defaults of those that were left out."""
-        return self.node.attrs
 
     def te(
         self,

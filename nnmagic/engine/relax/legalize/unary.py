@@ -123,24 +123,8 @@ RULES.update(
     | {
         name: element_math_rule(getattr(vector_math, name))
         for name in [
-            "acos",
-            "acosh",
-            "asin",
-            "asinh",
-            "atan",
-            "atanh",
-            "cos",
-            "cosh",
-            "erf",
-            "exp",
-            "log",
-            "log10",
-            "log2",
-            "sigmoid",
-            "sin",
-            "sinh",
-            "tan",
-            "tanh",
+            *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "log10"),
+            *("log2", "sigmoid", "sin", "sinh", "tan", "tanh"),
         ]
     }
     | {

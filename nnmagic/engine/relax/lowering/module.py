@@ -21,7 +21,7 @@ from nnmagic.engine.relax.analysis.attention import ATTENTION
 from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
@@ -38,27 +38,16 @@ from nnmagic.engine.relax.runtime.callbacks import ASSERTED
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
+from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, KERNEL, reductions_of
 from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.callgraph import CallGraph, reachable
-from nnmagic.relay.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    OpRef,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.expand_operators import EXPANSIONS
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 from nnmagic.tracebacks import is_own_fault
 
@@ -128,11 +117,11 @@ class _Frame:
     """
 
     scopes: Scopes
-    nodes: dict[PlacementScope, list[Expr]]
+    nodes: dict[PlacementScope, list[ir.Expr]]
     labels: dict[str, Extent]
     depth: Extent
     nesting: int = 0
-    values: dict[Expr, Value] = field(default_factory=dict)
+    values: dict[ir.Expr, Value] = field(default_factory=dict)
 
 
 class _Lowering:
@@ -178,7 +167,7 @@ class _Lowering:
             module = _remove_unused(module)
         return module.with_attr("deep_calls", 1) if self.declared else module
 
-    def _define(self, function: Function, name: str | tvm.ir.GlobalVar) -> None:
+    def _define(self, function: ir.Function, name: str | tvm.ir.GlobalVar) -> None:
         """Lower a function to an entry of that name, or to the Relax function that was declared for it.
 
         All but the entries have a first parameter with the depth of the call.
@@ -274,52 +263,52 @@ class _Lowering:
             self.computed.add(dense)
         return dense
 
-    def _lower_body(self, function: Function, args: Sequence[Value], depth: Extent) -> Value:
+    def _lower_body(self, function: ir.Function, args: Sequence[Value], depth: Extent) -> Value:
         """Lower a function's body in the current block."""
         scopes = scopes_of(function)
-        nodes: dict[PlacementScope, list[Expr]] = {}
+        nodes: dict[PlacementScope, list[ir.Expr]] = {}
         for node in scopes.order:
             nodes.setdefault(scopes.scope_of[node], []).append(node)
         frame = _Frame(scopes, nodes, dict(_labels(function.params, args)), depth)
         frame.values.update(zip(function.params, args, strict=True))
         return self._lower_scope(frame, scopes.outermost, function.body)
 
-    def _lower_scope(self, frame: _Frame, scope: PlacementScope, result: Expr) -> Value:
+    def _lower_scope(self, frame: _Frame, scope: PlacementScope, result: ir.Expr) -> Value:
         """Lower the nodes of a scope in the current block, and return the value of ``result``."""
         for node in frame.nodes.get(scope, ()):
-            if isinstance(node, Let) and node.var not in frame.values:  # where it binds, before its body
+            if isinstance(node, ir.Let) and node.var not in frame.values:  # where it binds, before its body
                 frame.values[node.var] = frame.values[node.value]
             elif node not in frame.values:
                 frame.values[node] = self._lower_node(frame, node)
         return frame.values[result]
 
-    def _lower_node(self, frame: _Frame, node: Expr) -> Value:
+    def _lower_node(self, frame: _Frame, node: ir.Expr) -> Value:
         """Lower a node; its operands are already lowered."""
         values = frame.values
         match node:
-            case Constant(data=data) if data.size == 0:  # TVM writes such a constant, but does not read it
+            case ir.Constant(data=data) if data.size == 0:  # TVM writes such a constant, but does not read it
                 return self.builder.emit(relax.op.zeros(data.shape, node.tensor_type.dtype))
-            case Constant(data=data):
+            case ir.Constant(data=data):
                 return relax.const(as_tensor(data))
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return tuple(values[part] for part in fields)
-            case TupleGetItem(tuple_value=value, index=index):
+            case ir.TupleGetItem(tuple_value=value, index=index):
                 return values[value][index]
-            case Let(body=body):
+            case ir.Let(body=body):
                 return values[body]
-            case If(false_branch=Call(op=OpRef(name=name)) as failure) if name == FAIL:
+            case ir.If(false_branch=ir.Call(op=ir.OpRef(name=name)) as failure) if name == FAIL:
                 return self._lower_assertion(frame, node, failure)
-            case If():
+            case ir.If():
                 return self._lower_if(frame, node)
-            case Call(op=OpRef(name=name)):
+            case ir.Call(op=ir.OpRef(name=name)):
                 return self._lower_operator(frame, name, node)
-            case Call(op=GlobalVar(name=name), args=args):
+            case ir.Call(op=ir.GlobalVar(name=name), args=args):
                 return self._lower_call(frame, name, node, [values[arg] for arg in args])
-            case OpRef() | GlobalVar():
+            case ir.OpRef() | ir.GlobalVar():
                 return None  # has a meaning as a callee only
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
 
-    def _lower_operator(self, frame: _Frame, name: str, node: Call) -> Value:
+    def _lower_operator(self, frame: _Frame, name: str, node: ir.Call) -> Value:
         """Lower a call of an operator by its rule, bind the result and check its type."""
         interrupt_safepoint()
         self.builder.origin = node.span
@@ -363,7 +352,7 @@ class _Lowering:
                 self.kernel_cache.remember(key, call.args, lowered)
         return lowered
 
-    def _lower_if(self, frame: _Frame, node: If) -> Value:
+    def _lower_if(self, frame: _Frame, node: ir.If) -> Value:
         """Lower both branches to blocks; the result is a tuple in Relax where it is one in Relay."""
         if frame.nesting >= MAX_NESTED_BRANCHES:
             raise engine_error(f"more than {MAX_NESTED_BRANCHES} branches inside one another", node.span)
@@ -382,7 +371,7 @@ class _Lowering:
         packed = self.builder.emit(relax.If(self._to_dense(frame.values[node.cond]), then, other))
         return self._cast(_nest_like(value, flatten(self._unpack(packed))), node, frame.labels)
 
-    def _lower_assertion(self, frame: _Frame, node: If, failure: Call) -> Value:
+    def _lower_assertion(self, frame: _Frame, node: ir.If, failure: ir.Call) -> Value:
         """Lower an assertion: a check, after which the rest is computed in the current block."""
         number = tirx.const(int(str(failure.attrs["number"])), "int64")
         condition = self._to_dense(frame.values[node.cond])
@@ -390,7 +379,7 @@ class _Lowering:
         self.builder.emit(check)
         return self._lower_scope(frame, frame.scopes.inner[node][0], node.true_branch)
 
-    def _lower_call(self, frame: _Frame, name: str, call: Call, args: Sequence[Value]) -> Value:
+    def _lower_call(self, frame: _Frame, name: str, call: ir.Call, args: Sequence[Value]) -> Value:
         """Lower a call of another function of the module; inline it where the plan says so."""
         function = self.module.functions[name]
         if name in self.plan.inlined:
@@ -409,7 +398,7 @@ class _Lowering:
         assert call.checked_type is not None
         return self._cast(rebuild(call.checked_type, flatten(result)), call, frame.labels)
 
-    def _declare(self, name: str, function: Function) -> tvm.ir.GlobalVar:
+    def _declare(self, name: str, function: ir.Function) -> tvm.ir.GlobalVar:
         """Declare the Relax function of that name; its body is defined later, so that it may call itself."""
         if name not in self.declared:
             dims = self._declare_sizes(name, function)
@@ -423,7 +412,7 @@ class _Lowering:
             self.waiting.append(name)
         return self.declared[name]
 
-    def _declare_sizes(self, name: str | None, function: Function) -> SymbolicDims:
+    def _declare_sizes(self, name: str | None, function: ir.Function) -> SymbolicDims:
         """Declare the sizes that the parameters of a function name."""
         dims = SymbolicDims()
         if name is not None:
@@ -438,13 +427,13 @@ class _Lowering:
         parts = range(len(value.ty.fields))
         return tuple(self._unpack(self.builder.emit(relax.TupleGetItem(value, i))) for i in parts)
 
-    def _cast(self, value: Value, node: Expr, labels: Mapping[str, Extent]) -> Value:
+    def _cast(self, value: Value, node: ir.Expr, labels: Mapping[str, Extent]) -> Value:
         """Check dtypes and ranks against the node's type; give tensors of unknown shape the type's shape."""
         if node.checked_type is None:
             return value
         return self._cast_to(value, node.checked_type, node, labels)
 
-    def _cast_to(self, value: Value, type_: Type, node: Expr, labels: Mapping[str, Extent]) -> Value:
+    def _cast_to(self, value: Value, type_: Type, node: ir.Expr, labels: Mapping[str, Extent]) -> Value:
         match type_:
             case TupleType(fields=fields):
                 return tuple(
@@ -469,7 +458,7 @@ def _remove_unused(module: tvm.IRModule) -> tvm.IRModule:
     return tvm.transform.Sequential(passes)(module)
 
 
-def _parameter(var: Var, dims: SymbolicDims) -> Value:
+def _parameter(var: ir.Var, dims: SymbolicDims) -> Value:
     """Lower a parameter to Relax variables, one for each tensor."""
     type_ = type_of(var)
     names = flat_names(var.name_hint, type_)
@@ -485,7 +474,7 @@ def _position(flat: Sequence[RelaxExpr], param: Value) -> int:
     return next(number for number, other in enumerate(flat) if other.same_as(leaf))
 
 
-def _labels(params: Sequence[Var], args: Sequence[Value]) -> Iterator[tuple[str, Extent]]:
+def _labels(params: Sequence[ir.Var], args: Sequence[Value]) -> Iterator[tuple[str, Extent]]:
     """Yield the dimensions that a function's parameters name, with the sizes that the arguments have."""
     work = [(var.checked_type or var.type_annotation, arg) for var, arg in zip(params, args, strict=True)]
     while work:
@@ -528,6 +517,8 @@ def refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> No
     needed = reachable(graph, entry)
     for function in (function for name, function in module.functions.items() if name in needed):
         for node in post_order(function.body):
-            if isinstance(node, OpRef) and not (node.name in RULES or node.name in (CALLBACK, *EXPANSIONS)):
+            if isinstance(node, ir.OpRef) and not (
+                node.name in RULES or node.name in (CALLBACK, *EXPANSIONS)
+            ):
                 diagnostics.error(f"the relax engine cannot run {node.name} yet", node.span)
     diagnostics.raise_if_any(EngineError)

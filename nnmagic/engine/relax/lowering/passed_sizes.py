@@ -15,7 +15,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.engine.relax.legalize.registry import Value, shape_of
 from nnmagic.engine.relax.legalize.size_values import Elements
 from nnmagic.engine.relax.legalize.sizes import difference, same_size
@@ -25,6 +25,7 @@ from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, Var
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.tuple_trees import flatten
 from nnmagic.relay.types import ANY, AnyDim, TensorType, Type
 
 #: The most elements of a vector of integers that may be sizes.

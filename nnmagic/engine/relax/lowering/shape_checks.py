@@ -14,7 +14,7 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
     is_empty,
     of_shapes,
 )
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import same_size
@@ -28,6 +28,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 from nnmagic.relay.ops.declaration import OPERATORS
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 

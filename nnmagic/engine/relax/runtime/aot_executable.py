@@ -11,7 +11,7 @@ import numpy as np
 
 from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, nested_source
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.callbacks import raise_pending
@@ -25,6 +25,7 @@ from nnmagic.engine.relax.runtime.ufunc import LoopProgram
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
 from nnmagic.relay.failures import Failure
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
 
 

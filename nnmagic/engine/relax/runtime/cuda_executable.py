@@ -12,7 +12,7 @@ import numpy as np
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, named_leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.runtime.callbacks import CheckError
 from nnmagic.engine.relax.runtime.cuda_device import CUDA, FIRST, to_device
 from nnmagic.engine.relax.runtime.loader import global_function
@@ -21,6 +21,7 @@ from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP, reason_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.failures import Failure
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES
 
 #: A virtual machine's settings: the device with a pool of buffers, as CUDA takes long to allocate; and the
@@ -126,8 +127,7 @@ class CudaExecutable:
         """Raise EngineError where the program cannot run."""
         hint = f"{self._name}.stages['cuda'] is its source; leave the target out to run it on the CPU"
         if self._code.machine is None:
-            message = f"@{self._name} was compiled for CUDA, and {self._code.refusal}"
-            raise engine_error(message, hint=hint)
+            raise engine_error(f"@{self._name} was compiled for CUDA, and {self._code.refusal}", hint=hint)
         if self._process != os.getpid():
             message = f"@{self._name} was compiled for CUDA, which a forked process cannot use"
             raise engine_error(message, hint="start the process by spawn, and compile the function there")

@@ -14,7 +14,7 @@ import numpy as np
 from nnmagic.diagnostics import last_line
 from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, named_leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import callbacks
 from nnmagic.engine.relax.runtime.loader import VmProgram
@@ -22,6 +22,7 @@ from nnmagic.engine.relax.runtime.tensors import argument_array, as_tensor, bflo
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.relay.expr import Function
 from nnmagic.relay.failures import Failure
+from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
 _Machine = TypeVar("_Machine")

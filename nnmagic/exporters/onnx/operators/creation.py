@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.registry import operator, operators
 from nnmagic.exporters.onnx.sites import Site, static
 
 
@@ -25,34 +25,14 @@ _declare("zeros", 0)
 _declare("ones", 1)
 
 
-@operator("dyn.zeros")
-def _dyn_zeros(site: Site) -> str:
-    return _filled(site, site.constant(0, site.result_dtype), site.operand(0, "int64"))
-
-
 @operator("full")
 def _full(site: Site) -> str:
     return _filled(site, site.operand(0, site.result_dtype), site.vector(list(static(site.type.shape))))
 
 
-@operator("dyn.full")
-def _dyn_full(site: Site) -> str:
-    return _filled(site, site.operand(0, site.result_dtype), site.operand(1, "int64"))
-
-
-@operator("full_like")
-def _full_like(site: Site) -> str:
-    return _filled(site, site.operand(1, site.dtype), site.node("Shape", site.args[0]))
-
-
 @operator("broadcast_to")
 def _broadcast_to(site: Site) -> str:
     return site.node("Expand", site.args[0], site.vector(list(static(site.type.shape))))
-
-
-@operator("dyn.broadcast_to")
-def _dyn_broadcast_to(site: Site) -> str:
-    return site.node("Expand", site.args[0], site.operand(1, "int64"))
 
 
 @operator("broadcast_to_like")
@@ -145,3 +125,17 @@ def _dilate(site: Site) -> str:
         spread = site.node("Reshape", spread, site.node("Mul", shape, times))
         name = site.node("Slice", spread, site.vector([0]), site.vector([1 - stride]), site.vector([axis]))
     return name
+
+
+operators(
+    {
+        "dyn.broadcast_to": lambda site: site.node("Expand", site.args[0], site.operand(1, "int64")),
+        "dyn.full": lambda site: _filled(site, site.operand(0, site.result_dtype), site.operand(1, "int64")),
+        "dyn.zeros": lambda site: _filled(
+            site, site.constant(0, site.result_dtype), site.operand(0, "int64")
+        ),
+        "full_like": lambda site: _filled(
+            site, site.operand(1, site.dtype), site.node("Shape", site.args[0])
+        ),
+    }
+)

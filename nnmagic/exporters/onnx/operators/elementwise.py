@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnmagic.exporters.onnx.errors import UnsupportedError
-from nnmagic.exporters.onnx.registry import direct, operator
+from nnmagic.exporters.onnx.registry import direct, operator, operators
 from nnmagic.exporters.onnx.sites import Site
 from nnmagic.relay.types import is_float, is_integer
 
@@ -66,22 +66,7 @@ for _name in ("and", "or", "xor"):
     _declare_logical(_name, _name.capitalize())
 
 
-@operator("logical_not")
-def _logical_not(site: Site) -> str:
-    return site.to_result(site.node("Not", site.operand(0, "bool")), "bool")
-
-
-@operator("not_equal")
-def _not_equal(site: Site) -> str:
-    return site.node("Not", site.node("Equal", *site.args))
-
-
 # -- division --------------------------------------------------------------------------------------------
-
-
-@operator("mod", "trunc_mod")
-def _mod(site: Site) -> str:
-    return site.node("Mod", *site.args, fmod=1)
 
 
 @operator("trunc_divide")
@@ -168,31 +153,6 @@ def _power_of_two(site: Site, exponent: str) -> str:
 # -- functions -------------------------------------------------------------------------------------------
 
 
-@operator("log2")
-def _log2(site: Site) -> str:
-    return site.node("Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(2)))
-
-
-@operator("log10")
-def _log10(site: Site) -> str:
-    return site.node("Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(10)))
-
-
-@operator("rsqrt")
-def _rsqrt(site: Site) -> str:
-    return site.node("Reciprocal", site.node("Sqrt", site.args[0]))
-
-
-@operator("trunc")
-def _trunc(site: Site) -> str:
-    return truncate(site, site.args[0]) if is_float(site.dtype) else site.args[0]
-
-
-@operator("numpy.rint")
-def _rint(site: Site) -> str:
-    return site.node("Round", site.args[0]) if is_float(site.dtype) else site.args[0]
-
-
 @operator("round")
 def _round(site: Site) -> str:
     """Round half away from zero; ONNX's Round rounds half to even."""
@@ -208,16 +168,6 @@ def round_away(site: Site, name: str, dtype: str | None = None) -> str:
     return site.node("Mul", site.node("Sign", name), rounded)
 
 
-@operator("isnan")
-def _isnan(site: Site) -> str:
-    return site.node("IsNaN", _as_float(site))
-
-
-@operator("isinf")
-def _isinf(site: Site) -> str:
-    return site.node("IsInf", _as_float(site))
-
-
 @operator("isfinite")
 def _isfinite(site: Site) -> str:
     name = _as_float(site)
@@ -226,11 +176,6 @@ def _isfinite(site: Site) -> str:
 
 def _as_float(site: Site) -> str:
     return site.args[0] if is_float(site.dtype) else site.cast(site.args[0], "float32")
-
-
-@operator("cast", "cast_like")
-def _cast(site: Site) -> str:
-    return site.cast(site.args[0], site.result_dtype)
 
 
 @operator("reinterpret", note="to the same dtype")
@@ -265,11 +210,6 @@ def _zero_of_integers(site: Site) -> list[str]:
     return [] if is_float(site.dtype) else [site.constant(0)]
 
 
-@operator("nn.leaky_relu")
-def _leaky_relu(site: Site) -> str:
-    return site.node("LeakyRelu", site.args[0], alpha=site.number("alpha"))
-
-
 @operator("nn.prelu")
 def _prelu(site: Site) -> str:
     return site.node("PRelu", site.args[0], site.along(site.args[1], site.axis(), site.rank))
@@ -287,6 +227,22 @@ def _dropout(site: Site) -> list[str]:
     return [site.args[0], ones]
 
 
-@operator("where")
-def _where(site: Site) -> str:
-    return site.node("Where", site.operand(0, "bool"), *site.args[1:])
+operators(
+    {
+        "cast cast_like": lambda site: site.cast(site.args[0], site.result_dtype),
+        "isinf": lambda site: site.node("IsInf", _as_float(site)),
+        "isnan": lambda site: site.node("IsNaN", _as_float(site)),
+        "log10": lambda site: site.node(
+            "Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(10))
+        ),
+        "log2": lambda site: site.node("Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(2))),
+        "logical_not": lambda site: site.to_result(site.node("Not", site.operand(0, "bool")), "bool"),
+        "mod trunc_mod": lambda site: site.node("Mod", *site.args, fmod=1),
+        "nn.leaky_relu": lambda site: site.node("LeakyRelu", site.args[0], alpha=site.number("alpha")),
+        "not_equal": lambda site: site.node("Not", site.node("Equal", *site.args)),
+        "numpy.rint": lambda site: site.node("Round", site.args[0]) if is_float(site.dtype) else site.args[0],
+        "rsqrt": lambda site: site.node("Reciprocal", site.node("Sqrt", site.args[0])),
+        "trunc": lambda site: truncate(site, site.args[0]) if is_float(site.dtype) else site.args[0],
+        "where": lambda site: site.node("Where", site.operand(0, "bool"), *site.args[1:]),
+    }
+)

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.registry import operator, operators
 from nnmagic.exporters.onnx.sites import Site
-
-
-@operator("nn.softmax", "nn.fast_softmax")
-def _softmax(site: Site) -> str:
-    return site.node("Softmax", site.args[0], axis=site.axis())
-
-
-@operator("nn.log_softmax")
-def _log_softmax(site: Site) -> str:
-    return site.node("LogSoftmax", site.args[0], axis=site.axis())
 
 
 def _scaled(site: Site, name: str, axis: int, gamma: str, beta: str) -> str:
@@ -103,3 +93,11 @@ def _lrn(site: Site) -> str:
         raise UnsupportedError("ONNX's LRN works across the channels of the second axis")
     numbers = {name: site.number(name) for name in ("alpha", "beta", "bias")}
     return site.node("LRN", site.args[0], size=site.integer("size"), **numbers)
+
+
+operators(
+    {
+        "nn.log_softmax": lambda site: site.node("LogSoftmax", site.args[0], axis=site.axis()),
+        "nn.softmax nn.fast_softmax": lambda site: site.node("Softmax", site.args[0], axis=site.axis()),
+    }
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnmagic.exporters.onnx.errors import UnsupportedError
-from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.registry import operator, operators
 from nnmagic.exporters.onnx.sites import Site
 from nnmagic.relay.types import is_float
 
@@ -48,16 +48,6 @@ for _name, _onnx_name in (
     ("min", "ReduceMin"),
 ):
     _declare(_name, _onnx_name)
-
-
-@operator("any")
-def _any(site: Site) -> str:
-    return site.to_result(_any_of(site, site.operand(0, "bool")), "bool")
-
-
-@operator("all")
-def _all(site: Site) -> str:
-    return site.to_result(_all_of(site, site.operand(0, "bool")), "bool")
 
 
 def _any_of(site: Site, name: str) -> str:
@@ -131,3 +121,11 @@ def _cumsum(site: Site) -> str:
         axis = site.axis()
     exclusive = int(bool(site.attrs["exclusive"]))
     return site.to_result(site.node("CumSum", name, site.constant(axis, "int64"), exclusive=exclusive), dtype)
+
+
+operators(
+    {
+        "all": lambda site: site.to_result(_all_of(site, site.operand(0, "bool")), "bool"),
+        "any": lambda site: site.to_result(_any_of(site, site.operand(0, "bool")), "bool"),
+    }
+)

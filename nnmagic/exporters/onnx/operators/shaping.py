@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.exporters.onnx.errors import UnsupportedError
-from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.registry import operator, operators
 from nnmagic.exporters.onnx.sites import Site, Size
 from nnmagic.relay.types import Dim
 
@@ -87,11 +87,6 @@ def _dyn_reshape(site: Site) -> str:
     return site.node("Reshape", site.args[0], site.operand(1, "int64"), allowzero=zero)
 
 
-@operator("nn.batch_flatten")
-def _batch_flatten(site: Site) -> str:
-    return site.node("Flatten", site.args[0], axis=1)
-
-
 @operator("transpose")
 def _transpose(site: Site) -> str:
     axes = range(site.rank)[::-1] if site.attrs["axes"] is None else site.integers("axes")
@@ -106,11 +101,6 @@ def _squeeze(site: Site) -> str:
         )
     axes = [axis % site.rank for axis in site.integers("axis")]
     return site.node("Squeeze", site.args[0], site.vector(axes)) if axes else site.args[0]
-
-
-@operator("dyn.squeeze")
-def _dyn_squeeze(site: Site) -> str:
-    return site.node("Squeeze", site.args[0], site.operand(1, "int64"))
 
 
 @operator("expand_dims")
@@ -159,17 +149,7 @@ def _shape_of(site: Site) -> str:
     return site.to_result(site.node("Shape", site.args[0]), "int64")
 
 
-@operator("ndarray_size")
-def _ndarray_size(site: Site) -> str:
-    return site.to_result(site.node("Size", site.args[0]), "int64")
-
-
 # -- joining ---------------------------------------------------------------------------------------------
-
-
-@operator("concatenate")
-def _concatenate(site: Site) -> str:
-    return site.node("Concat", *site.args, axis=site.axis())
 
 
 @operator("stack")
@@ -249,3 +229,13 @@ def _collapse_sum(site: Site) -> str:
         return site.args[0]
     summed = site.node("ReduceSum", site.args[0], site.vector(axes), keepdims=1)
     return site.reshape(summed, list(target))
+
+
+operators(
+    {
+        "concatenate": lambda site: site.node("Concat", *site.args, axis=site.axis()),
+        "dyn.squeeze": lambda site: site.node("Squeeze", site.args[0], site.operand(1, "int64")),
+        "ndarray_size": lambda site: site.to_result(site.node("Size", site.args[0]), "int64"),
+        "nn.batch_flatten": lambda site: site.node("Flatten", site.args[0], axis=1),
+    }
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.registry import operator, operators
 from nnmagic.exporters.onnx.sites import Site
 from nnmagic.relay.types import is_float
 
@@ -16,20 +16,10 @@ def _whole(site: Site) -> str:
     return site.vector([site.size(site.axis())])
 
 
-@operator("sort")
-def _sort(site: Site) -> str:
-    return _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[0]
-
-
 @operator("numpy.partition")
 def _partition(site: Site) -> str:
     """Sort all elements."""
     return _top(site, _whole(site), ascending=True)[0]
-
-
-@operator("numpy.argpartition")
-def _argpartition(site: Site) -> str:
-    return _top(site, _whole(site), ascending=True)[1]
 
 
 @operator("argsort")
@@ -42,11 +32,6 @@ def _argsort(site: Site) -> str:
 def _topk(site: Site) -> str | list[str]:
     count = site.integer("k")
     return _values_and_indices(site, site.vector([count]) if count > 0 else _whole(site))
-
-
-@operator("dyn.topk")
-def _dyn_topk(site: Site) -> str | list[str]:
-    return _values_and_indices(site, site.reshape(site.operand(1, "int64"), [1]))
 
 
 def _values_and_indices(site: Site, count: str) -> str | list[str]:
@@ -81,3 +66,12 @@ def _searchsorted(site: Site) -> str:
         before = site.node("Or", before, is_nan)
     counts = site.node("ReduceSum", site.cast(before, "int64"), site.vector([-1]), keepdims=0)
     return site.to_result(counts, "int64")
+
+
+operators(
+    {
+        "dyn.topk": lambda site: _values_and_indices(site, site.reshape(site.operand(1, "int64"), [1])),
+        "numpy.argpartition": lambda site: _top(site, _whole(site), ascending=True)[1],
+        "sort": lambda site: _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[0],
+    }
+)

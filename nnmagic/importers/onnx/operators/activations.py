@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.onnx.values import constant as constant_of
 from nnmagic.relay.functions import activations, special
@@ -31,21 +31,6 @@ def _celu(node: Node) -> Value:
 def _selu(node: Node) -> Value:
     alpha, gamma = node.number("alpha", 1.6732631921768188), node.number("gamma", 1.0507010221481323)
     return activations.elu(node[0], alpha) * gamma
-
-
-@operator("HardSwish")
-def _hard_swish(node: Node) -> Value:
-    return activations.hard_swish(node[0])
-
-
-@operator("Mish")
-def _mish(node: Node) -> Value:
-    return activations.mish(node[0])
-
-
-@operator("Swish")
-def _swish(node: Node) -> Value:
-    return activations.swish(node[0], node.number("alpha", 1.0))
 
 
 @operator("Gelu")
@@ -82,16 +67,6 @@ def _normalized(node: Node, relay: str) -> Value:
     from nnmagic.importers.onnx.shapes import reshape
 
     return reshape(op(relay, flatten_at(data, axis), axis=1), data.shape, data)
-
-
-@operator("Softmax")
-def _softmax(node: Node) -> Value:
-    return _normalized(node, "nn.softmax")
-
-
-@operator("LogSoftmax")
-def _log_softmax(node: Node) -> Value:
-    return _normalized(node, "nn.log_softmax")
 
 
 @operator("Hardmax")
@@ -159,3 +134,14 @@ for _name in ("Relu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Elu", "Sof
 def pick(values: Sequence[float] | None, index: int) -> float | None:
     """Return an item of an optional list."""
     return values[index] if values is not None and index < len(values) else None
+
+
+operators(
+    {
+        "HardSwish": lambda node: activations.hard_swish(node[0]),
+        "LogSoftmax": lambda node: _normalized(node, "nn.log_softmax"),
+        "Mish": lambda node: activations.mish(node[0]),
+        "Softmax": lambda node: _normalized(node, "nn.softmax"),
+        "Swish": lambda node: activations.swish(node[0], node.number("alpha", 1.0)),
+    }
+)

@@ -16,7 +16,7 @@ from nnmagic.importers.onnx.operators.integer_products import convolve_integers
 from nnmagic.importers.onnx.operators.padding import dynamic_pad
 from nnmagic.importers.onnx.operators.padding import pad as pad_tensor
 from nnmagic.importers.onnx.operators.quantization import quantize
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, check_made, constant, count_up, integers, op, with_shape
 from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.ops.dims import ceil_divide
@@ -154,16 +154,6 @@ def convolve(node: Node, data: Value, weight: Value) -> Value:
 def with_bias(data: Value, bias: Value | None) -> Value:
     """Add a bias to each channel."""
     return data if bias is None else op("nn.bias_add", data, bias, axis=1)
-
-
-@operator("Conv")
-def _conv(node: Node) -> Value:
-    return with_bias(convolve(node, node[0], node[1]), node.get(2))
-
-
-@operator("ConvInteger")
-def _conv_integer(node: Node) -> Value:
-    return _convolve_integers(node, (0, 2), (1, 3)).cast("int32")
 
 
 def _convolve_integers(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> Value:
@@ -401,3 +391,11 @@ def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
         if min(counts) > 0 and math.prod(counts) == length:
             found.append(sizes)
     return found
+
+
+operators(
+    {
+        "Conv": lambda node: with_bias(convolve(node, node[0], node[1]), node.get(2)),
+        "ConvInteger": lambda node: _convolve_integers(node, (0, 2), (1, 3)).cast("int32"),
+    }
+)

@@ -11,7 +11,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
 
@@ -20,45 +20,15 @@ def _unary(name: str, relay: str) -> None:
     operator(name)(lambda node: op(relay, node[0]))
 
 
-for _name, _relay in {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "BitwiseNot": "bitwise_not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "isnan",
-    "Log": "log",
-    "Neg": "negative",
-    "Not": "logical_not",
-    "Round": "numpy.rint",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
-}.items():
-    _unary(_name, _relay)
-
-
-@operator("Identity")
-def _identity(node: Node) -> Value:
-    return node[0]
-
-
-@operator("Reciprocal")
-def _reciprocal(node: Node) -> Value:
-    return 1 / node[0]
+for _name in (
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor"),
+    *("IsNaN", "Log", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
+):
+    _unary(_name, _name.lower())
+_unary("BitwiseNot", "bitwise_not")
+_unary("Neg", "negative")
+_unary("Not", "logical_not")
+_unary("Round", "numpy.rint")
 
 
 # -- two operands --------------------------------------------------------------------------------------
@@ -264,3 +234,11 @@ def _bit_cast(node: Node) -> Value:
     if dtype == "bool":
         raise UnsupportedError("a bit cast to bool is not supported")
     return data if dtype == data.dtype else op("reinterpret", data, dtype=dtype)
+
+
+operators(
+    {
+        "Identity": lambda node: node[0],
+        "Reciprocal": lambda node: 1 / node[0],
+    }
+)

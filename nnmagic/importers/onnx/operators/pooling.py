@@ -13,7 +13,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, check_made, constant, op, with_shape
 from nnmagic.relay.functions.pooling import Placing, count_elements, pool, window_maxima, window_sums
 from nnmagic.relay.types import Dim, neutral
@@ -65,11 +65,6 @@ def _covering(data: Value, placing: Placing) -> list[int] | None:
     return placing.padding_behind(sizes)
 
 
-@operator("MaxPool")
-def _max_pool(node: Node) -> list[Value]:
-    return _maxima(node)
-
-
 def _maxima(node: Node) -> list[Value]:
     data = node[0]
     if (opened := _padded_open(node, neutral("max", data.dtype))) is not None:
@@ -88,11 +83,6 @@ def _maxima(node: Node) -> list[Value]:
     rows = shapes.unsqueeze(shapes.counting(data, 0) * shapes.size_along(data, 1), [1])
     planes = shapes.unsqueeze(rows + shapes.counting(data, 1), range(2, rank + 2))
     return [values, planes * math.prod(sizes) + index][: node.output_count]
-
-
-@operator("AveragePool")
-def _average_pool(node: Node) -> Value:
-    return _means(node)
 
 
 def _means(node: Node) -> Value:
@@ -150,11 +140,6 @@ def _global_average_pool(node: Node) -> Value:
     return op("mean", node[0], axis=_spatial(node), keepdims=True)
 
 
-@operator("GlobalMaxPool")
-def _global_max_pool(node: Node) -> Value:
-    return op("max", node[0], axis=_spatial(node), keepdims=True)
-
-
 @operator("GlobalLpPool")
 def _global_lp_pool(node: Node) -> Value:
     p = int(node.number("p", 2))
@@ -206,3 +191,12 @@ def _max_roi_pool(node: Node) -> Value:
         pooled_size=tuple(node.ints("pooled_shape") or []),
         spatial_scale=node.number("spatial_scale", 1.0),
     )
+
+
+operators(
+    {
+        "AveragePool": _means,
+        "GlobalMaxPool": lambda node: op("max", node[0], axis=_spatial(node), keepdims=True),
+        "MaxPool": _maxima,
+    }
+)

@@ -10,7 +10,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.relay.ops.dims import broadcast_shapes, product, same_dim
 from nnmagic.relay.types import ANY, AnyDim, Dim, is_float
@@ -93,11 +93,6 @@ def _batched(left: Value, right: Value) -> Value:
     return shapes.reshape(result, [*outer, left.shape[-2], right.shape[-1]], left, right)
 
 
-@operator("MatMul")
-def _matmul(node: Node) -> Value:
-    return matmul(node[0], node[1])
-
-
 @operator("Gemm")
 def _gemm(node: Node) -> Value:
     left, right, added = node[0], node[1], node.get(2)
@@ -152,11 +147,6 @@ def _without_ellipsis(equation: str, ranks: Sequence[int]) -> str:
     return ",".join(written) + "->" + letters + "".join(once)
 
 
-@operator("Det")
-def _det(node: Node) -> Value:
-    return op("linalg.det", node[0])
-
-
 # -- integers ------------------------------------------------------------------------------------------
 
 
@@ -180,3 +170,11 @@ def _matrix_scale(scale: Value, rank: int, axis: int) -> Value:
         after = rank - 1 - axis % rank
         return op("expand_dims", scale, axis=1, num_newaxis=after) if after else scale
     return shapes.scalar(scale) if scale.rank == 1 else scale
+
+
+operators(
+    {
+        "Det": lambda node: op("linalg.det", node[0]),
+        "MatMul": lambda node: matmul(node[0], node[1]),
+    }
+)

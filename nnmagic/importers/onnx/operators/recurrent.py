@@ -17,7 +17,7 @@ from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column
 from nnmagic.importers.onnx.operators.integer_products import Multiply, multiply_matrices
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.operators.quantization import quantize_dynamically
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.relay.types import Dim
 
@@ -302,21 +302,6 @@ def _looped(
     return end.carried[0], end.carried[1:]
 
 
-@operator("RNN")
-def _rnn(node: Node) -> list[Value]:
-    return _recurrent(node, _rnn_cell, 1, ["Tanh"])
-
-
-@operator("GRU")
-def _gru(node: Node) -> list[Value]:
-    return _recurrent(node, _gru_cell, 3, ["Sigmoid", "Tanh"])
-
-
-@operator("LSTM")
-def _lstm(node: Node) -> list[Value]:
-    return _recurrent(node, _lstm_cell, 4, ["Sigmoid", "Tanh", "Tanh"])
-
-
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
 def _dynamic_quantize_lstm(node: Node) -> list[Value]:
     """Multiply integers: the data are quantized once, and the states in each step."""
@@ -334,3 +319,12 @@ def _quantized_multiply(node: Node, index: int, number: int) -> Multiply:
         return total.cast("float32") * (data_scale * per_column(scale))
 
     return multiply
+
+
+operators(
+    {
+        "GRU": lambda node: _recurrent(node, _gru_cell, 3, ["Sigmoid", "Tanh"]),
+        "LSTM": lambda node: _recurrent(node, _lstm_cell, 4, ["Sigmoid", "Tanh", "Tanh"]),
+        "RNN": lambda node: _recurrent(node, _rnn_cell, 1, ["Tanh"]),
+    }
+)

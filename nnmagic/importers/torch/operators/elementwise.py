@@ -16,7 +16,7 @@ from nnmagic.importers.torch.mathematics import (
     in_float32,
     wide,
 )
-from nnmagic.importers.torch.registry import operator, refuse
+from nnmagic.importers.torch.registry import operator, operators, refuse
 from nnmagic.relay.functions import activations
 from nnmagic.relay.functions.special import ignoring_nan, round_decimals
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
@@ -36,11 +36,6 @@ for _name in (
     _floating(_name, _name)
 _floating("expm1", "numpy.expm1")
 _floating("log1p", "numpy.log1p")
-
-
-@operator("reciprocal")
-def _reciprocal(call: Call) -> Value:
-    return 1 / wide(convert(call["self"], call.dtype))
 
 
 @operator("exp2")
@@ -68,16 +63,6 @@ def _round(call: Call) -> Value:
     return round_decimals(data, digits)
 
 
-@operator("abs")
-def _abs(call: Call) -> Value:
-    return call["self"] if call["self"].dtype == "bool" else op("abs", call["self"])
-
-
-@operator("neg")
-def _neg(call: Call) -> Value:
-    return op("negative", call["self"])
-
-
 @operator("sign", "sgn")
 def _sign(call: Call) -> Value:
     data = call["self"]
@@ -99,11 +84,6 @@ def _angle(call: Call) -> Value:
     return op("isnan", wide(data)).choose(data, (data < 0).choose(data.like(math.pi), 0.0))
 
 
-@operator("relu")
-def _relu(call: Call) -> Value:
-    return op("nn.relu", call["self"])
-
-
 def _test(name: str, *, of_others: bool) -> None:
     @operator(name)
     def rule(call: Call) -> Value:
@@ -116,11 +96,6 @@ def _test(name: str, *, of_others: bool) -> None:
 _test("isnan", of_others=False)
 _test("isinf", of_others=False)
 _test("isfinite", of_others=True)
-
-
-@operator("logical_not")
-def _logical_not(call: Call) -> Value:
-    return op("logical_not", convert(call["self"], "bool"))
 
 
 @operator("bitwise_not")
@@ -167,21 +142,6 @@ def _sum(call: Call, left: str, right: str, sign: int) -> Value:
     if first.dtype == "bool":
         return op("logical_or" if sign > 0 else "logical_xor", first, second)
     return first + second if sign > 0 else first - second
-
-
-@operator("add")
-def _add(call: Call) -> Value:
-    return _sum(call, "self", "other", 1)
-
-
-@operator("sub")
-def _sub(call: Call) -> Value:
-    return _sum(call, "self", "other", -1)
-
-
-@operator("rsub")
-def _rsub(call: Call) -> Value:
-    return _sum(call, "other", "self", -1)
 
 
 @operator("addcmul")
@@ -264,26 +224,6 @@ def _remainder(call: Call) -> Value:
     return differ.choose(rest + right, rest)
 
 
-@operator("maximum")
-def _maximum(call: Call) -> Value:
-    return op("maximum", *_operands(call))
-
-
-@operator("minimum")
-def _minimum(call: Call) -> Value:
-    return op("minimum", *_operands(call))
-
-
-@operator("fmax")
-def _fmax(call: Call) -> Value:
-    return ignoring_nan("maximum", *_operands(call))
-
-
-@operator("fmin")
-def _fmin(call: Call) -> Value:
-    return ignoring_nan("minimum", *_operands(call))
-
-
 @operator("clamp")
 def _clamp(call: Call) -> Value:
     data = convert(call["self"], call.dtype)
@@ -295,21 +235,6 @@ def _clamp(call: Call) -> Value:
     if low is not None:
         data = data.maximum(low)
     return data if high is None else data.minimum(high)
-
-
-@operator("atan2")
-def _atan2(call: Call) -> Value:
-    return op("numpy.arctan2", *_operands(call))
-
-
-@operator("hypot")
-def _hypot(call: Call) -> Value:
-    return op("numpy.hypot", *_operands(call))
-
-
-@operator("copysign")
-def _copysign(call: Call) -> Value:
-    return op("numpy.copysign", *_operands(call))
 
 
 @operator("pow")
@@ -430,26 +355,11 @@ def _to_copy(call: Call) -> Value:
     return convert(call["self"], call.dtype)
 
 
-@operator("prims.convert_element_type")
-def _convert_element_type(call: Call) -> Value:
-    return convert(call["a"], call.dtype)
-
-
 @operator(
     "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "lift_fresh", "detach_copy", "alias_copy"
 )
 def _same(call: Call) -> Value:
     return call["self"]
-
-
-@operator("copy")
-def _copy(call: Call) -> Value:
-    return call.expand(convert(call["src"], call.dtype), call.shape)
-
-
-@operator("fill")
-def _fill(call: Call) -> Value:
-    return call.full(call.shape, call.number_value("value", call.dtype))
 
 
 # -- activations ---------------------------------------------------------------------------------------
@@ -459,11 +369,6 @@ def _fill(call: Call) -> Value:
 def _elu(call: Call) -> Value:
     alpha, scale, inner = (call.number(name, 1.0) for name in ("alpha", "scale", "input_scale"))
     return activations.elu(wide(call["self"]), alpha, inner) * scale
-
-
-@operator("gelu")
-def _gelu(call: Call) -> Value:
-    return activations.gelu(wide(call["self"]), call.argument("approximate", "none"))
 
 
 @operator("hardtanh")
@@ -588,11 +493,6 @@ def _native_dropout(call: Call) -> list[Value]:
     return [call["input"], call.full(call["input"].shape, scalar_constant(1, "bool"))]
 
 
-@operator("scalar_tensor")
-def _scalar_tensor(call: Call) -> Value:
-    return call.number_value("s", call.dtype)
-
-
 def reinterpret(data: Value, dtype: str) -> Value:
     """Read the bits of each element as another dtype of the same width."""
     if NUMPY_DTYPES[dtype].itemsize != NUMPY_DTYPES[data.dtype].itemsize or "bool" in (dtype, data.dtype):
@@ -603,3 +503,29 @@ def reinterpret(data: Value, dtype: str) -> Value:
 def zero(dtype: str) -> Value:
     """Return 0 in a dtype."""
     return constant(0, dtype) if dtype != "bool" else scalar_constant(0, "bool")
+
+
+operators(
+    {
+        "abs": lambda call: call["self"] if call["self"].dtype == "bool" else op("abs", call["self"]),
+        "add": lambda call: _sum(call, "self", "other", 1),
+        "atan2": lambda call: op("numpy.arctan2", *_operands(call)),
+        "copy": lambda call: call.expand(convert(call["src"], call.dtype), call.shape),
+        "copysign": lambda call: op("numpy.copysign", *_operands(call)),
+        "fill": lambda call: call.full(call.shape, call.number_value("value", call.dtype)),
+        "fmax": lambda call: ignoring_nan("maximum", *_operands(call)),
+        "fmin": lambda call: ignoring_nan("minimum", *_operands(call)),
+        "gelu": lambda call: activations.gelu(wide(call["self"]), call.argument("approximate", "none")),
+        "hypot": lambda call: op("numpy.hypot", *_operands(call)),
+        "logical_not": lambda call: op("logical_not", convert(call["self"], "bool")),
+        "maximum": lambda call: op("maximum", *_operands(call)),
+        "minimum": lambda call: op("minimum", *_operands(call)),
+        "neg": lambda call: op("negative", call["self"]),
+        "prims.convert_element_type": lambda call: convert(call["a"], call.dtype),
+        "reciprocal": lambda call: 1 / wide(convert(call["self"], call.dtype)),
+        "relu": lambda call: op("nn.relu", call["self"]),
+        "rsub": lambda call: _sum(call, "other", "self", -1),
+        "scalar_tensor": lambda call: call.number_value("s", call.dtype),
+        "sub": lambda call: _sum(call, "self", "other", -1),
+    }
+)

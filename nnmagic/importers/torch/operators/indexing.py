@@ -13,7 +13,7 @@ from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, neutral, wide
 from nnmagic.importers.torch.operators.products import distance
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.ops.dims import broadcast_shapes, product
 from nnmagic.relay.types import ANY, Dim
 
@@ -276,11 +276,6 @@ def _scatter(call: Call) -> Value:
     return scatter(call, call.full(call["index"].shape, value), mode)
 
 
-@operator("scatter_add")
-def _scatter_add(call: Call) -> Value:
-    return scatter(call, call["src"], "add")
-
-
 @operator("scatter_reduce")
 def _scatter_reduce(call: Call) -> Value:
     """Combine updates with the elements, or, without them, with each other only."""
@@ -317,16 +312,6 @@ def _scatter_mean(call: Call) -> Value:
     if data.is_float:
         return total / number
     return op("floor_divide", total, number)
-
-
-@operator("index_add")
-def _index_add(call: Call) -> Value:
-    return _along_index(call, "add", call["source"])
-
-
-@operator("index_copy")
-def _index_copy(call: Call) -> Value:
-    return _along_index(call, "update", call["source"])
 
 
 @operator("index_fill")
@@ -471,3 +456,12 @@ def _embedding_bag(call: Call) -> list[Value]:
         is_needed = given is not None and given.shape == shape
         results.append(given if given and is_needed else call.full(shape, scalar_constant(0, "int64")))
     return results
+
+
+operators(
+    {
+        "index_add": lambda call: _along_index(call, "add", call["source"]),
+        "index_copy": lambda call: _along_index(call, "update", call["source"]),
+        "scatter_add": lambda call: scatter(call, call["src"], "add"),
+    }
+)

@@ -9,7 +9,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.importers.torch.calls import Call, scalar_constant
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.types import Dim
 
 
@@ -21,11 +21,6 @@ def _info(call: Call, batch: tuple[Dim, ...]) -> Value:
 def _inv(call: Call) -> list[Value]:
     data = call["A"]
     return [op("linalg.inv", data), _info(call, data.shape[:-2])]
-
-
-@operator("linalg_cholesky_ex")
-def _cholesky_ex(call: Call) -> list[Value]:
-    return [_cholesky(call), _info(call, call["self"].shape[:-2])]
 
 
 @operator("cholesky")
@@ -40,11 +35,6 @@ def _cholesky(call: Call) -> Value:
 @operator("_linalg_slogdet")
 def _slogdet(call: Call) -> list[Value]:
     return [*ops("linalg.slogdet", call["A"]), *_factors(call, call["A"], of_transpose=True)]
-
-
-@operator("_linalg_det")
-def _det(call: Call) -> list[Value]:
-    return [op("linalg.det", call["A"]), *_factors(call, call["A"], of_transpose=True)]
 
 
 def _factors(call: Call, matrices: Value, *, of_transpose: bool) -> list[Value]:
@@ -215,3 +205,14 @@ def _tolerances(call: Call, data: Value) -> tuple[Value, Value]:
 def _none(call: Call, data: Value) -> Value:
     """Return what stands for vectors that nobody asked for."""
     return call.full((0,), scalar_constant(0, data.dtype))
+
+
+operators(
+    {
+        "_linalg_det": lambda call: [
+            op("linalg.det", call["A"]),
+            *_factors(call, call["A"], of_transpose=True),
+        ],
+        "linalg_cholesky_ex": lambda call: [_cholesky(call), _info(call, call["self"].shape[:-2])],
+    }
+)

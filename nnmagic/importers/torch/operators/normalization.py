@@ -8,7 +8,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.values import Value, op, ops
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.functions.normalization import per_channel, scale_and_shift, scale_channels, standardize
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
@@ -22,11 +22,6 @@ def _count(call: Call, dims: Sequence[Dim], dtype: str) -> Value:
 def _optional(call: Call, name: str) -> Value | None:
     value = call.get(name)
     return None if value is None else wide(value)
-
-
-@operator("_native_batch_norm_legit_no_training")
-def _no_training(call: Call) -> list[Value]:
-    return _batch_norm_inference(call)
 
 
 def _batch_norm_inference(call: Call) -> list[Value]:
@@ -49,11 +44,6 @@ def _batch_norm(call: Call) -> tuple[list[Value], Value, Value]:
     result = scale_channels(normal, _optional(call, "weight"), _optional(call, "bias"))
     flat = [shapes.squeeze(item, axes) for item in (mean, variance, inverse)]
     return [result, flat[0], flat[2]], flat[0], flat[1]
-
-
-@operator("_native_batch_norm_legit")
-def _batch_norm_legit(call: Call) -> list[Value]:
-    return _batch_norm(call)[0]
 
 
 @operator("_native_batch_norm_legit_functional")
@@ -172,3 +162,11 @@ def _batch_norm_backward(call: Call) -> list[Value | None]:
     found = [result, scale, op("sum", gradient, axis=tuple(axes))]
     mask = call.argument("output_mask")
     return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+
+
+operators(
+    {
+        "_native_batch_norm_legit": lambda call: _batch_norm(call)[0],
+        "_native_batch_norm_legit_no_training": _batch_norm_inference,
+    }
+)

@@ -14,7 +14,7 @@ from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.shaping import counting
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.functions.pooling import (
     Placing,
     Windows,
@@ -71,16 +71,6 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
         )
     results = [values, *indices]
     return results if call["self"].rank == rank + 2 else [shapes.squeeze(item, [0]) for item in results]
-
-
-@operator("max_pool2d_with_indices")
-def _max_pool2d(call: Call) -> list[Value]:
-    return _max_pool(call, 2)
-
-
-@operator("max_pool3d_with_indices")
-def _max_pool3d(call: Call) -> list[Value]:
-    return _max_pool(call, 3)
 
 
 @operator(
@@ -145,21 +135,6 @@ def _avg_pool(call: Call, rank: int) -> Value:
     return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
 
 
-@operator("avg_pool1d")
-def _avg_pool1d(call: Call) -> Value:
-    return _avg_pool(call, 1)
-
-
-@operator("avg_pool2d")
-def _avg_pool2d(call: Call) -> Value:
-    return _avg_pool(call, 2)
-
-
-@operator("avg_pool3d")
-def _avg_pool3d(call: Call) -> Value:
-    return _avg_pool(call, 3)
-
-
 @operator("avg_pool2d_backward", "avg_pool3d_backward", note="of images of known size")
 def _avg_pool_backward(call: Call) -> Value:
     rank = 2 if "2d" in call.name else 3
@@ -186,16 +161,6 @@ def _adaptive_windows(data: Value, counts: Sequence[int]) -> tuple[list[np.ndarr
     sizes = [int(cast(int, size)) for size in data.shape[-len(counts) :]]
     windows = [adaptive_windows(size, count) for size, count in zip(sizes, counts, strict=True)]
     return windows, count_elements(windows, [(0, size) for size in sizes])
-
-
-@operator("_adaptive_avg_pool2d")
-def _adaptive2(call: Call) -> Value:
-    return _adaptive_average(call, 2)
-
-
-@operator("_adaptive_avg_pool3d")
-def _adaptive3(call: Call) -> Value:
-    return _adaptive_average(call, 3)
 
 
 @operator("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", note="of images of known size")
@@ -332,11 +297,16 @@ def _grid_sampler(call: Call, rank: int) -> Value:
     )
 
 
-@operator("grid_sampler_2d")
-def _grid_sampler_2d(call: Call) -> Value:
-    return _grid_sampler(call, 2)
-
-
-@operator("grid_sampler_3d")
-def _grid_sampler_3d(call: Call) -> Value:
-    return _grid_sampler(call, 3)
+operators(
+    {
+        "_adaptive_avg_pool2d": lambda call: _adaptive_average(call, 2),
+        "_adaptive_avg_pool3d": lambda call: _adaptive_average(call, 3),
+        "avg_pool1d": lambda call: _avg_pool(call, 1),
+        "avg_pool2d": lambda call: _avg_pool(call, 2),
+        "avg_pool3d": lambda call: _avg_pool(call, 3),
+        "grid_sampler_2d": lambda call: _grid_sampler(call, 2),
+        "grid_sampler_3d": lambda call: _grid_sampler(call, 3),
+        "max_pool2d_with_indices": lambda call: _max_pool(call, 2),
+        "max_pool3d_with_indices": lambda call: _max_pool(call, 3),
+    }
+)

@@ -11,7 +11,7 @@ from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.elementwise import times
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import dims
 from nnmagic.relay.types import Dim, TensorType
@@ -41,16 +41,6 @@ def _mm(call: Call) -> Value:
     return _product(call, left, right, call.shape)
 
 
-@operator("dot", "vdot")
-def _dot(call: Call) -> Value:
-    return op("sum", wide(call["self"] * call["tensor"]))
-
-
-@operator("mv")
-def _mv(call: Call) -> Value:
-    return op("sum", wide(call["self"] * call["vec"]), axis=(1,))
-
-
 def _plus(call: Call, product: Value) -> Value:
     """Return beta * self + alpha * product; where beta is 0, whatever is in self does not matter."""
     product = times(product, call.argument("alpha", 1))
@@ -69,16 +59,6 @@ def _factors(call: Call, first: str, second: str) -> tuple[Value, Value]:
 def _plus_product(call: Call, first: str, second: str) -> Value:
     left, right = _factors(call, first, second)
     return _plus(call, _product(call, left, right, call.shape))
-
-
-@operator("addmm")
-def _addmm(call: Call) -> Value:
-    return _plus_product(call, "mat1", "mat2")
-
-
-@operator("baddbmm")
-def _baddbmm(call: Call) -> Value:
-    return _plus_product(call, "batch1", "batch2")
 
 
 @operator("addbmm")
@@ -168,3 +148,13 @@ def _vector_norm(call: Call) -> Value:
     if p == 2:
         return op("sqrt", op("sum", size * size, axis=tuple(axes), keepdims=keep))
     return op("sum", size**p, axis=tuple(axes), keepdims=keep) ** (1 / p)
+
+
+operators(
+    {
+        "addmm": lambda call: _plus_product(call, "mat1", "mat2"),
+        "baddbmm": lambda call: _plus_product(call, "batch1", "batch2"),
+        "dot vdot": lambda call: op("sum", wide(call["self"] * call["tensor"])),
+        "mv": lambda call: op("sum", wide(call["self"] * call["vec"]), axis=(1,)),
+    }
+)

@@ -10,7 +10,7 @@ from nnmagic.importers.onnx.operators.reductions import _extreme, _log_sum_exp
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, neutral, wide
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.ops.dims import product
 
 
@@ -91,21 +91,6 @@ def variance(call: Call, *, mean_too: bool) -> list[Value]:
     elif not data.rank:
         result, mean = shapes.squeeze(result, [0]), shapes.squeeze(mean, [0])
     return [result, mean] if mean_too else [result]
-
-
-@operator("var")
-def _var(call: Call) -> Value:
-    return variance(call, mean_too=False)[0]
-
-
-@operator("var_mean")
-def _var_mean(call: Call) -> list[Value]:
-    return variance(call, mean_too=True)
-
-
-@operator("std")
-def _std(call: Call) -> Value:
-    return op("sqrt", variance(call, mean_too=False)[0])
 
 
 @operator("logsumexp")
@@ -324,3 +309,12 @@ def _middle(call: Call, data: Value, axis: int) -> list[Value]:
     middle = op("floor_divide", rest - 1, nans.like(2))
     place = middle.maximum(0) if call.name == "aten.nanmedian" else nans.equal(0).choose(middle, rest)
     return [op("gather", item, place, axis=axis) for item in ordered]
+
+
+operators(
+    {
+        "std": lambda call: op("sqrt", variance(call, mean_too=False)[0]),
+        "var": lambda call: variance(call, mean_too=False)[0],
+        "var_mean": lambda call: variance(call, mean_too=True),
+    }
+)

@@ -7,12 +7,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import Call
 from nnmagic.importers.torch.mathematics import convert, wide
-from nnmagic.importers.torch.registry import operator
-
-
-@operator("bucketize")
-def _bucketize(call: Call) -> Value:
-    return _search(call, call["boundaries"], right=call.flag("right"))
+from nnmagic.importers.torch.registry import operator, operators
 
 
 @operator("searchsorted", note="of sequences that are sorted")
@@ -40,6 +35,9 @@ def _ldexp(call: Call) -> Value:
     return data * op("power", data.like(2), exponent)
 
 
-@operator("erfc")
-def _erfc(call: Call) -> Value:
-    return op("special.erfc", convert(call["self"], call.dtype))
+operators(
+    {
+        "bucketize": lambda call: _search(call, call["boundaries"], right=call.flag("right")),
+        "erfc": lambda call: op("special.erfc", convert(call["self"], call.dtype)),
+    }
+)

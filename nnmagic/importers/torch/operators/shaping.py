@@ -16,7 +16,7 @@ from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.operators.elementwise import reinterpret
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.importers.torch.tensors import dim_of
 from nnmagic.importers.torch.views import layout_of, overlaps
 from nnmagic.relay.ops.dims import product
@@ -31,16 +31,6 @@ def _view(call: Call) -> Value:
     if "dtype" in call.arguments:
         return reinterpret(call["self"], call.dtype)
     return call.reshape(call["self"], call.shape)
-
-
-@operator("flatten")
-def _flatten(call: Call) -> Value:
-    return call.reshape(call["self"], call.shape)
-
-
-@operator("expand", "broadcast_to", "expand_copy")
-def _expand(call: Call) -> Value:
-    return call.expand(call["self"], call.shape)
 
 
 @operator("permute", "permute_copy")
@@ -58,11 +48,6 @@ def _transpose(call: Call) -> Value:
     first, second = call.axis("dim0", data.rank), call.axis("dim1", data.rank)
     order[first], order[second] = second, first
     return shapes.transpose(data, order)
-
-
-@operator("t", "t_copy")
-def _t(call: Call) -> Value:
-    return shapes.transpose(call["self"], list(range(call["self"].rank))[::-1])
 
 
 @operator("squeeze", "squeeze_copy")
@@ -480,11 +465,6 @@ _border_pad("edge", ["replication_pad1d", "replication_pad2d", "replication_pad3
 # -- creation ------------------------------------------------------------------------------------------
 
 
-@operator("full", "full_like", "new_full")
-def _full(call: Call) -> Value:
-    return _filled(call, call.number_value("fill_value", call.dtype))
-
-
 def _filled(call: Call, fill: Value) -> Value:
     """Return a tensor of one value; a size that no polynomial says is taken from the arguments."""
     if ANY not in call.shape:
@@ -500,23 +480,11 @@ def _filled(call: Call, fill: Value) -> Value:
 
 
 @operator(
-    "zeros",
-    "zeros_like",
-    "new_zeros",
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "new_empty",
-    "empty_permuted",
-    "new_empty_strided",
+    *("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "empty_strided", "new_empty"),
+    *("empty_permuted", "new_empty_strided"),
 )
 def _zeros(call: Call) -> Value:
     return _filled(call, scalar_constant(0, call.dtype))
-
-
-@operator("ones", "ones_like", "new_ones")
-def _ones(call: Call) -> Value:
-    return _filled(call, scalar_constant(1, call.dtype))
 
 
 @operator("arange")
@@ -551,3 +519,14 @@ def _triangle(call: Call) -> Value:
     columns = shapes.counting(data, data.rank - 1)
     kept = columns <= rows + shift if call.name == "aten.tril" else columns >= rows + shift
     return kept.choose(data, scalar_constant(0, data.dtype))
+
+
+operators(
+    {
+        "expand broadcast_to expand_copy": lambda call: call.expand(call["self"], call.shape),
+        "flatten": lambda call: call.reshape(call["self"], call.shape),
+        "full full_like new_full": lambda call: _filled(call, call.number_value("fill_value", call.dtype)),
+        "ones ones_like new_ones": lambda call: _filled(call, scalar_constant(1, call.dtype)),
+        "t t_copy": lambda call: shapes.transpose(call["self"], list(range(call["self"].rank))[::-1]),
+    }
+)

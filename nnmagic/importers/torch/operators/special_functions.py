@@ -6,18 +6,8 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import Call
 from nnmagic.importers.torch.mathematics import convert
-from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.ops.unary import MAX_ORDER
-
-
-@operator("lgamma")
-def _lgamma(call: Call) -> Value:
-    return op("special.gammaln", convert(call["self"], call.dtype))
-
-
-@operator("digamma")
-def _digamma(call: Call) -> Value:
-    return op("special.polygamma", convert(call["self"], call.dtype))
 
 
 @operator("polygamma", note=f"of orders up to {MAX_ORDER}")
@@ -26,3 +16,11 @@ def _polygamma(call: Call) -> Value:
     if order > MAX_ORDER:
         raise UnsupportedError(f"the derivative {order} of the digamma function is not supported")
     return op("special.polygamma", convert(call["self"], call.dtype), n=order)
+
+
+operators(
+    {
+        "digamma": lambda call: op("special.polygamma", convert(call["self"], call.dtype)),
+        "lgamma": lambda call: op("special.gammaln", convert(call["self"], call.dtype)),
+    }
+)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.gradients.place import Contribution, Place
-from nnmagic.relay.gradients.registry import rule, zero
+from nnmagic.relay.gradients.registry import rule, rules, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 
 zero("floor_divide", "trunc_divide", "python.print", "python.raise")
@@ -23,36 +23,6 @@ def _broadcast(p: Place, *makers: Callable[[], TensorExpr | None]) -> Sequence[C
         term = make() if p.wanted[index] else None
         parts.append(None if term is None else p.sum_to(term, p.out_shape, index))
     return parts
-
-
-@rule("add")
-def _add(p: Place) -> Sequence[Contribution]:
-    return _broadcast(p, lambda: p.d, lambda: p.d)
-
-
-@rule("subtract")
-def _subtract(p: Place) -> Sequence[Contribution]:
-    return _broadcast(p, lambda: p.d, lambda: -p.d)
-
-
-@rule("multiply")
-def _multiply(p: Place) -> Sequence[Contribution]:
-    return _broadcast(p, lambda: p.d * p.x(1), lambda: p.d * p.x(0))
-
-
-@rule("divide")
-def _divide(p: Place) -> Sequence[Contribution]:
-    return _broadcast(p, lambda: p.d / p.x(1), lambda: -(p.d * p.y / p.x(1)))
-
-
-@rule("floor_mod")
-def _floor_mod(p: Place) -> Sequence[Contribution]:
-    return _broadcast(p, lambda: p.d, lambda: -(p.d * p.x(0).op("floor_divide", p.x(1))))
-
-
-@rule("mod", "trunc_mod")
-def _trunc_mod(p: Place) -> Sequence[Contribution]:
-    return _broadcast(p, lambda: p.d, lambda: -(p.d * (p.x(0) / p.x(1)).op("trunc")))
 
 
 @rule("power")
@@ -130,3 +100,15 @@ def _logaddexp(p: Place) -> Sequence[Contribution]:
 def _where(p: Place) -> Sequence[Contribution]:
     condition = TensorExpr(p.args[0], "bool", p.span)
     return _broadcast(p, lambda: None, lambda: condition.choose(p.d, 0), lambda: condition.choose(0, p.d))
+
+
+rules(
+    {
+        "add": lambda p: _broadcast(p, lambda: p.d, lambda: p.d),
+        "divide": lambda p: _broadcast(p, lambda: p.d / p.x(1), lambda: -(p.d * p.y / p.x(1))),
+        "floor_mod": lambda p: _broadcast(p, lambda: p.d, lambda: -(p.d * p.x(0).op("floor_divide", p.x(1)))),
+        "mod trunc_mod": lambda p: _broadcast(p, lambda: p.d, lambda: -(p.d * (p.x(0) / p.x(1)).op("trunc"))),
+        "multiply": lambda p: _broadcast(p, lambda: p.d * p.x(1), lambda: p.d * p.x(0)),
+        "subtract": lambda p: _broadcast(p, lambda: p.d, lambda: -p.d),
+    }
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -189,7 +190,7 @@ def _weight_gradient(x: TensorExpr, d: TensorExpr, outer: Sequence[int], window:
         axes = [2 + rank + axis for axis in range(rank)]
         steps = list(window.dilation)
         x = x.op("strided_slice", begin=[0] * rank, end=window.spans, strides=steps, axes=axes)
-    count, places = _product(kernel), _product(window.steps)
+    count, places = math.prod(kernel), math.prod(window.steps)
     # (n, c, places, kernel) -> (groups, inner * kernel, n * places)
     x = x.reshape([-1, groups * inner, places, count]).transpose([1, 3, 0, 2])
     x = x.reshape([groups, inner * count, -1])
@@ -200,10 +201,3 @@ def _weight_gradient(x: TensorExpr, d: TensorExpr, outer: Sequence[int], window:
     else:
         made = d.op("nn.batch_matmul", x, transpose_a=False, transpose_b=True)
     return made.shaped([out, inner, *kernel])
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

@@ -8,23 +8,13 @@ from typing import cast
 
 from nnmagic.relay.expr import Call, OpRef
 from nnmagic.relay.gradients.place import Contribution, Place
-from nnmagic.relay.gradients.registry import RULES, rule, zero
+from nnmagic.relay.gradients.registry import RULES, rule, rules, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_float
 
 zero(
-    "sign",
-    "floor",
-    "ceil",
-    "round",
-    "numpy.rint",
-    "numpy.signbit",
-    "trunc",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "logical_not",
-    "bitwise_not",
+    *("sign", "floor", "ceil", "round", "numpy.rint", "numpy.signbit", "trunc", "isfinite", "isinf", "isnan"),
+    *("logical_not", "bitwise_not"),
 )
 zero("reinterpret", "fixed_point_multiply")
 
@@ -126,16 +116,6 @@ def _is_sum_of_squares(p: Place) -> bool:
     return False
 
 
-@rule("special.polygamma")
-def _polygamma(p: Place) -> Sequence[Contribution]:
-    return [p.d * p.x().op("special.polygamma", n=cast("int", p.attrs["n"]) + 1)]
-
-
-@rule("nn.leaky_relu")
-def _leaky_relu(p: Place) -> Sequence[Contribution]:
-    return [(p.x() > 0).choose(p.d, p.d * cast("float", p.attrs["alpha"]))]
-
-
 @rule("clip")
 def _clip(p: Place) -> Sequence[Contribution]:
     low, high = cast("float", p.attrs["a_min"]), cast("float", p.attrs["a_max"])
@@ -149,9 +129,13 @@ def _cast(p: Place) -> Sequence[Contribution]:
     return [p.d.cast(dtype) if is_float(dtype) else None]
 
 
-@rule("cast_like")
-def _cast_like(p: Place) -> Sequence[Contribution]:
-    return [*_cast(p), None]
-
-
 assert set(_DERIVATIVES) <= set(RULES)
+
+
+rules(
+    {
+        "cast_like": lambda p: [*_cast(p), None],
+        "nn.leaky_relu": lambda p: [(p.x() > 0).choose(p.d, p.d * cast("float", p.attrs["alpha"]))],
+        "special.polygamma": lambda p: [p.d * p.x().op("special.polygamma", n=cast("int", p.attrs["n"]) + 1)],
+    }
+)

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.relay.expr import Expr, Tuple
 from nnmagic.relay.gradients.place import Contribution, Place, is_static
-from nnmagic.relay.gradients.registry import expansion, refuse, rule
+from nnmagic.relay.gradients.registry import expansion, refuse, rule, rules
 from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse("its buffer is a state, not a value", "nn.fifo_buffer")
@@ -26,11 +26,6 @@ def _softmax(p: Place) -> Sequence[Contribution]:
     return [weighted - p.y * weighted.sum([p.axis()], keepdims=True)]
 
 
-@rule("nn.log_softmax")
-def _log_softmax(p: Place) -> Sequence[Contribution]:
-    return [p.d - p.y.op("exp") * p.d.sum([p.axis()], keepdims=True)]
-
-
 # -- channels -----------------------------------------------------------------------------------------------
 
 
@@ -43,11 +38,6 @@ def _along(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
 def _over_others(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
     """Sum over all axes but one."""
     return term.sum([each for each in range(rank) if each != axis])
-
-
-@rule("nn.bias_add")
-def _bias_add(p: Place) -> Sequence[Contribution]:
-    return [p.d, _over_others(p.d, p.axis(), p.rank()) if p.wanted[1] else None]
 
 
 @rule("nn.prelu")
@@ -217,11 +207,6 @@ def _pad(p: Place) -> Sequence[Contribution]:
     return [inner, p.d.sum() - inner.sum() if p.wanted[1] else None]
 
 
-@rule("nn.mirror_pad")
-def _mirror_pad(p: Place) -> Sequence[Contribution]:
-    return [_fold(p, _widths(p), str(p.attrs["mode"]).lower())]
-
-
 def _fold(p: Place, widths: Sequence[tuple[int, int]], mode: str) -> TensorExpr:
     """Add a border that repeats or reflects elements to these elements."""
     d = p.d
@@ -302,3 +287,12 @@ def _space_to_batch(p: Place) -> Sequence[Contribution]:
 @rule("nn.batch_to_space_nd")
 def _batch_to_space(p: Place) -> Sequence[Contribution]:
     return [p.d.op("nn.space_to_batch_nd", block_shape=p.attrs["block_shape"], paddings=p.attrs["crops"])]
+
+
+rules(
+    {
+        "nn.bias_add": lambda p: [p.d, _over_others(p.d, p.axis(), p.rank()) if p.wanted[1] else None],
+        "nn.log_softmax": lambda p: [p.d - p.y.op("exp") * p.d.sum([p.axis()], keepdims=True)],
+        "nn.mirror_pad": lambda p: [_fold(p, _widths(p), str(p.attrs["mode"]).lower())],
+    }
+)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Expr
 from nnmagic.relay.gradients.place import Contribution, Place, is_static
-from nnmagic.relay.gradients.registry import expansion, rule, zero
+from nnmagic.relay.gradients.registry import expansion, rule, rules, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
 zero("shape_of", "ndarray_size", "zeros", "ones", "zeros_like", "ones_like", "dyn.zeros")
-
-
-@rule("reshape", "contrib_reverse_reshape", "squeeze", "expand_dims", "nn.batch_flatten")
-def _reshape(p: Place) -> Sequence[Contribution]:
-    return [p.reshape_to(p.d, 0)]
-
-
-@rule("reshape_like", "dyn.reshape", "dyn.squeeze")
-def _reshape_by(p: Place) -> Sequence[Contribution]:
-    return [p.reshape_to(p.d, 0), None]
 
 
 @rule("transpose")
@@ -32,16 +23,6 @@ def _transpose(p: Place) -> Sequence[Contribution]:
     return [p.d.transpose([axes.index(axis) for axis in range(rank)])]
 
 
-@rule("reverse")
-def _reverse(p: Place) -> Sequence[Contribution]:
-    return [p.d.op("reverse", axis=p.attrs["axis"])]
-
-
-@rule("reverse_sequence")
-def _reverse_sequence(p: Place) -> Sequence[Contribution]:
-    return [p.d.op("reverse_sequence", p.args[1], **p.given), None]
-
-
 @rule("layout_transform")
 def _layout_transform(p: Place) -> Sequence[Contribution]:
     d = p.d.op("layout_transform", src_layout=p.attrs["dst_layout"], dst_layout=p.attrs["src_layout"])
@@ -49,36 +30,6 @@ def _layout_transform(p: Place) -> Sequence[Contribution]:
     if is_static(shape) and back != len(shape):  # blocks may have padded the axis
         d = d.op("strided_slice", begin=[0] * len(shape), end=list(cast("tuple[int, ...]", shape)))
     return [d]
-
-
-@rule("collapse_sum_like", "collapse_sum_to")
-def _collapse_sum(p: Place) -> Sequence[Contribution]:
-    return [p.broadcast_to(p.d, 0), None]
-
-
-@rule("broadcast_to")
-def _broadcast_to(p: Place) -> Sequence[Contribution]:
-    return [p.sum_to(p.d, p.out_shape, 0)]
-
-
-@rule("broadcast_to_like", "dyn.broadcast_to")
-def _broadcast_to_like(p: Place) -> Sequence[Contribution]:
-    return [p.sum_to(p.d, p.out_shape, 0), None]
-
-
-@rule("full")
-def _full(p: Place) -> Sequence[Contribution]:
-    return [p.d.sum()]
-
-
-@rule("full_like")
-def _full_like(p: Place) -> Sequence[Contribution]:
-    return [None, p.d.sum()]
-
-
-@rule("dyn.full")
-def _dyn_full(p: Place) -> Sequence[Contribution]:
-    return [p.d.sum(), None]
 
 
 @rule("arange")
@@ -213,7 +164,7 @@ def _sliding_window(p: Place) -> Sequence[Contribution]:
     sizes = p.static()
     outer = p.rank()
     total: TensorExpr | None = None
-    for flat in range(_product(window)):
+    for flat in range(math.prod(window)):
         offsets, rest = [0] * len(window), flat
         for place in reversed(range(len(window))):
             rest, offsets[place] = divmod(rest, window[place])
@@ -225,13 +176,6 @@ def _sliding_window(p: Place) -> Sequence[Contribution]:
         part = _spread(p, part, axis, offsets, strides, sizes)
         total = part if total is None else total + part
     return [p.x().zeros() if total is None else total]
-
-
-def _product(sizes: Sequence[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
 
 
 def _spread(
@@ -254,3 +198,21 @@ def _spread(
     if any(step > 1 for step in steps):
         part = part.op("nn.dilate", strides=steps, dilation_value=0.0)
     return part.op("nn.pad", part.like(0), pad_width=widths)
+
+
+rules(
+    {
+        "broadcast_to": lambda p: [p.sum_to(p.d, p.out_shape, 0)],
+        "broadcast_to_like dyn.broadcast_to": lambda p: [p.sum_to(p.d, p.out_shape, 0), None],
+        "collapse_sum_like collapse_sum_to": lambda p: [p.broadcast_to(p.d, 0), None],
+        "dyn.full": lambda p: [p.d.sum(), None],
+        "full": lambda p: [p.d.sum()],
+        "full_like": lambda p: [None, p.d.sum()],
+        "reshape contrib_reverse_reshape squeeze expand_dims nn.batch_flatten": lambda p: [
+            p.reshape_to(p.d, 0)
+        ],
+        "reshape_like dyn.reshape dyn.squeeze": lambda p: [p.reshape_to(p.d, 0), None],
+        "reverse": lambda p: [p.d.op("reverse", axis=p.attrs["axis"])],
+        "reverse_sequence": lambda p: [p.d.op("reverse_sequence", p.args[1], **p.given), None],
+    }
+)

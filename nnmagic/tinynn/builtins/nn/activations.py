@@ -30,7 +30,7 @@ _INPUT = "input=x"
 
 def _float_activation(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
     """Declare a function of one tensor of floats."""
-    return Builtin(name, "x", float_function(function, "x"), summary, None, _INPUT)
+    return Builtin(name, "x", float_function(function, "x"), summary, aliases=_INPUT)
 
 
 def _floats(call: Arguments, parameter: str = "x") -> Formula:
@@ -64,7 +64,7 @@ def _prelu(call: Arguments) -> Value:
         weight = weight.reshape(())
     if weight.rank:
         message = f"prelu: `weight` must be of rank 0 or 1, not of shape {format_shape(weight.shape)}"
-        raise RefusalError(message, call.given["weight"].span)
+        raise RefusalError(message, call.at("weight"))
     return (x < 0).choose(x * weight, x).value
 
 
@@ -83,7 +83,7 @@ def _elu_of(call: Arguments) -> Value:
 def _celu_of(call: Arguments) -> Value:
     alpha = float(static_number(call, "alpha", 1.0))
     if alpha == 0:
-        raise RefusalError("celu: `alpha` cannot be 0", call.given["alpha"].span)
+        raise RefusalError("celu: `alpha` cannot be 0", call.at("alpha"))
     return activations.elu(_floats(call), alpha, 1 / alpha).value
 
 
@@ -120,8 +120,7 @@ def _softshrink(call: Arguments) -> Value:
     """Move x towards 0; the zero between keeps the sign of x, and NaN stays NaN."""
     x, bound = _floats(call), _shrink_bound(call)
     if bound < 0:
-        message = f"softshrink: `lambd` must not be negative, not {bound!r}"
-        raise RefusalError(message, call.given["lambd"].span)
+        raise RefusalError(f"softshrink: `lambd` must not be negative, not {bound!r}", call.at("lambd"))
     return (x > bound).choose(x - bound, (x < -bound).choose(x + bound, x * 0)).value
 
 
@@ -152,10 +151,9 @@ def _glu(call: Arguments) -> Value:
     """Multiply the first half by the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
     x = _floats(call)
     axis = one_axis(call, "axis", x.rank, -1)
-    size = static_size(call, x.shape[axis], call.given["x"].span)
+    size = static_size(call, x.shape[axis], call.at("x"))
     if size % 2:
-        message = f"glu: axis {axis} of size {size} does not divide into two halves"
-        raise RefusalError(message, call.given["x"].span)
+        raise RefusalError(f"glu: axis {axis} of size {size} does not divide into two halves", call.at("x"))
     halves = [
         x.op("strided_slice", begin=[begin], end=[begin + size // 2], strides=[1], axes=[axis])
         for begin in (0, size // 2)
@@ -167,7 +165,7 @@ def _logsumexp(call: Arguments) -> Value:
     x = as_float(formula(call, "x"))
     along = axes(call, x.rank)
     if is_empty(x, along):
-        raise RefusalError("logsumexp of no elements", call.given["x"].span)
+        raise RefusalError("logsumexp of no elements", call.at("x"))
     every = range(x.rank) if along is None else along
     return special.logsumexp(x, every, keepdims=flag(call, "keepdims")).value
 
@@ -176,7 +174,7 @@ _SOFT = "dim=axis " + _INPUT
 
 
 ACTIVATIONS = (
-    Builtin("relu", "x", _relu, "Compute max(x, 0).", None, _INPUT),
+    Builtin("relu", "x", _relu, "Compute max(x, 0).", aliases=_INPUT),
     _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", lambda x: x.op("sigmoid")),
     _float_activation("erf", "Compute the error function.", lambda x: x.op("erf")),
     _float_activation("erfc", "Compute 1 - erf(x).", lambda x: x.op("special.erfc")),
@@ -186,35 +184,35 @@ ACTIVATIONS = (
         "x * approximate?='none'",
         _gelu,
         'Multiply x by the cumulative normal distribution; approximate="tanh" is supported.',
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     Builtin(
         "leaky_relu",
         "x negative_slope?=0.01",
         _leaky_relu,
         "Scale x by negative_slope (0.01) where it is negative.",
-        None,
-        "alpha=negative_slope " + _INPUT,
+        aliases="alpha=negative_slope " + _INPUT,
     ),
     Builtin(
         "prelu",
         "x weight axis?=1",
         _prelu,
         "Scale x by learned slopes where it is negative.",
-        None,
-        "alpha=weight " + _INPUT,
+        aliases="alpha=weight " + _INPUT,
     ),
     Builtin(
-        "elu", "x alpha?=1.0", _elu_of, "Return x, or alpha * (exp(x) - 1) where x is negative.", None, _INPUT
+        "elu",
+        "x alpha?=1.0",
+        _elu_of,
+        "Return x, or alpha * (exp(x) - 1) where x is negative.",
+        aliases=_INPUT,
     ),
     Builtin(
         "celu",
         "x alpha?=1.0",
         _celu_of,
         "Return x, or alpha * (exp(x / alpha) - 1) where x is negative.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     _float_activation("selu", "Compute the self-normalizing elu.", _selu),
     _float_activation("silu", "Compute x * sigmoid(x).", activations.swish),
@@ -227,36 +225,32 @@ ACTIVATIONS = (
         "x min_val?=-1.0 max_val?=1.0",
         _hardtanh,
         "Limit x to the range from min_val to max_val (-1 to 1).",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
-    Builtin("relu6", "x", _relu6, "Limit x to the range from 0 to 6.", None, _INPUT),
+    Builtin("relu6", "x", _relu6, "Limit x to the range from 0 to 6.", aliases=_INPUT),
     Builtin(
         "softplus",
         "x beta?=1.0 threshold?=20.0",
         _softplus_of,
         "Compute log(1 + exp(x)), numerically stable.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     _float_activation("softsign", "Compute x / (1 + abs(x)).", activations.softsign),
     _float_activation("tanhshrink", "Compute x - tanh(x).", _tanhshrink),
-    Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", None, _INPUT),
+    Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", aliases=_INPUT),
     Builtin(
         "hardshrink",
         "x lambd?=0.5",
         _hardshrink,
         "Return x, or 0 where abs(x) is at most lambd.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     Builtin(
         "threshold",
         "x threshold value",
         _threshold,
         "Return x where it is above the threshold, else value.",
-        None,
-        _INPUT,
+        aliases=_INPUT,
     ),
     _float_activation("logsigmoid", "Compute log(sigmoid(x)), numerically stable.", _logsigmoid),
     Builtin(
@@ -264,26 +258,25 @@ ACTIVATIONS = (
         "x axis?=-1",
         _softmax("nn.softmax"),
         "Compute exp(x) divided by its sum along an axis, by default the last.",
-        None,
-        _SOFT,
+        aliases=_SOFT,
     ),
-    Builtin("log_softmax", "x axis?=-1", _softmax("nn.log_softmax"), "Compute log(softmax(x)).", None, _SOFT),
-    Builtin("softmin", "x axis?=-1", _softmax("nn.softmax", -1), "Compute softmax(-x).", None, _SOFT),
-    Builtin("glu", "x axis?=-1", _glu, "Multiply one half by the sigmoid of the other half.", None, _SOFT),
+    Builtin(
+        "log_softmax", "x axis?=-1", _softmax("nn.log_softmax"), "Compute log(softmax(x)).", aliases=_SOFT
+    ),
+    Builtin("softmin", "x axis?=-1", _softmax("nn.softmax", -1), "Compute softmax(-x).", aliases=_SOFT),
+    Builtin("glu", "x axis?=-1", _glu, "Multiply one half by the sigmoid of the other half.", aliases=_SOFT),
     Builtin(
         "logsumexp",
         "x axis? keepdims?",
         _logsumexp,
         "Compute log(sum(exp(x))), numerically stable.",
-        None,
-        "keepdim=keepdims " + _SOFT,
+        aliases="keepdim=keepdims " + _SOFT,
     ),
     Builtin(
         "dropout",
         "x p?=0.5 training? * key?",
         dropout,
         "Return the tensor itself; with a key, zeros at random places, and the others divided by 1 - p.",
-        None,
-        "rate=p " + _INPUT,
+        aliases="rate=p " + _INPUT,
     ),
 )

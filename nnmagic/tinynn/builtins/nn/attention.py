@@ -18,32 +18,30 @@ def _attention(call: Arguments) -> Value:
     require_float(call, query, "query")
     for name, operand in (("query", query), ("key", key), ("value", value)):
         if operand.rank < 2:
-            message = (
-                f"{call.name}: `{name}` must be of rank 2 or more, not of shape {format_shape(operand.shape)}"
-            )
-            raise RefusalError(message, call.given[name].span)
+            message = f"`{name}` must be of rank 2 or more, not of shape {format_shape(operand.shape)}"
+            raise call.refusal(name, message)
     if static_number(call, "dropout_p", 0.0) != 0:
-        raise RefusalError(f"{call.name}: there is no training, so no dropout", call.given["dropout_p"].span)
-    width = static_size(call, query.shape[-1], call.given["query"].span, "the size of the last axis")
+        raise call.refusal("dropout_p", "there is no training, so no dropout")
+    width = static_size(call, query.shape[-1], call.at("query"), "the size of the last axis")
     scale = float(static_number(call, "scale", 1 / math.sqrt(width) if width else 1.0))
     flipped = key.transpose([*range(key.rank - 2), key.rank - 1, key.rank - 2])
     scores = _matrices(call, query, "query", flipped, "key") * scale
     if flag(call, "is_causal"):
         if "attn_mask" in call:
-            raise RefusalError(f"{call.name} takes `attn_mask` or `is_causal`", call.given["attn_mask"].span)
+            raise RefusalError(f"{call.name} takes `attn_mask` or `is_causal`", call.at("attn_mask"))
         scores = causal_mask(scores)
     if "attn_mask" in call:
         mask = formula(call, "attn_mask")
         if mask.dtype not in ("bool", scores.dtype):
             message = f"{call.name}: `attn_mask` must be of bools or {dtype_short_name(scores.dtype)}"
-            raise RefusalError(f"{message}, not {dtype_short_name(mask.dtype)}", call.given["attn_mask"].span)
+            raise RefusalError(f"{message}, not {dtype_short_name(mask.dtype)}", call.at("attn_mask"))
         scores = mask.choose(scores, -math.inf) if mask.dtype == "bool" else scores + mask
     shares = scores.op("nn.softmax", axis=-1)
     return _matrices(call, shares, "query", value, "value").value
 
 
 def _matrices(call: Arguments, one: Formula, first: str, other: Formula, second: str) -> Formula:
-    left, right = Operand(one.value, call.given[first].span), Operand(other.value, call.given[second].span)
+    left, right = Operand(one.value, call.at(first)), Operand(other.value, call.at(second))
     return Formula(matrix_product(left, right, call.span, call.name), call.span)
 
 
@@ -63,8 +61,7 @@ ATTENTION = (
         "query key value attn_mask? dropout_p?=0.0 is_causal?=False scale?=None",
         _attention,
         "Compute softmax(q @ k.T * scale + mask) @ v.",
-        None,
-        "mask=attn_mask",
+        aliases="mask=attn_mask",
         method=False,
     ),
 )

@@ -18,9 +18,7 @@ _DATA = "input=data x=data"
 
 def operator_formula(name: str, call: Arguments, *arguments: str, **attrs: object) -> Formula:
     """Call an operator with arguments of this call; errors are located at these arguments."""
-    operands = [
-        Operand(formula(call, parameter).value, call.given[parameter].span) for parameter in arguments
-    ]
+    operands = [Operand(formula(call, parameter).value, call.at(parameter)) for parameter in arguments]
     spans = {parameter: operand.span for parameter, operand in call.given.items() if parameter in attrs}
     result = call_operator(OPERATORS[name], operands, attrs, call.span, spans)
     assert isinstance(result, Computed)
@@ -41,7 +39,7 @@ def _add_bias(result: Formula, call: Arguments, axis: int) -> Value:
         return result.value
     operands = [
         Operand(result.value, call.span),
-        Operand(formula(call, "bias").value, call.given["bias"].span),
+        Operand(formula(call, "bias").value, call.at("bias")),
     ]
     return call_operator(OPERATORS["nn.bias_add"], operands, {"axis": axis}, call.span)
 
@@ -73,15 +71,13 @@ def _same_padding(call: Arguments, rank: int, weight: Formula, layout: str) -> t
     strides = per_axis(call.static("strides") if "strides" in call else 1, rank)
     if strides is None or any(stride != 1 for stride in strides):
         hint = "give the numbers, as in padding=1"
-        raise RefusalError(
-            f'{call.name}: padding="same" needs strides of 1', call.given["padding"].span, hint=hint
-        )
+        raise call.refusal("padding", 'padding="same" needs strides of 1', hint=hint)
     dilation = per_axis(call.static("dilation") if "dilation" in call else 1, rank)
     axes = re.findall(r"\d*[A-Za-z]", layout)
     windows = [dim for axis, dim in zip(axes, weight.shape, strict=False) if axis in "DHW"]
     if len(axes) != weight.rank or len(windows) != rank:
         return 0
-    sizes = [static_size(call, dim, call.given["weight"].span) for dim in windows]
+    sizes = [static_size(call, dim, call.at("weight")) for dim in windows]
     totals = [step * (size - 1) for step, size in zip(dilation or [1] * rank, sizes, strict=True)]
     return (*(total // 2 for total in totals), *(total - total // 2 for total in totals))
 
@@ -104,7 +100,7 @@ def _convolution(rank: int) -> Builtin:
         return _add_bias(result, call, layout.find("C"))
 
     summary = f"Call {name}, followed by nn.bias_add if a bias is given."
-    return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, None, _CONV_NAMES)
+    return Builtin(f"conv{rank}d", f"data weight bias? {_CONV}", apply_to, summary, aliases=_CONV_NAMES)
 
 
 _TRANSPOSED_ATTRS = "strides padding output_padding groups dilation"
@@ -118,7 +114,7 @@ def _convolution_transpose(rank: int) -> Builtin:
         weight = formula(call, "weight")
         if weight.rank == rank + 2:
             groups = static_int(call, "groups", 1)
-            outputs = static_size(call, weight.shape[1], call.given["weight"].span) * groups
+            outputs = static_size(call, weight.shape[1], call.at("weight")) * groups
             attrs |= {"channels": outputs, "kernel_size": weight.shape[2:]}
         attrs["kernel_layout"] = "IO" + "DHW"[3 - rank :]
         return _add_bias(operator_formula(name, call, "data", "weight", **attrs), call, 1)
@@ -126,7 +122,7 @@ def _convolution_transpose(rank: int) -> Builtin:
     words = "strides?=1 padding?=0 output_padding?=0 groups?=1 dilation?=1"
     summary = f"Call {name}, with PyTorch's weight layout: (in, out / groups, ...)."
     return Builtin(
-        f"conv_transpose{rank}d", f"data weight bias? {words}", apply_to, summary, None, _CONV_NAMES
+        f"conv_transpose{rank}d", f"data weight bias? {words}", apply_to, summary, aliases=_CONV_NAMES
     )
 
 
@@ -135,7 +131,7 @@ def _linear(call: Arguments) -> Value:
     data = formula(call, "data")
     if data.rank != 1:
         return _add_bias(operator_formula("nn.dense", call, "data", "weight", **attrs), call, -1)
-    rows = {**call.given, "data": Operand(data.expand(0).value, call.given["data"].span)}
+    rows = {**call.given, "data": Operand(data.expand(0).value, call.at("data"))}
     result = operator_formula("nn.dense", Arguments(call.name, rows, call.span), "data", "weight", **attrs)
     return _add_bias(result.op("squeeze", axis=[0]), call, -1)
 
@@ -161,8 +157,7 @@ CONVOLUTIONS = (
         "data weight bias? * units? out_dtype?",
         _linear,
         "Call nn.dense, followed by nn.bias_add if a bias is given.",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
     Builtin(
         "bilinear",

@@ -32,11 +32,11 @@ def _embedding(call: Arguments) -> Value:
         message = (
             f"embedding: `indices` must be integers, not {dtype_short_name(formula(call, 'indices').dtype)}"
         )
-        raise RefusalError(message, call.given["indices"].span, hint=hint)
+        raise RefusalError(message, call.at("indices"), hint=hint)
     table = formula(call, "weight")
     if table.rank != 2:
         message = f"embedding: `weight` must be of rank 2, not of shape {format_shape(table.shape)}"
-        raise RefusalError(message, call.given["weight"].span)
+        raise RefusalError(message, call.at("weight"))
     return take_checked(call, table, index_formula(call, "indices"), 0).value
 
 
@@ -53,14 +53,12 @@ def _one_hot(call: Arguments) -> Value:
         raise RefusalError("one_hot: missing argument `num_classes`", call.span, hint=hint)
     size = call.given["num_classes"]
     if isinstance(size.value, Dimension):
-        hint = (
-            f"write {source_text(call.given['indices'].span)}[..., None] == arange({source_text(size.span)})"
-        )
+        hint = f"write {source_text(call.at('indices'))}[..., None] == arange({source_text(size.span)})"
         message = f"one_hot: `num_classes` must be an int, not {describe(size.value)}"
         raise RefusalError(message, size.span, hint=hint)
     indices, count = index_formula(call, "indices"), static_int(call, "num_classes")
     if count < 1:
-        raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)
+        raise RefusalError(f"one_hot: `num_classes` is {count}", call.at("num_classes"))
     axis = one_axis(call, "axis", indices.rank + 1, -1)
     classes = arange(count, call.span).cast(indices.dtype)
     shape = [count if index == axis else 1 for index in range(indices.rank + 1)]
@@ -84,13 +82,12 @@ def _interpolate(call: Arguments) -> Value:
     data = float_data(call, 3)
     rank = data.rank - 2
     if rank not in _RESIZE:
-        raise RefusalError(f"{call.name} takes one to three spatial dimensions", call.given["data"].span)
+        raise RefusalError(f"{call.name} takes one to three spatial dimensions", call.at("data"))
     default = "nearest"
     mode = choice_argument(call, "mode", tuple(_METHODS), default)
     ranks = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
     if ranks.get(mode, rank) != rank:
-        message = f"{call.name}: the mode {mode!r} is for {ranks[mode]} spatial dimensions, not {rank}"
-        raise RefusalError(message, call.given["mode"].span)
+        raise call.refusal("mode", f"the mode {mode!r} is for {ranks[mode]} spatial dimensions, not {rank}")
     sizes = _sizes(call, data, rank)
     method = _METHODS[mode]
     attrs: dict[str, object] = {"size": sizes, "layout": "NC" + "DHW"[3 - rank :], "method": method}
@@ -107,7 +104,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
     if ("size" in call) == ("scale_factor" in call):
         raise RefusalError(f"{call.name} takes `size` or `scale_factor`", call.span)
     name = "size" if "size" in call else "scale_factor"
-    given, span = call.static(name), call.given[name].span
+    given, span = call.static(name), call.at(name)
     listed = given if isinstance(given, tuple) else (given,) * rank
     if len(listed) != rank or not all(isinstance(factor, int | float) for factor in listed):
         raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", span)
@@ -116,7 +113,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
         assert isinstance(factor, int | float)
         size: float = factor
         if name == "scale_factor":
-            size = static_size(call, dim, call.given["data"].span) * factor
+            size = static_size(call, dim, call.at("data")) * factor
         if not 1 <= size < 2**63 or size != int(size):
             hint = "give `size`, the number of pixels"
             raise RefusalError(
@@ -131,7 +128,7 @@ def _pixel_shuffle(call: Arguments) -> Value:
     factor = static_int(call, "upscale_factor")
     batched = data if data.rank == 4 else data.expand(0)
     if batched.rank != 4:
-        raise RefusalError("pixel_shuffle takes a tensor of rank 3 or 4", call.given["data"].span)
+        raise RefusalError("pixel_shuffle takes a tensor of rank 3 or 4", call.at("data"))
     result = batched.op("nn.depth_to_space", block_size=factor, layout="NCHW", mode="CRD")
     return (result if data.rank == 4 else result.op("squeeze", axis=[0])).value
 
@@ -140,11 +137,10 @@ def _pixel_unshuffle(call: Arguments) -> Value:
     data = float_data(call, 3)
     factor = static_int(call, "downscale_factor")
     *batch, c, h, w = data.shape
-    rows, columns = (static_size(call, dim, call.given["data"].span) for dim in (h, w))
+    rows, columns = (static_size(call, dim, call.at("data")) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:
-        message = f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}"
-        raise RefusalError(message, call.span)
-    channels = static_size(call, c, call.given["data"].span)
+        raise RefusalError(f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}", call.span)
+    channels = static_size(call, c, call.at("data"))
     split = data.reshape((*batch, channels, rows // factor, factor, columns // factor, factor))
     first = len(batch)
     order = split.transpose((*range(first + 1), *(first + axis for axis in (2, 4, 1, 3))))
@@ -157,8 +153,7 @@ IMAGES = (
         "indices weight padding_idx?",
         _embedding,
         "Look up rows of a table.",
-        None,
-        "input=indices",
+        aliases="input=indices",
         method=False,
     ),
     Builtin(
@@ -166,34 +161,34 @@ IMAGES = (
         "indices num_classes? off_value? depth? axis?=-1 dtype? * on_value?",
         _one_hot,
         "Return one-hot vectors along a new axis.",
-        None,
-        "input=indices tensor=indices",
+        aliases="input=indices tensor=indices",
     ),
     Builtin(
         "interpolate",
         "data size? scale_factor? mode?='nearest' align_corners?",
         _interpolate,
         "Resize images.",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
     Builtin(
         "upsample",
         "data size? scale_factor? mode?='nearest' align_corners?",
         _interpolate,
         "Resize images.",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
     Builtin(
-        "pixel_shuffle", "data upscale_factor", _pixel_shuffle, "Rearrange channels into pixels.", None, _DATA
+        "pixel_shuffle",
+        "data upscale_factor",
+        _pixel_shuffle,
+        "Rearrange channels into pixels.",
+        aliases=_DATA,
     ),
     Builtin(
         "pixel_unshuffle",
         "data downscale_factor",
         _pixel_unshuffle,
         "Rearrange pixels into channels.",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
 )

@@ -62,7 +62,7 @@ def _difference_loss(
         one, other = _pairs(call)
         return _reduce(call, function(call, one - other))
 
-    return Builtin(name, f"input target {more}* reduction?", apply_to, summary, None, _NAMES)
+    return Builtin(name, f"input target {more}* reduction?", apply_to, summary, aliases=_NAMES)
 
 
 def _square(_call: Arguments, gap: Formula) -> Formula:
@@ -76,7 +76,7 @@ def _absolute(_call: Arguments, gap: Formula) -> Formula:
 def _positive_number(call: Arguments, name: str) -> float:
     bound = float(static_number(call, name, 1.0))
     if bound <= 0:
-        raise RefusalError(f"{call.name}: `{name}` must be above 0", call.given[name].span)
+        raise call.refusal(name, f"`{name}` must be above 0")
     return bound
 
 
@@ -138,8 +138,7 @@ def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
     """Return the argument ``weight``: one number per class."""
     weights = formula(call, "weight")
     if weights.rank != 1 or dims_differ(weights.shape[0], data.shape[axis]):
-        message = f"{call.name}: `weight` must have a number for each class"
-        raise RefusalError(message, call.given["weight"].span)
+        raise call.refusal("weight", "`weight` must have a number for each class")
     return weights
 
 
@@ -147,7 +146,7 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     """Return the negative log-likelihoods of the target classes; ``ignore_index`` marks targets to skip."""
     target = formula(call, "target")
     if not target.is_integer:
-        raise RefusalError(f"{call.name}: `target` must be integers, the classes", call.given["target"].span)
+        raise call.refusal("target", "`target` must be integers, the classes")
     axis = 0 if logs.rank == 1 else 1
     rest = tuple(dim for index, dim in enumerate(logs.shape) if index != axis)
     if len(rest) != target.rank or any(map(dims_differ, rest, target.shape)):
@@ -198,7 +197,7 @@ def _cross_entropy(call: Arguments) -> Value:
     require_float(call, x, "input")
     axis = 0 if x.rank == 1 else 1
     if x.rank == 0:
-        raise RefusalError("cross_entropy of a scalar", call.given["input"].span)
+        raise RefusalError("cross_entropy of a scalar", call.at("input"))
     smoothing = float(static_number(call, "label_smoothing", 0.0))
     logs = x.op("nn.log_softmax", axis=axis)
     target = formula(call, "target")
@@ -206,7 +205,7 @@ def _cross_entropy(call: Arguments) -> Value:
         if smoothing:
             hint = "give the probabilities of the classes: one_hot(target, n).astype(f32)"
             raise RefusalError(
-                "cross_entropy: `label_smoothing` of classes", call.given["label_smoothing"].span, hint=hint
+                "cross_entropy: `label_smoothing` of classes", call.at("label_smoothing"), hint=hint
             )
         return _likelihood(call, logs)
     if logs.rank != target.rank or any(map(dims_differ, logs.shape, target.shape)):
@@ -261,32 +260,28 @@ LOSSES = (
         "input target weight? * reduction?",
         _binary_cross_entropy,
         "Compute the binary cross entropy of probabilities.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "binary_cross_entropy_with_logits",
         "input target weight? * reduction? pos_weight?",
         _binary_with_logits,
         "Compute the binary cross entropy of logits, numerically stable.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "kl_div",
         "input target * reduction? log_target?=False",
         _kl_div,
         "Compute the Kullback-Leibler divergence of log probabilities.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "nll_loss",
         "input target weight? * weights? ignore_index?=-100 reduction?",
         _nll_loss,
         "Compute the negative log-likelihood of the classes.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
     Builtin(
         "cross_entropy",
@@ -300,7 +295,6 @@ LOSSES = (
         "x1 x2 axis?=1 eps?=1e-08",
         _cosine_similarity,
         "Compute the cosine similarity along an axis, by default 1.",
-        None,
-        "dim=axis",
+        aliases="dim=axis",
     ),
 )

@@ -38,8 +38,8 @@ def _vectors(call: Arguments, data: Formula, *names: str) -> None:
             vector = formula(call, name)
             if vector.rank != 1 or dims_differ(vector.shape[0], data.shape[1]):
                 shapes = f"{format_shape(vector.shape)}, the data {format_shape(data.shape)}"
-                message = f"{call.name}: `{name}` has the shape {shapes}"
-                raise RefusalError(message, call.given[name].span, hint="one number for each channel, axis 1")
+                message = f"`{name}` has the shape {shapes}"
+                raise call.refusal(name, message, hint="one number for each channel, axis 1")
 
 
 _BATCH_NORM = (
@@ -134,8 +134,8 @@ def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
         or not wanted
         or any(one != other for one, other in zip(wanted, last, strict=True))
     ):
-        message = f"{call.name}: `normalized_shape` is no end of the shape {format_shape(data.shape)}"
-        raise RefusalError(message, call.given["normalized_shape"].span)
+        message = f"`normalized_shape` is no end of the shape {format_shape(data.shape)}"
+        raise call.refusal("normalized_shape", message)
     return tuple(range(data.rank - len(wanted), data.rank))
 
 
@@ -186,10 +186,10 @@ def _group_norm(call: Arguments) -> Value:
     if "num_groups" not in call:
         raise RefusalError("group_norm: missing argument `num_groups`", call.span)
     groups = static_int(call, "num_groups")
-    channels = static_size(call, data.shape[1], call.given["data"].span, "the number of channels")
+    channels = static_size(call, data.shape[1], call.at("data"), "the number of channels")
     if groups < 1 or channels % groups:
         message = f"group_norm: {channels} channels do not divide into {groups} groups"
-        raise RefusalError(message, call.given["num_groups"].span)
+        raise RefusalError(message, call.at("num_groups"))
     _vectors(call, data, "weight", "bias")
     parts = []
     for name, number in (("weight", 1.0), ("bias", 0.0)):
@@ -225,7 +225,7 @@ def _normalize(call: Arguments) -> Value:
     elif order > 0:
         length = (data.abs() ** order).reduce("sum", along, keepdims=True) ** (1 / order)
     else:
-        raise RefusalError("normalize: `p` must be above 0", call.given["p"].span)
+        raise RefusalError("normalize: `p` must be above 0", call.at("p"))
     return (data / length.op("maximum", epsilon)).value
 
 
@@ -238,16 +238,14 @@ NORMALIZATION = (
         _BATCH_NORM,
         _batch_norm,
         "Normalize by the running mean and variance; in training by the batch's, giving (y, mean, var).",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
     Builtin(
         "layer_norm",
         f"data {' '.join(_ORDERED)} eps? {_NORM} normalized_shape? weight? bias?",
         _layer_norm,
         "Normalize over the last dimensions.",
-        None,
-        _DATA,
+        aliases=_DATA,
         form=f"data normalized_shape? weight? bias? eps? {_NORM}",
     ),
     Builtin(
@@ -255,16 +253,14 @@ NORMALIZATION = (
         "data normalized_shape? weight? eps?=None * axis? epsilon?=None",
         _rms_norm,
         "Normalize by the root mean square.",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
     Builtin(
         "group_norm",
         f"data {' '.join(_ORDERED)} eps? {_NORM} num_groups? weight? bias?",
         _group_norm,
         "Normalize over groups of channels.",
-        None,
-        _DATA,
+        aliases=_DATA,
         form=f"data num_groups? weight? bias? eps? {_NORM}",
     ),
     Builtin(
@@ -272,15 +268,13 @@ NORMALIZATION = (
         "data gamma? beta? axis? epsilon? * weight? bias? eps? center? scale?",
         _instance_norm,
         "Normalize over each channel.",
-        None,
-        _DATA,
+        aliases=_DATA,
     ),
     Builtin(
         "normalize",
         "data p?=2 axis?=1 eps?=1e-12",
         _normalize,
         "Divide by the norm along an axis, by default 1.",
-        None,
-        "dim=axis " + _DATA,
+        aliases="dim=axis " + _DATA,
     ),
 )

@@ -17,5 +17,5 @@ def float_data(call: Arguments, rank: int) -> Formula:
         message = (
             f"{call.name} takes a tensor of rank {rank} or more, not one of shape {format_shape(data.shape)}"
         )
-        raise RefusalError(message, call.given["data"].span)
+        raise RefusalError(message, call.at("data"))
     return data

@@ -51,8 +51,7 @@ def _pair(call: Arguments, parameter: str, least: int) -> tuple[int, int]:
     value = call.static(parameter) if parameter in call else least
     numbers = per_axis(value, 2)
     if numbers is None or min(numbers) < least:
-        message = f"{call.name}: `{parameter}` must be an int, or two of them, of {least} or more"
-        raise RefusalError(message, call.given[parameter].span)
+        raise call.refusal(parameter, f"`{parameter}` must be an int, or two of them, of {least} or more")
     return numbers[0], numbers[1]
 
 
@@ -63,9 +62,9 @@ def _unfold(call: Arguments) -> Value:
         message = (
             f"unfold takes images (N, C, H, W) or (C, H, W), not a tensor of shape {format_shape(data.shape)}"
         )
-        raise RefusalError(message, call.given["data"].span)
+        raise RefusalError(message, call.at("data"))
     *others, rows, columns = data.shape
-    span = call.given["data"].span
+    span = call.at("data")
     windows = _Windows(call, (static_size(call, rows, span), static_size(call, columns, span)))
     if any(windows.padding):
         widths = [(0, 0)] * (data.rank - 2) + [(width, width) for width in windows.padding]
@@ -89,7 +88,7 @@ def _unfold(call: Arguments) -> Value:
 
 def _fold(call: Arguments) -> Value:
     """Add up windows at their places: of each element of the kernel, spread by the stride."""
-    data, span = formula(call, "data"), call.given["data"].span
+    data, span = formula(call, "data"), call.at("data")
     height, width = _pair(call, "output_size", 1)
     windows = _Windows(call, (height, width))
     count, number = windows.kernel[0] * windows.kernel[1], windows.counts[0] * windows.counts[1]
@@ -132,8 +131,7 @@ PATCHES = (
         "data kernel_size dilation?=1 padding?=0 stride?=1",
         _unfold,
         "Return the windows of images as columns.",
-        None,
-        "input=data x=data",
+        aliases="input=data x=data",
         method=False,
     ),
     Builtin(
@@ -141,8 +139,7 @@ PATCHES = (
         "data output_size kernel_size dilation?=1 padding?=0 stride?=1",
         _fold,
         "Add up windows, which are columns, to images.",
-        None,
-        "input=data x=data",
+        aliases="input=data x=data",
         method=False,
     ),
 )

@@ -29,7 +29,7 @@ def _pool(kind: str, rank: int) -> Builtin:
         attrs["pool_size"] = call.static(size)
         if per_axis(attrs["pool_size"], rank) is None:
             wanted = "an int" if rank == 1 else f"an int, or {rank} of them"
-            raise RefusalError(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)
+            raise call.refusal(size, f"`{size}` must be {wanted}")
         if torch:
             attrs.setdefault("strides", attrs["pool_size"])
         if kind == "avg":
@@ -54,7 +54,7 @@ def _pool(kind: str, rank: int) -> Builtin:
     what = "largest element" if kind == "max" else "mean"
     names = "input=data x=data stride=strides"
     return Builtin(
-        f"{kind}_pool{rank}d", signature, apply_to, f"Return the {what} of each window.", None, names
+        f"{kind}_pool{rank}d", signature, apply_to, f"Return the {what} of each window.", aliases=names
     )
 
 
@@ -86,10 +86,9 @@ def _indices(
     """Return the flat index, in its image, of the largest element of each window, int64."""
     layout = "NC" + "DHW"[5 - data.rank :]
     if {attrs.get("layout", layout), attrs.get("out_layout", layout)} != {layout}:
-        message = f"{call.name}: indices are given in the layout {layout} only"
-        raise RefusalError(message, call.given["return_indices"].span)
+        raise call.refusal("return_indices", f"indices are given in the layout {layout} only")
     _, counts = (
-        [static_size(call, dim, call.given["data"].span) for dim in each.shape[2:]] for each in (data, result)
+        [static_size(call, dim, call.at("data")) for dim in each.shape[2:]] for each in (data, result)
     )
     return window_maxima(data, placing.windows(counts))[1]
 
@@ -104,7 +103,7 @@ def _adaptive(kind: str, rank: int) -> Builtin:
             data = formula(call, "data")
             dims = data.shape[2:]
             attrs["output_size"] = tuple(
-                static_size(call, dim, call.given["data"].span) if size is None else size
+                static_size(call, dim, call.at("data")) if size is None else size
                 for size, dim in zip(sizes, dims, strict=False)
             )
         return operator_formula(name, call, "data", **attrs).value
@@ -115,8 +114,7 @@ def _adaptive(kind: str, rank: int) -> Builtin:
         "data output_size? * layout? out_layout?",
         apply_to,
         f"Return the {what} of each window; output_size windows per axis.",
-        None,
-        "input=data x=data",
+        aliases="input=data x=data",
     )
 
 

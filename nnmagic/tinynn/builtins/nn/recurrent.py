@@ -139,8 +139,8 @@ def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: For
     assert recurrent is not None
     hidden = recurrent.shape[-1] if recurrent.rank == 2 else None
     if not isinstance(hidden, int):
-        message = f"{call.name}: `w_hh` must be a matrix of a known size, not {describe(recurrent.value)}"
-        raise RefusalError(message, call.given["w_hh"].span)
+        message = f"`w_hh` must be a matrix of a known size, not {describe(recurrent.value)}"
+        raise call.refusal("w_hh", message)
     rows = kind.gates * hidden
     shapes = {"w_ih": (rows, data.shape[-1]), "w_hh": (rows, hidden), "b_ih": (rows,), "b_hh": (rows,)}
     for (name, shape), tensor in zip(shapes.items(), tensors, strict=True):
@@ -148,11 +148,11 @@ def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: For
             continue
         if tensor.rank != len(shape) or any(map(dims_differ, tensor.shape, shape)):
             wanted = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-            message = f"{call.name}: `{name}` must have the shape {wanted}, not {format_shape(tensor.shape)}"
-            raise RefusalError(message, call.given[name].span)
+            message = f"`{name}` must have the shape {wanted}, not {format_shape(tensor.shape)}"
+            raise call.refusal(name, message)
         if tensor.dtype != data.dtype:
             dtypes = f"{dtype_short_name(tensor.dtype)}, the input of {dtype_short_name(data.dtype)}"
-            raise RefusalError(f"{call.name}: `{name}` is of {dtypes}", call.given[name].span)
+            raise call.refusal(name, f"`{name}` is of {dtypes}")
     return _Weights(inputs.transpose([1, 0]), recurrent.transpose([1, 0]), *biases)
 
 
@@ -187,7 +187,7 @@ def _run_layers(call: Arguments, kind: _Kind) -> Value:
     require_float(call, data, "input")
     if data.rank not in (2, 3):
         message = f"{call.name} takes (time, batch, size) or (time, size), not {format_shape(data.shape)}"
-        raise RefusalError(message, call.given["input"].span)
+        raise RefusalError(message, call.at("input"))
     batched, batch_first = data.rank == 3, flag(call, "batch_first")
     if not batched:
         data = data.expand(1)
@@ -197,8 +197,7 @@ def _run_layers(call: Arguments, kind: _Kind) -> Value:
     count = len(weights.items) if isinstance(weights, TupleOf) else 1
     directions = 2 if flag(call, "bidirectional") else 1
     if count == 0 or count % directions:
-        message = f"{call.name}: `w_ih` has {count} tensors, and two directions need two for each layer"
-        raise RefusalError(message, call.given["w_ih"].span)
+        raise call.refusal("w_ih", f"`w_ih` has {count} tensors, and two directions need two for each layer")
     given = _initial_states(call, kind, count, batched=batched)
     last: list[list[Formula]] = [[] for _ in range(kind.states)]
     for layer in range(count // directions):
@@ -245,7 +244,7 @@ def _initial_states(call: Arguments, kind: _Kind, count: int, *, batched: bool) 
             message = (
                 f"{call.name}: the first dimension of `hx` must be {count}, one for each layer and direction"
             )
-            raise RefusalError(f"{message}, not of {format_shape(whole.shape)}", call.given["hx"].span)
+            raise RefusalError(f"{message}, not of {format_shape(whole.shape)}", call.at("hx"))
     return [
         [
             whole.op("strided_slice", begin=[number], end=[number + 1], strides=[1], axes=[0]).op(
@@ -285,7 +284,7 @@ def _check_states(
         if any(map(dims_differ, state.shape[-2:], wanted)) or state.dtype != data.dtype:
             message = f"{call.name}: a state of `hx` is {describe(state.value)}"
             shape = f"{format_shape(wanted)} of {dtype_short_name(data.dtype)}"
-            raise RefusalError(f"{message}, and not {shape}", call.given["hx"].span)
+            raise RefusalError(f"{message}, and not {shape}", call.at("hx"))
 
 
 class _Lets:
@@ -384,7 +383,7 @@ def _run_cell(call: Arguments, kind: _Kind) -> Value:
     require_float(call, data, "input")
     if data.rank not in (1, 2):
         message = f"{call.name} takes (batch, size) or (size,), not {format_shape(data.shape)}"
-        raise RefusalError(message, call.given["input"].span)
+        raise RefusalError(message, call.at("input"))
     batched = data.rank == 2
     data = data if batched else data.expand(0)
     weights = _weights_of(call, kind, 0, 1, data)
@@ -407,7 +406,7 @@ _NONLINEARITY = "nonlinearity?='tanh' "
 
 def _layers(name: str, kind_of: Callable[[Arguments], _Kind], summary: str, more: str = "") -> Builtin:
     return Builtin(
-        name, _LAYERS.format(more), _recurrent(kind_of), summary, None, _NAMES, method=False, has_loops=True
+        name, _LAYERS.format(more), _recurrent(kind_of), summary, aliases=_NAMES, method=False, has_loops=True
     )
 
 
@@ -428,8 +427,7 @@ RECURRENT = (
         f"{_CELL} * {_NONLINEARITY}".rstrip(),
         _cell(_kind_of_rnn),
         "Return h after one step of `rnn`.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
         method=False,
     ),
     Builtin(
@@ -437,8 +435,7 @@ RECURRENT = (
         _CELL,
         _cell(lambda _call: _LSTM),
         "Return (h, c) after one step of `lstm`.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
         method=False,
     ),
     Builtin(
@@ -446,8 +443,7 @@ RECURRENT = (
         _CELL,
         _cell(lambda _call: _GRU),
         "Return h after one step of `gru`.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
         method=False,
     ),
 )

@@ -23,7 +23,7 @@ def dropout(call: Arguments) -> Value:
     """Return the data; with a key, zeros at random places, and the others divided by ``1 - p``."""
     share = static_number(call, "p", 0.5)
     if not 0 <= share <= 1:
-        raise RefusalError(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
+        raise RefusalError(f"dropout: `p` must be from 0 to 1, not {share!r}", call.at("p"))
     data = formula(call, "x")
     require_float(call, data, "x")
     has_key = "key" in call and call.given["key"].value != Known(None)
@@ -32,7 +32,7 @@ def dropout(call: Arguments) -> Value:
             hint = "give key=, an integer that is another one at each step"
             raise RefusalError("dropout: training needs a key", call.span, hint=hint)
         return _dropped(call, data, share).value
-    operand = Operand(data.value, call.given["x"].span)
+    operand = Operand(data.value, call.at("x"))
     result = call_operator(OPERATORS["nn.dropout"], [operand], {"rate": float(share)}, call.span)
     assert isinstance(result, TupleOf)
     return result.items[0]
@@ -52,7 +52,7 @@ def random_bits(call: Arguments, like: Formula) -> Formula:
     if not is_integer(key.dtype) or key.rank > 1 or (key.rank and not isinstance(key.shape[0], int)):
         message = f"{call.name}: `key` must be an integer, or a vector of them, not a {format_type(key.type)}"
         hint = "give an i64 or, as jax.random.key_data gives it, a vector of u32"
-        raise RefusalError(message, call.given["key"].span, hint=hint)
+        raise RefusalError(message, call.at("key"), hint=hint)
     state = key.op("zeros_like").cast("uint32") if not key.rank else None
     words = [key]
     if key.rank:

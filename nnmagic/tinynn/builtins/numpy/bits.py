@@ -9,7 +9,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import choice_argument, formula, one_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, constant_of
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.symbolic_sizes import calculate_size, dim_of, size_along
 from nnmagic.tinynn.values.values import Dimension, Known, RefusalError, Value
 
@@ -36,7 +36,7 @@ def _unpack(call: Arguments) -> Value:
     data = formula(call, "a")
     if data.dtype != "uint8":
         message = f"unpackbits takes bytes, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, call.given["a"].span, hint="convert them with .astype(np.uint8)")
+        raise RefusalError(message, call.at("a"), hint="convert them with .astype(np.uint8)")
     data, back = _along_last(call, data)
     bits = data.expand(data.rank).op("right_shift", _shifts(call)).op("bitwise_and", data.like(1))
     joined = bits.op("reshape", newshape=[*[0] * (data.rank - 1), -1])
@@ -47,7 +47,7 @@ def _pack(call: Arguments) -> Value:
     data = formula(call, "a")
     if not (data.is_integer or data.dtype == "bool"):
         message = f"packbits takes integers or bools, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, call.given["a"].span)
+        raise RefusalError(message, call.at("a"))
     data, back = _along_last(call, data.truth().cast("uint8"))
     length = size_along(data.value, data.rank - 1, call.span)
     longer = calculate_size(BuiltinOp.Add, length, Known(7), call.span)
@@ -61,20 +61,18 @@ def _pack(call: Arguments) -> Value:
 
 
 BITS = (
-    Builtin(
+    numpy_function(
         "packbits",
         "a axis? bitorder?='big'",
         _pack,
         "Pack truth values into the bits of bytes, padded with zeros.",
-        "packbits",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "unpackbits",
         "a axis? * bitorder?='big'",
         _unpack,
         "Return the bits of bytes as zeros and ones.",
-        "unpackbits",
         method=False,
     ),
 )

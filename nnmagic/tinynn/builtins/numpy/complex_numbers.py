@@ -15,7 +15,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.mathematics import float_function, fold_numbers, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.complex_support import holds_complex
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
@@ -74,7 +74,7 @@ def _conjugate(call: Arguments) -> Value:
         return known
     data = formula(call, "x")
     if data.dtype == "bool":
-        span = call.given["x"].span
+        span = call.at("x")
         hint = f"leave it out: {source_text(span)} is its own conjugate"
         raise RefusalError(f"{call.name} is defined for numbers, not bool_", span, hint=hint)
     return data.conj().value
@@ -136,37 +136,26 @@ def _is_scalar(operand: Operand) -> bool:
 
 
 COMPLEX_NUMBERS = (
-    Builtin("real", "val", _real, "Return the real part of each element.", "real", method=False),
-    Builtin("imag", "val", _imag, "Return the imaginary part of each element.", "imag", method=False),
+    numpy_function("real", "val", _real, "Return the real part of each element.", method=False),
+    numpy_function("imag", "val", _imag, "Return the imaginary part of each element.", method=False),
     float_function("expm1", "Compute exp(x) - 1, accurate near 0.", _expm1),
     float_function("log1p", "Compute log(1 + x), accurate near 0.", _log1p),
-    Builtin("iscomplex", "x", _has_imaginary_part, "Test for an imaginary part.", "iscomplex", method=False),
-    Builtin("isreal", "x", _has_none, "Test for an imaginary part of 0.", "isreal", method=False),
-    Builtin("conj", "x", _conjugate, "Compute the complex conjugate.", "conj"),
-    Builtin("conjugate", "x", _conjugate, "Compute the complex conjugate.", "conjugate"),
-    Builtin(
-        "angle",
-        "z deg?",
-        _angle,
-        "Compute the angle in the complex plane, in radians.",
-        "angle",
-        method=False,
+    numpy_function("iscomplex", "x", _has_imaginary_part, "Test for an imaginary part.", method=False),
+    numpy_function("isreal", "x", _has_none, "Test for an imaginary part of 0.", method=False),
+    numpy_function("conj", "x", _conjugate, "Compute the complex conjugate."),
+    numpy_function("conjugate", "x", _conjugate, "Compute the complex conjugate."),
+    numpy_function(
+        "angle", "z deg?", _angle, "Compute the angle in the complex plane, in radians.", method=False
     ),
-    Builtin(
+    numpy_function(
         "iscomplexobj",
         "x",
         _is_complex,
         "Return whether the dtype is complex, at compile time.",
-        "iscomplexobj",
         method=False,
     ),
-    Builtin(
-        "isrealobj",
-        "x",
-        _is_real,
-        "Return whether the dtype is not complex, at compile time.",
-        "isrealobj",
-        method=False,
+    numpy_function(
+        "isrealobj", "x", _is_real, "Return whether the dtype is not complex, at compile time.", method=False
     ),
 )
 

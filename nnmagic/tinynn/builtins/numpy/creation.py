@@ -38,7 +38,8 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     stack,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
@@ -51,42 +52,30 @@ from nnmagic.tinynn.values.symbolic_sizes import (
     number_of,
     require_nonnegative,
 )
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    Operand,
-    RefusalError,
-    SliceOf,
-    TupleOf,
-    Value,
-)
 from nnmagic.tinynn.values.weak_types import is_weak
 
 
-def _array(call: Arguments) -> Value:
+def _array(call: Arguments) -> v.Value:
     """Convert nested lists of numbers or tensors, or a tensor, with ``ndmin`` dimensions or more."""
     value, rank = _convert(call), static_int(call, "ndmin", 0)
     if rank > MAX_RANK:
-        raise RefusalError(
-            f"{call.name}: `ndmin` is at most {MAX_RANK}, not {rank}", call.given["ndmin"].span
-        )
+        raise call.refusal("ndmin", f"`ndmin` is at most {MAX_RANK}, not {rank}")
     return _with_leading_axes(call, value, rank) if rank > 0 else value
 
 
-def _contiguous(call: Arguments) -> Value:
+def _contiguous(call: Arguments) -> v.Value:
     """Convert as ``asarray`` does; like NumPy's, the result has a dimension or more."""
     return _with_leading_axes(call, _convert(call), 1)
 
 
-def _with_leading_axes(call: Arguments, value: Value, rank: int) -> Value:
+def _with_leading_axes(call: Arguments, value: v.Value, rank: int) -> v.Value:
     """Insert axes of size 1 in front until there are ``rank``."""
-    data = as_formula(Operand(value, call.span), call.span, call.name)
+    data = as_formula(v.Operand(value, call.span), call.span, call.name)
     missing = rank - data.rank
     return data.op("expand_dims", axis=0, num_newaxis=missing).value if missing > 0 else value
 
 
-def _convert(call: Arguments) -> Value:
+def _convert(call: Arguments) -> v.Value:
     operand, dtype = call.given["object"], dtype_argument(call)
     known = static_value_or_none(operand.value)
     if isinstance(known, tuple):
@@ -98,27 +87,27 @@ def _convert(call: Arguments) -> Value:
     return (data if dtype is None else data.cast(dtype)).value
 
 
-def _stack_nested(operand: Operand, call: Arguments) -> Formula:
+def _stack_nested(operand: v.Operand, call: Arguments) -> Formula:
     """Stack nested lists of tensors."""
     value = operand.value
-    if not isinstance(value, TupleOf) or not value.items or value.whole is not None:
+    if not isinstance(value, v.TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
 
     parts = [
-        Operand(_stack_nested(Operand(item, operand.span), call).value, operand.span)
-        if isinstance(item, TupleOf)
-        else Operand(item, operand.span)
+        v.Operand(_stack_nested(v.Operand(item, operand.span), call).value, operand.span)
+        if isinstance(item, v.TupleOf)
+        else v.Operand(item, operand.span)
         for item in value.items
     ]
     tensors = unify_dtypes(call, parts)
     for part in tensors:
         if part.shape != tensors[0].shape:
             shown = f"{format_shape(tensors[0].shape)} and {format_shape(part.shape)}"
-            raise RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
+            raise v.RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
     return concatenate(call, tensors, 0, "stack")
 
 
-def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
+def fill(call: Arguments, value: Formula, shape: v.Operand) -> v.Value:
     """Return a tensor of one value."""
     sizes = dynamic_sizes(shape)
     if sizes is not None:
@@ -130,7 +119,7 @@ def fill(call: Arguments, value: Formula, shape: Operand) -> Value:
 def _creator(name: str, number: int) -> Builtin:
     """Declare zeros, ones or empty (which gives zeros): f64 unless a dtype is given."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         dtype = dtype_argument(call) or "float64"
         if dynamic_sizes(call.given["shape"]) is not None:
             value = Formula(_number(number, dtype, call.span), call.span)
@@ -139,23 +128,22 @@ def _creator(name: str, number: int) -> Builtin:
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
 
     what = "ones" if number else "zeros"
-    return Builtin(
+    return numpy_function(
         name,
         "shape dtype?",
         apply_to,
         f"Return a tensor of {what}; f64 unless a dtype is given.",
-        name,
         method=False,
     )
 
 
-def _number(number: bool | int | float | complex, dtype: str, span: Span) -> Computed:
+def _number(number: bool | int | float | complex, dtype: str, span: Span) -> v.Computed:
     if dtype == "bool":
         number = bool(number)
     return number_constant(number, dtype, span)
 
 
-def _full(call: Arguments) -> Value:
+def _full(call: Arguments) -> v.Value:
     """Create a tensor of one value, in NumPy's argument order.
 
     Relay's ``full(value, shape=..., dtype=...)`` works by keyword.
@@ -164,13 +152,13 @@ def _full(call: Arguments) -> Value:
     value = _fill_value(call, operand, dtype_argument(call))
     if value.rank:
         hint = "write broadcast_to(x, shape)"
-        raise RefusalError(
+        raise v.RefusalError(
             f"full: `fill_value` must be one number, not {describe(operand.value)}", operand.span, hint=hint
         )
     return fill(call, value, shape)
 
 
-def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula:
+def _fill_value(call: Arguments, operand: v.Operand, dtype: str | None) -> Formula:
     known = static_value_or_none(operand.value)
     if dtype is not None and isinstance(known, bool | int | float | complex):
         return Formula(_number(known, dtype, operand.span), call.span)
@@ -178,20 +166,20 @@ def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula
     return value if dtype is None else value.cast(dtype)
 
 
-def _shape_and_value(call: Arguments) -> tuple[Operand, Operand]:
+def _shape_and_value(call: Arguments) -> tuple[v.Operand, v.Operand]:
     """Return the shape and the fill value; if one is given by keyword, the other comes first."""
     given = dict(call.given)
     shape = given.get("shape") or (given.pop("first", None) if "first" in given else None)
     value = given.get("fill_value") or given.pop("first", None) or given.get("second")
     if shape is None or value is None:
-        raise RefusalError("full: it is called as full(shape, fill_value, dtype)", call.span)
+        raise v.RefusalError("full: it is called as full(shape, fill_value, dtype)", call.span)
     return shape, value
 
 
 def _like(name: str, number: int | None) -> Builtin:
     """Declare a function that takes the shape and dtype of another tensor, static or dynamic."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         like = formula(call, "a")
         dtype = dtype_argument(call) or like.dtype
         if number is not None:
@@ -205,17 +193,16 @@ def _like(name: str, number: int | None) -> Builtin:
 
     signature = "a dtype?" if number is not None else "a fill_value dtype?"
     what = {0: "of zeros", 1: "of ones", None: "filled with one value"}[number]
-    return Builtin(
+    return numpy_function(
         name,
         signature,
         apply_to,
         f"Return a tensor {what}, with the shape and dtype of another.",
-        name,
         "x=a input=a",
     )
 
 
-def _arange(call: Arguments) -> Value:
+def _arange(call: Arguments) -> v.Value:
     """Return a range: int64 for ints and float64 for floats, unless a dtype is given."""
     later = _dynamic_arange(call)
     if later is not None:
@@ -223,7 +210,7 @@ def _arange(call: Arguments) -> Value:
     numbers = [call.static(name) for name in ("start", "stop", "step") if name in call]
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
-            raise RefusalError(
+            raise v.RefusalError(
                 f"arange takes numbers that are known at compile time, not {number!r}", call.span
             )
     if "stop" not in call:
@@ -233,7 +220,7 @@ def _arange(call: Arguments) -> Value:
     natural = "int64" if all(isinstance(number, int) for number in numbers) else "float64"
     dtype = dtype_argument(call) or natural
     if numbers[2] == 0:
-        raise RefusalError("arange: the step cannot be zero", call.span)
+        raise v.RefusalError("arange: the step cannot be zero", call.span)
     first, last, gap = (number for number in numbers if isinstance(number, int | float))
     ends = [number_constant(number, dtype, call.span) for number in (first, last, gap)]
     if last <= first if gap > 0 else last >= first:
@@ -242,33 +229,33 @@ def _arange(call: Arguments) -> Value:
     return apply("arange", call.span, *ends, start=start, stop=stop, step=step, dtype=dtype)
 
 
-def _dynamic_arange(call: Arguments) -> Value | None:
+def _dynamic_arange(call: Arguments) -> v.Value | None:
     """Return ``arange`` of integers of which at least one is dynamic; None for any other."""
-    sizes: dict[str, Value] = {}
+    sizes: dict[str, v.Value] = {}
     for name in ("start", "stop", "step"):
         if name in call:
             operand = call.given[name]
             sizes[name] = operand.value if is_weak(operand.value) else as_size(operand) or operand.value
     if not all(is_size(size) or is_weak(size) for size in sizes.values()):
         return None
-    if not any(isinstance(size, Dimension) or is_weak(size) for size in sizes.values()):
+    if not any(isinstance(size, v.Dimension) or is_weak(size) for size in sizes.values()):
         return None
     if "stop" not in sizes:
         sizes["stop"] = sizes.pop("start")
-    start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
+    start, step = sizes.get("start", v.Known(0)), sizes.get("step", v.Known(1))
     ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
     dtype = dtype_argument(call) or "int64"
     result = whole_numbers(ends[0], ends[1], ends[2], call.span)
-    length = sizes["stop"] if start == Known(0) and step == Known(1) else None
-    if isinstance(length, Dimension) and is_nonnegative(polynomial(length.dim.label or "-1")):
-        result = Computed(result.expr, TensorType((length.dim,), "int64"))
+    length = sizes["stop"] if start == v.Known(0) and step == v.Known(1) else None
+    if isinstance(length, v.Dimension) and is_nonnegative(polynomial(length.dim.label or "-1")):
+        result = v.Computed(result.expr, TensorType((length.dim,), "int64"))
     return Formula(result, call.span).cast(dtype).value
 
 
-def _whole_number(size: Value, call: Arguments) -> Computed:
+def _whole_number(size: v.Value, call: Arguments) -> v.Computed:
     if is_size(size):
         return number_of(size, call.span)
-    assert isinstance(size, Computed)
+    assert isinstance(size, v.Computed)
     return Formula(size, call.span).cast("int64").value
 
 
@@ -280,23 +267,23 @@ def _space_numbers(call: Arguments) -> np.ndarray:
     count = static_int(call, "num", 50)
     start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
     if not 0 <= count <= _MAX_NUMBERS:
-        raise RefusalError(f"{call.name}: `num` is {count}", call.given["num"].span)
+        raise call.refusal("num", f"`num` is {count}")
     endpoint = flag(call, "endpoint", default=True)
     if call.name == "logspace":
         base = float(static_number(call, "base", 10.0))
         return np.logspace(start, stop, count, endpoint=endpoint, base=base)
     if call.name == "geomspace":
         if start == 0 or stop == 0 or (start < 0) != (stop < 0):
-            raise RefusalError("geomspace: both ends must be of one sign and not 0", call.span)
+            raise v.RefusalError("geomspace: both ends must be of one sign and not 0", call.span)
         return np.geomspace(start, stop, count, endpoint=endpoint)
     return np.linspace(start, stop, count, endpoint=endpoint)
 
 
-def _linspace(call: Arguments) -> Value:
+def _linspace(call: Arguments) -> v.Value:
     dtype = dtype_argument(call) or "float64"
     count = as_size(call.given["num"]) if "num" in call else None
     ends = [as_number(call.given[name]).value for name in ("start", "stop")]
-    if call.name == "linspace" and (isinstance(count, Dimension) or any(map(_is_dynamic, ends))):
+    if call.name == "linspace" and (isinstance(count, v.Dimension) or any(map(_is_dynamic, ends))):
         spaced, step = spaced_numbers(
             call,
             _end(call, "start"),
@@ -305,7 +292,7 @@ def _linspace(call: Arguments) -> Value:
             endpoint=flag(call, "endpoint", default=True),
         )
         spaced = (spaced if is_float(dtype) else spaced.op("floor")).cast(dtype)
-        return TupleOf((spaced.value, step.value)) if flag(call, "retstep") else spaced.value
+        return v.TupleOf((spaced.value, step.value)) if flag(call, "retstep") else spaced.value
     with np.errstate(all="ignore"):  # the ends may be infinite or far apart
         numbers = _space_numbers(call)
     if not is_float(dtype):
@@ -322,11 +309,11 @@ def _linspace(call: Arguments) -> Value:
         return result.value
     start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
     gaps = static_int(call, "num", 50) - flag(call, "endpoint", default=True)
-    return TupleOf((result.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
+    return v.TupleOf((result.value, v.Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
-def _is_dynamic(value: Value) -> bool:
-    return isinstance(value, Computed) and not isinstance(value.expr, Constant)
+def _is_dynamic(value: v.Value) -> bool:
+    return isinstance(value, v.Computed) and not isinstance(value.expr, Constant)
 
 
 def _end(call: Arguments, name: str) -> Formula | float:
@@ -336,7 +323,9 @@ def _end(call: Arguments, name: str) -> Formula | float:
         return float(static_number(call, name, 0))
     end = as_formula(operand, call.span, f"linspace: `{name}`")
     if end.rank:
-        raise RefusalError(f"linspace: `{name}` must be one number, not {describe(end.value)}", operand.span)
+        raise v.RefusalError(
+            f"linspace: `{name}` must be one number, not {describe(end.value)}", operand.span
+        )
     return end.cast("float64")
 
 
@@ -345,7 +334,7 @@ def spaced_numbers(
 ) -> tuple[Formula, Formula]:
     """Return ``count`` numbers and their step, each computed as NumPy does: the first is ``start``."""
     number = Formula(
-        count.number if isinstance(count, Dimension) else _number(count, "int64", call.span), call.span
+        count.number if isinstance(count, v.Dimension) else _number(count, "int64", call.span), call.span
     )
     gaps = (number - 1 if endpoint else number).op("maximum", 1).cast("float64")
     index = arange(count, call.span)
@@ -370,18 +359,18 @@ def size_argument(
     if default is not None and parameter not in call:
         return default
     value = as_size(call.given[parameter]) if parameter in call else None
-    if isinstance(value, Dimension):
-        span = call.given[parameter].span
+    if isinstance(value, v.Dimension):
+        span = call.at(parameter)
         return value if negative_is_none else require_nonnegative(value, call.name, span)
     size = static_int(call, parameter)
     if negative_is_none:
         return max(size, 0)
     if size < 0:
-        raise RefusalError(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
+        raise call.refusal(parameter, f"a dimension cannot be {size}")
     return size
 
 
-def _eye(call: Arguments) -> Value:
+def _eye(call: Arguments) -> v.Value:
     rows = size_argument(call, "N")
     columns = size_argument(call, "M", rows)
     return unit_matrix(
@@ -389,27 +378,27 @@ def _eye(call: Arguments) -> Value:
     ).value
 
 
-def _identity(call: Arguments) -> Value:
+def _identity(call: Arguments) -> v.Value:
     size = size_argument(call, "n")
     return unit_matrix(size, size, 0, dtype_argument(call) or "float64", call.span).value
 
 
-def _tri(call: Arguments) -> Value:
+def _tri(call: Arguments) -> v.Value:
     rows = size_argument(call, "N", negative_is_none=True)
     columns = size_argument(call, "M", rows, negative_is_none=True)
     row, column = row_and_column(rows, columns, static_int(call, "k", 0), call.span)
     return (column <= row).cast(dtype_argument(call) or "float64").value
 
 
-def _vander(call: Arguments) -> Value:
+def _vander(call: Arguments) -> v.Value:
     """Return powers as columns, in int64 or float64: in the dtype that NumPy gives the numbers and int64."""
     data = formula(call, "x")
     if data.rank != 1:
-        raise RefusalError("vander takes a tensor of rank 1", call.given["x"].span)
+        raise v.RefusalError("vander takes a tensor of rank 1", call.at("x"))
     count = static_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not 1 <= count <= MAX_ITEMS:
         span = call.given.get("N", call.given["x"]).span
-        raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)
+        raise v.RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)
     data = data.cast("float64" if data.is_float or data.dtype == "uint64" else "int64")
     powers = [data.op("ones_like")]
     for _ in range(count - 1):
@@ -417,23 +406,23 @@ def _vander(call: Arguments) -> Value:
     return stack(powers if flag(call, "increasing") else powers[::-1], 1).value
 
 
-def _meshgrid(call: Arguments) -> Value:
+def _meshgrid(call: Arguments) -> v.Value:
     """Return coordinate matrices; NumPy's default ``indexing`` "xy" runs the second along the first axis."""
     given = call.given["arrays"].value
-    assert isinstance(given, TupleOf)
-    span = call.given["arrays"].span
-    parts = [as_formula(Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
+    assert isinstance(given, v.TupleOf)
+    span = call.at("arrays")
+    parts = [as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
     if any(part.rank > 1 for part in parts):
-        raise RefusalError("meshgrid takes tensors of rank 1", span)
+        raise v.RefusalError("meshgrid takes tensors of rank 1", span)
     parts = [part if part.rank else part.reshape((1,)) for part in parts]
     rank = len(parts)
     if rank > MAX_RANK:
-        raise RefusalError(f"meshgrid of {rank} tensors has as many axes (at most {MAX_RANK})", span)
+        raise v.RefusalError(f"meshgrid of {rank} tensors has as many axes (at most {MAX_RANK})", span)
     axes = list(range(rank))
     if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0
     grids = _coordinates(call, parts, axes, sparse=flag(call, "sparse"))
-    return TupleOf(tuple(grid.value for grid in grids))
+    return v.TupleOf(tuple(grid.value for grid in grids))
 
 
 def _coordinates(
@@ -447,25 +436,25 @@ def _coordinates(
     return rows if sparse or not rows else broadcast_together(call, rows)
 
 
-def grid(call: Arguments) -> Value:
+def grid(call: Arguments) -> v.Value:
     """Return the coordinates that the slices of a subscript span: ``mgrid[0:n, 0:m]``."""
     given = call.given["slices"].value
-    assert isinstance(given, TupleOf)
-    slices = [item for item in given.items if isinstance(item, SliceOf)]
+    assert isinstance(given, v.TupleOf)
+    slices = [item for item in given.items if isinstance(item, v.SliceOf)]
     if not slices or len(slices) < len(given.items):
         hint = f"write {call.name}[0:3, 0:4]"
-        raise RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
+        raise v.RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
     parts = []
     for item in slices:
-        if item.stop == Known(None):
-            raise RefusalError(f"{call.name}: a slice needs its end", call.span, hint="write 0:n")
+        if item.stop == v.Known(None):
+            raise v.RefusalError(f"{call.name}: a slice needs its end", call.span, hint="write 0:n")
         ends = {"start": item.start, "stop": item.stop, "step": item.step}
-        ends = {name: end for name, end in ends.items() if end != Known(None)}
-        ends.setdefault("start", Known(0))
-        inner = {name: Operand(end, call.span) for name, end in ends.items()}
-        step = item.step.value if isinstance(item.step, Known) else None
+        ends = {name: end for name, end in ends.items() if end != v.Known(None)}
+        ends.setdefault("start", v.Known(0))
+        inner = {name: v.Operand(end, call.span) for name, end in ends.items()}
+        step = item.step.value if isinstance(item.step, v.Known) else None
         if isinstance(step, complex):  # 5j: so many numbers, with the end among them
-            inner["num"] = Operand(Known(int(abs(step))), call.span)
+            inner["num"] = v.Operand(v.Known(int(abs(step))), call.span)
             del inner["step"]
             values = _linspace(Arguments(call.name, inner, call.span))
         else:
@@ -477,23 +466,23 @@ def grid(call: Arguments) -> Value:
         return parts[0].value
     grids = _coordinates(call, parts, range(len(parts)), sparse=call.name == "ogrid")
     if call.name == "ogrid":
-        return TupleOf(tuple(grid.value for grid in grids))
+        return v.TupleOf(tuple(grid.value for grid in grids))
     return stack(grids, 0).value
 
 
-def _as_computed(value: Value) -> Computed:
-    assert isinstance(value, Computed)
+def _as_computed(value: v.Value) -> v.Computed:
+    assert isinstance(value, v.Computed)
     return value
 
 
-def _astype(call: Arguments) -> Value:
+def _astype(call: Arguments) -> v.Value:
     dtype, data = dtype_of_operand(call.given["dtype"], call.name), formula(call, "x")
     if dtype == "bool" and data.dtype != "bool":
         return data.truth().value
     return data.cast(dtype).value
 
 
-def _copy(call: Arguments) -> Value:
+def _copy(call: Arguments) -> v.Value:
     data = formula(call, "a")
     return data.op("copy").value if data.rank else data.value
 
@@ -502,50 +491,45 @@ _SPACE_SIGNATURE = "start stop num? endpoint? retstep? dtype?"
 
 
 CREATION = (
-    Builtin(
+    numpy_function(
         "array",
         "object dtype? * copy?=True ndmin?=0",
         _array,
         "Convert nested lists of numbers or tensors to a tensor.",
-        "array",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "asarray",
         "object dtype? * copy?",
         _array,
         "Convert nested lists of numbers or tensors to a tensor.",
-        "asarray",
         "a=object",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "asfortranarray",
         "object dtype?",
         _array,
         "Return the tensor itself: the order in memory is no part of it.",
-        "asfortranarray",
         "a=object",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "ascontiguousarray",
         "object dtype?",
         _contiguous,
         "Return the tensor itself, with one dimension or more.",
-        "ascontiguousarray",
         method=False,
     ),
     _creator("zeros", 0),
     _creator("ones", 1),
     _creator("empty", 0),
     _creator("ndarray", 0),
-    Builtin(
+    numpy_function(
         "full",
         "first? second? dtype? * shape? fill_value?",
         _full,
         "Return a tensor filled with one value.",
-        "full",
         "data=fill_value",
         method=False,
         form="shape fill_value dtype?",
@@ -554,89 +538,66 @@ CREATION = (
     _like("ones_like", 1),
     _like("empty_like", 0),
     _like("full_like", None),
-    Builtin(
+    numpy_function(
         "arange",
         "start stop? step?=1 dtype?=None",
         _arange,
         "Return evenly spaced numbers, by step.",
-        "arange",
         "end=stop",
         method=False,
     ),
-    Builtin(
-        "linspace",
-        _SPACE_SIGNATURE,
-        _linspace,
-        "Return evenly spaced numbers, by count.",
-        "linspace",
-        method=False,
+    numpy_function(
+        "linspace", _SPACE_SIGNATURE, _linspace, "Return evenly spaced numbers, by count.", method=False
     ),
-    Builtin(
+    numpy_function(
         "logspace",
         "start stop num? endpoint? base? dtype?",
         _linspace,
         "Return numbers evenly spaced on a log scale.",
-        "logspace",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "geomspace",
         "start stop num? endpoint? dtype?",
         _linspace,
         "Return a geometric progression.",
-        "geomspace",
         method=False,
     ),
-    Builtin(
-        "eye",
-        "N M? k? dtype?",
-        _eye,
-        "Return a matrix with ones along a diagonal.",
-        "eye",
-        "n=N m=M",
-        method=False,
+    numpy_function(
+        "eye", "N M? k? dtype?", _eye, "Return a matrix with ones along a diagonal.", "n=N m=M", method=False
     ),
-    Builtin("identity", "n dtype?", _identity, "Return the identity matrix.", "identity", method=False),
-    Builtin(
-        "tri",
-        "N M? k? dtype?",
-        _tri,
-        "Return a matrix with ones at and below a diagonal.",
-        "tri",
-        method=False,
+    numpy_function("identity", "n dtype?", _identity, "Return the identity matrix.", method=False),
+    numpy_function(
+        "tri", "N M? k? dtype?", _tri, "Return a matrix with ones at and below a diagonal.", method=False
     ),
-    Builtin(
+    numpy_function(
         "vander",
         "x N? increasing?",
         _vander,
         "Return the Vandermonde matrix, with powers as columns.",
-        "vander",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "meshgrid",
         "*arrays * indexing? sparse? copy?",
         _meshgrid,
         "Return the coordinate matrices of a grid.",
-        "meshgrid",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "mgrid",
         "*slices",
         grid,
         "Return the coordinates of a grid that is indexed with slices, as one tensor: `mgrid[0:n, 0:m]`.",
-        "mgrid",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "ogrid",
         "*slices",
         grid,
         "Return the coordinates of a grid that is indexed with slices, one axis each: `ogrid[0:n, 0:m]`.",
-        "ogrid",
         method=False,
     ),
-    Builtin("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "astype", "input=x"),
-    Builtin("copy", "a", _copy, "Return a copy, whose elements may be assigned.", "copy", "x=a"),
+    numpy_function("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "input=x"),
+    numpy_function("copy", "a", _copy, "Return a copy, whose elements may be assigned.", "x=a"),
 )

@@ -7,7 +7,7 @@ import numpy as np
 from nnmagic.tinynn.builtins.argument_checks import formula, one_axis, static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import Computed, LoopCall, Operand, RangeOf, RefusalError, Value
@@ -17,7 +17,7 @@ def _delete(call: Arguments) -> Value:
     """Return what is left: of indices that are known in one piece, else as loops and masks choose it."""
     data, operand = formula(call, "arr"), call.given["obj"]
     if data.rank == 0:
-        raise RefusalError("delete takes a tensor of rank 1 or more", call.given["arr"].span)
+        raise RefusalError("delete takes a tensor of rank 1 or more", call.at("arr"))
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat(), 0
@@ -37,7 +37,7 @@ def _delete(call: Arguments) -> Value:
             message = f"delete: `obj` must be an index, indices or a mask, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
         kind = "delete of several" if tensor_type(operand).shape else "delete"
-    rows = Operand(data.value, call.given["arr"].span)
+    rows = Operand(data.value, call.at("arr"))
     return LoopCall(kind, (rows, operand), axis)
 
 
@@ -67,7 +67,7 @@ def _delete_known(call: Arguments, data: Formula, axis: int, known: int | tuple[
     for index in indices:
         if not -size <= index < size:
             message = f"delete: index {index} is out of range for an axis of size {size}"
-            raise RefusalError(message, call.given["obj"].span)
+            raise RefusalError(message, call.at("obj"))
     deleted = sorted({index % size for index in indices})
     bounds = zip([0, *(index + 1 for index in deleted)], [*deleted, size], strict=True)
     pieces = [(begin, end) for begin, end in bounds if begin < end]
@@ -81,12 +81,11 @@ def _delete_known(call: Arguments, data: Formula, axis: int, known: int | tuple[
 
 
 DELETION = (
-    Builtin(
+    numpy_function(
         "delete",
         "arr obj axis?",
         _delete,
         "Return a tensor without the elements, or the rows, at the indices; flatten it if no axis is given.",
-        "delete",
         method=False,
     ),
 )

@@ -9,7 +9,7 @@ from nnmagic.relay.functions import float_parts
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import as_float, formula, pair
 from nnmagic.tinynn.builtins.numpy.elementwise import equal_numbers, next_float
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.values import Known, LoopCall, Operand, RefusalError, TupleOf, Value
 
@@ -77,7 +77,7 @@ def _text(name: str) -> Builtin:
         ]
         return LoopCall("text", tuple(operands), text=text)
 
-    return Builtin(name, signature, apply_to, summary, name, method=False)
+    return numpy_function(name, signature, apply_to, summary, method=False)
 
 
 def _array_equiv(call: Arguments) -> Value:
@@ -92,7 +92,7 @@ def _bitwise_count(call: Arguments) -> Value:
     data = formula(call, "x")
     if not data.is_integer and data.dtype != "bool":
         message = f"bitwise_count is defined for integers, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, call.given["x"].span)
+        raise RefusalError(message, call.at("x"))
     signed = data.dtype.startswith("int")
     bits = (data.abs().cast(f"u{data.dtype}") if signed else data).cast("uint64")
     for shift, mask in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
@@ -118,7 +118,7 @@ def _ldexp(call: Arguments) -> Value:
     data, exponent = as_float(formula(call, "x1")), formula(call, "x2")
     if not exponent.is_integer:
         message = f"ldexp: `x2` holds integers, not {dtype_short_name(exponent.dtype)}"
-        raise RefusalError(message, call.given["x2"].span)
+        raise RefusalError(message, call.at("x2"))
     return float_parts.ldexp(data, exponent).value
 
 
@@ -138,7 +138,7 @@ def _resize(call: Arguments) -> Value:
     shape = call.static("new_shape")
     sizes = shape if isinstance(shape, tuple) else (shape,)
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise RefusalError("resize takes a shape of numbers", call.given["new_shape"].span)
+        raise RefusalError("resize takes a shape of numbers", call.at("new_shape"))
     total = math.prod(size for size in sizes if isinstance(size, int))
     text = (
         f"def resize(a):\n    flat = ravel(a)\n"
@@ -154,17 +154,17 @@ def _sort_complex(call: Arguments) -> Value:
             "def sort_complex(a):\n    order = lexsort((imag(a), real(a)))\n"
             "    return take_along_axis(a, order, axis=-1)\n"
         )
-        return LoopCall("text", (Operand(data.value, call.given["a"].span),), text=text)
+        return LoopCall("text", (Operand(data.value, call.at("a")),), text=text)
     narrow = data.dtype in ("int8", "uint8", "int16", "uint16")
     text = f"def sort_complex(a):\n    return sort(a, axis=-1).astype({'c64' if narrow else 'c128'})\n"
-    return LoopCall("text", (Operand(data.value, call.given["a"].span),), text=text)
+    return LoopCall("text", (Operand(data.value, call.at("a")),), text=text)
 
 
 def _over_axes(call: Arguments) -> Value:
     axes = call.static("axes")
     listed = axes if isinstance(axes, tuple) else (axes,)
     if not all(isinstance(axis, int) for axis in listed):
-        raise RefusalError("apply_over_axes takes axes that are ints", call.given["axes"].span)
+        raise RefusalError("apply_over_axes takes axes that are ints", call.at("axes"))
     rank = formula(call, "a").rank
     lines = ["def over(func, a):\n"]
     for axis in listed:
@@ -191,12 +191,12 @@ def _polydiv(call: Arguments) -> Value:
         f"    first = 0\n    while first < {m - 1} and abs(r[first]) <= 1e-8:\n        first = first + 1\n"
         "    return q, r[first:]\n"
     )
-    operands = (Operand(each.value, call.given[name].span) for each, name in zip(wide, "uv", strict=True))
+    operands = (Operand(each.value, call.at(name)) for each, name in zip(wide, "uv", strict=True))
     return LoopCall("text", tuple(operands), text=text)
 
 
 def _row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
-    return Builtin(name, signature, apply_to, summary, name, method=False)
+    return numpy_function(name, signature, apply_to, summary, method=False)
 
 
 DERIVED = (

@@ -16,7 +16,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.numpy.indexing import wrap_indices
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, size_along, slice_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Computed, RefusalError, TupleOf, Value
 
@@ -26,7 +26,7 @@ def _diff(call: Arguments) -> Value:
     require_rank(call, data, "a", 1)
     axis, times = one_axis(call, "axis", data.rank, -1), static_int(call, "n", 1)
     if times < 0:
-        raise RefusalError("diff: `n` must not be negative", call.given["n"].span)
+        raise RefusalError("diff: `n` must not be negative", call.at("n"))
 
     ends = [name for name in ("prepend", "append") if name in call]
     if ends:
@@ -42,7 +42,7 @@ def _diff(call: Arguments) -> Value:
     size = data.shape[axis]
     rounds = min(times, size) if isinstance(size, int) else times  # an empty result stays empty
     if rounds > MAX_ITEMS:
-        raise RefusalError(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
+        raise RefusalError(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.at("n"))
     for _ in range(rounds):
         data = _subtract_neighbours(data, axis)
     return data.value
@@ -53,8 +53,8 @@ def _gradient(call: Arguments) -> Value:
     given = formula(call, "f")
     if given.dtype == "bool":
         message = f"{call.name} takes numbers, not bools: there is no difference of two bools"
-        shown = source_text(call.given["f"].span)
-        raise RefusalError(message, call.given["f"].span, hint=f"convert them, as in {shown}.astype(f32)")
+        shown = source_text(call.at("f"))
+        raise RefusalError(message, call.at("f"), hint=f"convert them, as in {shown}.astype(f32)")
     data = _as_float(given)
     step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
@@ -66,7 +66,7 @@ def _gradient(call: Arguments) -> Value:
             results.append(_gradient_of_dynamic_size(call, data, axis, step))
             continue
         if size < 2:
-            raise RefusalError(f"gradient needs two elements along axis {axis}", call.given["f"].span)
+            raise RefusalError(f"gradient needs two elements along axis {axis}", call.at("f"))
         first = (slice_axis(data, axis, 1, 2) - slice_axis(data, axis, 0, 1)) / step
         last = (slice_axis(data, axis, size - 1, size) - slice_axis(data, axis, size - 2, size - 1)) / step
         parts = [first, last]
@@ -141,7 +141,7 @@ def _interp(call: Arguments) -> Value:
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
         raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
     if points.shape[0] == 0:
-        raise RefusalError("interp: there are no points", call.given["xp"].span)
+        raise RefusalError("interp: there are no points", call.at("xp"))
     wanted = queries if queries.rank else queries.reshape((1,))
 
     def of(data: Formula, indices: Formula) -> Formula:
@@ -166,39 +166,27 @@ def _interp(call: Arguments) -> Value:
 
 
 DIFFERENCES = (
-    Builtin(
-        "diff", "a n? axis? prepend? append?", _diff, "Return the differences of adjacent elements.", "diff"
+    numpy_function(
+        "diff", "a n? axis? prepend? append?", _diff, "Return the differences of adjacent elements."
     ),
-    Builtin(
+    numpy_function(
         "ediff1d",
         "ary",
         _ediff1d,
         "Return the differences of adjacent elements of the flattened tensor.",
-        "ediff1d",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "gradient",
         "f step?=1 * axis?",
         _gradient,
         "Compute the gradient by central differences.",
-        "gradient",
         method=False,
     ),
-    Builtin(
-        "trapezoid",
-        "y x? dx? axis?",
-        _trapezoid,
-        "Integrate by the trapezoidal rule.",
-        "trapezoid",
-        method=False,
+    numpy_function(
+        "trapezoid", "y x? dx? axis?", _trapezoid, "Integrate by the trapezoidal rule.", method=False
     ),
-    Builtin(
-        "interp",
-        "x xp fp left? right?",
-        _interp,
-        "Interpolate piecewise linearly, in f64.",
-        "interp",
-        method=False,
+    numpy_function(
+        "interp", "x xp fp left? right?", _interp, "Interpolate piecewise linearly, in f64.", method=False
     ),
 )

@@ -22,7 +22,7 @@ from nnmagic.tinynn.builtins.numpy.indexing import nonzero
 from nnmagic.tinynn.builtins.numpy.mathematics import fold_numbers
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import common_shape
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -51,9 +51,7 @@ def _clip(call: Arguments) -> Value:
             numbers[name] = known
             bounds[name] = Formula(number_constant(known, data.dtype, operand.span), call.span)
         elif is_tensor(operand.value) or isinstance(known, tuple):
-            inner = Arguments(
-                call.name, {"a": Operand(data.value, call.given["a"].span), name: operand}, call.span
-            )
+            inner = Arguments(call.name, {"a": Operand(data.value, call.at("a")), name: operand}, call.span)
             data, bounds[name] = pair(inner, "a", name)
             common_shape(call, [data.shape, bounds[name].shape])
         else:
@@ -75,7 +73,7 @@ def _operation(name: str, summary: str, operation: str) -> Builtin:
         left, right = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
         return binary(NAMED[operation], call.name, left, right, call.span)
 
-    return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2 input=x1 other=x2")
+    return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2 input=x1 other=x2")
 
 
 _OPERATIONS = (
@@ -117,7 +115,7 @@ def _binary_function(
         left, right = (float_pair if floats else pair)(call, "x1", "x2")
         return function(left, right).value
 
-    return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2 input=x1 other=x2")
+    return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2 input=x1 other=x2")
 
 
 def _logical(name: str, summary: str) -> Builtin:
@@ -130,7 +128,7 @@ def _logical(name: str, summary: str) -> Builtin:
         left, right = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
         return left.op(name, right).value
 
-    return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2")
+    return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2")
 
 
 def _op(name: str) -> Callable[[Formula, Formula], Formula]:
@@ -214,9 +212,9 @@ def _where(call: Arguments) -> Value:
     left, right = pair(call, "x", "y")
 
     operands = [
-        Operand(condition.value, call.given["condition"].span),
-        Operand(left.value, call.given["x"].span),
-        Operand(right.value, call.given["y"].span),
+        Operand(condition.value, call.at("condition")),
+        Operand(left.value, call.at("x")),
+        Operand(right.value, call.at("y")),
     ]
     return call_operator(OPERATORS["where"], operands, {}, call.span)
 
@@ -275,42 +273,37 @@ BINARY = (
 
 ELEMENTWISE = (
     *BINARY,
-    Builtin(
+    numpy_function(
         "clip",
         "a a_min? a_max?",
         _clip,
         "Limit each element to a range; a bound may be None or a tensor.",
-        "clip",
         "min=a_min max=a_max x=a input=a",
     ),
-    Builtin(
+    numpy_function(
         "isclose",
         "a b rtol? atol? equal_nan?",
         lambda call: _closeness(call).value,
         "Test whether corresponding elements are nearly equal.",
-        "isclose",
     ),
-    Builtin(
+    numpy_function(
         "allclose",
         "a b rtol? atol? equal_nan?",
         lambda call: _closeness(call).op("all").value,
         "Test whether all elements are nearly equal, as a single bool.",
-        "allclose",
     ),
-    Builtin(
+    numpy_function(
         "array_equal",
         "a1 a2 equal_nan?",
         _array_equal,
         "Test whether two tensors are equal, as a single bool.",
-        "array_equal",
     ),
-    Builtin(
+    numpy_function(
         "where",
         "condition x? y?",
         _where,
         "Choose x where the condition holds and y elsewhere.",
-        "where",
         method=False,
     ),
-    Builtin("divmod", "x1 x2", _divmod, "Compute (x1 // x2, x1 % x2).", "divmod"),
+    numpy_function("divmod", "x1 x2", _divmod, "Compute (x1 // x2, x1 % x2)."),
 )

@@ -41,9 +41,8 @@ def _numbers(call: Arguments, data: Formula) -> Formula:
     """Return the data in a dtype that has a complex one, as NumPy chooses it."""
     if data.dtype == "bfloat16":
         message = f"{call.name} is defined for f32, f64, c64 and c128, not bf16"
-        span = call.given["a"].span
-        hint = f"convert it first, as in {source_text(span)}.astype(f32)"
-        raise RefusalError(message, span, hint=hint)
+        span = call.at("a")
+        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
     if data.is_complex:
         return data
     if data.is_float:
@@ -58,7 +57,7 @@ def _complex_numbers(call: Arguments, data: Formula) -> Formula:
 
 def _resize(call: Arguments, data: Formula, axis: int, length: int) -> Formula:
     """Cut an axis, or put zeros behind it."""
-    size = static_size(call, data.shape[axis], call.given["a"].span, "the size of the axis")
+    size = static_size(call, data.shape[axis], call.at("a"), "the size of the axis")
     if size >= length:
         return data if size == length else static_slice(data, axis, 0, length)
     pad_width = [(0, length - size if each == axis else 0) for each in range(data.rank)]
@@ -71,14 +70,13 @@ def _length(call: Arguments, size: object, *, real_result: bool = False) -> int 
     if "n" in call:
         length = static_int(call, "n")
         if length < 1:
-            raise RefusalError(f"{call.name}: the length {length} is less than 1", call.given["n"].span)
+            raise call.refusal("n", f"the length {length} is less than 1")
         return length
     if not isinstance(size, int):
         return None
     length = 2 * (int(size) - 1) if real_result else int(size)
     if length < 1:
-        message = f"{call.name}: the axis has {int(size)} elements, which is too few"
-        raise RefusalError(message, call.given["a"].span)
+        raise call.refusal("a", f"the axis has {int(size)} elements, which is too few")
     return length
 
 
@@ -106,7 +104,7 @@ def _half(call: Arguments, data: Formula, axis: int, *, opposite: bool = False) 
     if data.is_complex:
         message = f"{call.name} takes real numbers, not complex ones"
         hint = f"write {call.name.removeprefix('r').replace('ihfft', 'ifft')}"
-        raise RefusalError(message, call.given["a"].span, hint=hint)
+        raise RefusalError(message, call.at("a"), hint=hint)
     numbers, length = _numbers(call, data), _length(call, data.shape[axis])
     if length is not None:
         numbers = _resize(call, numbers, axis, length)
@@ -134,7 +132,7 @@ def _inverse_hermitian(call: Arguments, data: Formula, axis: int) -> Formula:
 def _along(call: Arguments, rank: int, default: tuple[int, ...] | None) -> list[tuple[int, Arguments]]:
     """Return the axes of a transform along several, each with the arguments of the one along it."""
     if default is not None and rank < len(default):
-        raise RefusalError(f"{call.name} takes a tensor of rank {len(default)} or more", call.given["a"].span)
+        raise RefusalError(f"{call.name} takes a tensor of rank {len(default)} or more", call.at("a"))
     lengths = call.static("s") if "s" in call else None
     listed = lengths if isinstance(lengths, tuple) else () if lengths is None else (lengths,)
     chosen = axes(call, rank, "axes")
@@ -142,12 +140,11 @@ def _along(call: Arguments, rank: int, default: tuple[int, ...] | None) -> list[
         count = len(listed) if listed else rank
         chosen = tuple(axis % rank for axis in default) if default else tuple(range(rank))[-count:]
     if listed and len(listed) != len(chosen):
-        message = f"{call.name}: `s` has {len(listed)} lengths for {len(chosen)} axes"
-        raise RefusalError(message, call.given["s"].span)
+        raise call.refusal("s", f"`s` has {len(listed)} lengths for {len(chosen)} axes")
     given = {name: operand for name, operand in call.given.items() if name in ("a", "norm")}
     inner = []
     for index, axis in enumerate(chosen):
-        length = {"n": Operand(Known(listed[index]), call.given["s"].span)} if listed else {}
+        length = {"n": Operand(Known(listed[index]), call.at("s"))} if listed else {}
         inner.append((axis, Arguments(call.name, {**given, **length}, call.span)))
     return inner
 
@@ -185,7 +182,7 @@ def _shift(*, back: bool) -> _Apply:
         data = formula(call, "x")
         chosen = axes(call, data.rank, "axes")
         for axis in range(data.rank) if chosen is None else chosen:
-            size = static_size(call, data.shape[axis], call.given["x"].span, "the size of an axis")
+            size = static_size(call, data.shape[axis], call.at("x"), "the size of an axis")
             first = size // 2 if back else (size + 1) // 2
             if 0 < first < size:
                 parts = [static_slice(data, axis, first, size), static_slice(data, axis, 0, first)]
@@ -201,9 +198,9 @@ def _frequencies(*, half: bool) -> _Apply:
             return _computed_frequencies(call, half=half).cast(_dtype_of_frequencies(call)).value
         length, step = static_int(call, "n"), static_number(call, "d", 1.0)
         if length < 1:
-            raise RefusalError(f"{call.name}: the length {length} is less than 1", call.given["n"].span)
+            raise call.refusal("n", f"the length {length} is less than 1")
         if step == 0 or isinstance(step, complex):
-            raise RefusalError(f"{call.name}: `d` cannot be {step}", call.given["d"].span)
+            raise call.refusal("d", f"`d` cannot be {step}")
         function = np.fft.rfftfreq if half else np.fft.fftfreq
         values = constant_of(function(length, float(step)), "float64", call.span)
         return values.cast(_dtype_of_frequencies(call)).value
@@ -214,8 +211,7 @@ def _frequencies(*, half: bool) -> _Apply:
 def _dtype_of_frequencies(call: Arguments) -> str:
     dtype = dtype_argument(call) or "float64"
     if not (is_float(dtype) or is_complex(dtype)):
-        message = f"{call.name}: the frequencies are floats, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"the frequencies are floats, not {dtype_short_name(dtype)}")
     return dtype
 
 
@@ -244,7 +240,7 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
 
 
 def _row(name: str, signature: str, apply_to: _Apply, summary: str) -> Builtin:
-    return Builtin(name, signature, apply_to, summary, None, "x=a input=a", method=False)
+    return Builtin(name, signature, apply_to, summary, aliases="x=a input=a", method=False)
 
 
 _ALONG_AN_AXIS = "a n? axis?=-1 norm?"

@@ -28,7 +28,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -68,7 +68,7 @@ def _histogram_2d(call: Arguments) -> Value:
     """Return how many points lie in each bin of a grid, as floats, and the edges along both axes."""
     data = [formula(call, name).flat() for name in ("x", "y")]
     if dims_differ(*data[0].shape, *data[1].shape):
-        raise RefusalError("histogram2d: `x` and `y` have different sizes", call.given["y"].span)
+        raise RefusalError("histogram2d: `x` and `y` have different sizes", call.at("y"))
     edges, places, inside = [], [], None
     for number, values in enumerate(data):
         given = {name: _of_axis(call.given[name], number) for name in ("bins", "range") if name in call}
@@ -108,7 +108,7 @@ def _bincount(call: Arguments) -> Value:
     numbers = index_formula(call, "x")
     if numbers.rank != 1:
         message = f"bincount takes integers of rank 1, not of shape {format_shape(numbers.shape)}"
-        raise RefusalError(message, call.given["x"].span, hint="write bincount(x.ravel())")
+        raise RefusalError(message, call.at("x"), hint="write bincount(x.ravel())")
     is_signed = not numbers.dtype.startswith("uint")
     # As unsigned integers, negative ones are the largest: one pass finds both.
     bare = numbers.cast("int64").cast("uint64") if is_signed else numbers
@@ -118,7 +118,7 @@ def _bincount(call: Arguments) -> Value:
     if "length" in call:
         length = static_int(call, "length")
         if length < 0:
-            raise RefusalError(f"bincount: the length {length} is negative", call.given["length"].span)
+            raise RefusalError(f"bincount: the length {length} is negative", call.at("length"))
         zeros = constant_of(np.zeros(length), "int64", call.span)
         numbers = numbers.cast("int64").require(largest >= 0, message)
     else:
@@ -138,7 +138,7 @@ def _bincount(call: Arguments) -> Value:
         zeros = zeros.cast("float64")
         if dims_differ(*amounts.shape, *numbers.shape) if amounts.rank == 1 else True:
             shown = f"{format_shape(amounts.shape)} for {format_shape(numbers.shape)}"
-            raise RefusalError(f"bincount: weights of shape {shown}", call.given["weights"].span)
+            raise RefusalError(f"bincount: weights of shape {shown}", call.at("weights"))
     if "length" in call:
         return zeros.op("scatter_nd", numbers.expand(0), amounts, mode="add").value
     return zeros.op("scatter_elements", numbers, amounts, axis=0, reduction="add").value  # all are in range
@@ -156,7 +156,7 @@ def _even_edges(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
     first, last = same.choose(first - 0.5, first), same.choose(last + 0.5, last)
     count = size_argument(call, "bins", 10)
     if count == 0:
-        raise RefusalError("histogram: `bins` must be positive", call.given["bins"].span)
+        raise RefusalError("histogram: `bins` must be positive", call.at("bins"))
     edges, _ = spaced_numbers(call, first, last, _one_more(count, call))
     edges = edges.cast(values.dtype)
     number = Formula(count.number, call.span) if isinstance(count, Dimension) else edges.like(count)
@@ -224,7 +224,7 @@ def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
     """Return the given edges, the bin of each element, and which elements have one."""
     edges = formula(call, "bins")
     if edges.rank != 1:
-        raise RefusalError("histogram: `bins` must be an int or a vector of edges", call.given["bins"].span)
+        raise RefusalError("histogram: `bins` must be an int or a vector of edges", call.at("bins"))
     if not known_to_rise(call.given["bins"].value):
         edges = edges.require(is_ordered(edges), f"{call.name}: the edges of the bins must increase")
     common = common_dtype([edges.dtype, data.dtype]) or "float64"
@@ -243,7 +243,7 @@ def _variables(call: Arguments) -> Formula:
     parts = []
     for part in (data, formula(call, "y")) if "y" in call else (data,):
         if part.rank > 2:
-            raise RefusalError(f"{call.name} takes tensors of rank 2 at most", call.given["m"].span)
+            raise RefusalError(f"{call.name} takes tensors of rank 2 at most", call.at("m"))
         matrix = part.cast("float64")
         if matrix.rank < 2:
             matrix = matrix.reshape((1, matrix.shape[0] if matrix.rank else 1))
@@ -282,45 +282,40 @@ def _corrcoef(call: Arguments) -> Value:
 
 
 HISTOGRAMS = (
-    Builtin(
+    numpy_function(
         "histogram2d",
         "x y bins?=10 range? density? weights?",
         _histogram_2d,
         "Count the points in each bin of a grid; returns the counts and both edges.",
-        "histogram2d",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "histogram",
         "a bins?=10 range? density? weights?",
         _histogram,
         "Count the elements in each bin, or add up their weights; returns the counts and the edges.",
-        "histogram",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "cov",
         "m y? rowvar?=True bias? ddof?",
         _cov,
         "Return the covariances of variables, which are rows unless rowvar is False; f64.",
-        "cov",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "corrcoef",
         "m y? rowvar?=True",
         _corrcoef,
         "Return the correlation coefficients of variables, which are rows unless rowvar is False; f64.",
-        "corrcoef",
         "x=m",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "bincount",
         "x weights? minlength? * length?",
         _bincount,
         "Count how often each of 0, 1, 2, ... occurs, or add up its weights.",
-        "bincount",
         method=False,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -30,7 +31,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     static_slice,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
@@ -47,7 +48,7 @@ def index_formula(call: Arguments, parameter: str) -> Formula:
             if indices.dtype == "bool"
             else "convert them with .astype(i32)"
         )
-        raise RefusalError(message, call.given[parameter].span, hint=hint)
+        raise RefusalError(message, call.at(parameter), hint=hint)
     return indices
 
 
@@ -70,8 +71,7 @@ def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
             for item in value:
                 visit(item)
         elif isinstance(value, int) and isinstance(size, int) and not -size <= value < size:
-            message = f"{call.name}: index {value} is out of range for an axis of size {size}"
-            raise RefusalError(message, call.given[parameter].span)
+            raise call.refusal(parameter, f"index {value} is out of range for an axis of size {size}")
 
     visit(known)
 
@@ -83,7 +83,7 @@ def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | 
         return None
 
     dtype = "int32" if size < 2**31 else "int64"
-    return constant_of(np.mod(np.asarray(known), size), dtype, call.given[parameter].span)
+    return constant_of(np.mod(np.asarray(known), size), dtype, call.at(parameter))
 
 
 def take_checked(
@@ -176,7 +176,7 @@ def _nonzero(call: Arguments) -> Value:
 def _argwhere(call: Arguments) -> Value:
     data = formula(call, "a").truth()
     if data.rank == 0:
-        raise RefusalError("argwhere of a scalar", call.given["a"].span, hint="compare it: x != 0")
+        raise RefusalError("argwhere of a scalar", call.at("a"), hint="compare it: x != 0")
     return _argwhere_of(data).value
 
 
@@ -191,7 +191,7 @@ def _searchsorted(call: Arguments) -> Value:
     ordered, values = pair(call, "a", "v")
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {format_shape(ordered.shape)}"
-        raise RefusalError(message, call.given["a"].span)
+        raise RefusalError(message, call.at("a"))
     if "sorter" in call:
         sorter = index_formula(call, "sorter").cast("int64")
         inside = (sorter >= 0) & (sorter < size_along(ordered, 0, sorter))
@@ -251,11 +251,10 @@ def _digitize(call: Arguments) -> Value:
 def _unravel_index(call: Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
     shape = shape_argument(call, "shape")
-    sizes = [static_size(call, dim, call.given["shape"].span) for dim in shape]
+    sizes = [static_size(call, dim, call.at("shape")) for dim in shape]
     if not sizes or 0 in sizes:
-        message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
-        raise RefusalError(message, call.given["shape"].span)
-    count = _product(sizes)
+        raise RefusalError(f"unravel_index: no index fits the shape {format_shape(sizes)}", call.at("shape"))
+    count = math.prod(sizes)
     check_known_indices(call, "indices", count)
     message = f"unravel_index: an index is out of range for {count} elements"
     rest = indices.require((indices >= 0) & (indices < count), message)
@@ -266,19 +265,12 @@ def _unravel_index(call: Arguments) -> Value:
     return TupleOf((rest.value, *reversed(coordinates)))
 
 
-def _product(sizes: list[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
-
-
 def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     data = formula(call, "a")
     if "axis" in call.given and call.static("axis") is None:
         return data.flat(), 0
     if data.rank == 0:
-        raise RefusalError(f"{call.name} of a scalar", call.given["a"].span)
+        raise RefusalError(f"{call.name} of a scalar", call.at("a"))
     return data, one_axis(call, "axis", data.rank, -1)
 
 
@@ -333,11 +325,10 @@ def _partition_operand(call: Arguments) -> tuple[Formula, int]:
     size = data.shape[axis]
     for place in known if isinstance(known, tuple) else (known,):
         if isinstance(place, bool) or not isinstance(place, int):
-            message = f"{call.name}: `kth` must be ints that are known at compile time"
-            raise RefusalError(message, call.given["kth"].span, hint="write sort(x)")
+            message = "`kth` must be ints that are known at compile time"
+            raise call.refusal("kth", message, hint="write sort(x)")
         if isinstance(size, int) and not -size <= place < size:
-            message = f"{call.name}: kth={place} is out of range for an axis of size {size}"
-            raise RefusalError(message, call.given["kth"].span)
+            raise call.refusal("kth", f"kth={place} is out of range for an axis of size {size}")
     return data, axis
 
 
@@ -363,100 +354,88 @@ _NO_SIZE = "how many results there are depends on the elements"
 
 
 INDEXING = (
-    Builtin(
+    numpy_function(
         "take",
         "a indices axis? mode? * batch_dims?=0",
         _take,
         "Take elements, or slices along an axis, at the given indices.",
-        "take",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "take_along_axis",
         "arr indices axis?=-1",
         _take_along_axis,
         "Take one element for each index along an axis.",
-        "take_along_axis",
         "dim=axis",
     ),
-    Builtin(
+    numpy_function(
         "nonzero",
         "a",
         _nonzero,
         "Return the indices of nonzero elements: one i64 tensor of `?` elements per dimension.",
-        "nonzero",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "argwhere",
         "a",
         _argwhere,
         "Return the indices of nonzero elements: one row each, i64, `?` rows.",
-        "argwhere",
         "condition=a " + _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "flatnonzero",
         "a",
         _flatnonzero,
         "Return the indices of the nonzero elements of the flattened tensor.",
-        "flatnonzero",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "searchsorted",
         "a v side? sorter? * right?=False dtype?=i64",
         _searchsorted,
         "Return the indices at which values can be inserted to keep the order, i64.",
-        "searchsorted",
         "sorted_sequence=a values=v x1=a x2=v",
     ),
-    Builtin(
+    numpy_function(
         "digitize",
         "x bins right?",
         _digitize,
         "Return the index of the bin that each number falls into; bins must increase.",
-        "digitize",
     ),
-    Builtin(
+    numpy_function(
         "unravel_index",
         "indices shape",
         _unravel_index,
         "Convert flat indices to a tuple of coordinates.",
-        "unravel_index",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "sort",
         "a axis? * is_ascend? kind? stable? descending?",
         _sort,
         "Sort in ascending order, NaN last.",
-        "sort",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "argsort",
         "a axis? * is_ascend? dtype?=i64 kind? stable? descending?",
         _argsort,
         "Return the indices that sort the tensor, i64; stable.",
-        "argsort",
         _NAMES,
     ),
-    Builtin(
+    numpy_function(
         "partition",
         "a kth axis?=-1",
         _partition,
         "Put the elements at `kth` where sorting would put them; lower ones are before them.",
-        "partition",
         _NAMES,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "argpartition",
         "a kth axis?=-1",
         _argpartition,
         "Return indices of the elements, of which those at `kth` are where sorting would put them, i64.",
-        "argpartition",
         _NAMES,
     ),
     *(

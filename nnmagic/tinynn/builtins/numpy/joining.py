@@ -23,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, broadcast, concatenate, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.symbolic_sizes import number_of, size_along
@@ -43,9 +43,7 @@ def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
     for part in parts:
         if part.rank != parts[0].rank:
             shown = f"{format_shape(parts[0].shape)} and {format_shape(part.shape)}"
-            raise RefusalError(
-                f"{call.name}: the shapes {shown} do not fit together", call.given["arrays"].span
-            )
+            raise call.refusal("arrays", f"the shapes {shown} do not fit together")
 
 
 def _concatenate(call: Arguments) -> Value:
@@ -54,9 +52,7 @@ def _concatenate(call: Arguments) -> Value:
         return concatenate(call, [part.flat() for part in parts], 0).value
     if parts[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
-        raise RefusalError(
-            f"{call.name} takes tensors of rank 1 or more", call.given["arrays"].span, hint=hint
-        )
+        raise RefusalError(f"{call.name} takes tensors of rank 1 or more", call.at("arrays"), hint=hint)
     _same_rank(call, parts)
     return concatenate(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
 
@@ -159,7 +155,7 @@ def _insert(call: Arguments) -> Value:
     """Insert values before one index, as NumPy does: a number fills the whole row."""
     data, place = formula(call, "arr"), call.given["obj"]
     if data.rank == 0:
-        raise RefusalError("insert takes a tensor of rank 1 or more", call.given["arr"].span)
+        raise RefusalError("insert takes a tensor of rank 1 or more", call.at("arr"))
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat(), 0
@@ -172,7 +168,7 @@ def _insert(call: Arguments) -> Value:
     if not isinstance(size, int) and index:
         hint = "write concatenate([x[:i], y, x[i:]])"
         raise RefusalError("insert: along a named size the index must be 0", place.span, hint=hint)
-    _, values = unify_dtypes(call, [Operand(data.value, call.given["arr"].span), call.given["values"]])
+    _, values = unify_dtypes(call, [Operand(data.value, call.at("arr")), call.given["values"]])
     rows = _rows_to_insert(call, data, values.cast(data.dtype), axis)
     if not isinstance(size, int):
         return concatenate(call, [rows, data], axis).value
@@ -183,7 +179,7 @@ def _insert(call: Arguments) -> Value:
 
 def _rows_to_insert(call: Arguments, data: Formula, values: Formula, axis: int) -> Formula:
     """Return the values with the sizes of the tensor along the other axes; their first becomes ``axis``."""
-    span = call.given["values"].span
+    span = call.at("values")
     shown = f"{format_shape(data.shape)} and {format_shape(values.shape)}"
     refusal = RefusalError(f"insert: the shapes {shown} do not fit together", span)
     if values.rank > data.rank:
@@ -212,7 +208,7 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
         least = {"vsplit": 2, "dsplit": 3}.get(name, axis + 1)
         if data.rank < least:
             require_rank(call, data, "ary", least)
-        how, span = call.static("indices_or_sections"), call.given["indices_or_sections"].span
+        how, span = call.static("indices_or_sections"), call.at("indices_or_sections")
         indices = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)
         if bad or not all(isinstance(index, int) for index in indices or ()):
@@ -224,18 +220,18 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
 
     summary = "Split into parts of equal size or at the given indices; return a tuple."
     signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
-    return Builtin(name, signature, apply_to, summary, name, "x=ary input=ary")
+    return numpy_function(name, signature, apply_to, summary, "x=ary input=ary")
 
 
 def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: bool) -> Value:
-    span = call.given["indices_or_sections"].span
+    span = call.at("indices_or_sections")
     if not 0 < count <= 10_000:
         raise RefusalError(f"{call.name}: {count} parts", span)
     size = data.shape[axis]
     if not isinstance(size, int) and not equal:
         return _nearly_equal_parts(data, axis, count)
     if not isinstance(size, int) or size % count == 0:
-        operand = Operand(data.value, call.given["ary"].span)
+        operand = Operand(data.value, call.at("ary"))
         attrs = {"indices_or_sections": count, "axis": axis}
         return call_operator(OPERATORS["split"], [operand], attrs, call.span)
     if equal:
@@ -291,10 +287,10 @@ def _unstack(call: Arguments) -> Value:
     data = formula(call, "x")
     require_rank(call, data, "x", 1)
     axis = one_axis(call, "axis", data.rank, 0)
-    count = static_size(call, data.shape[axis], call.given["x"].span, "the number of results")
+    count = static_size(call, data.shape[axis], call.at("x"), "the number of results")
     if count > MAX_ITEMS:
         message = f"unstack: {count} results (at most {MAX_ITEMS})"
-        raise RefusalError(message, call.given["x"].span, hint="a loop over a tensor takes its rows")
+        raise RefusalError(message, call.at("x"), hint="a loop over a tensor takes its rows")
     parts = (static_slice(data, axis, index, index + 1) for index in range(count))
     return TupleOf(tuple(part.op("squeeze", axis=[axis]).value for part in parts))
 
@@ -306,86 +302,68 @@ _STACK_NAMES = "tup=arrays tensors=arrays"
 
 
 JOINING = (
-    Builtin(
+    numpy_function(
         "concatenate",
         "arrays axis?=0 * dtype?",
         _concatenate,
         "Join along an axis.",
-        "concatenate",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "concat",
         "arrays axis?=0 * dtype?",
         _concatenate,
         "Join along an axis.",
-        "concat",
         _STACK_NAMES + " dim=axis",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "stack",
         "arrays axis?=0 * dtype?",
         _stack,
         "Join along a new axis.",
-        "stack",
         _STACK_NAMES + " dim=axis",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "hstack",
         _STACK,
         _hstack,
         "Join along the second axis; vectors along the first.",
-        "hstack",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "vstack",
         _STACK,
         _vstack,
         "Join along the first axis; vectors become rows.",
-        "vstack",
         _STACK_NAMES,
         method=False,
     ),
-    Builtin("row_stack", _STACK, _vstack, "Do as vstack does.", "row_stack", _STACK_NAMES, method=False),
-    Builtin("dstack", _STACK, _dstack, "Join along the third axis.", "dstack", _STACK_NAMES, method=False),
-    Builtin(
-        "column_stack",
-        _STACK,
-        _column_stack,
-        "Join vectors as columns.",
-        "column_stack",
-        _STACK_NAMES,
-        method=False,
+    numpy_function("row_stack", _STACK, _vstack, "Do as vstack does.", _STACK_NAMES, method=False),
+    numpy_function("dstack", _STACK, _dstack, "Join along the third axis.", _STACK_NAMES, method=False),
+    numpy_function(
+        "column_stack", _STACK, _column_stack, "Join vectors as columns.", _STACK_NAMES, method=False
     ),
-    Builtin("c_", "*arrays", _columns_of, "Join vectors as columns: `c_[x, y]`.", "c_", method=False),
-    Builtin("r_", "*arrays", _rows_of, "Join along the first axis: `r_[0, x]`.", "r_", method=False),
-    Builtin(
-        "block",
-        "arrays",
-        _block,
-        "Join the tensors of nested lists, as a matrix of blocks.",
-        "block",
-        method=False,
+    numpy_function("c_", "*arrays", _columns_of, "Join vectors as columns: `c_[x, y]`.", method=False),
+    numpy_function("r_", "*arrays", _rows_of, "Join along the first axis: `r_[0, x]`.", method=False),
+    numpy_function(
+        "block", "arrays", _block, "Join the tensors of nested lists, as a matrix of blocks.", method=False
     ),
-    Builtin(
+    numpy_function(
         "append",
         "arr values axis?",
         _append,
         "Join two tensors; flatten them if no axis is given.",
-        "append",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "insert",
         "arr obj values axis?",
         _insert,
         "Insert values before an index; flatten the tensor if no axis is given.",
-        "insert",
         method=False,
     ),
     _split_function("split", None),
@@ -393,12 +371,11 @@ JOINING = (
     _split_function("hsplit", None),
     _split_function("vsplit", 0),
     _split_function("dsplit", 2),
-    Builtin(
+    numpy_function(
         "unstack",
         "x * axis?=0",
         _unstack,
         "Split along an axis into as many tensors as it is long; return a tuple.",
-        "unstack",
         method=False,
     ),
 )

@@ -50,7 +50,7 @@ def floats(call: Arguments, data: Formula, parameter: str) -> Formula:
     if not data.is_float:
         return data.cast("float64")
     if data.dtype not in ("float32", "float64"):
-        span = call.given[parameter].span
+        span = call.at(parameter)
         message = f"{call.name} takes f32 and f64, not {dtype_short_name(data.dtype)}"
         raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
     return data
@@ -69,13 +69,13 @@ def _square(call: Arguments, parameter: str = "a") -> Formula:
     require_rank(call, data, parameter, 2)
     if dims_differ(*data.shape[-2:]):
         message = f"{call.name} takes square matrices, not a tensor of shape {format_shape(data.shape)}"
-        raise RefusalError(message, call.given[parameter].span)
+        raise RefusalError(message, call.at(parameter))
     return data
 
 
 def _apply(call: Arguments, name: str, *operands: Formula, **attrs: object) -> list[Formula]:
     """Return the results of an operator, whose operands are the call's first arguments."""
-    given = [Operand(each.value, call.given[word].span) for each, word in zip(operands, "ab", strict=False)]
+    given = [Operand(each.value, call.at(word)) for each, word in zip(operands, "ab", strict=False)]
     result = call_operator(OPERATORS[f"linalg.{name}"], given, attrs, call.span)
     parts = result.items if isinstance(result, TupleOf) else (result,)
     tensors: list[Formula] = []
@@ -110,8 +110,7 @@ def _pair(call: Arguments) -> tuple[Formula, Formula]:
     rows = right.shape[-1 if right.rank == 1 else -2]
     if dims_differ(left.shape[-2], rows):
         shown = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
-        message = f"{call.name}: the matrix and the right-hand sides, of shapes {shown}, do not fit"
-        raise RefusalError(message, call.given["b"].span)
+        raise call.refusal("b", f"the matrix and the right-hand sides, of shapes {shown}, do not fit")
     return left, right
 
 
@@ -153,7 +152,7 @@ def _qr(call: Arguments) -> Value:
 
 def _svd(call: Arguments) -> Value:
     if flag(call, "hermitian"):
-        span = call.given["hermitian"].span
+        span = call.at("hermitian")
         raise RefusalError("svd: `hermitian` must be False", span, hint="leave it out, or call eigh")
     full, vectors = flag(call, "full_matrices", default=True), flag(call, "compute_uv", default=True)
     parts = _apply(call, "svd", _matrices(call), full_matrices=full, compute_uv=vectors)
@@ -240,7 +239,7 @@ def _tolerance(call: Arguments, parameter: str, values: Formula) -> float | Form
 
 def _refuse_hermitian(call: Arguments) -> None:
     if flag(call, "hermitian"):
-        span = call.given["hermitian"].span
+        span = call.at("hermitian")
         raise RefusalError(f"{call.name}: `hermitian` must be False", span, hint="leave it out")
 
 
@@ -254,7 +253,7 @@ def _matrix_rank(call: Arguments) -> Value:
     if data.rank < 2:
         return data.truth().reduce("any").cast("int64").value
     if "tol" in call and "rtol" in call:
-        raise RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.given["rtol"].span)
+        raise RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.at("rtol"))
     values = singular_values(call, data)
     is_absolute = "tol" in call
     cutoff = _tolerance(call, "tol", values) if is_absolute else _cutoff(call, data, values, "rtol", None)
@@ -265,7 +264,7 @@ def _pinv(call: Arguments) -> Value:
     _refuse_hermitian(call)
     data = _matrices(call)
     if "rcond" in call and "rtol" in call:
-        raise RefusalError("pinv takes `rcond` or `rtol`, not both", call.given["rtol"].span)
+        raise RefusalError("pinv takes `rcond` or `rtol`, not both", call.at("rtol"))
     order = [*range(data.rank - 2), data.rank - 1, data.rank - 2]
     if 0 in data.shape[-2:]:
         return data.transpose(order).value
@@ -288,10 +287,10 @@ def _cond(call: Arguments) -> Value:
     order = call.static("p") if "p" in call else None
     if order not in (None, 2, -2):
         message = f"cond: `p` must be None, 2 or -2, not {describe(call.given['p'].value)}"
-        raise RefusalError(message, call.given["p"].span, hint="write norm(x, p) * norm(inv(x), p)")
+        raise RefusalError(message, call.at("p"), hint="write norm(x, p) * norm(inv(x), p)")
     data = _matrices(call)
     if 0 in data.shape[-2:]:
-        raise RefusalError("cond of a matrix without elements", call.given["a"].span)
+        raise RefusalError("cond of a matrix without elements", call.at("a"))
     values = singular_values(call, data)
     axis = values.rank - 1
     largest, least = (values.reduce(name, (axis,)) for name in ("max", "min"))
@@ -324,7 +323,7 @@ def _row(
     name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = _NAMES
 ) -> Builtin:
     return Builtin(
-        name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", None, aliases, method=False
+        name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", aliases=aliases, method=False
     )
 
 

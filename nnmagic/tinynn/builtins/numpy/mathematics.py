@@ -23,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import unary_by_name
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
@@ -72,13 +72,13 @@ def _number_function(
         data = formula(call, "x")
         function = floats if data.is_float or data.is_complex else integers if data.is_integer else bools
         if function is None:
-            hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
+            hint = f"convert it first, as in {source_text(call.at('x'))}.astype(f32)"
             kinds = "numbers" if integers else "floats"
             message = f"{name} is defined for {kinds}, not {dtype_short_name(data.dtype)}"
-            raise RefusalError(message, call.given["x"].span, hint=hint)
+            raise RefusalError(message, call.at("x"), hint=hint)
         return function(data).value
 
-    return Builtin(name, "x", apply_to, summary, name, "input=x a=x")
+    return numpy_function(name, "x", apply_to, summary, "input=x a=x")
 
 
 def _op(name: str) -> Callable[[Formula], Formula]:
@@ -109,8 +109,8 @@ def _reciprocal(call: Arguments) -> Value:
     data = formula(call, "x")
     if not data.is_float and not data.is_complex:
         message = f"reciprocal of {dtype_short_name(data.dtype)} would be 0 nearly everywhere"
-        hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
-        raise RefusalError(message, call.given["x"].span, hint=hint)
+        hint = f"convert it first, as in {source_text(call.at('x'))}.astype(f32)"
+        raise RefusalError(message, call.at("x"), hint=hint)
     return (1 / data).value
 
 
@@ -208,7 +208,7 @@ _UNARY = (
     _number_function(
         "logical_not", "Test whether each element is false (zero).", *[lambda x: ~x.truth()] * 3
     ),
-    Builtin("reciprocal", "x", _reciprocal, "Compute 1 / x, for floats.", "reciprocal"),
+    numpy_function("reciprocal", "x", _reciprocal, "Compute 1 / x, for floats."),
 )
 
 
@@ -220,17 +220,17 @@ def _round(call: Arguments) -> Value:
     """Round to a number of decimals as NumPy does: scale by a power of ten, round, scale back."""
     decimals = static_int(call, "decimals", 0)
     if abs(decimals) > 300:  # 10 ** decimals would exceed a float, or take hours
-        raise RefusalError(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
+        raise call.refusal("decimals", f"a float has no {decimals} decimals")
     number = static_value_or_none(call.given["a"].value)
     if isinstance(number, int | float):
         try:
             return Known(round(number, decimals) if "decimals" in call else round(number))
         except (ValueError, OverflowError) as error:
-            raise RefusalError(f"round: {error}", call.given["a"].span) from None
+            raise RefusalError(f"round: {error}", call.at("a")) from None
     data = formula(call, "a")
     if data.dtype == "bool":
-        hint = f"convert it first, as in {source_text(call.given['a'].span)}.astype(i32)"
-        raise RefusalError("round is defined for numbers, not bool_", call.given["a"].span, hint=hint)
+        hint = f"convert it first, as in {source_text(call.at('a'))}.astype(i32)"
+        raise RefusalError("round is defined for numbers, not bool_", call.at("a"), hint=hint)
     if not data.is_float:
         return data.value if decimals >= 0 else _round_integers(data, 10**-decimals).value
     return round_decimals(data, decimals).value
@@ -249,7 +249,7 @@ def _nan_to_num(call: Arguments) -> Value:
     data = formula(call, "x")
     if not flag(call, "copy", default=True):
         hint = "leave it out, and assign the result"
-        raise RefusalError(f"{call.name} makes a new array", call.given["copy"].span, hint=hint)
+        raise RefusalError(f"{call.name} makes a new array", call.at("copy"), hint=hint)
     if not data.is_float:
         return data.value
     limits = np.finfo({"bfloat16": "float32"}.get(data.dtype, data.dtype))
@@ -268,26 +268,19 @@ def _modf(call: Arguments) -> Value:
 
 MATHEMATICS = (
     *_UNARY,
-    Builtin("invert", "x", _invert, "Compute ~x.", "invert"),
-    Builtin("bitwise_not", "x", _invert, "Compute ~x.", "bitwise_not"),
-    Builtin("bitwise_invert", "x", _invert, "Compute ~x.", "bitwise_invert"),
-    Builtin(
+    numpy_function("invert", "x", _invert, "Compute ~x."),
+    numpy_function("bitwise_not", "x", _invert, "Compute ~x."),
+    numpy_function("bitwise_invert", "x", _invert, "Compute ~x."),
+    numpy_function(
         "round",
         "a decimals?",
         _round,
         "Round to the given number of decimals, halves to even.",
-        "round",
         "ndigits=decimals",
     ),
-    Builtin(
-        "around", "a decimals?", _round, "Round to the given number of decimals, halves to even.", "around"
+    numpy_function("around", "a decimals?", _round, "Round to the given number of decimals, halves to even."),
+    numpy_function(
+        "nan_to_num", "x copy? nan? posinf? neginf?", _nan_to_num, "Replace NaN and infinities by numbers."
     ),
-    Builtin(
-        "nan_to_num",
-        "x copy? nan? posinf? neginf?",
-        _nan_to_num,
-        "Replace NaN and infinities by numbers.",
-        "nan_to_num",
-    ),
-    Builtin("modf", "x", _modf, "Return the fractional and integral parts.", "modf"),
+    numpy_function("modf", "x", _modf, "Return the fractional and integral parts."),
 )

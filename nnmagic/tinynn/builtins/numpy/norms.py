@@ -56,7 +56,7 @@ def _vector_norm(
     call: Arguments, data: Formula, along: tuple[int, ...], order: object, *, keepdims: bool
 ) -> Formula:
     if not isinstance(order, int | float):
-        raise RefusalError("norm: `ord` must be a number for vectors", call.given["ord"].span)
+        raise RefusalError("norm: `ord` must be a number for vectors", call.at("ord"))
     if order == math.inf:
         return data.abs().reduce("max", along, keepdims=keepdims).op("maximum", 0)  # 0 of no elements
     if order == -math.inf:
@@ -93,7 +93,7 @@ def _matrix_norm(call: Arguments, data: Formula, row: int, column: int, order: o
             return values.reduce("sum", (axis,))
         return _extremum(values, axis, least=order == -2)
     message = f"norm: `ord` of a matrix must be 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', not {order!r}"
-    raise RefusalError(message, call.given["ord"].span)
+    raise RefusalError(message, call.at("ord"))
 
 
 def _order(call: Arguments, default: object) -> object:
@@ -127,16 +127,14 @@ NORMS = (
         "x ord? axis? keepdims?",
         _norm,
         "Compute the norm of vectors or matrices (numpy.linalg.norm).",
-        None,
-        "input=x",
+        aliases="input=x",
     ),
     Builtin(
         "vector_norm",
         "x axis? keepdims? ord?",
         _vector_norms,
         "Compute the norm of vectors along axes, or of all elements (numpy.linalg.vector_norm).",
-        None,
-        "input=x",
+        aliases="input=x",
         method=False,
     ),
     Builtin(
@@ -144,8 +142,7 @@ NORMS = (
         "x keepdims? ord?",
         _matrix_norms,
         "Compute the norms of matrices, by default Frobenius' (numpy.linalg.matrix_norm).",
-        None,
-        "input=x",
+        aliases="input=x",
         method=False,
     ),
 )

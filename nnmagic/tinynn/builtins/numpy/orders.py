@@ -22,7 +22,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     require_elements,
     slice_axis,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 
@@ -30,7 +30,7 @@ def _lexsort(call: Arguments) -> Value:
     """Return the indices that sort by the last key, then by the one before: a stable sort for each key."""
     keys = [key.cast("int8") if key.dtype == "bool" else key for key in _keys(call)]
     if not keys[0].rank:
-        raise RefusalError("lexsort of scalars", call.given["keys"].span)
+        raise RefusalError("lexsort of scalars", call.at("keys"))
     axis = normalize_axis(call, "axis", call.static("axis", -1), keys[0].rank)
     order = keys[0].op("argsort", axis=axis, is_ascend=True, dtype="int64")
     for key in keys[1:]:
@@ -72,9 +72,9 @@ def _without_nan(name: str) -> Builtin:
         else:
             shape = None
         if len(along) > 1:
-            raise RefusalError(f"{name} takes one axis", call.given["axis"].span)
+            raise RefusalError(f"{name} takes one axis", call.at("axis"))
         if data.shape[along[0]] == 0:
-            raise RefusalError(f"{name} of no elements", call.given["a"].span)
+            raise RefusalError(f"{name} of no elements", call.at("a"))
         data = require_elements(data, along, f"{name} of no elements")
         keeps = keepdims and shape is None
         attrs = {"axis": list(along), "keepdims": keeps, "select_last_index": False}
@@ -89,7 +89,7 @@ def _without_nan(name: str) -> Builtin:
 
     which = "largest" if name == "nanargmax" else "smallest"
     summary = f"Return the index of the {which} element that is not NaN, i64."
-    return Builtin(name, "a axis? * keepdims?", apply_to, summary, name, "x=a input=a")
+    return numpy_function(name, "a axis? * keepdims?", apply_to, summary, "x=a input=a")
 
 
 def _ravel_multi_index(call: Arguments) -> Value:
@@ -97,7 +97,7 @@ def _ravel_multi_index(call: Arguments) -> Value:
     operand = call.given["multi_index"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else ()
     shape = shape_argument(call, "dims")
-    sizes = [static_size(call, dim, call.given["dims"].span) for dim in shape]
+    sizes = [static_size(call, dim, call.at("dims")) for dim in shape]
     if not items or len(items) != len(sizes):
         message = f"ravel_multi_index: {len(items)} coordinates for {len(sizes)} sizes"
         raise RefusalError(message, operand.span, hint="give a tuple with an index for each size")
@@ -131,23 +131,21 @@ def _choose(call: Arguments) -> Value:
 
 
 ORDERS = (
-    Builtin(
+    numpy_function(
         "lexsort",
         "keys axis?=-1",
         _lexsort,
         "Return the indices that sort by several keys, of which the last one counts most.",
-        "lexsort",
         method=False,
     ),
     _without_nan("nanargmax"),
     _without_nan("nanargmin"),
-    Builtin(
+    numpy_function(
         "ravel_multi_index",
         "multi_index dims",
         _ravel_multi_index,
         "Convert coordinates to flat indices.",
-        "ravel_multi_index",
         method=False,
     ),
-    Builtin("choose", "a choices", _choose, "Choose between tensors by index.", "choose"),
+    numpy_function("choose", "a choices", _choose, "Choose between tensors by index."),
 )

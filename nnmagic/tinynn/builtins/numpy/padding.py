@@ -11,7 +11,7 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.tinynn.builtins.argument_checks import as_formula, choice_argument, formula, static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, require_elements
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
@@ -34,7 +34,7 @@ _Widths: TypeAlias = "tuple[Value, Value]"
 
 def _pad_width(call: Arguments, rank: int) -> list[_Widths]:
     """Return the widths for each axis: one number, one pair for all, or a pair for each."""
-    given, span = call.given["pad_width"].value, call.given["pad_width"].span
+    given, span = call.given["pad_width"].value, call.at("pad_width")
     listed = given.items if isinstance(given, TupleOf) else (given,)
     sizes = [as_size(Operand(item, span)) for item in listed]
     pairs: list[_Widths] = []
@@ -73,9 +73,7 @@ def _pad(call: Arguments) -> Value:
         )
     mode = choice_argument(call, "mode", _MODES, "constant")
     if mode != "constant" and "constant_values" in call:
-        raise RefusalError(
-            f"pad: `constant_values` with the mode {mode!r}", call.given["constant_values"].span
-        )
+        raise RefusalError(f"pad: `constant_values` with the mode {mode!r}", call.at("constant_values"))
     if mode == "constant":
         return _pad_with(call, data, widths, _constant_value(call, data))
     for axis, (before, after) in enumerate(widths):
@@ -101,7 +99,7 @@ def _pad_with(call: Arguments, data: Formula, widths: list[_Widths], value: Oper
     if not any(None in pair for pair in numbers):
         if not any(map(any, numbers)):
             return data.value
-        operands = [Operand(data.value, call.given["array"].span), value]
+        operands = [Operand(data.value, call.at("array")), value]
         return call_operator(OPERATORS["nn.pad"], operands, {"pad_width": numbers}, call.span)
     number = as_formula(value, call.span, "pad: `constant_values`").cast(data.dtype)
     for axis, pair in enumerate(widths):
@@ -126,14 +124,14 @@ def _extend_axis(
     size = size_along(data.value, axis, call.span)
     known = _known(size)
     if known == 0:
-        raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
+        raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.at("array"))
     total = calculate_size(
         BuiltinOp.Add, calculate_size(BuiltinOp.Add, before, size, call.span), after, call.span
     )
     many = _known(total)
     if many is not None and many > _MAX_INDICES:
         message = f"pad: axis {axis} would have {many} elements (with mode={mode!r} at most {_MAX_INDICES})"
-        raise RefusalError(message, call.given["pad_width"].span)
+        raise RefusalError(message, call.at("pad_width"))
     if many is not None and known is not None:
         first = _known(before)
         assert first is not None
@@ -182,12 +180,11 @@ def _dynamic_places(indices: Formula, size: Formula, mode: str) -> Formula:
 
 
 PADDING = (
-    Builtin(
+    numpy_function(
         "pad",
         "array pad_width mode? * constant_values?=0",
         _pad,
         "Pad the ends of axes.",
-        "pad",
         "pad_value=constant_values pad_mode=mode x=array",
     ),
 )

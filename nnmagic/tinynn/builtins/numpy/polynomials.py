@@ -25,23 +25,14 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     stack,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.operators.iteration import count, item
 from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.symbolic_sizes import full, weak_int
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    Operand,
-    RefusalError,
-    SliceOf,
-    TupleOf,
-    Value,
-)
 
 _LSTSQ = next(row for row in LINALG if row.name == "lstsq")
 
@@ -49,35 +40,35 @@ _LSTSQ = next(row for row in LINALG if row.name == "lstsq")
 _MOST_ZEROS = 200
 
 
-def _polyval(call: Arguments) -> Value:
+def _polyval(call: Arguments) -> v.Value:
     """Evaluate a polynomial by Horner's rule; the first coefficient is that of the highest power."""
     coefficients, x, span = call.given["p"], call.given["x"], call.span
-    if not (is_tensor(coefficients.value) or isinstance(coefficients.value, TupleOf)):
-        raise RefusalError("polyval takes a list or a vector of coefficients", coefficients.span)
+    if not (is_tensor(coefficients.value) or isinstance(coefficients.value, v.TupleOf)):
+        raise v.RefusalError("polyval takes a list or a vector of coefficients", coefficients.span)
     number = count(coefficients)
     if not isinstance(number, int):
         message = "polyval: the number of coefficients must be known at compile time"
-        raise RefusalError(message, coefficients.span)
+        raise v.RefusalError(message, coefficients.span)
 
-    def combined(name: str, left: Value, right: Value) -> Value:
+    def combined(name: str, left: v.Value, right: v.Value) -> v.Value:
         sign = "+" if name == "add" else "*"
-        return binary(NAMED[name], sign, Operand(left, span), Operand(right, span), span)
+        return binary(NAMED[name], sign, v.Operand(left, span), v.Operand(right, span), span)
 
-    result = combined("multiply", x.value, Known(0))
+    result = combined("multiply", x.value, v.Known(0))
     for index in range(number):
-        coefficient = item(coefficients, Known(index), span)
+        coefficient = item(coefficients, v.Known(index), span)
         result = combined("add", combined("multiply", result, x.value), coefficient)
     return result
 
 
-def _polyfit(call: Arguments) -> Value:
+def _polyfit(call: Arguments) -> v.Value:
     """Fit a polynomial by least squares, with the columns of the Vandermonde matrix scaled as by NumPy."""
     x, y, degree = formula(call, "x"), formula(call, "y"), static_int(call, "deg", None)
     if x.rank != 1 or y.rank not in (1, 2):
         shown = f"{format_shape(x.shape)} and {format_shape(y.shape)}"
-        raise RefusalError(f"polyfit takes vectors, not tensors of shapes {shown}", call.span)
+        raise v.RefusalError(f"polyfit takes vectors, not tensors of shapes {shown}", call.span)
     if degree < 0:
-        raise RefusalError("polyfit: the degree is negative", call.given["deg"].span)
+        raise v.RefusalError("polyfit: the degree is negative", call.at("deg"))
     x = require_elements(x.cast("float64"), (0,), "polyfit: `x` is empty")
     y = y.cast("float64")
     powers = [x.op("ones_like")]
@@ -86,12 +77,12 @@ def _polyfit(call: Arguments) -> Value:
     matrix = stack(powers[::-1], 1)
     scale = (matrix * matrix).reduce("sum", (0,)).op("sqrt")
     size = x.shape[0]
-    rcond = Known((float(size) if isinstance(size, int) else 1.0) * 2.220446049250313e-16)
-    operands = [Operand((matrix / scale).value, call.span), Operand(y.value, call.given["y"].span)]
-    solved = _LSTSQ.call([*operands, Operand(rcond, call.span)], call.span)
-    assert isinstance(solved, TupleOf)
+    rcond = v.Known((float(size) if isinstance(size, int) else 1.0) * 2.220446049250313e-16)
+    operands = [v.Operand((matrix / scale).value, call.span), v.Operand(y.value, call.at("y"))]
+    solved = _LSTSQ.call([*operands, v.Operand(rcond, call.span)], call.span)
+    assert isinstance(solved, v.TupleOf)
     solution = solved.items[0]
-    assert isinstance(solution, Computed)
+    assert isinstance(solution, v.Computed)
     return (Formula(solution, call.span) / (scale if y.rank == 1 else scale.expand(1))).value
 
 
@@ -104,7 +95,7 @@ def _vector(call: Arguments, data: Formula, parameter: str) -> Formula:
         message = (
             f"{call.name} takes vectors of coefficients, not a tensor of shape {format_shape(data.shape)}"
         )
-        raise RefusalError(message, call.given[parameter].span)
+        raise v.RefusalError(message, call.at(parameter))
     return atleast_nd(data, 1)
 
 
@@ -117,14 +108,14 @@ def _sum(operator: str) -> Builtin:
     """Declare the sum or the difference of two polynomials: zeros stand before the shorter one."""
     name = "polyadd" if operator == "add" else "polysub"
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         left, right = _two(call)
         if left.shape != right.shape:
             left, right = _lengthened(call, left, right), _lengthened(call, right, left)
         return left.op(operator, right).value
 
     what = "sum" if operator == "add" else "difference"
-    return Builtin(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", name, method=False)
+    return numpy_function(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", method=False)
 
 
 def _lengthened(call: Arguments, data: Formula, other: Formula) -> Formula:
@@ -134,7 +125,7 @@ def _lengthened(call: Arguments, data: Formula, other: Formula) -> Formula:
         more = max(int(wanted) - int(own), 0)
         return data.op("nn.pad", 0, pad_width=[(more, 0)]) if more else data
     missing = (_length(other) - _length(data)).op("maximum", 0)
-    zeros = full(data.like(0).value, [Dimension(ANY, weak_int(missing.value))], call.span)
+    zeros = full(data.like(0).value, [v.Dimension(ANY, weak_int(missing.value))], call.span)
     return concatenate(call, [Formula(zeros, call.span), data], 0)
 
 
@@ -142,7 +133,7 @@ def _length(data: Formula) -> Formula:
     return size_along(data, 0, Formula(number_constant(1, "int64", data.span), data.span))
 
 
-def _product(call: Arguments) -> Value:
+def _product(call: Arguments) -> v.Value:
     """Multiply two polynomials without the zeros that they begin with, as NumPy does."""
     left, right = (
         _without_leading_zeros(call, data, name) for data, name in zip(_two(call), ("a1", "a2"), strict=True)
@@ -154,7 +145,7 @@ def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Fo
     """Return coefficients from the first that is not 0, of zeros alone the last one."""
     known = static_value_or_none(call.given[parameter].value)
     if data.shape[0] == 0:
-        raise RefusalError(f"{call.name}: `{parameter}` is empty", call.given[parameter].span)
+        raise call.refusal(parameter, f"`{parameter}` is empty")
     if isinstance(known, tuple):
         zeros = next((index for index, number in enumerate(known) if number != 0), len(known) - 1)
         return slice_axis(data, 0, zeros, None)
@@ -164,16 +155,16 @@ def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Fo
     nonzero = data.truth()
     first = nonzero.op("argmax", axis=[0], keepdims=False, select_last_index=False).cast("int64")
     begin = nonzero.reduce("any", (0,)).choose(first, _length(data) - 1)
-    part = SliceOf(begin.value, Known(None), Known(None))
-    kept = subscript(Operand(data.value, call.span), [Operand(part, call.span)], call.span)
-    assert isinstance(kept, Computed)
+    part = v.SliceOf(begin.value, v.Known(None), v.Known(None))
+    kept = subscript(v.Operand(data.value, call.span), [v.Operand(part, call.span)], call.span)
+    assert isinstance(kept, v.Computed)
     return Formula(kept, call.span)
 
 
 def _order(call: Arguments) -> int:
     order = static_int(call, "m", 1)
     if order < 0:
-        raise RefusalError(f"{call.name}: the order {order} is negative", call.given["m"].span)
+        raise call.refusal("m", f"the order {order} is negative")
     return order
 
 
@@ -183,7 +174,7 @@ def _powers(data: Formula) -> Formula:
     return _length(data) - arange(size, data.span)
 
 
-def _derivative(call: Arguments) -> Value:
+def _derivative(call: Arguments) -> v.Value:
     data = _vector(call, formula(call, "p"), "p")
     for _ in range(_order(call)):
         is_whole = not data.is_float and data.dtype != "uint64"  # which meets i64 as f64
@@ -193,7 +184,7 @@ def _derivative(call: Arguments) -> Value:
     return data.value
 
 
-def _integral(call: Arguments) -> Value:
+def _integral(call: Arguments) -> v.Value:
     data, order = _vector(call, formula(call, "p"), "p"), _order(call)
     constants = _constants(call, order)
     for constant in constants:
@@ -213,29 +204,28 @@ def _constants(call: Arguments, order: int) -> list[Formula]:
         zero = Formula(number_constant(0, "float64", call.span), call.span)
         return [zero] * order
     operand = call.given["k"]
-    listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
-    numbers = [as_formula(Operand(each, operand.span), call.span, "polyint: `k`") for each in listed]
+    listed = operand.value.items if isinstance(operand.value, v.TupleOf) else (operand.value,)
+    numbers = [as_formula(v.Operand(each, operand.span), call.span, "polyint: `k`") for each in listed]
     if len(numbers) == 1:
         numbers *= order
     if len(numbers) < order or any(number.rank for number in numbers):
-        raise RefusalError("polyint: `k` must be a number, or one for each integration", operand.span)
+        raise v.RefusalError("polyint: `k` must be a number, or one for each integration", operand.span)
     return numbers[:order]
 
 
-def _of_zeros(call: Arguments) -> Value:
+def _of_zeros(call: Arguments) -> v.Value:
     """Return the coefficients of the polynomial with these zeros, multiplied one after the other."""
     zeros = formula(call, "seq_of_zeros")
     if zeros.rank > 1:
         message = f"poly takes the zeros, not a matrix of shape {format_shape(zeros.shape)}"
         hint = "of a symmetric matrix give np.linalg.eigvalsh(a)"
-        raise RefusalError(message, call.given["seq_of_zeros"].span, hint=hint)
+        raise v.RefusalError(message, call.at("seq_of_zeros"), hint=hint)
     zeros = atleast_nd(zeros if zeros.is_float or zeros.is_complex else zeros.cast("float64"), 1)
-    number = static_size(call, zeros.shape[0], call.given["seq_of_zeros"].span, "the number of zeros")
+    number = static_size(call, zeros.shape[0], call.at("seq_of_zeros"), "the number of zeros")
     if number > _MOST_ZEROS:
-        message = f"poly: {number} zeros (at most {_MOST_ZEROS})"
-        raise RefusalError(message, call.given["seq_of_zeros"].span)
+        raise v.RefusalError(f"poly: {number} zeros (at most {_MOST_ZEROS})", call.at("seq_of_zeros"))
     if not number:
-        return Known(1.0)
+        return v.Known(1.0)
     one = zeros.like(1).op("full", shape=(1,), dtype=zeros.dtype)
     result = one
     for index in range(number):
@@ -245,49 +235,38 @@ def _of_zeros(call: Arguments) -> Value:
 
 
 POLYNOMIALS = (
-    Builtin(
+    numpy_function(
         "polyval",
         "p x",
         _polyval,
         "Value of a polynomial; the first coefficient is that of the highest power.",
-        "polyval",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "polyfit",
         "x y deg",
         _polyfit,
         "Coefficients of the polynomial of a degree that fits best; the first is that of the highest power.",
-        "polyfit",
         method=False,
     ),
     _sum("add"),
     _sum("subtract"),
-    Builtin(
+    numpy_function(
         "polymul",
         "a1 a2",
         _product,
         "Return the product of two polynomials, without zeros at its beginning.",
-        "polymul",
         method=False,
     ),
-    Builtin(
-        "polyder", "p m?=1", _derivative, "Return the derivative of a polynomial.", "polyder", method=False
+    numpy_function("polyder", "p m?=1", _derivative, "Return the derivative of a polynomial.", method=False),
+    numpy_function(
+        "polyint", "p m?=1 k?", _integral, "Return an antiderivative of a polynomial.", method=False
     ),
-    Builtin(
-        "polyint",
-        "p m?=1 k?",
-        _integral,
-        "Return an antiderivative of a polynomial.",
-        "polyint",
-        method=False,
-    ),
-    Builtin(
+    numpy_function(
         "poly",
         "seq_of_zeros",
         _of_zeros,
         "Return the coefficients of the polynomial with the given zeros.",
-        "poly",
         method=False,
     ),
 )

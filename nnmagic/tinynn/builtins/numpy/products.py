@@ -16,7 +16,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -132,7 +132,7 @@ def _contract(
 def _tensordot(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
     given = call.static("axes") if "axes" in call else 2
-    span = call.given["axes"].span if "axes" in call else call.span
+    span = call.at("axes") if "axes" in call else call.span
     if isinstance(given, int) and not isinstance(given, bool):
         if not 0 <= given <= min(left.rank, right.rank):
             raise RefusalError(f"tensordot: {given} axes", span)
@@ -207,12 +207,12 @@ def _einsum(call: Arguments) -> Value:
     if not isinstance(equation, str):
         raise RefusalError(
             "einsum: the equation must be a string",
-            call.given["equation"].span,
+            call.at("equation"),
             hint='as in einsum("ij,jk->ik", a, b)',
         )
     given = call.given["operands"].value
     assert isinstance(given, TupleOf)
-    span = call.given["operands"].span
+    span = call.at("operands")
     if not given.items:
         raise RefusalError("einsum needs at least one tensor", call.span)
     parts = unify_dtypes(call, [Operand(item, span) for item in given.items])
@@ -226,15 +226,15 @@ def _einsum(call: Arguments) -> Value:
         [Operand(whole, span)],
         {"equation": plain},
         call.span,
-        {"equation": call.given["equation"].span},
+        {"equation": call.at("equation")},
     )
 
 
 def _multi_dot(call: Arguments) -> Value:
     given = call.given["arrays"].value
     if not isinstance(given, TupleOf) or len(given.items) < 2:
-        raise RefusalError("multi_dot takes a list of matrices", call.given["arrays"].span)
-    span = call.given["arrays"].span
+        raise RefusalError("multi_dot takes a list of matrices", call.at("arrays"))
+    span = call.at("arrays")
     result = as_formula(Operand(given.items[0], span), call.span, call.name).value
     for item in given.items[1:]:
         result = matrix_product(Operand(result, span), Operand(item, span), call.span, call.name)
@@ -243,52 +243,33 @@ def _multi_dot(call: Arguments) -> Value:
 
 
 PRODUCTS = (
-    Builtin("matmul", "a b", _matmul, "Compute a @ b.", "matmul", _PAIR),
-    Builtin(
-        "dot",
-        "a b",
-        _dot,
-        "Compute the product over the last axis of a and the second to last of b.",
-        "dot",
-        _PAIR,
+    numpy_function("matmul", "a b", _matmul, "Compute a @ b.", _PAIR),
+    numpy_function(
+        "dot", "a b", _dot, "Compute the product over the last axis of a and the second to last of b.", _PAIR
     ),
-    Builtin(
+    numpy_function(
         "vdot",
         "a b",
         _vdot,
         "Compute the dot product of the flattened tensors; of a, the complex conjugate.",
-        "vdot",
         _PAIR,
     ),
-    Builtin(
+    numpy_function(
         "vecdot",
         "a b * axis?=-1",
         _vecdot,
         "Compute the dot products of vectors along an axis; of a, the complex conjugate.",
-        "vecdot",
         _PAIR,
     ),
-    Builtin("inner", "a b", _inner, "Compute the product over the last axes of both.", "inner", _PAIR),
-    Builtin("outer", "a b", _outer, "Compute the outer product.", "outer", _PAIR),
-    Builtin(
-        "tensordot", "a b axes?", _tensordot, "Compute the product over the given axes.", "tensordot", _PAIR
+    numpy_function("inner", "a b", _inner, "Compute the product over the last axes of both.", _PAIR),
+    numpy_function("outer", "a b", _outer, "Compute the outer product.", _PAIR),
+    numpy_function("tensordot", "a b axes?", _tensordot, "Compute the product over the given axes.", _PAIR),
+    numpy_function("kron", "a b", _kron, "Compute the Kronecker product.", _PAIR),
+    numpy_function(
+        "cross", "a b * axis?", _cross, "Compute the cross product of vectors with three components.", _PAIR
     ),
-    Builtin("kron", "a b", _kron, "Compute the Kronecker product.", "kron", _PAIR),
-    Builtin(
-        "cross",
-        "a b * axis?",
-        _cross,
-        "Compute the cross product of vectors with three components.",
-        "cross",
-        _PAIR,
-    ),
-    Builtin(
-        "einsum",
-        "equation *operands * optimize?",
-        _einsum,
-        "Compute an Einstein summation.",
-        "einsum",
-        method=False,
+    numpy_function(
+        "einsum", "equation *operands * optimize?", _einsum, "Compute an Einstein summation.", method=False
     ),
     Builtin(
         "multi_dot",

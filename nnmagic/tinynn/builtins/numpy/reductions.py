@@ -24,7 +24,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import static_result
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
@@ -68,8 +68,8 @@ def where_mask(call: Arguments) -> Formula | None:
     mask = formula(call, "where")
     if mask.dtype != "bool":
         message = f"{call.name}: `where` must be of bools, not {dtype_short_name(mask.dtype)}"
-        hint = f"compare it first, as in {source_text(call.given['where'].span)} != 0"
-        raise RefusalError(message, call.given["where"].span, hint=hint)
+        hint = f"compare it first, as in {source_text(call.at('where'))} != 0"
+        raise RefusalError(message, call.at("where"), hint=hint)
     return mask
 
 
@@ -105,7 +105,7 @@ def _require_static_sizes(call: Arguments, data: Formula, along: Sequence[int] |
     """Raise RefusalError where a product of complex numbers is of a number of them that a call decides."""
     sizes = data.shape if along is None else [data.shape[axis] for axis in along]
     for size in sizes:
-        static_size(call, size, call.given["a"].span, "how many complex numbers are multiplied")
+        static_size(call, size, call.at("a"), "how many complex numbers are multiplied")
 
 
 def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
@@ -129,8 +129,8 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         return _initial(call, data, result, operator).value
 
     what = "sum" if name == "sum" else "product"
-    return Builtin(
-        name, REDUCE, apply_to, f"Return the {what} along axes; 64-bit for integers.", name, _NAMES
+    return numpy_function(
+        name, REDUCE, apply_to, f"Return the {what} along axes; 64-bit for integers.", _NAMES
     )
 
 
@@ -186,10 +186,10 @@ def _extreme(name: str, kind: str) -> Builtin:
         along = reduction_axes(call, data)
         if is_empty(data, along) and "initial" not in call:
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
-            raise RefusalError(message, call.given["a"].span, hint="give `initial`, what it is then")
+            raise RefusalError(message, call.at("a"), hint="give `initial`, what it is then")
         if "where" in call and "initial" not in call:
             hint = "give `initial` too: the mask may choose nothing"
-            raise RefusalError(f"{name}: `where` without `initial`", call.given["where"].span, hint=hint)
+            raise RefusalError(f"{name}: `where` without `initial`", call.at("where"), hint=hint)
         if "where" in call:
             start = static_value_or_none(call.given["initial"].value)
             neutral: Number = start if isinstance(start, bool | int | float) else worst
@@ -202,8 +202,8 @@ def _extreme(name: str, kind: str) -> Builtin:
         return _initial(call, data, result, operator).value
 
     size = "largest" if kind == "max" else "smallest"
-    return Builtin(
-        name, _EXTREME, apply_to, f"Return the {size} element along axes; NaN if there is one.", name, _NAMES
+    return numpy_function(
+        name, _EXTREME, apply_to, f"Return the {size} element along axes; NaN if there is one.", _NAMES
     )
 
 
@@ -216,7 +216,7 @@ def _truth(name: str) -> Builtin:
 
     which = "all elements are" if name == "all" else "any element is"
     signature = "a axis? * keepdims? where? exclude?"
-    return Builtin(name, signature, apply_to, f"Test whether {which} true (nonzero).", name, _NAMES)
+    return numpy_function(name, signature, apply_to, f"Test whether {which} true (nonzero).", _NAMES)
 
 
 def _position(name: str) -> Builtin:
@@ -229,23 +229,23 @@ def _position(name: str) -> Builtin:
         along = axes(call, data.rank)
         if along is not None and len(along) > 1:
             hint = "one axis, or none for the index into the flattened tensor"
-            raise RefusalError(f"{name} takes one axis", call.given["axis"].span, hint=hint)
+            raise RefusalError(f"{name} takes one axis", call.at("axis"), hint=hint)
         if is_empty(data, along):
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
-            raise RefusalError(message, call.given["a"].span)
+            raise RefusalError(message, call.at("a"))
         result = data.op(name, axis=along, keepdims=keepdims, select_last_index=last)
         return result.cast("int64").value
 
     which = "largest" if name == "argmax" else "smallest"
     summary = f"Return the index of the {which} element, i64; of the first NaN if there is one."
-    return Builtin(name, "a axis? * keepdims? select_last_index?", apply_to, summary, name, _NAMES)
+    return numpy_function(name, "a axis? * keepdims? select_last_index?", apply_to, summary, _NAMES)
 
 
 def _range_of(call: Arguments) -> Value:
     data = formula(call, "a")
     along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     if is_empty(data, along):
-        raise RefusalError("ptp of no elements", call.given["a"].span)
+        raise RefusalError("ptp of no elements", call.at("a"))
     largest = data.reduce("max", along, keepdims=keepdims)
     return (largest - data.reduce("min", along, keepdims=keepdims)).value
 
@@ -272,12 +272,11 @@ def _scan(name: str, operator: str) -> Builtin:
         return data.op(operator, axis=axis, dtype=dtype, exclusive=exclusive).value
 
     what = "sum" if operator == "cumsum" else "product"
-    return Builtin(
+    return numpy_function(
         name,
         "a axis? dtype? * exclusive?",
         apply_to,
         f"Compute the cumulative {what} along an axis; without an axis, of the flattened tensor.",
-        name,
         _NAMES,
     )
 
@@ -290,13 +289,9 @@ REDUCTIONS = (
     _truth("any"),
     _position("argmax"),
     _position("argmin"),
-    Builtin("ptp", "a axis? * keepdims?", _range_of, "Return the range, max - min, along axes.", "ptp"),
-    Builtin(
-        "count_nonzero",
-        "a axis? * keepdims?",
-        _count_nonzero,
-        "Count the nonzero elements, i64.",
-        "count_nonzero",
+    numpy_function("ptp", "a axis? * keepdims?", _range_of, "Return the range, max - min, along axes."),
+    numpy_function(
+        "count_nonzero", "a axis? * keepdims?", _count_nonzero, "Count the nonzero elements, i64."
     ),
     _scan("cumsum", "cumsum"),
     _scan("cumprod", "cumprod"),

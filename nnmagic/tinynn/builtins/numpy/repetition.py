@@ -15,7 +15,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor
 from nnmagic.tinynn.values.reshaping import reshape_to_sizes
 from nnmagic.tinynn.values.symbolic_sizes import (
@@ -76,8 +76,7 @@ def _repeat_each(call: Arguments, data: Formula, axis: int) -> Formula:
     counts = counts.cast("int64")
     wanted = counts.shape[0]
     if wanted != 1 and isinstance(wanted, int) and isinstance(size, int) and wanted != size:
-        message = f"repeat: {wanted} numbers in `repeats` for an axis of size {size}"
-        raise RefusalError(message, operand.span)
+        raise RefusalError(f"repeat: {wanted} numbers in `repeats` for an axis of size {size}", operand.span)
     counts = broadcast(counts, (size,)) if wanted == 1 and isinstance(size, int) else counts
     length = size_along(data, axis, counts)
     fits = size_along(counts, 0, counts).equal(length)
@@ -118,6 +117,6 @@ def _tile_static(data: Formula, counts: list[int]) -> Formula:
 _NAMES = "x=a input=a m=a ary=a array=a"
 
 REPETITION = (
-    Builtin("repeat", "a repeats axis?", _repeat, "Repeat each element.", "repeat", _NAMES),
-    Builtin("tile", "A reps", _tile, "Repeat the whole tensor.", "tile", "x=A repetitions=reps"),
+    numpy_function("repeat", "a repeats axis?", _repeat, "Repeat each element.", _NAMES),
+    numpy_function("tile", "A reps", _tile, "Repeat the whole tensor.", "x=A repetitions=reps"),
 )

@@ -7,7 +7,7 @@ from nnmagic.tinynn.builtins.argument_checks import dtype_argument, flag, formul
 from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.values import RefusalError, Value
 
 
@@ -17,7 +17,7 @@ def _cumulative(name: str, operator: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "x")
         if data.rank == 0:
-            raise RefusalError(f"{name} of a scalar", call.given["x"].span)
+            raise RefusalError(f"{name} of a scalar", call.at("x"))
         if data.rank > 1 and "axis" not in call:
             hint = "give the axis, as in axis=0"
             raise RefusalError(f"{name} of a tensor of rank {data.rank}", call.span, hint=hint)
@@ -35,7 +35,7 @@ def _cumulative(name: str, operator: str) -> Builtin:
 
     what = "sum" if operator == "cumsum" else "product"
     summary = f"Compute the cumulative {what} along an axis; `include_initial` puts that of nothing first."
-    return Builtin(name, "x * axis? dtype? include_initial?", apply_to, summary, name)
+    return numpy_function(name, "x * axis? dtype? include_initial?", apply_to, summary)
 
 
 def _initial(scanned: Formula, axis: int, operator: str) -> Formula:
@@ -46,7 +46,7 @@ def _initial(scanned: Formula, axis: int, operator: str) -> Formula:
 
 def _complex_products(call: Arguments, data: Formula, axis: int) -> Formula:
     """Multiply by what is 1, 2, 4 ... elements before: after that the products of all before."""
-    size = static_size(call, data.shape[axis], call.given["x"].span, "the size of a complex axis")
+    size = static_size(call, data.shape[axis], call.at("x"), "the size of a complex axis")
     step = 1
     while step < size:
         kept = static_slice(data, axis, 0, step)

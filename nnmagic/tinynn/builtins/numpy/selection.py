@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import as_formula, unify_dtypes
 from nnmagic.tinynn.builtins.tensor_helpers import common_shape
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
@@ -23,13 +23,13 @@ def _select(call: Arguments) -> Value:
     conditions, choices = _list(call, "condlist"), _list(call, "choicelist")
     if len(conditions) != len(choices):
         message = f"select: {len(conditions)} conditions for {len(choices)} choices"
-        raise RefusalError(message, call.given["choicelist"].span)
+        raise RefusalError(message, call.at("choicelist"))
     default = call.given.get("default", Operand(Known(0), call.span))
     masks = [as_formula(each, call.span, "select: a condition") for each in conditions]
     for mask in masks:
         if mask.dtype != "bool":
             message = f"select: the conditions must be bools, not {dtype_short_name(mask.dtype)}"
-            raise RefusalError(message, call.given["condlist"].span, hint="compare them, as in x != 0")
+            raise RefusalError(message, call.at("condlist"), hint="compare them, as in x != 0")
     *values, result = unify_dtypes(call, [*choices, default])
     common_shape(call, [each.shape for each in (*masks, *values, result)])
     for mask, value in zip(reversed(masks), reversed(values), strict=True):
@@ -38,12 +38,11 @@ def _select(call: Arguments) -> Value:
 
 
 SELECTION = (
-    Builtin(
+    numpy_function(
         "select",
         "condlist choicelist default?",
         _select,
         "Choose the first of several choices whose condition holds.",
-        "select",
         method=False,
     ),
 )

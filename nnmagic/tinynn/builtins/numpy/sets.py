@@ -9,7 +9,7 @@ from nnmagic.tinynn.builtins.argument_checks import flag, formula, pair
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, slice_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
@@ -118,7 +118,7 @@ def _of_standard(name: str, summary: str, *others: str) -> Builtin:
         parts = [runs.values(), *(computed[other]() for other in others)]
         return parts[0].value if len(parts) == 1 else TupleOf(tuple(part.value for part in parts))
 
-    return Builtin(name, "ar", apply_to, summary, name, _NAMES, method=False)
+    return numpy_function(name, "ar", apply_to, summary, _NAMES, method=False)
 
 
 def _isin(call: Arguments) -> Value:
@@ -152,23 +152,21 @@ def _set_function(name: str, summary: str, *, keeps: bool | None) -> Builtin:
         mask = Formula(_isin(found), call.span)  # type: ignore[arg-type]  # one tensor
         return subscript(distinct, [Operand((mask if keeps else ~mask).value, call.span)], call.span)
 
-    return Builtin(name, "ar1 ar2 assume_unique?", apply_to, summary, name, method=False)
+    return numpy_function(name, "ar1 ar2 assume_unique?", apply_to, summary, method=False)
 
 
 def _refuse_axis(call: Arguments) -> Value:
     if "axis" in call:
-        span = call.given["axis"].span
-        raise RefusalError("unique: `axis` must be None", span, hint="leave it out")
+        raise RefusalError("unique: `axis` must be None", call.at("axis"), hint="leave it out")
     return _unique(call)
 
 
 SETS = (
-    Builtin(
+    numpy_function(
         "unique",
         "ar return_index? return_inverse? return_counts? axis? * equal_nan? sorted?",
         _refuse_axis,
         "Return the distinct elements in ascending order, `?` of them; one NaN.",
-        "unique",
         _NAMES,
     ),
     _of_standard("unique_values", "Return the distinct elements in ascending order; each NaN is one."),
@@ -182,12 +180,11 @@ SETS = (
     _set_function("union1d", "Return the distinct elements of both, in ascending order.", keeps=None),
     _set_function("intersect1d", "Return the distinct elements that both have.", keeps=True),
     _set_function("setdiff1d", "Return the distinct elements that the second has not.", keeps=False),
-    Builtin(
+    numpy_function(
         "isin",
         "element test_elements * assume_unique? invert?",
         _isin,
         "Test which elements are among others.",
-        "isin",
         "x1=element x2=test_elements",
         method=False,
     ),

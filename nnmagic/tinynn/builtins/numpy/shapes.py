@@ -32,7 +32,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     static_slice,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -78,7 +78,7 @@ def _transpose(call: Arguments) -> Value:
         hint = "list each axis once"
         if len(permutation) == 2:  # PyTorch's transpose swaps two axes
             hint += f", or write swapaxes({permutation[0]}, {permutation[1]}), which exchanges these two"
-        raise RefusalError(message, call.given["axes"].span, hint=hint)
+        raise RefusalError(message, call.at("axes"), hint=hint)
     return data.op("transpose", axes=permutation).value
 
 
@@ -133,8 +133,7 @@ def _squeeze(call: Arguments) -> Value:
     for axis in squeezed:
         dim = data.shape[axis]
         if isinstance(dim, int) and dim != 1:
-            message = f"squeeze: axis {axis} has the size {format_dim(dim)}, not 1"
-            raise RefusalError(message, call.given["axis"].span)
+            raise RefusalError(f"squeeze: axis {axis} has the size {format_dim(dim)}, not 1", call.at("axis"))
     return data.op("squeeze", axis=squeezed).value if squeezed else data.value
 
 
@@ -148,7 +147,7 @@ def _expand_dims(call: Arguments) -> Value:
     rank = data.rank + len(listed)
     positions = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
     if len(set(positions)) != len(positions):
-        raise RefusalError("expand_dims: an axis is listed twice", call.given["axis"].span)
+        raise RefusalError("expand_dims: an axis is listed twice", call.at("axis"))
     for position in positions:
         data = data.expand(position)
     return data.value
@@ -160,7 +159,7 @@ def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
     if data.rank > len(wanted) or any(dim != 1 and dims_differ(dim, target) for dim, target in pairs):
         message = f"broadcast_to: {format_shape(data.shape)} cannot become the shape {format_shape(wanted)}"
-        raise RefusalError(message, call.given["shape"].span)
+        raise RefusalError(message, call.at("shape"))
     if list(data.shape) == wanted and AnyDim() not in wanted:
         return data.value
     result = apply("dyn.broadcast_to", call.span, data.value, shape_tensor(sizes, call.span))
@@ -172,9 +171,9 @@ def _broadcast_to(call: Arguments) -> Value:
     if sizes is not None:
         return _broadcast_to_dynamic(call, sizes)
     data = formula(call, "a")
-    operands = [Operand(data.value, call.given["a"].span)]
+    operands = [Operand(data.value, call.at("a"))]
     attrs = {"shape": shape_argument(call, "shape")}
-    spans = {"shape": call.given["shape"].span}
+    spans = {"shape": call.at("shape")}
     result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, spans)
     return data.value if attrs["shape"] == data.shape else result
 
@@ -182,7 +181,7 @@ def _broadcast_to(call: Arguments) -> Value:
 def _broadcast_arrays(call: Arguments) -> Value:
     given = call.given["arrays"].value
     assert isinstance(given, TupleOf)
-    span = call.given["arrays"].span
+    span = call.at("arrays")
     inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
     arrays = [formula(arguments, "x") for arguments in inner]
     return TupleOf(tuple(array.value for array in broadcast_together(call, arrays)) if arrays else ())
@@ -193,14 +192,13 @@ def _atleast(rank: int) -> Builtin:
         given = call.given["arrays"].value
         assert isinstance(given, TupleOf)
         inner = [
-            Arguments(call.name, {"x": Operand(item, call.given["arrays"].span)}, call.span)
-            for item in given.items
+            Arguments(call.name, {"x": Operand(item, call.at("arrays"))}, call.span) for item in given.items
         ]
         results = tuple(atleast_nd(formula(arguments, "x"), rank).value for arguments in inner)
         return results[0] if len(results) == 1 else TupleOf(results)
 
     name = f"atleast_{rank}d"
-    return Builtin(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", name, method=False)
+    return numpy_function(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", method=False)
 
 
 def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
@@ -273,7 +271,7 @@ def _rot90(call: Arguments) -> Value:
     turns = static_int(call, "k", 1) % 4
     plane = axes(call, data.rank, "axes") or (0, 1)
     if len(plane) != 2:
-        raise RefusalError("rot90: `axes` must be two axes", call.given["axes"].span)
+        raise RefusalError("rot90: `axes` must be two axes", call.at("axes"))
     first, second = plane
     order = list(range(data.rank))
     order[first], order[second] = second, first
@@ -365,7 +363,7 @@ def _diag(call: Arguments) -> Value:
         return diagonal_of(call, data, k, 0, 1).value
     if data.rank != 1:
         message = f"diag takes a tensor of rank 1 or 2, not one of shape {format_shape(data.shape)}"
-        raise RefusalError(message, call.given["v"].span)
+        raise RefusalError(message, call.at("v"))
     zero = Formula(number_constant(False if data.dtype == "bool" else 0, data.dtype, call.span), call.span)
     values = data.op("nn.pad", zero, pad_width=[(abs(k), 0)]) if k else data
     total = size_of(values, 0)
@@ -374,12 +372,11 @@ def _diag(call: Arguments) -> Value:
 
 
 SHAPES = (
-    Builtin(
+    numpy_function(
         "reshape",
         "a newshape * allowzero?=False",
         reshape,
         "Change the shape; -1 stands for one dimension that is computed.",
-        "reshape",
         "shape=newshape " + _NAMES,
     ),
     Builtin(
@@ -387,83 +384,47 @@ SHAPES = (
         "a start_dim?=0 end_dim?=-1",
         _flatten,
         "Flatten to one dimension, or PyTorch's range of dimensions.",
-        None,
-        _NAMES,
+        aliases=_NAMES,
     ),
-    Builtin("ravel", "a", _ravel, "Flatten to one dimension.", "ravel", _NAMES),
-    Builtin(
-        "transpose",
-        "a axes?",
-        _transpose,
-        "Permute the axes; reverse them if none are given.",
-        "transpose",
-        _NAMES,
+    numpy_function("ravel", "a", _ravel, "Flatten to one dimension.", _NAMES),
+    numpy_function(
+        "transpose", "a axes?", _transpose, "Permute the axes; reverse them if none are given.", _NAMES
     ),
-    Builtin(
-        "permute_dims",
-        "a axes",
-        _transpose,
-        "Permute the axes.",
-        "permute_dims",
-        _NAMES,
-        method=False,
+    numpy_function("permute_dims", "a axes", _transpose, "Permute the axes.", _NAMES, method=False),
+    numpy_function("matrix_transpose", "a", _matrix_transpose, "Swap the last two axes.", _NAMES),
+    numpy_function(
+        "swapaxes", "a axis1 axis2", _swapaxes, "Swap two axes.", "dim0=axis1 dim1=axis2 " + _NAMES
     ),
-    Builtin(
-        "matrix_transpose", "a", _matrix_transpose, "Swap the last two axes.", "matrix_transpose", _NAMES
-    ),
-    Builtin(
-        "swapaxes",
-        "a axis1 axis2",
-        _swapaxes,
-        "Swap two axes.",
-        "swapaxes",
-        "dim0=axis1 dim1=axis2 " + _NAMES,
-    ),
-    Builtin(
-        "moveaxis", "a source destination", _moveaxis, "Move axes to other positions.", "moveaxis", _NAMES
-    ),
-    Builtin("rollaxis", "a axis start?", _rollaxis, "Move an axis before another.", "rollaxis", _NAMES),
-    Builtin("squeeze", "a axis?", _squeeze, "Remove axes of size 1.", "squeeze", "dim=axis " + _NAMES),
-    Builtin(
-        "expand_dims",
-        "a axis * num_newaxis?=1",
-        _expand_dims,
-        "Insert axes of size 1.",
-        "expand_dims",
-        _NAMES,
-    ),
-    Builtin("broadcast_to", "a shape", _broadcast_to, "Broadcast to a shape.", "broadcast_to", _NAMES),
-    Builtin(
+    numpy_function("moveaxis", "a source destination", _moveaxis, "Move axes to other positions.", _NAMES),
+    numpy_function("rollaxis", "a axis start?", _rollaxis, "Move an axis before another.", _NAMES),
+    numpy_function("squeeze", "a axis?", _squeeze, "Remove axes of size 1.", "dim=axis " + _NAMES),
+    numpy_function("expand_dims", "a axis * num_newaxis?=1", _expand_dims, "Insert axes of size 1.", _NAMES),
+    numpy_function("broadcast_to", "a shape", _broadcast_to, "Broadcast to a shape.", _NAMES),
+    numpy_function(
         "broadcast_arrays",
         "*arrays",
         _broadcast_arrays,
         "Broadcast to a common shape; return a tuple.",
-        "broadcast_arrays",
         method=False,
     ),
     *map(_atleast, (1, 2, 3)),
-    Builtin("flip", "a axis?", _flip, "Reverse the order along axes.", "flip", _NAMES),
-    Builtin("fliplr", "a", _flip_along(1, 2), "Reverse the order along the second axis.", "fliplr", _NAMES),
-    Builtin("flipud", "a", _flip_along(0, 1), "Reverse the order along the first axis.", "flipud", _NAMES),
-    Builtin("roll", "a shift axis?", _roll, "Shift cyclically along axes.", "roll", _NAMES),
-    Builtin(
-        "rot90",
-        "a k? axes?",
-        _rot90,
-        "Rotate by multiples of 90 degrees in a plane of two axes.",
-        "rot90",
-        _NAMES,
+    numpy_function("flip", "a axis?", _flip, "Reverse the order along axes.", _NAMES),
+    numpy_function("fliplr", "a", _flip_along(1, 2), "Reverse the order along the second axis.", _NAMES),
+    numpy_function("flipud", "a", _flip_along(0, 1), "Reverse the order along the first axis.", _NAMES),
+    numpy_function("roll", "a shift axis?", _roll, "Shift cyclically along axes.", _NAMES),
+    numpy_function(
+        "rot90", "a k? axes?", _rot90, "Rotate by multiples of 90 degrees in a plane of two axes.", _NAMES
     ),
-    Builtin(
-        "tril", "m k?", _triangle(upper=False), "Return the lower triangle.", "tril", "x=m input=m diagonal=k"
+    numpy_function(
+        "tril", "m k?", _triangle(upper=False), "Return the lower triangle.", "x=m input=m diagonal=k"
     ),
-    Builtin(
-        "triu", "m k?", _triangle(upper=True), "Return the upper triangle.", "triu", "x=m input=m diagonal=k"
+    numpy_function(
+        "triu", "m k?", _triangle(upper=True), "Return the upper triangle.", "x=m input=m diagonal=k"
     ),
-    Builtin("diagonal", "a offset? axis1? axis2?", _diagonal, "Return a diagonal.", "diagonal", _NAMES),
-    Builtin("trace", "a offset? axis1? axis2? dtype?", _trace, "Sum a diagonal.", "trace", _NAMES),
-    Builtin(
-        "diag", "v k?", _diag, "Return the diagonal of a matrix, or the diagonal matrix of a vector.", "diag"
+    numpy_function("diagonal", "a offset? axis1? axis2?", _diagonal, "Return a diagonal.", _NAMES),
+    numpy_function("trace", "a offset? axis1? axis2? dtype?", _trace, "Sum a diagonal.", _NAMES),
+    numpy_function(
+        "diag", "v k?", _diag, "Return the diagonal of a matrix, or the diagonal matrix of a vector."
     ),
 )
 

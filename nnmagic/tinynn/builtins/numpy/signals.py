@@ -27,7 +27,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     size_along,
     slice_axis,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import as_size, dim_of, full, number_of, weak_int
 from nnmagic.tinynn.values.values import Computed, Dimension, Operand, RefusalError, TupleOf, Value
@@ -42,9 +42,9 @@ def _function(name: str, default: str, summary: str) -> Builtin:
         for side, parameter in ((data, "a"), (kernel, "v")):
             if side.rank != 1:
                 message = f"{name} takes vectors, not a tensor of shape {format_shape(side.shape)}"
-                raise RefusalError(message, call.given[parameter].span)
+                raise RefusalError(message, call.at(parameter))
             if side.shape[0] == 0:
-                raise RefusalError(f"{name}: `{parameter}` is empty", call.given[parameter].span)
+                raise RefusalError(f"{name}: `{parameter}` is empty", call.at(parameter))
         data, kernel = (
             require_elements(side, None, f"{name}: `{parameter}` is empty")
             for side, parameter in ((data, "a"), (kernel, "v"))
@@ -58,7 +58,7 @@ def _function(name: str, default: str, summary: str) -> Builtin:
         result = convolve(call, data, kernel, mode, correlates=name == "correlate")
         return (result.truth() if is_bool else result).value
 
-    return Builtin(name, "a v mode?", apply_to, summary, name, method=False)
+    return numpy_function(name, "a v mode?", apply_to, summary, method=False)
 
 
 def convolve(
@@ -155,8 +155,7 @@ def _sliding_window_view(call: Arguments) -> Value:
     sizes = [as_size(Operand(size, operand.span)) for size in given]
     window = [size for size in sizes if size is not None]
     if len(window) < len(sizes):
-        message = "sliding_window_view: the sizes of a window must be ints"
-        raise RefusalError(message, operand.span)
+        raise RefusalError("sliding_window_view: the sizes of a window must be ints", operand.span)
     along = axes(call, data.rank) if "axis" in call else tuple(range(data.rank))
     if along is None or len(along) != len(window):
         message = f"sliding_window_view: {len(window)} sizes of a window, for {len(along or ())} axes"
@@ -192,7 +191,7 @@ def _unwrap(call: Arguments) -> Value:
     data = formula(call, "p")
     data = data if data.is_float else data.cast("float64")
     if not data.rank:
-        raise RefusalError("unwrap of a scalar", call.given["p"].span)
+        raise RefusalError("unwrap of a scalar", call.at("p"))
     axis = one_axis(call, "axis", data.rank, -1)
     period = static_number(call, "period", 2 * math.pi)
     limit = static_number(call, "discont", period / 2) if "discont" in call else period / 2
@@ -215,12 +214,11 @@ SIGNALS = (
         "lib.stride_tricks.sliding_window_view",
         method=False,
     ),
-    Builtin(
+    numpy_function(
         "unwrap",
         "p discont? axis?=-1 * period?",
         _unwrap,
         "Remove jumps of angles, or of values with another period, along an axis.",
-        "unwrap",
         method=False,
     ),
     _function("convolve", "full", "Convolve two vectors."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import formula, one_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 from nnmagic.tinynn.values.values import Known, Value
 
@@ -24,7 +24,7 @@ def _ndim(call: Arguments) -> Value:
 
 #: Called by NumPy's names alone: bare they are names that programs give to variables.
 SIZES = {
-    "shape": Builtin("shape", "a", _shape, "Return the sizes.", "shape", method=False),
-    "size": Builtin("size", "a axis?", _size, "Return the number of elements.", "size", method=False),
-    "ndim": Builtin("ndim", "a", _ndim, "Return the number of axes.", "ndim", method=False),
+    "shape": numpy_function("shape", "a", _shape, "Return the sizes.", method=False),
+    "size": numpy_function("size", "a axis?", _size, "Return the number of elements.", method=False),
+    "ndim": numpy_function("ndim", "a", _ndim, "Return the number of axes.", method=False),
 }

@@ -40,7 +40,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     stack,
     static_slice,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
@@ -49,7 +49,7 @@ _NAMES = "x=a input=a"
 
 def _count_of(call: Arguments, data: Formula, along: Sequence[int] | None) -> int:
     dims = data.shape if along is None else [data.shape[axis] for axis in along]
-    return static_size(call, product(dims), call.given["a"].span, "the number of elements")
+    return static_size(call, product(dims), call.at("a"), "the number of elements")
 
 
 def mean_of(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
@@ -63,8 +63,7 @@ def _statistics_data(call: Arguments) -> Formula:
     kept = data.is_float or data.is_complex
     dtype = dtype_argument(call) or (data.dtype if kept else "float64")
     if not is_float(dtype) and not (is_complex(dtype) and call.name != "average"):
-        message = f"{call.name}: `dtype` must be a float dtype, not {dtype_short_name(dtype)}"
-        raise RefusalError(message, call.given["dtype"].span)
+        raise call.refusal("dtype", f"`dtype` must be a float dtype, not {dtype_short_name(dtype)}")
     return data.cast(dtype)
 
 
@@ -129,14 +128,14 @@ def _average(call: Arguments) -> Value:
             f"average of {dtype_short_name(data.dtype)} with weights of {dtype_short_name(weights.dtype)}"
         )
         hint = f"convert them, as in weights.astype({dtype_short_name(data.dtype)})"
-        raise RefusalError(message, call.given["weights"].span, hint=hint)
+        raise RefusalError(message, call.at("weights"), hint=hint)
     if weights.shape != data.shape:
         if weights.rank != 1 or along is None or len(along) != 1:
             message = (
                 f"average: weights of shape {format_shape(weights.shape)} for {format_shape(data.shape)}"
             )
             hint = "give the weights the shape of the data, or one axis and a weight for each index"
-            raise RefusalError(message, call.given["weights"].span, hint=hint)
+            raise RefusalError(message, call.at("weights"), hint=hint)
         shape = [weights.shape[0] if axis == along[0] else 1 for axis in range(data.rank)]
         weights = (weights.reshape(shape) * 1).op("broadcast_to", shape=data.shape)
     total = (data * weights).reduce("sum", along, keepdims=keepdims)
@@ -153,7 +152,7 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
         if total:
             data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
         elif is_empty(data, along):
-            raise RefusalError(f"{name} of no elements", call.given["a"].span)
+            raise RefusalError(f"{name} of no elements", call.at("a"))
         else:
             data = require_elements(data, along, f"{name} of no elements")
         if not data.is_float:
@@ -168,7 +167,7 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
     signature = (
         REDUCE.replace(" initial? where?", "") if kind in ("sum", "prod") else "a axis? * keepdims? exclude?"
     )
-    return Builtin(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", name, _NAMES)
+    return numpy_function(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", _NAMES)
 
 
 def _scan_without_nan(name: str, neutral: int) -> Builtin:
@@ -185,7 +184,7 @@ def _scan_without_nan(name: str, neutral: int) -> Builtin:
             data = data.op("isnan").choose(neutral, data)
         return data.op(own, axis=axis, dtype=data.dtype).value
 
-    return Builtin(name, "a axis? dtype?", apply_to, f"Compute {own}, ignoring NaN.", name, _NAMES)
+    return numpy_function(name, "a axis? dtype?", apply_to, f"Compute {own}, ignoring NaN.", _NAMES)
 
 
 def _nan_mean(call: Arguments) -> Value:
@@ -221,14 +220,14 @@ def _ordered_along(call: Arguments, data: Formula) -> tuple[Formula, int, tuple[
     elif len(along) == 1:
         flat, axis = data, along[0]
     elif not along:
-        raise RefusalError(f"{call.name} of no axes", call.given["axis"].span)
+        raise RefusalError(f"{call.name} of no axes", call.at("axis"))
     else:
         others = [each for each in range(data.rank) if each not in along]
         joined = product([data.shape[each] for each in along])
         moved, axis = data.transpose([*others, *along]), len(others)
         flat = moved.reshape([*(data.shape[each] for each in others), joined], moved)
     if flat.shape[axis] == 0:
-        raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
+        raise RefusalError(f"{call.name} of no elements", call.at("a"))
     return flat, axis, along
 
 
@@ -402,7 +401,7 @@ def _quantile(hundred: float, *, ignores_nan: bool = False) -> Callable[[Argumen
         data = _statistics_data(call)
         shares, is_list = _shares(call, hundred)
         if "method" in call and call.static("method") != _LINEAR:
-            raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
+            raise call.refusal("method", "`method` can only be 'linear'")
         if is_list:  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
         if ignores_nan:
@@ -448,16 +447,15 @@ _NAN_MOMENT = "a axis? dtype? * ddof? keepdims? exclude?"
 
 
 STATISTICS = (
-    Builtin(
-        "mean", _STATISTIC, _mean, "Compute the arithmetic mean along axes; f64 for integers.", "mean", _NAMES
+    numpy_function(
+        "mean", _STATISTIC, _mean, "Compute the arithmetic mean along axes; f64 for integers.", _NAMES
     ),
-    Builtin("var", _MOMENT, lambda c: _variance(c).value, "Compute the variance along axes.", "var", _NAMES),
-    Builtin(
+    numpy_function("var", _MOMENT, lambda c: _variance(c).value, "Compute the variance along axes.", _NAMES),
+    numpy_function(
         "std",
         _MOMENT,
         lambda c: _variance(c).sqrt().value,
         "Compute the standard deviation along axes.",
-        "std",
         _NAMES,
     ),
     Builtin(
@@ -468,64 +466,42 @@ STATISTICS = (
         "var",
         "with_mean=mean " + _NAMES,
     ),
-    Builtin("average", "a axis? weights? * keepdims?", _average, "Compute the weighted mean.", "average"),
+    numpy_function("average", "a axis? weights? * keepdims?", _average, "Compute the weighted mean."),
     _scan_without_nan("nancumsum", 0),
     _scan_without_nan("nancumprod", 1),
     _replace_nan("nansum", "sum", 0),
     _replace_nan("nanprod", "prod", 1),
     _replace_nan("nanmax", "max", -math.inf),
     _replace_nan("nanmin", "min", math.inf),
-    Builtin(
-        "nanmean",
-        _STATISTIC,
-        _nan_mean,
-        "Compute mean, ignoring NaN.",
-        "nanmean",
+    numpy_function("nanmean", _STATISTIC, _nan_mean, "Compute mean, ignoring NaN."),
+    numpy_function("nanvar", _NAN_MOMENT, lambda c: _nan_variance(c).value, "Compute var, ignoring NaN."),
+    numpy_function(
+        "nanstd", _NAN_MOMENT, lambda c: _nan_variance(c).sqrt().value, "Compute std, ignoring NaN."
     ),
-    Builtin(
-        "nanvar",
-        _NAN_MOMENT,
-        lambda c: _nan_variance(c).value,
-        "Compute var, ignoring NaN.",
-        "nanvar",
-    ),
-    Builtin(
-        "nanstd",
-        _NAN_MOMENT,
-        lambda c: _nan_variance(c).sqrt().value,
-        "Compute std, ignoring NaN.",
-        "nanstd",
-    ),
-    Builtin("median", "a axis? * keepdims?", _median, "Compute the median.", "median"),
-    Builtin(
+    numpy_function("median", "a axis? * keepdims?", _median, "Compute the median."),
+    numpy_function(
         "quantile",
         "a q axis? * method? keepdims?",
         _quantile(1),
         "Compute quantiles, with linear interpolation.",
-        "quantile",
     ),
-    Builtin(
+    numpy_function(
         "percentile",
         "a q axis? * method? keepdims?",
         _quantile(100),
         "Compute percentiles, with linear interpolation.",
-        "percentile",
     ),
-    Builtin(
-        "nanmedian", "a axis? * keepdims?", _nan_median, "Compute the median, ignoring NaN.", "nanmedian"
-    ),
-    Builtin(
+    numpy_function("nanmedian", "a axis? * keepdims?", _nan_median, "Compute the median, ignoring NaN."),
+    numpy_function(
         "nanquantile",
         "a q axis? * method? keepdims?",
         _quantile(1, ignores_nan=True),
         "Compute quantiles, with linear interpolation, ignoring NaN.",
-        "nanquantile",
     ),
-    Builtin(
+    numpy_function(
         "nanpercentile",
         "a q axis? * method? keepdims?",
         _quantile(100, ignores_nan=True),
         "Compute percentiles, with linear interpolation, ignoring NaN.",
-        "nanpercentile",
     ),
 )

@@ -64,7 +64,7 @@ def _bitwise(name: str, method: str) -> Builtin:
             data = data.truth().cast("uint8")
         elif not data.is_integer:
             message = f"{name} is defined for integers and bools, not {dtype_short_name(data.dtype)}"
-            raise RefusalError(message, call.given["array"].span)
+            raise RefusalError(message, call.at("array"))
         if not data.rank:
             raise RefusalError(f"{name}.{method} of a number", call.span)
         operator = f"numpy.{_BITWISE[name]}.{method}"
@@ -124,7 +124,7 @@ def _outer(builtin: Builtin) -> Builtin:
         if left.rank and right.rank:
             left = left.op("expand_dims", axis=left.rank, num_newaxis=right.rank)
         pairs = zip((left, right), ("A", "B"), strict=True)
-        return builtin.call([Operand(side.value, call.given[name].span) for side, name in pairs], call.span)
+        return builtin.call([Operand(side.value, call.at(name)) for side, name in pairs], call.span)
 
     summary = f"Apply {builtin.name} to every pair of elements."
     return Builtin(f"{builtin.name}.outer", "A B", apply_to, summary, method=False)

@@ -1,6 +1,5 @@
 """Object files for other systems: what they need from outside is what each system's C library has."""
 
-import lief
 import pytest
 import tvm
 
@@ -48,6 +47,8 @@ def f(x: Tensor[("n",), f64], i: i64) -> Tensor[("n",), f64]:
 
 def undefined(code: bytes) -> set[str]:
     """Return the names of what an object file needs from outside."""
+    import lief  # takes a second, which other tests need not wait for
+
     binary = lief.parse(list(code)) or lief.COFF.parse(list(code))
     found = set()
     for symbol in binary.symbols:

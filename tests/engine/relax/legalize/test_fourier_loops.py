@@ -53,7 +53,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_transform_of_known_sizes(shape, dtype):
@@ -117,7 +117,7 @@ def test_a_norm_scales_one_direction(norm, inverse):
     check(fft((12,), "float64", 0, inverse, norm)([pairs]), transform(numbers, norm=norm), "float64")
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     "shape", [(1,), (2,), (3,), (4,), (60,), (15,), (34,), (17,), (9, 8), (10, 7)], ids=str
 )

@@ -5,11 +5,11 @@ import itertools
 import pytest
 
 from tests.child_process import run_python
+from tests.engine.relax.schedules.dynamic_extents import DTYPES
 from tests.engine.relax.schedules.guarded_kernels import kernels_of
 from tests.engine.relax.schedules.test_elementwise import MACHINES
 from tests.suites import sample
 
-DTYPES = ["float32", "float64", "int32", "int8"]
 CPUS = ["native", "haswell"][: len(MACHINES)]
 
 

@@ -144,6 +144,7 @@ def test_least_squares_of_named_sizes() -> None:
         _assert_as_numpy(f, solution, a=a, b=b)
     residuals = _compile("np.linalg.lstsq(a, b)[1]", 'a: Tensor[("m", "n"), f64]', 'b: Tensor[("m",), f64]')
     _assert_as_numpy(residuals, "np.linalg.lstsq(a, b)[1]", a=_normal(6, 3), b=_normal(6))
+    _assert_as_numpy(residuals, "np.linalg.lstsq(a, b)[1]", a=_normal(6, 0), b=_normal(6))
     for a in (np.ones((6, 3)), _normal(3, 6)):
         with pytest.raises(np.linalg.LinAlgError, match="lstsq has no residuals unless"):
             residuals(a, np.ones(len(a)))

@@ -280,31 +280,9 @@ BLOCKED_RULES.update(
     {
         name: _elementwise_rule(name)
         for name in [
-            "abs",
-            "add",
-            "atan",
-            "clip",
-            "copy",
-            "cos",
-            "divide",
-            "erf",
-            "exp",
-            "fast_exp",
-            "fast_tanh",
-            "log",
-            "maximum",
-            "minimum",
-            "multiply",
-            "negative",
-            "nn.leaky_relu",
-            "nn.relu",
-            "power",
-            "rsqrt",
-            "sigmoid",
-            "sin",
-            "sqrt",
-            "subtract",
-            "tanh",
+            *("abs", "add", "atan", "clip", "copy", "cos", "divide", "erf", "exp", "fast_exp", "fast_tanh"),
+            *("log", "maximum", "minimum", "multiply", "negative", "nn.leaky_relu", "nn.relu", "power"),
+            *("rsqrt", "sigmoid", "sin", "sqrt", "subtract", "tanh"),
         ]
     }
     | {

@@ -37,6 +37,22 @@ def tree_of(parts: Iterator[Any], type_: Type) -> Tree:
     return next(parts)
 
 
+def flatten(value: Any) -> Iterator[Any]:
+    """Yield the parts of nested tuples, in order."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from flatten(part)
+    else:
+        yield value
+
+
+def rebuild(type_: Type, parts: Iterator[Any]) -> Any:
+    """Undo ``flatten``: nest the next parts in tuples as the type says."""
+    if isinstance(type_, TupleType):
+        return tuple(rebuild(part, parts) for part in type_.fields)
+    return next(parts)
+
+
 def has_leaf(tree: Tree) -> bool:
     """Return whether any leaf is not None or False."""
     if isinstance(tree, list):
