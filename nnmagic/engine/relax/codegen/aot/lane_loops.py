@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
 
-from nnmagic.engine.relax.codegen.aot.lane_plans import Fact, Guard, InnerLoop, LanePlan, LaneStep
+from nnmagic.engine.relax.codegen.aot.lane_plans import Fact, Guard, InnerLoop, LanePlan, LaneStep, RangeCheck
+from nnmagic.engine.relax.codegen.aot.loop_versions import as_signed
 from nnmagic.engine.relax.codegen.aot.program import (
     Register,
     ScalarCode,
@@ -25,6 +26,9 @@ from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 if TYPE_CHECKING:
     from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter
+
+#: A loop whose indices are checked before has at most so many rounds.
+_MOST_ROUNDS = 1 << 40
 
 #: What stands for a register or an array at an index.
 _Load = Callable[[Any], PrimExpr]
@@ -49,7 +53,11 @@ class LaneEmitter:
         some = left
         if not self._plan.repeatable:
             some = tirx.truncdiv(left, width) * width
-        enough = tirx.Select(left >= width, some, as_expr(0))
+        holds = [
+            left >= width,
+            *(part for check in self._plan.checks for part in self._in_range(check, first, left)),
+        ]
+        enough = tirx.Select(tirx.all(*holds), some, as_expr(0))
         count = tirx.truncdiv(done + as_expr(self._lanes - 1), width)
 
         def block(number: PrimExpr) -> Stmt:
@@ -59,6 +67,24 @@ class LaneEmitter:
             return sequence([start, *self._steps(self._plan.steps), *poll()])
 
         return [tirx.Bind(done, enough), loop("block", count, block)], done
+
+    def _in_range(self, check: RangeCheck, first: PrimExpr, left: PrimExpr) -> list[PrimExpr]:
+        """Return the conditions under which an index is in range in all rounds."""
+        ends = {self._plan.counter: (first, first + left - 1)}
+        parts = [left <= as_expr(_MOST_ROUNDS)]
+        for inner in check.loops:
+            low, high = (self._body.load(value) for value in (inner.first, inner.limit))
+            ends[inner.counter] = low, high - 1
+            parts += [high > low, high - low <= as_expr(_MOST_ROUNDS)]
+        least: PrimExpr = tirx.const(as_signed(check.index.constant), "int64")
+        most = least
+        for term, factor in check.index.terms.items():
+            assert isinstance(term, Register)
+            low, high = ends[term] if term in ends else (self._body.load(term),) * 2
+            if factor < 0:
+                low, high = high, low
+            least, most = least + low * factor, most + high * factor
+        return [*parts, least >= as_expr(0), least <= most, most < check.size]
 
     # Registers
 

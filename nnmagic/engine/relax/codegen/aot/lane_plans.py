@@ -23,6 +23,8 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
 )
 from nnmagic.engine.relax.codegen.aot.loop_versions import Affine
 from nnmagic.engine.relax.codegen.aot.program import (
+    Check,
+    Conditional,
     Exit,
     FunctionCall,
     Immediate,
@@ -36,12 +38,21 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
     steps_of,
 )
-from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, is_conditional, is_library_fallback
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    collect_loads,
+    dtype_of,
+    is_conditional,
+    is_library_fallback,
+)
 from nnmagic.engine.relax.tir.types import Index, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
 #: Loops with more steps than this are not compiled twice.
 _MOST_STEPS = 120
+
+#: An index grows by at most so much in a round, so that the range of it does not wrap around.
+_MOST_STEP = 1 << 20
 
 
 class _RefusedError(Exception):
@@ -87,12 +98,13 @@ class Guard:
 class Fact:
     """How an integer differs from lane to lane: by ``stride``, where the guards hold; None for any.
 
-    affine: it as a sum of registers, if it is one.
+    affine: it as a sum of registers, if it is one. from_start: the sum that it is unless that is negative.
     """
 
     stride: int | None
     guards: tuple[Guard, ...] = ()
     affine: Affine | None = None
+    from_start: Affine | None = None
 
     @property
     def is_uniform(self) -> bool:
@@ -103,19 +115,32 @@ class Fact:
 _UNKNOWN, _UNIFORM = Fact(None), Fact(0)
 
 
+@dataclass(frozen=True, slots=True)
+class RangeCheck:
+    """That an index is in ``range(size)`` in each round, and in each round of the ``loops`` inside."""
+
+    index: Affine
+    size: PrimExpr
+    loops: tuple[InnerLoop, ...]
+
+
 @dataclass(slots=True)
 class LanePlan:
     """The rounds of a loop as steps of registers and arrays of its function.
 
-    repeatable: whether a round may be computed twice. facts: of the registers that the rounds define.
-    summands: the registers that LLVM must not fuse with the sums that they are part of.
+    checks: what must hold of all rounds, which have no checks then. repeatable: whether a round may be
+    computed twice. facts: of the registers that the rounds define. summands: the registers that LLVM must not
+    fuse with the sums that they are part of.
     """
 
     counter: Register
     steps: list[LaneStep] = field(default_factory=list)
     facts: dict[Register, Fact] = field(default_factory=dict)
     summands: set[Register] = field(default_factory=set)
+    checks: list[RangeCheck] = field(default_factory=list)
     repeatable: bool = True
+    #: The sums of which truth values say whether they are negative.
+    tested: dict[Value | None, Affine] = field(default_factory=dict)
 
     def fact(self, value: Value) -> Fact:
         """Return how a value differs between lanes: not at all, if no round defines it."""
@@ -165,19 +190,29 @@ class LanePlan:
 
     def _from_start(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> Fact:
         """Return the fact of a choice between an index and the one that counts from the end."""
-        parts = [self.of_expression(part, step) for part in (expr.true_value, expr.false_value)]
-        chosen = expr.false_value
-        condition = expr.condition
-        if all(fact.is_uniform for fact in (*parts, self.of_expression(condition, step))):
+        last, first = (self.of_expression(part, step) for part in (expr.true_value, expr.false_value))
+        tested = self.tested_by(expr.condition, step)
+        if tested is not None and tested == first.affine:
+            if any(check.index == tested for check in self.checks):
+                return first
+            if first.stride == 0:
+                return Fact(0, (), None, tested)
+            if first.stride is not None and first.stride > 0:
+                guard = Guard(expr.false_value, tirx.const(0, "int64"), is_least=True, step=step)
+                return Fact(first.stride, (*first.guards, guard), None, tested)
+            return Fact(None, (), None, tested)
+        if all(fact.is_uniform for fact in (last, first, self.of_expression(expr.condition, step))):
             return _UNIFORM
-        is_test = isinstance(condition, tirx.LT) and isinstance(condition.b, tirx.IntImm)
-        if is_test and parts[1].stride is not None and parts[1].stride > 0:
-            tested = self.of_expression(condition.a, step)
-            if tested.affine is not None and tested.affine == parts[1].affine and condition.b.value == 0:
-                return Fact(
-                    parts[1].stride, (*parts[1].guards, Guard(chosen, condition.b, is_least=True, step=step))
-                )
         return _UNKNOWN
+
+    def tested_by(self, condition: PrimExpr, step: ScalarCode | StoreElement) -> Affine | None:
+        """Return the sum of which a condition says whether it is negative."""
+        match condition:
+            case ir.expr.TensorLoad():
+                return self.tested.get(step.values.get(condition.source))
+            case tirx.LT(b=tirx.IntImm(value=0)):
+                return self.of_expression(condition.a, step).affine
+        return None
 
 
 def _sum(left: Fact, right: Fact, sign: int) -> Fact:
@@ -227,6 +262,9 @@ class _Planner:
         self._separate = separate
         self._plan = LanePlan(counted.counter)
         self._count = 0
+        #: Indices and sizes, with the counters of the loops inside that they are in.
+        self._checks: list[tuple[Value, PrimExpr, tuple[Register, ...]]] = []
+        self._inside: tuple[Register, ...] = ()
 
     def plan(self, function: NativeFunction) -> LanePlan:
         """Return the plan of a loop."""
@@ -241,6 +279,9 @@ class _Planner:
         plan.facts[plan.counter] = Fact(1, (), Affine({plan.counter: 1}))
         defined = set(_defined(plan.steps))
         self._follow(plan.steps)
+        if self._checks:
+            plan.checks = [self._range_check(*check, defined) for check in self._checks]
+            self._follow(plan.steps)
         self._require_own_elements(defined)
         return plan
 
@@ -265,6 +306,10 @@ class _Planner:
                     steps.append(self._renamed(step, names, sizes))
                 case FunctionCall():
                     steps.append(self._inner_loop(step, names, sizes))
+                case Conditional(then=[FunctionCall() as fast], other=[FunctionCall() as checked]) if (
+                    fast.callee.parameters is checked.callee.parameters
+                ):  # two versions of a loop
+                    steps.append(self._inner_loop(checked, names, sizes))
                 case NextRound(assign=assign, sizes=()):
                     for target, value in assign.pairs:
                         if not isinstance(target, Register):
@@ -272,6 +317,9 @@ class _Planner:
                         following.append((target, names.get(value, value)))
                 case Exit(results=values):
                     results = [names.get(value, value) for value in values]
+                case Check(index=index) if index is not None:
+                    size = replace_vars(as_expr(step.size), sizes)
+                    self._checks.append((names.get(index, index), size, self._inside))
                 case _:
                     raise _RefusedError
         return steps, following, results
@@ -321,7 +369,9 @@ class _Planner:
                 raise _RefusedError
         assert first is not None
         inner = {dim: replace_vars(size, sizes) for dim, size in zip(callee.dims, call.sizes, strict=True)}
+        around, self._inside = self._inside, (*self._inside, counted.counter)
         body, following, _ = self._flatten(counted.round, own, inner)
+        self._inside = around
         end, _, results = self._flatten(counted.end, own, inner)
         pairs = [
             (target, value)
@@ -344,6 +394,9 @@ class _Planner:
                             target = step.values[buffer]
                             assert isinstance(target, Register)
                             fact = self._plan.of_expression(value, step)
+                            tested = self._plan.tested_by(value, step)
+                            if target.dtype == "bool" and tested is not None:
+                                self._plan.tested[target] = tested
                             facts[target] = fact if not stage.reduces or fact.is_uniform else _UNKNOWN
                 case InnerLoop():
                     self._follow_loop(step)
@@ -352,7 +405,7 @@ class _Planner:
         plan = self._plan
         if not plan.fact(loop.first).is_uniform or not plan.fact(loop.limit).is_uniform:
             raise _RefusedError
-        plan.facts[loop.counter] = _UNIFORM
+        plan.facts[loop.counter] = Fact(0, (), Affine({loop.counter: 1}))
         for param, value in loop.carried:
             plan.facts[param] = _UNIFORM if plan.fact(value).is_uniform else _UNKNOWN
         while True:
@@ -368,6 +421,25 @@ class _Planner:
         self._follow(loop.end)
         for target, value in loop.results:
             plan.facts[target] = _UNIFORM if plan.fact(value).is_uniform else _UNKNOWN
+
+    def _range_check(
+        self, value: Value, size: PrimExpr, inside: Sequence[Register], defined: Container[Register]
+    ) -> RangeCheck:
+        """Return a check that is made before the first round. Raises _RefusedError."""
+        fact = self._plan.fact(value)
+        index = fact.affine or fact.from_start
+        if index is None or any(abs(factor) > _MOST_STEP for factor in index.terms.values()):
+            raise _RefusedError
+        loops = {loop.counter: loop for loop in _loops(self._plan.steps)}
+        around = tuple(loops[counter] for counter in inside if counter in index.terms)
+        counters = {loop.counter for loop in around}
+        for term in index.terms:
+            assert isinstance(term, Register)
+            if term in defined and term not in counters:
+                raise _RefusedError
+        if any(bound in defined for loop in around for bound in (loop.first, loop.limit)):
+            raise _RefusedError
+        return RangeCheck(index, size, around)
 
     # What rounds share
 

@@ -289,7 +289,7 @@ class _Condition:
 
     def _at(self, index: Affine, counter: PrimExpr) -> PrimExpr:
         """Return an index in the round of a counter."""
-        result: PrimExpr = tirx.const(_as_signed(index.constant), "int64")
+        result: PrimExpr = tirx.const(as_signed(index.constant), "int64")
         for term, factor in index.terms.items():
             if term is self._counter:
                 value = counter
@@ -297,7 +297,7 @@ class _Condition:
                 value = self._load(self._args[term])
             else:
                 value = self._sizes[term]
-            result = result + value * tirx.const(_as_signed(factor), "int64")
+            result = result + value * tirx.const(as_signed(factor), "int64")
         return result
 
     def add(self, index: Affine, size: PrimExpr) -> None:
@@ -321,5 +321,6 @@ class _Condition:
         return ScalarCode((stage,), {**values, buffer: target}, {}, tuple(self._loads))
 
 
-def _as_signed(value: int) -> int:
+def as_signed(value: int) -> int:
+    """Return the integer of 64 bits with the bits of a number."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
