@@ -1175,9 +1175,13 @@ def _joined(step: KernelCall, pointers: Sequence[PrimExpr]) -> list[Stmt]:
     kernel = step.joined
     assert kernel is not None
     arrays = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-    sizes = zip(kernel_sizes(kernel), step.sizes, strict=True)
-    declared = [tirx.DeclBuffer(array, data=pointer) for array, pointer in zip(arrays, pointers, strict=True)]
-    return [*(tirx.Bind(var, size) for var, size in sizes), *declared, kernel.body]
+    statements: list[Stmt] = [
+        tirx.Bind(var, size) for var, size in zip(kernel_sizes(kernel), step.sizes, strict=True)
+    ]
+    for array, pointer in zip(arrays, pointers, strict=True):
+        data = tirx.Var("data", pointer.ty)  # as `_declare` binds an address
+        statements += [tirx.Bind(data, pointer), tirx.DeclBuffer(array, data=data)]
+    return [*statements, kernel.body]
 
 
 def _address_of(words: Buffer, number: PrimExpr) -> PrimExpr:

@@ -1,4 +1,4 @@
-"""Rounds of a loop that have sums of their own are computed in lanes: numba's order of sums is kept to the bit."""
+"""Rounds of a loop that have sums of their own are computed in lanes: Python is the judge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import nnmagic
 from nnmagic.engine.relax.codegen.aot import function_bodies
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes
 
-#: Loops over a matrix ``x`` of n rows and m columns, a vector ``v`` of m elements, and integers r and k: whether
+#: Loops over a matrix ``x`` of n rows and m columns, a vector ``v`` of m elements, integers r and k; their
 #: rounds are computed in lanes.
 LANES = {
     "product of a matrix and a vector": """
