@@ -12,7 +12,7 @@ import nnmagic
 #: Bodies over n points of two or three coordinates, and masses: the kernels whose results have a row a pair.
 BODIES = {
     "d = x[:, None] - x[None]\n    return (d * d).sum(axis=-1)": 0,
-    "d = x[:, None] - x[None]\n    r = m / ((d ** 2).sum(axis=2) + 1)\n    return (r[:, :, None] * d).sum(axis=1)": 0,
+    "d = x[:, None] - x[None]\n    r = m / ((d ** 2).sum(2) + 1)\n    return (r[:, :, None] * d).sum(1)": 0,
     "d = x[None] - x[:, None]\n    return ((d ** 2).sum(axis=2) ** 1.5, np.abs(d).max(axis=2))": 0,
     "d = x[:, None] - x[None]\n    return d, d.sum(axis=2)": None,
     "d = x[:, None] + x[None]\n    return np.sort(d, axis=0), d.prod(axis=2)": None,
