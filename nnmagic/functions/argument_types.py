@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import as_numpy
 from nnmagic.functions.compile_options import Convert
 from nnmagic.functions.conversions import converted, is_taken
-from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
+from nnmagic.relay.types import (
+    DICTIONARY,
+    AnyDim,
+    Dim,
+    RecordType,
+    TensorType,
+    TupleType,
+    Type,
+    dtype_of_array,
+)
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, NumberType
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
@@ -68,6 +79,16 @@ def value_type(
             value_type(f"{what}[{index}]", None, part, converts=converts) for index, part in enumerate(value)
         ]
         return TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
+    if (
+        pattern is None
+        and isinstance(value, Mapping)
+        and value
+        and all(isinstance(key, str) for key in value)
+    ):
+        parts = [value_type(f"{what}[{key!r}]", None, part, converts=converts) for key, part in value.items()]
+        fields = tuple(type_ for type_, _ in parts)
+        given = dict(zip(value, (part for _, part in parts), strict=True))
+        return RecordType(fields, DICTIONARY, tuple(value)), given
     if type(value) in _NUMBERS:
         return _of_number(what, pattern, value), value
     if converts and isinstance(value, list):
@@ -79,7 +100,9 @@ def value_type(
         array = array.astype(np.int64)  # whose items are ints, as Python has them
     dtype = dtype_of_array(array)
     if dtype is None:
-        raise TypeError(f"{what} must be an array of numbers, not an array of {array.dtype}")
+        raise TypeError(
+            f"{what} must be an array of numbers, not an array of {array.dtype}{_of_dtype(array.dtype)}"
+        )
     if pattern is not None:
         wanted = dtype if pattern.own_dtype is None else pattern.own_dtype.name
         if wanted != dtype and is_taken(wanted, dtype, converts):
@@ -114,6 +137,17 @@ def _check_pattern(what: str, pattern: OpenTensor, array: np.ndarray, dtype: str
             f"{what} must be {pattern!r}, of rank {pattern.rank_shown}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
+
+
+def _of_dtype(dtype: np.dtype) -> str:
+    """Return what to give in place of an array of another dtype than cells have."""
+    if dtype.names is not None:
+        return "; give a dictionary of its fields: {name: x[name] for name in x.dtype.names}"
+    if dtype.kind in "mM":
+        return "; give its numbers, x.astype('int64'), which count units, and convert the result back"
+    if dtype.kind in "OUST":
+        return "; a compiled function computes with numbers: convert it, as in x.astype('float64')"
+    return ""
 
 
 def _hint(value: object) -> str:

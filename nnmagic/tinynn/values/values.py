@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Final, Protocol
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
@@ -90,9 +91,20 @@ class TupleOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOfRows:
-    """A list that grew in a loop: its items are the rows of a tensor."""
+    """A list that grew in a loop: its items are the rows of a tensor.
+
+    ``is_table``: they are lists of numbers, whose items can be assigned.
+    """
 
     rows: Computed
+    is_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """A character of a string that is known at run time only, by its code point."""
+
+    code: Computed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,19 +176,21 @@ class SpecializableFunction:
     """A function of an earlier cell whose parameters have open types: each call has it specialized.
 
     ``specialize`` gives the compiled function for the types of some arguments and the values of others, or
-    raises CompileError.
+    raises CompileError. ``code``: what has its source.
     """
 
     written: str
     parameters: tuple[Formal, ...]
     specialize: Callable[[Mapping[str, ty.Type | Generator], Mapping[str, object]], object]
+    code: FunctionType | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleOf:
-    """An ``nn.Module`` of the notebook, or one of its methods: each call inlines the method's source.
+    """An ``nn.Module`` or another object of the notebook, with a method, or a function of Python.
 
-    ``path``: how the cell reaches it. ``constants``: the tensors that were captured from it, by identity.
+    Each call inlines the source of the method, or of the function. ``path``: how the cell reaches it.
+    ``constants``: the tensors that were captured from it, by identity.
     """
 
     module: object
@@ -413,6 +427,7 @@ Value = (
     | Dimension
     | TupleOf
     | ListOfRows
+    | Character
     | DictOf
     | SliceOf
     | GlobalFunction

@@ -29,7 +29,16 @@ from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import as_number, as_size
-from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, Value
+from nnmagic.tinynn.values.values import (
+    BuiltinName,
+    Computed,
+    Dimension,
+    Known,
+    LoopCall,
+    Operand,
+    RefusalError,
+    Value,
+)
 
 _Apply: TypeAlias = Callable[[Arguments], Value]
 
@@ -153,9 +162,41 @@ def _of_one_axis(transform: _Transform) -> _Apply:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
         require_rank(call, data, "a", 1)
-        return transform(call, data, one_axis(call, "axis", data.rank, -1)).value
+        axis = one_axis(call, "axis", data.rank, -1)
+        if _is_computed(call, "n") and call.name in _OF_ANY_LENGTH:
+            return _of_any_length(call, axis)
+        return transform(call, data, axis).value
 
     return apply_to
+
+
+#: Transforms of a length that only the call knows, along the last axis: what is transformed, and how.
+_CUT_OR_PADDED = (
+    "    k = arange(n)\n    size = a.shape[-1]\n"
+    "    part = where(k < size, take(a, minimum(k, size - 1), axis=-1), 0)\n"
+    "    made = transform(part, norm=norm)\n"
+)
+_OF_ANY_LENGTH = {
+    **dict.fromkeys(("fft", "ifft", "rfft"), _CUT_OR_PADDED),
+    "irfft": (
+        "    k = arange(n)\n    size = a.shape[-1]\n    place = minimum(k, n - k)\n"
+        "    part = where(place < size, take(a, minimum(place, size - 1), axis=-1), 0)\n"
+        "    made = real(transform(where(k > n // 2, conj(part), part), norm=norm))\n"
+    ),
+}
+
+
+def _of_any_length(call: Arguments, axis: int) -> Value:
+    """Transform numbers of which so many are taken as only the call knows."""
+    text = (
+        f"def along(transform, a, n, norm):\n    a = moveaxis(a, {axis}, -1)\n{_OF_ANY_LENGTH[call.name]}"
+        f"    return moveaxis(made, -1, {axis})\n"
+    )
+    name = {"irfft": "ifft"}.get(call.name, call.name)
+    transform = next(row for row in FOURIER if row.name == name)
+    norm = call.given.get("norm", Operand(Known(None), call.span))
+    operands = (Operand(BuiltinName(transform), call.span), call.given["a"], call.given["n"], norm)
+    return LoopCall("text", operands, text=text)
 
 
 def _over_axes(

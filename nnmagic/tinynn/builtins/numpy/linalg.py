@@ -38,7 +38,15 @@ from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import (
+    BuiltinName,
+    Computed,
+    LoopCall,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+)
 
 _NAMES = "A=a x=a input=a"
 
@@ -327,7 +335,44 @@ def _row(
     )
 
 
-LINALG = (
+def _tensorinv(call: Arguments) -> Value:
+    """Return the inverse of a map between tensors, of which ``ind`` axes are the results."""
+    sizes, ind = _known_sizes(call, "a"), static_int(call, "ind", 2)
+    if not 0 < ind < len(sizes):
+        raise RefusalError(
+            f"tensorinv: `ind` is from 1 to {len(sizes) - 1}, not {ind}", call.given["ind"].span
+        )
+    shape = (*sizes[ind:], *sizes[:ind])
+    text = f"def f(inv, a):\n    return inv(a.reshape({math.prod(sizes[:ind])}, -1)).reshape({shape})\n"
+    return _with(call, "inv", text, "a")
+
+
+def _tensorsolve(call: Arguments) -> Value:
+    """Solve for a tensor whose products with the last axes of another are given."""
+    sizes, sides = _known_sizes(call, "a"), _known_sizes(call, "b")
+    rows, rest = math.prod(sides), tuple(sizes[len(sides) :])
+    text = f"def f(solve, a, b):\n    return solve(a.reshape({rows}, -1), ravel(b)).reshape({rest})\n"
+    return _with(call, "solve", text, "a", "b")
+
+
+def _known_sizes(call: Arguments, parameter: str) -> list[int]:
+    shape = formula(call, parameter).shape
+    sizes = [size for size in shape if isinstance(size, int)]
+    if len(sizes) < len(shape):
+        raise RefusalError(f"{call.name} takes tensors of known sizes", call.given[parameter].span)
+    return sizes
+
+
+def _with(call: Arguments, name: str, text: str, *parameters: str) -> Value:
+    """Call a function that is written in the language with another one of linear algebra."""
+    function = next(row for row in LINALG if row.name == name)
+    given = [Operand(call.given[each].value, call.given[each].span) for each in parameters]
+    return LoopCall("text", (Operand(BuiltinName(function), call.span), *given), text=text)
+
+
+LINALG: tuple[Builtin, ...] = (
+    _row("tensorinv", "a ind?=2", _tensorinv, "Compute the inverse of a map between tensors"),
+    _row("tensorsolve", "a b", _tensorsolve, "Solve tensordot(a, x, x.ndim) = b for x", ""),
     _row("solve", "a b", _solve, "Solve a @ x = b for x", ""),
     _row("inv", "a", _of_square("inv"), "Compute the inverse of a matrix"),
     _row(
