@@ -112,7 +112,8 @@ class _Numbering:
         number = self.number(let.value)
         if let.var not in self.scopes.early:
             self.numbers[let.var] = number
-        if not is_atom(let.value) and number in self.names:
+        stays = isinstance(let.value, ir.Call) and self.apart(let.value)
+        if not is_atom(let.value) and not stays and number in self.names:
             self.replaced |= {let: let.body, let.var: self.names[number]}
 
     def key(self, node: ir.Expr) -> Hashable:

@@ -10,6 +10,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType
+from nnmagic.tinynn.operators.index_arrays import unwrapped_indices
 from nnmagic.tinynn.operators.masked_values import of_all_elements
 from nnmagic.tinynn.operators.slices import (
     DynamicSlice,
@@ -224,7 +225,7 @@ class _Assignment:
             lead = next((number for number, kind in enumerate(kinds) if kind != "int"), len(kinds))
             rest_is_full = all(part.is_full for part in self.parts[lead:])
             if lead and rest_is_full:
-                return self._scatter(self._single_indices(lead))
+                return self._scatter(self._single_indices(self.parts[:lead]))
             if all(part.is_full for part in self.parts):
                 return apply("copy", self.span, self._broadcast())
             slices = [self._slice(part) for part in self.parts]
@@ -237,18 +238,18 @@ class _Assignment:
 
     def scattered(self) -> v.Computed:
         """Return the tensor with each element changed on its own."""
-        if _kind_of(self.parts[0]) == "array" and all(part.is_full for part in self.parts[1:]):
-            indices = self.parts[0].item.value
-            if isinstance(indices, v.Computed) and indices.type != TensorType(_shape(indices), "bool"):
-                return self._scatter([cast(indices, "int64", self.span)])
+        kinds = [_kind_of(part) for part in self.parts]
+        lead = next((number for number, kind in enumerate(kinds) if kind not in ("int", "array")), len(kinds))
+        if "array" in kinds[:lead] and all(part.is_full for part in self.parts[lead:]):
+            return self._scatter(self._together(lead))
         return self._scatter_flat()
 
     # -- elements and rows -----------------------------------------------------------------------------
 
-    def _single_indices(self, lead: int) -> list[v.Computed]:
-        """Return the indices of the first axes, of rank 0; ``scatter_nd`` checks those that are dynamic."""
+    def _single_indices(self, parts: Sequence[IndexPart]) -> list[v.Computed]:
+        """Return integers of an index as tensors of rank 0; ``scatter_nd`` checks those that are dynamic."""
         indices = []
-        for part in self.parts[:lead]:
+        for part in parts:
             index = as_number(part.item).value
             if isinstance(index, v.Known):
                 assert isinstance(index.value, int)
@@ -257,6 +258,22 @@ class _Assignment:
                 assert isinstance(index, v.Computed)
                 indices.append(cast(index, "int64", self.span))
         return indices
+
+    def _together(self, lead: int) -> list[v.Computed]:
+        """Return the indices of the first axes in the shape to which they broadcast."""
+        indices = [
+            index
+            for part in self.parts[:lead]
+            for index in (
+                self._single_indices([part])
+                if part.is_int
+                else unwrapped_indices(self.data, part.axis, part.item)
+            )
+        ]
+        if len({_shape(index) for index in indices}) == 1 and ANY not in _shape(indices[0]):
+            return indices
+        whole = reduce(lambda left, right: apply("add", self.span, left, right), indices)
+        return [apply("broadcast_to_like", self.span, index, whole) for index in indices]
 
     def _scatter(self, indices: Sequence[v.Computed]) -> v.Computed:
         """Put the value where the indices of the first axes say; they are of one shape."""

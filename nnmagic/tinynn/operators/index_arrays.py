@@ -146,24 +146,46 @@ def wrap_negative(tensor: v.Computed, axis: int, indices: v.Computed, span: Span
 
 def index_by_array(tensor: v.Computed, axis: int, item: v.Operand) -> AxisIndex:
     """Resolve an array of integers, or a list of numbers."""
+    if isinstance(item.value, v.TupleOf):
+        static = _array_of_list(item)
+        found = None if static is None else _array_indices(tensor, axis, static, item.span)
+        if found is not None and len(found) == 1:
+            return found[0]
+    indices = _integers(item)
+    return AxisIndex(axis, wrap_negative(tensor, axis, indices, item.span), is_array=True)
+
+
+def unwrapped_indices(tensor: v.Computed, axis: int, item: v.Operand) -> list[v.Computed]:
+    """Return an array, a list or a mask as integers along axes, whose negative ones count from the end."""
     value = item.value
-    if isinstance(value, v.TupleOf):
-        return _list_indices(tensor, axis, value, item)
-    assert isinstance(value, v.Computed)
-    return AxisIndex(axis, wrap_negative(tensor, axis, value, item.span), is_array=True)
+    static = _array_of_list(item) if isinstance(value, v.TupleOf) else None
+    if static is not None and static.dtype == np.bool_:
+        value = v.Computed(ir.constant(static, "bool", span=item.span), TensorType(static.shape, "bool"))
+    if isinstance(value, v.Computed) and isinstance(value.type, TensorType) and value.type.dtype == "bool":
+        found = [index.index for index in mask_indices(tensor, axis, value, item.span)]
+        return [index for index in found if isinstance(index, v.Computed)]
+    return [cast(_integers(item), "int64", item.span)]
 
 
-def _list_indices(tensor: v.Computed, axis: int, value: v.TupleOf, item: v.Operand) -> AxisIndex:
+def _array_of_list(item: v.Operand) -> np.ndarray | None:
+    """Return a list of numbers that are known at compile time; None for any other list."""
+    assert isinstance(item.value, v.TupleOf)
     try:
-        static_items = np.array(v.static_value(value)) if value.items else np.zeros(0, np.int64)
+        numbers = np.array(v.static_value(item.value)) if item.value.items else np.zeros(0, np.int64)
     except (v.NotStaticError, ValueError):
-        static_items = None
-    if static_items is not None and static_items.dtype.kind in "ib":
-        static = _array_indices(tensor, axis, static_items, item.span)
-        if static is not None and len(static) == 1:
-            return static[0]
-        if static_items.dtype.kind == "i":
-            return index_by_array(tensor, axis, v.Operand(_constant(static_items, item.span), item.span))
+        return None
+    return numbers if numbers.dtype.kind in "ib" else None
+
+
+def _integers(item: v.Operand) -> v.Computed:
+    """Return an array of integers, or a list of numbers, as a tensor."""
+    value = item.value
+    if isinstance(value, v.Computed):
+        return value
+    static = _array_of_list(item)
+    if static is not None and static.dtype.kind == "i":
+        return _constant(static, item.span)
+    assert isinstance(value, v.TupleOf)
     parts = []
     for list_item in value.items:
         number = _as_scalar(list_item, item.span)
@@ -175,8 +197,7 @@ def _list_indices(tensor: v.Computed, axis: int, value: v.TupleOf, item: v.Opera
         parts.append(apply("expand_dims", item.span, cast(number, "int64", item.span), axis=0))
     types = TupleType(tuple(part.type for part in parts))
     whole = v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=item.span), types)
-    joined = apply("concatenate", item.span, whole, axis=0)
-    return index_by_array(tensor, axis, v.Operand(joined, item.span))
+    return apply("concatenate", item.span, whole, axis=0)
 
 
 def _as_scalar(value: v.Value, span: Span) -> v.Computed | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
@@ -215,15 +217,20 @@ def _hint(value: v.Value) -> str | None:
     return None
 
 
-def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> v.Computed:
+def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> int | v.Computed:
     """Return ceil((stop - start) / step); negative for some empty ranges, which a loop's test accepts."""
     first, last = (start, stop) if step > 0 else (stop, start)
     if abs(step) >= _LONG_STEP:
         return _count_of_long_steps(first, last, abs(step), span)
-    distance = (
-        last if first.value == v.Known(0) else v.Operand(binary(BuiltinOp.Sub, "-", last, first, span), span)
-    )
+    distance = last
+    if first.value != v.Known(0):
+        distance = _cancelled(last, first, span) or v.Operand(
+            binary(BuiltinOp.Sub, "-", last, first, span), span
+        )
     result = distance.value
+    if isinstance(result, v.Known):
+        assert isinstance(result.value, int)
+        return max(0, -(-result.value // abs(step)))
     size = abs(step)
     if size != 1:
         shifted = binary(BuiltinOp.Add, "+", distance, v.Operand(v.Known(size - 1), span), span)
@@ -232,6 +239,57 @@ def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> v.
         )
     assert isinstance(result, v.Computed)
     return result
+
+
+def _cancelled(last: v.Operand, first: v.Operand, span: Span) -> v.Operand | None:
+    """Return a difference in which something cancels: of ``i + r + 1`` and ``i - r`` this is ``2*r + 1``.
+
+    Integers wrap, so the two are the same of any numbers.
+    """
+    terms: Counter[ir.Expr | None] = Counter()
+    shared: list[set[ir.Expr]] = []
+    for operand, factor in ((last, 1), (first, -1)):
+        own: Counter[ir.Expr | None] = Counter()
+        if not _add_terms(own, operand.value, factor):
+            return None
+        shared.append({term for term in own if term is not None})
+        for term, count in own.items():
+            terms[term] += count
+    if not any(terms[term] == 0 for term in shared[0] & shared[1]):
+        return None
+    number = terms.pop(None, 0)
+    if abs(number) >= _LONG_STEP:
+        return None
+    result: v.Value = v.Known(number)
+    for term, factor in terms.items():
+        if factor and term is not None:
+            value: v.Value = weak_int(v.Computed(term, TensorType((), "int64")))
+            if factor != 1:
+                value = binary(
+                    BuiltinOp.Mul, "*", v.Operand(value, span), v.Operand(v.Known(factor), span), span
+                )
+            result = binary(BuiltinOp.Add, "+", v.Operand(value, span), v.Operand(result, span), span)
+    return v.Operand(result, span)
+
+
+def _add_terms(terms: Counter[ir.Expr | None], value: v.Value, factor: int) -> bool:
+    """Add the terms of an integer with their factors, the number under None; return whether it is one."""
+    if isinstance(value, v.Known) and type(value.value) is int:
+        terms[None] += factor * value.value
+        return True
+    if not isinstance(value, v.Computed) or value.type != TensorType((), "int64"):
+        return False
+    work = [(value.expr, factor)]
+    while work:
+        expr, times = work.pop()
+        match expr:
+            case ir.Call(op=ir.OpRef(name="add" | "subtract" as name), args=(left, right)):
+                work += [(left, times), (right, times if name == "add" else -times)]
+            case ir.Constant(data=data) if data.dtype == np.int64 and not data.ndim:
+                terms[None] += times * int(data)
+            case _:
+                terms[expr] += times
+    return True
 
 
 def _count_of_long_steps(first: v.Operand, last: v.Operand, step: int, span: Span) -> v.Computed:

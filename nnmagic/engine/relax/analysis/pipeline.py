@@ -75,6 +75,30 @@ WITH_KERNELS = frozenset(
 )
 
 
+def _is_computed_again(call: Call) -> bool:
+    """Return whether a call is cheaper than to keep its result.
+
+    An array of one value that is changed would be copied before, if there were another use of it.
+    """
+    type_ = call.checked_type
+    fills = getattr(call.op, "name", "") in _FILLS and isinstance(type_, TensorType) and bool(type_.shape)
+    return fills or _selects_position(call)
+
+
+#: The operators that make arrays of one value.
+_FILLS = {
+    "zeros",
+    "ones",
+    "full",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "dyn.full",
+    "dyn.zeros",
+    "dyn.ones",
+}
+
+
 def _selects_position(call: Call) -> bool:
     """Return whether a call takes a row, a column or a plane.
 
@@ -105,7 +129,7 @@ _CLEANUPS = (
         "eliminate_common_subexpr",
         1,
         "all programs",
-        lambda _, module: eliminate_common_subexpr(module, apart=_selects_position),
+        lambda _, module: eliminate_common_subexpr(module, apart=_is_computed_again),
     ),
     _module_pass(dead_code_elimination),
 )

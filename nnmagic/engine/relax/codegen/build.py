@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 )
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.object_code import (
     KERNEL_PREFIX,
@@ -208,6 +210,12 @@ def _compile_programs(
     """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol."""
     kernels: dict[Any, tirx.PrimFunc] = {}
     every = {var: kernel for program in programs.values() for var, kernel in program.kernels.items()}
+    for program in programs.values():
+        few = kernels_of_loops(program) if opt_level else {}
+        prepared = dict(kernel_preparation.prepare_kernels(few.items(), target, opt_level))
+        for var in join_kernels(program, prepared):
+            kernels[var] = prepared[var]
+            del every[var]
 
     def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
         """Schedule kernels while LLVM compiles the ones before."""
@@ -225,7 +233,9 @@ def _compile_programs(
     own: list[tuple[Any, tirx.PrimFunc]] = []
     for symbol, program in programs.items():
         variables = function_variables(program, symbol)
-        emitted = list(emit_functions(program, variables))
+        with target if opt_level else nullcontext():
+            emitted = list(emit_functions(program, variables))
+            entry = emit_entry(program, variables, symbol)
         shown = [
             variables[function]
             for function in variables
@@ -236,7 +246,7 @@ def _compile_programs(
         if program.entry.left:
             left = symbol + RELEASE
             entries.append((ir.GlobalVar(left), emit_release(left)))
-        entries.append((ir.GlobalVar(symbol), emit_entry(program, variables, symbol)))
+        entries.append((ir.GlobalVar(symbol), entry))
     if any(program.uses_heap or program.entry.left for program in programs.values()):
         entries[:0] = heap_functions()
     parts = compile_parts(functions(), entries, target, apart=several)

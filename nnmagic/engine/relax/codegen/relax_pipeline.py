@@ -10,6 +10,7 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.codegen.assignment_conflicts import find_conflicts
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
+from nnmagic.engine.relax.codegen.recomputed_broadcasts import recompute_broadcasts
 from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reductions
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
@@ -46,7 +47,7 @@ def fuse_kernels(
         grouping = origins.collector(grouping)
     fusion = [] if grouping is None else [grouping]
     if opt_level:
-        before = [transform.AnnotateTIROpPattern(), fuse_before_reductions()]
+        before = [transform.AnnotateTIROpPattern(), recompute_broadcasts(), fuse_before_reductions()]
         fusion = [*before, *fusion, _name_sizes_early(), transform.FuseTIR()]
     passes = [
         transform.ConvertToDataflow(1),

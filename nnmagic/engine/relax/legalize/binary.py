@@ -291,6 +291,7 @@ _POWERS: dict[object, ElementFunction] = {
     1: lambda x: x,
     -1: lambda x: scalar_functions.constant(1, x) / x,
     -0.5: scalar_functions.inverse_square_root,
+    1.5: scalar_functions.three_halves_power,
     2: lambda x: x * x,
     3: lambda x: x * x * x,
     4: lambda x: x * x * x * x,

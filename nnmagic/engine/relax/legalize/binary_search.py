@@ -190,10 +190,7 @@ class SearchTree:
             start = place[0] * _NODE
             elements = tirx.BufferLoad(self._tree, [builders.ramp(begin + start, _NODE)])
             before = self._before(elements, sought, _NODE)
-            count = tirx.call_llvm_pure_intrin(
-                "int32", "llvm.vector.reduce.add", before.astype(builders.vector_type("int32", _NODE))
-            )
-            return tirx.BufferStore(place, start + count.astype("int64"), [0])
+            return tirx.BufferStore(place, start + _count(before), [0])
 
         if self._static is None:
             top = self._top[0]
@@ -226,16 +223,37 @@ class SearchTree:
         sought, one = tirx.Var("sought", self.dtype), as_expr(1)
         place, left = (builders.local_array(1, "int64", name) for name in ("place", "left"))
 
-        def advance(size: PrimExpr) -> Stmt:
-            """Skip so many elements if the last of them comes before the value."""
-            last = element(place[0] + size - 1).astype(self.dtype)
-            before = self._before(last, sought) if self._is_float or not self._right else last <= sought
-            return tirx.IfThenElse(before, tirx.BufferStore(place, place[0] + size, [0]), None)
+        def before(elements: PrimExpr, lanes: int = 1) -> PrimExpr:
+            if self._is_float or not self._right:
+                return self._before(elements, sought, lanes)
+            return elements <= broadcast(sought, lanes)
 
-        half = tirx.shift_right(left[0], one)
+        def advance(size: PrimExpr) -> Stmt:
+            """Skip so many elements if the last of them comes before the value; without a branch."""
+            last = element(place[0] + size - 1).astype(self.dtype)
+            skipped = tirx.Select(before(last), size, as_expr(0))
+            return tirx.BufferStore(place, place[0] + skipped, [0])
+
+        def halve_to(least: int) -> Stmt:
+            half = tirx.shift_right(left[0], one)
+            halve = [advance(half), tirx.BufferStore(left, left[0] - half, [0])]
+            return tirx.While(left[0] > as_expr(least), sequence(halve))
+
+        def count_node() -> Stmt:
+            """Count in sixteen neighbours among which the place is."""
+            start = tirx.min(place[0], as_expr(self.length) - _NODE)
+            elements = element(builders.ramp(start, _NODE)).astype(builders.vector_type(self.dtype, _NODE))
+            return tirx.BufferStore(place, start + _count(before(elements, _NODE)), [0])
+
+        def search_few() -> Stmt:
+            return sequence([halve_to(1), tirx.IfThenElse(left[0] > 0, advance(one), None)])
+
         steps = [
-            tirx.While(left[0] > one, sequence([advance(half), tirx.BufferStore(left, left[0] - half, [0])])),
-            tirx.IfThenElse(left[0] > 0, advance(one), None),
+            branch(
+                _is_at_least(self.length, _NODE),
+                lambda: sequence([halve_to(_NODE), count_node()]),
+                search_few,
+            )
         ]
         begin = [
             tirx.AllocBuffer(place),
@@ -248,6 +266,17 @@ class SearchTree:
         if self._right and self._is_float:
             found = tirx.Select(tirx.isnan(sought), as_expr(self.length), found)
         return [*begin, *steps], found
+
+
+def _count(truths: PrimExpr) -> PrimExpr:
+    """Return how many truth values of a node are true."""
+    numbers = truths.astype(builders.vector_type("int32", _NODE))
+    return tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.add", numbers).astype("int64")
+
+
+def _is_at_least(length: Extent, least: int) -> PrimExpr | bool:
+    known = static_int(length)
+    return as_expr(length) >= as_expr(least) if known is None else known >= least
 
 
 def _compared_dtype(dtype: str) -> str:

@@ -17,6 +17,7 @@ from tvm import relax, te, tirx
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, assertion, tensor_dtype
+from nnmagic.engine.relax.legalize.small_matrices import factor, factor_symmetric, is_small, solve_upper
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.runtime.lapack import HOW_TO_INSTALL, PREFIX, WHY
 from nnmagic.engine.relax.tir.builders import (
@@ -292,19 +293,28 @@ def _note(status: Buffer, result: PrimExpr) -> Stmt:
     return _store(status, tirx.bitwise_or(_load(status, 0), result))
 
 
+def _solve_sides(numbers: _Numbers, size: Extent, columns: Extent, work: Sequence[Buffer]) -> Sequence[Stmt]:
+    """Return the statements that solve for columns, which are overwritten, as ``gesv`` does."""
+    status, a, b, pivots = work
+    if is_small(size) and not numbers.is_complex:
+        assert isinstance(size, int)
+        factored = factor(a, pivots, size, status, b, columns)
+        return [factored, solve_upper(a, size, b, columns)]
+    stride = maximum(size, 1)
+    addresses = _address(a), stride, _address(pivots), _address(b), stride
+    return [_note(status, _lapack(numbers.routine("gesv"), size, columns, *addresses))]
+
+
 def _solve(call: OpCall) -> Value:
     dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
 
     def kernel(size: Extent, _: Extent, _rows: Extent, columns: Extent) -> _Kernel:
-        stride = maximum(size, 1)
-
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, sides, solution), (status, a, b, pivots) = items, work
-            addresses = _address(a), stride, _address(pivots), _address(b), stride
+            (matrix, sides, solution), (_status, a, b, _pivots) = items, work
             return [
                 _to_columns(matrix, a),
                 _to_columns(sides, b),
-                _note(status, _lapack(numbers.routine("gesv"), size, columns, *addresses)),
+                *_solve_sides(numbers, size, columns, work),
                 _from_columns(b, solution),
             ]
 
@@ -318,15 +328,12 @@ def _inv(call: OpCall) -> Value:
     dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
 
     def kernel(size: Extent, _: Extent) -> _Kernel:
-        stride = maximum(size, 1)
-
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, inverse), (status, a, b, pivots) = items, work
-            addresses = _address(a), stride, _address(pivots), _address(b), stride
+            (matrix, inverse), (_status, a, b, _pivots) = items, work
             return [
                 _to_columns(matrix, a),
                 _unit_matrix(size, b, numbers.pair),
-                _note(status, _lapack(numbers.routine("gesv"), size, size, *addresses)),
+                *_solve_sides(numbers, size, size, work),
                 _from_columns(b, inverse),
             ]
 
@@ -348,7 +355,12 @@ def _cholesky(call: OpCall) -> Value:
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
             (matrix, factor), (status, a) = items, work
             triangle, routine = "L" if upper else "U", numbers.routine("potrf")
-            factored = _lapack(routine, triangle, size, _address(a), maximum(size, 1))
+            if is_small(size) and not numbers.is_complex:
+                assert isinstance(size, int)
+                factored = factor_symmetric(a, size, status, upper=upper)
+            else:
+                found = _lapack(routine, triangle, size, _address(a), maximum(size, 1))
+                factored = _note(status, found)
 
             def copy_in(row: PrimExpr, column: PrimExpr) -> Stmt:
                 def copy(part: Sequence[Index], at: PrimExpr) -> Stmt:
@@ -367,7 +379,7 @@ def _cholesky(call: OpCall) -> Value:
 
             return [
                 _by_rows(size, copy_in),
-                _note(status, factored),
+                factored,
                 _by_rows(size, copy_out),
             ]
 
@@ -416,7 +428,13 @@ def _slogdet(call: OpCall) -> Value:
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
             (matrix, sign, logarithm), (status, a, pivots, signs, logarithms) = items, work
             routine = numbers.routine("getrf")
-            factored = _lapack(routine, size, size, _address(a), maximum(size, 1), _address(pivots))
+            if is_small(size) and not numbers.is_complex:
+                assert isinstance(size, int)
+                zero = _store(status, tirx.const(0, _INT))
+                factored = sequence([zero, factor(a, pivots, size, status)])
+            else:
+                arguments = size, size, _address(a), maximum(size, 1), _address(pivots)
+                factored = _store(status, _lapack(routine, *arguments))
 
             def multiply(k: PrimExpr) -> Stmt:
                 is_swapped = tirx.NE(_load(pivots, k).astype("int64"), k + 1)
@@ -439,7 +457,7 @@ def _slogdet(call: OpCall) -> Value:
             singular = [set_sign(0), _store(logarithms, -tirx.infinity(_FLOAT))]
             return [
                 _to_columns(matrix, a),
-                _store(status, factored),
+                factored,
                 set_sign(1),
                 _store(logarithms, _number(0)),
                 tirx.IfThenElse(

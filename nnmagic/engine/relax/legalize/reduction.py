@@ -7,6 +7,10 @@ product 1, all True, any False, mean and variance NaN, max and min the dtype's l
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -73,6 +77,39 @@ def reduce(
     return te.compute(result, element, attrs=attrs)
 
 
+#: The most elements that are combined one by one for each result; in rows that lie together, fewer.
+_FEW, _FEW_IN_ROWS = 8, 4
+
+
+def combine_few(
+    combine: ElementFunction, data: Tensor, axes: Sequence[int], *, keepdims: bool = False
+) -> Tensor | None:
+    """Combine few elements for each result, which is element-wise then; None where there are more.
+
+    A loop over two or three coordinates costs more than their sum, and nothing is fused with it.
+    """
+    sizes = [static_int(data.shape[axis]) for axis in axes]
+    count = math.prod(0 if size is None else size for size in sizes)
+    rank = len(data.shape)
+    others = [static_int(data.shape[axis]) for axis in range(rank) if axis not in axes]
+    is_large = None in others or math.prod(size or 0 for size in others) >= count
+    if not is_large or not 0 < count <= (_FEW_IN_ROWS if rank - 1 in axes else _FEW):
+        return None
+    coordinates = ([tirx.const(at, "int64") for at in range(size or 0)] for size in sizes)
+    places = [dict(zip(axes, at, strict=True)) for at in itertools.product(*coordinates)]
+    shape = [1 if axis in axes else data.shape[axis] for axis in range(rank)]
+    result = shape if keepdims else [data.shape[axis] for axis in range(rank) if axis not in axes]
+
+    def element(*index: Index) -> PrimExpr:
+        kept = iter(index)
+        outer = {axis: next(kept) for axis in range(rank) if keepdims or axis not in axes}
+        return functools.reduce(
+            combine, (data(*({**outer, **place}[axis] for axis in range(rank))) for place in places)
+        )
+
+    return te.compute(result, element)
+
+
 def lowest(dtype: str) -> PrimExpr:
     """Return the lower bound of a dtype, the maximum of no elements."""
     if dtype == "bool":
@@ -92,6 +129,14 @@ MAX = te.comm_reducer(scalar_functions.maximum, lowest)
 _MIN = te.comm_reducer(scalar_functions.minimum, highest)
 _PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
 
+#: What reducers do with two elements.
+_COMBINED: Mapping[Reducer, ElementFunction] = {
+    te.sum: operator.add,
+    _PRODUCT: operator.mul,
+    MAX: scalar_functions.maximum,
+    _MIN: scalar_functions.minimum,
+}
+
 
 def _axes(attrs: Attrs, data: Tensor) -> list[int]:
     return axes_of(attrs["axis"], len(data.shape), exclude=bool(attrs["exclude"]))
@@ -104,11 +149,15 @@ def reduction_rule(reducer: Reducer) -> Rule:
         axes = _axes(attrs, data)
         if not axes:
             return topi.identity(data)
+        keepdims = bool(attrs["keepdims"])
+        few = combine_few(_COMBINED[reducer], data, axes, keepdims=keepdims) if reducer in _COMBINED else None
+        if few is not None:
+            return few
         return reduce(
             lambda where, reduce_axes: reducer(data(*where), axis=reduce_axes),
             data,
             axes,
-            keepdims=bool(attrs["keepdims"]),
+            keepdims=keepdims,
         )
 
     return te_of(compute)
@@ -142,6 +191,11 @@ def accumulate(
     if not axes:
         return topi.identity(data)
     wide = "float32" if data.dtype in scalar_functions.NARROW_FLOATS else data.dtype
+    few = None
+    if wide == data.dtype:
+        few = combine_few(_COMBINED[reducer], data, axes, keepdims=keepdims)
+    if few is not None:
+        return few
     result = reduce(
         lambda where, reduce_axes: reducer(data(*where).astype(wide), axis=reduce_axes),
         data,

@@ -321,6 +321,12 @@ def inverse_square_root(value: PrimExpr) -> PrimExpr:
     return tirx.Select(value == -infinity, zero, root)
 
 
+def three_halves_power(value: PrimExpr) -> PrimExpr:
+    """Return ``value ** 1.5``, which is infinite of both infinities."""
+    infinity = constant(float("inf"), value)
+    return tirx.Select(value == -infinity, infinity, value * tirx.sqrt(value))
+
+
 def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
     """Limit to a range; NaN and a zero that is in the range stay, an empty range gives ``low``, as in Relay.
 

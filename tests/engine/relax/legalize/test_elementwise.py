@@ -502,3 +502,14 @@ def test_transposed_arrays_of_three_axes_and_slices() -> None:
         text = f"def f(x: Tensor[(33, 40), f64]):\n    return {source}\n"
         compiled = nnmagic.compile(text, namespace={}, cache=False)
         np.testing.assert_array_equal(compiled(x[0]), eval(source, {"x": x[0]}))
+
+
+@pytest.mark.machine_code
+def test_the_power_three_halves_is_that_of_hard_values() -> None:
+    f = nnmagic.compile('def f(x: Tensor[("n",), f64]): return x ** 1.5', cache=False)
+    hard = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 1e-310, 1e300, 2.25]
+    x = np.concatenate([hard, 10.0 ** np.random.default_rng(0).uniform(-200, 200, 500)])
+    with np.errstate(all="ignore"):
+        wanted = x**1.5
+    np.testing.assert_allclose(f(x), wanted, rtol=4e-16)
+    np.testing.assert_array_equal(np.signbit(f(x[:3])), np.signbit(wanted[:3]))

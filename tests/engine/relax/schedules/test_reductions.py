@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import nnmagic
 from tests.engine.programs import compile_text, numpy_dtype
 from tests.engine.relax.codegen.targets import OLDER
 
@@ -207,3 +208,35 @@ def test_bfloat16_rows_that_bind_values():
     x = normal((6, 70)).astype(ml_dtypes.bfloat16)
     result = run("sum(exp(%x), axis=[1])", x).astype("f8")
     np.testing.assert_allclose(result, np.exp(x.astype("f8")).sum(1), rtol=2e-2)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("few", [2, 3, 4, 7])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_few_elements_are_combined_one_by_one(few: int, axis: int) -> None:
+    shape = ['"n"', '"m"', "9"]
+    shape[axis] = str(few)
+    calls = ", ".join(f"x.{name}(axis={axis})" for name in ("sum", "prod", "max", "min", "mean", "std"))
+    calls += f", x.sum(axis={axis}, keepdims=True)"
+    source = f"def f(x: Tensor[({', '.join(shape)}), f64]):\n    return {calls}\n"
+    f = nnmagic.compile(source, cache=False)
+    sizes = [20, 11, 9]
+    sizes[axis] = few
+    x = np.random.default_rng(few).standard_normal(sizes)
+    x[1, 1, 1] = np.nan
+    wanted = [getattr(x, name)(axis=axis) for name in ("sum", "prod", "max", "min", "mean", "std")]
+    for one, other in zip(f(x), [*wanted, x.sum(axis=axis, keepdims=True)], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("columns", [2, 3, 5])
+def test_sums_of_narrow_columns_of_several_matrices(columns: int) -> None:
+    source = f'def f(x: Tensor[("n", "m", {columns}), f64], w: Tensor[("n", "m"), f64]):\n'
+    source += "    return (w[:, :, None] * x).sum(axis=1), x.max(axis=1)\n"
+    f = nnmagic.compile(source, cache=False)
+    for n, m in ((1, 1), (3, 7), (4, 8), (2, 130)):
+        rng = np.random.default_rng(m)
+        x, w = rng.standard_normal((n, m, columns)), rng.standard_normal((n, m))
+        for one, other in zip(f(x, w), ((w[:, :, None] * x).sum(axis=1), x.max(axis=1)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import tvm
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot.counted_loops import (
@@ -19,6 +20,8 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_summands,
 )
 from nnmagic.engine.relax.codegen.aot.heap import DROP, POINTER_TO_WORDS, RESERVE
+from nnmagic.engine.relax.codegen.aot.lane_loops import LaneEmitter
+from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, runs_known_rounds
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -51,6 +54,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Storage,
     StoreElement,
     Value,
+    kernel_sizes,
     written_storage,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
@@ -65,6 +69,7 @@ from nnmagic.engine.relax.runtime.native_entry import (
 )
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage, substitute
+from nnmagic.engine.relax.schedules.machine_model import cpu_model
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     as_pointer,
@@ -87,6 +92,9 @@ _INT32 = ir.PrimType("int32")
 
 #: With more copies of a temporary than this, loops find the one that is free.
 _MOST_COMPARED = 8
+
+#: How many vectors of rounds are computed together: the sums of one need not wait for each other.
+_VECTORS_TOGETHER = 2
 
 #: The work of rounds of a loop, in elements, after which the program asks whether it is to be interrupted.
 _POLL_WORK = 1 << 19
@@ -224,13 +232,71 @@ class BodyEmitter:
             return [*self._few_rounds(counted, self.few), *self._region(counted.end)]
         budget, counter = self._budget(), self._local(counted.counter)
         limit = self._load(counted.limit) if self.stop is None else self.stop
-        left = self._left(counter, limit)
+        left = self.distance(first_of(counter), limit)
         if counted.is_innermost:
             piece = self._rounds(counted, tirx.min(left, tirx.max(first_of(budget), as_expr(1))))
             rounds = [tirx.While(first_of(counter) < limit, sequence([*piece, self._poll(budget)]))]
         else:
-            rounds = self._rounds(counted, left, [self._spend(self._work()), self._poll(budget)])
+            rounds = [
+                *self._rounds_in_lanes(counted, counter, left),
+                *self._rounds(counted, left, [self._spend(self._work()), self._poll(budget)]),
+            ]
         return [*rounds, *self._region(counted.end)]
+
+    def _rounds_in_lanes(self, counted: CountedLoop, counter: Buffer, left: PrimExpr) -> list[Stmt]:
+        """Run rounds several at a time, if they are independent and have sums of their own."""
+        target = tvm.target.Target.current(allow_none=True)
+        if target is None or runs_known_rounds(self.function, self.variables):
+            return []
+        plan = plan_lanes(self.function, counted, self.variables)
+        if plan is None:
+            return []
+        lanes = _VECTORS_TOGETHER * cpu_model(target).lanes("float64")
+        first = tirx.Var("first", "int64")
+        emitter = LaneEmitter(self, plan, lanes)
+        blocks, done = emitter.rounds(first, left, lambda: self.spend_and_poll(lanes))
+        return [tirx.Bind(first, first_of(counter)), *blocks, store_first(counter, first + done)]
+
+    # What `LaneEmitter` needs
+
+    def new_local(self, dtype: str, name: str, size: int) -> Buffer:
+        """Declare an array that LLVM keeps in registers."""
+        return self._new_local(dtype, name, size)
+
+    def load(self, value: Value) -> PrimExpr:
+        """Return the value of a register of the function, or of a constant."""
+        return self._load(value)
+
+    def fenced(self, value: PrimExpr, dtype: str) -> PrimExpr:
+        """Return a float that LLVM does not fuse with the sum that it is part of."""
+        fence = f"llvm.arithmetic.fence.{'f32' if dtype == 'float32' else 'f64'}"
+        return tirx.call_llvm_pure_intrin(dtype, fence, value)
+
+    def declare(self, buffer: Buffer, storage: Storage) -> list[Stmt]:
+        """Declare a buffer at an array in memory."""
+        return self._declare(buffer, storage)
+
+    def position(
+        self, buffer: Buffer, indices: Sequence[PrimExpr], sizes: Mapping[Var, PrimExpr]
+    ) -> PrimExpr:
+        """Return the position of an element in the memory of an array."""
+        return _position(buffer, indices, sizes)
+
+    def spend(self, work: PrimExpr) -> Stmt:
+        """Take work from what is left until the next poll."""
+        return self._spend(work)
+
+    def spend_and_poll(self, work: int) -> list[Stmt]:
+        """Take work from what is left, and poll."""
+        return [self._spend(work), self._poll(self._budget())]
+
+    def distance(self, first: PrimExpr, limit: PrimExpr) -> PrimExpr:
+        """Return the number of integers from ``first`` to ``limit``; at most the largest number."""
+        most = tirx.const((1 << 63) - 1, "int64")
+        # A difference of numbers far apart wraps around, and is negative.
+        difference = tirx.reinterpret("int64", _as_unsigned(limit) - _as_unsigned(first))
+        some = tirx.Select(difference < as_expr(0), most, difference)
+        return tirx.Select(first < limit, some, as_expr(0))
 
     def _few_rounds(self, counted: CountedLoop, few: FewRounds) -> list[Stmt]:
         """Run a constant number of rounds, so few that none of them polls for interrupts."""
@@ -246,14 +312,6 @@ class BodyEmitter:
         if self.caller is not None and self.caller.few is None:
             rounds.append(self._spend(few.work))
         return rounds
-
-    def _left(self, counter: Buffer, limit: PrimExpr) -> PrimExpr:
-        """Return the number of rounds that are left; at most the largest number."""
-        most = tirx.const((1 << 63) - 1, "int64")
-        # A difference of numbers far apart wraps around, and is negative.
-        distance = tirx.reinterpret("int64", _as_unsigned(limit) - _as_unsigned(first_of(counter)))
-        some = tirx.Select(distance < as_expr(0), most, distance)
-        return tirx.Select(first_of(counter) < limit, some, as_expr(0))
 
     def _rounds(self, counted: CountedLoop, count: PrimExpr, after_each: Sequence[Stmt] = ()) -> list[Stmt]:
         """Run some rounds; ``after_each`` is what follows each of them."""
@@ -316,8 +374,7 @@ class BodyEmitter:
             case Register(dtype="bool"):
                 return tirx.NE(first_of(self._local(value)), tirx.const(0, "int8"))
             case Register() if value in self.summands:
-                fence = f"llvm.arithmetic.fence.{'f32' if value.dtype == 'float32' else 'f64'}"
-                return tirx.call_llvm_pure_intrin(value.dtype, fence, first_of(self._local(value)))
+                return self.fenced(first_of(self._local(value)), value.dtype)
             case Register():
                 return first_of(self._local(value))
         return self._address(value)
@@ -516,6 +573,8 @@ class BodyEmitter:
             else:
                 assert isinstance(value, Storage)
                 pointers.append(as_pointer(self._address(value)))
+        if step.joined is not None:
+            return [*statements, *_joined(step, pointers), *after]
         if self._counts_its_work(step):
             after.append(self._spend(step.work))
         # What fails inside, a packed function, makes a kernel return another number.
@@ -1109,6 +1168,20 @@ _BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
 
 #: Whether a loop that is a part of its caller goes on.
 _RUNNING = Register("int8", "running")
+
+
+def _joined(step: KernelCall, pointers: Sequence[PrimExpr]) -> list[Stmt]:
+    """Return a kernel as statements of the function, with its arrays where the pointers point."""
+    kernel = step.joined
+    assert kernel is not None
+    arrays = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    statements: list[Stmt] = [
+        tirx.Bind(var, size) for var, size in zip(kernel_sizes(kernel), step.sizes, strict=True)
+    ]
+    for array, pointer in zip(arrays, pointers, strict=True):
+        data = tirx.Var("data", pointer.ty)  # as `_declare` binds an address
+        statements += [tirx.Bind(data, pointer), tirx.DeclBuffer(array, data=data)]
+    return [*statements, kernel.body]
 
 
 def _address_of(words: Buffer, number: PrimExpr) -> PrimExpr:

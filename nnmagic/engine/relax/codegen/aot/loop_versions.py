@@ -48,19 +48,19 @@ _MOST_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Affine:
+class Affine:
     """A sum modulo 2**64: of a constant, and of registers and sizes, each with a factor."""
 
     terms: Mapping[object, int]
     constant: int = 0
 
-    def plus(self, other: _Affine, factor: int) -> _Affine:
+    def plus(self, other: Affine, factor: int) -> Affine:
         """Return the sum with so many times another one."""
         terms = dict(self.terms)
         for term, number in other.terms.items():
             terms[term] = terms.get(term, 0) + number * factor
         terms = {term: number for term, number in terms.items() if number}
-        return _Affine(terms, self.constant + other.constant * factor)
+        return Affine(terms, self.constant + other.constant * factor)
 
 
 def version_loops(program: AotProgram) -> None:
@@ -144,15 +144,15 @@ class _Indices:
     def __init__(self, loop: NativeFunction, counted: CountedLoop) -> None:
         carried = find_carried(loop)
         self.counter = counted.counter
-        self.sums: dict[Register, _Affine] = {
-            param: _Affine({param: 1})
+        self.sums: dict[Register, Affine] = {
+            param: Affine({param: 1})
             for param in loop.parameters
             if isinstance(param, Register) and param.dtype == "int64" and param not in carried
         }
-        self.sums[counted.counter] = _Affine({counted.counter: 1})
+        self.sums[counted.counter] = Affine({counted.counter: 1})
         self.dims = loop.dims
         #: The sums of which truth values say whether they are negative.
-        self.tested: dict[Register, _Affine] = {}
+        self.tested: dict[Register, Affine] = {}
         written = Counter(value for step in steps_of(counted.round) for value in values_written(step))
         for step in steps_of(counted.round):
             if isinstance(step, ScalarCode):
@@ -169,19 +169,19 @@ class _Indices:
                 if target.dtype == "int64" and (known := self.evaluate(value, step)) is not None:
                     self.sums[target] = known
 
-    def evaluate(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> _Affine | None:
+    def evaluate(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> Affine | None:
         """Return an expression of a step as a sum; None for others."""
         if dtype_of(expr) != "int64":
             return None
         match expr:
             case tirx.IntImm():
-                return _Affine({}, int(expr.value))
+                return Affine({}, int(expr.value))
             case ir.expr.TensorLoad():
                 return self.of(step.values.get(expr.source))
             case tirx.Var() if expr in step.sizes:
                 return self.evaluate(as_expr(step.sizes[expr]), step)
             case tirx.Var() if any(expr.same_as(dim) for dim in self.dims):
-                return _Affine({expr: 1})
+                return Affine({expr: 1})
             case tirx.Cast() if dtype_of(expr.value) == "int64":
                 return self.evaluate(expr.value, step)
             case tirx.Add() | tirx.Sub() | tirx.Mul():
@@ -190,7 +190,7 @@ class _Indices:
                     return None
                 if isinstance(expr, tirx.Mul):
                     a, b = (a, b) if a.terms else (b, a)
-                    return None if b.terms else _Affine({}).plus(a, b.constant)
+                    return None if b.terms else Affine({}).plus(a, b.constant)
                 return a.plus(b, 1 if isinstance(expr, tirx.Add) else -1)
         index = self.from_start(expr, step)
         return None if index is None else self.evaluate(index, step)
@@ -206,7 +206,7 @@ class _Indices:
         tested = self._tested(condition, step)
         return index if tested is not None and tested == self.evaluate(index, step) else None
 
-    def _tested(self, condition: PrimExpr, step: ScalarCode | StoreElement) -> _Affine | None:
+    def _tested(self, condition: PrimExpr, step: ScalarCode | StoreElement) -> Affine | None:
         """Return the sum of which a condition says whether it is negative."""
         match condition:
             case ir.expr.TensorLoad():
@@ -216,10 +216,10 @@ class _Indices:
                 return self.evaluate(condition.a, step)
         return None
 
-    def of(self, value: Value | None) -> _Affine | None:
+    def of(self, value: Value | None) -> Affine | None:
         """Return a value as a sum; None for others."""
         if isinstance(value, Immediate) and value.dtype == "int64":
-            return _Affine({}, int(value.value))
+            return Affine({}, int(value.value))
         return self.sums.get(value) if isinstance(value, Register) else None
 
     def is_decidable(self, check: Check) -> bool:
@@ -277,7 +277,7 @@ class _Condition:
         self._last = end - as_expr(1)
         self._rounds = end - self._first
         self._parts: list[PrimExpr] = []
-        self._known: list[tuple[_Affine, PrimExpr]] = []
+        self._known: list[tuple[Affine, PrimExpr]] = []
 
     def _load(self, value: Value) -> PrimExpr:
         if isinstance(value, Immediate):
@@ -287,9 +287,9 @@ class _Condition:
             self._loads[value] = tirx.decl_buffer((), value.dtype, value.name)
         return tirx.BufferLoad(self._loads[value], [])
 
-    def _at(self, index: _Affine, counter: PrimExpr) -> PrimExpr:
+    def _at(self, index: Affine, counter: PrimExpr) -> PrimExpr:
         """Return an index in the round of a counter."""
-        result: PrimExpr = tirx.const(_as_signed(index.constant), "int64")
+        result: PrimExpr = tirx.const(as_signed(index.constant), "int64")
         for term, factor in index.terms.items():
             if term is self._counter:
                 value = counter
@@ -297,10 +297,10 @@ class _Condition:
                 value = self._load(self._args[term])
             else:
                 value = self._sizes[term]
-            result = result + value * tirx.const(_as_signed(factor), "int64")
+            result = result + value * tirx.const(as_signed(factor), "int64")
         return result
 
-    def add(self, index: _Affine, size: PrimExpr) -> None:
+    def add(self, index: Affine, size: PrimExpr) -> None:
         """Add that an index is in ``range(size)`` in each round."""
         size = replace_vars(size, self._sizes)
         if any(index == other and tvm_ffi.structural_equal(size, known) for other, known in self._known):
@@ -321,5 +321,6 @@ class _Condition:
         return ScalarCode((stage,), {**values, buffer: target}, {}, tuple(self._loads))
 
 
-def _as_signed(value: int) -> int:
+def as_signed(value: int) -> int:
+    """Return the integer of 64 bits with the bits of a number."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -100,13 +100,17 @@ Value: TypeAlias = Register | Immediate | Storage
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """A call of a kernel: the values that it reads, then those that it writes; the sizes that it takes."""
+    """A call of a kernel: the values that it reads, then those that it writes; the sizes that it takes.
+
+    joined: the prepared kernel, where it becomes a part of the function instead.
+    """
 
     kernel: ir.GlobalVar
     args: tuple[Value, ...]
     reads: int
     sizes: tuple[PrimExpr, ...] = ()
     work: Extent = 0
+    joined: PrimFunc | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,10 @@ def decide_checks(program: AotProgram) -> None:
     """Remove checks that hold, and decide choices, in all functions of a program."""
     separate = program.shared_functions()
     analysis = _Analysis(separate)
-    for function in (program.entry, *separate):
-        analysis.follow(function, [None] * len(function.parameters), {})
+    analysis.follow(program.entry, [None] * len(program.entry.parameters), {})
+    for function in reversed(separate):  # callers first
+        sizes = {dim: _size_of_arrays(function, dim) for dim in function.dims}
+        analysis.follow(function, analysis.args_of_all_calls(function, sizes), sizes)
     for region, step, changed in analysis.edits:
         position = next(at for at, other in enumerate(region) if other is step)
         region[position : position + 1] = [] if changed is None else [changed]
@@ -111,10 +113,30 @@ class _Analysis:
         self.function: NativeFunction
         #: The symbols that stand for one of two numbers.
         self.choices: dict[Symbol, tuple[Linear, Linear]] = {}
+        #: What each call of a separate function gives it: its arguments, and its sizes.
+        self.calls: dict[NativeFunction, list[tuple[list[_Known], list[_Known]]]] = {}
         #: What holds of parameters in all rounds: is not negative for the parameter's value.
         self.invariants: dict[Register, Callable[[Linear], Linear]] = {}
 
     # Functions and regions
+
+    def args_of_all_calls(self, function: NativeFunction, sizes: Mapping[Var, Linear]) -> list[_Known]:
+        """Return what all calls of a function have in common: an argument is a size, or a number."""
+        args: list[_Known] = [None] * len(function.parameters)
+        calls = self.calls.get(function, [])
+        if function.recursive or function.recursion is not None:
+            return args  # it calls itself with others
+        for at in range(len(args)):
+            given = [known[at] for known, _ in calls]
+            first = next(iter(given), None)
+            if not isinstance(first, Linear):
+                continue
+            if not first.terms and all(value == first for value in given):
+                args[at] = first
+            for number_, dim in enumerate(function.dims):
+                if all(known[at] == extents[number_] for known, extents in calls):
+                    args[at] = sizes[dim]
+        return args
 
     def follow(self, function: NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]) -> None:
         """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
@@ -285,7 +307,10 @@ class _Analysis:
 
     def _call(self, step: FunctionCall) -> None:
         callee = step.callee
-        if callee not in self.separate:
+        if callee in self.separate:
+            extents = [_Scope(self, {}, {}).evaluate(size) for size in step.sizes]
+            self.calls.setdefault(callee, []).append(([self.of(arg) for arg in step.args], extents))
+        else:
             sizes = {}
             for dim, size in zip(callee.dims, step.sizes, strict=True):
                 known = _Scope(self, {}, {}).evaluate(size)

@@ -281,6 +281,9 @@ class _SeparateLoops:
         group = self._rows_of_group(stage, lane)
         rows = None if last is None else self.extents[last]
         few = isinstance(rows, int) and rows < _FEWEST_GROUPS * group
+        if last is not None and not few and self._result_axes(stage) != [lane]:
+            yield stage, last  # vectors along each column
+            return
         if last is None or rows is None or few or self._result_axes(stage) != [lane]:
             if are_static(self.extents[axis] for axis in stage.reduced):
                 yield from self._split_into_chunks(stage, lane)

@@ -1,0 +1,541 @@
+"""Find loops of which several rounds can be computed at once, one in each lane of vectors.
+
+LLVM makes vectors of innermost loops only, and not of one that adds to a sum in each round: the order of
+floating-point sums is the program's. But rounds of the loop around it, which are independent of each other,
+have a sum each. (Compilers know this as vectorization of outer loops.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot.counted_loops import (
+    CountedLoop,
+    find_carried,
+    find_counted_loop,
+    find_early_products,
+    find_few_rounds,
+    find_summands,
+)
+from nnmagic.engine.relax.codegen.aot.loop_versions import Affine
+from nnmagic.engine.relax.codegen.aot.program import (
+    Check,
+    Conditional,
+    Exit,
+    FunctionCall,
+    Immediate,
+    NativeFunction,
+    NextRound,
+    Region,
+    Register,
+    ScalarCode,
+    Storage,
+    StoreElement,
+    Value,
+    steps_of,
+)
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    collect_loads,
+    dtype_of,
+    is_conditional,
+    is_library_fallback,
+)
+from nnmagic.engine.relax.tir.types import Index, PrimExpr, Var
+from nnmagic.engine.relax.tir.visitors import replace_vars, visit
+
+#: Loops with more steps than this are not compiled twice.
+_MOST_STEPS = 120
+
+#: An index grows by at most so much in a round, so that the range of it does not wrap around.
+_MOST_STEP = 1 << 20
+
+
+class _RefusedError(Exception):
+    """The rounds of a loop are not computed together."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerLoop:
+    """A counted loop in the rounds; ``carried``: registers with their first values, and with the next ones.
+
+    ``results``: registers that get values at the end.
+    """
+
+    counter: Register
+    first: Value
+    limit: Value
+    carried: Sequence[tuple[Register, Value]]
+    body: Sequence[LaneStep]
+    following: Sequence[tuple[Register, Value]]
+    end: Sequence[LaneStep]
+    results: Sequence[tuple[Register, Value]]
+
+    @property
+    def is_innermost(self) -> bool:
+        """Return whether its rounds have no loop."""
+        return not any(isinstance(step, InnerLoop) for step in self.body)
+
+
+LaneStep: TypeAlias = ScalarCode | StoreElement | InnerLoop
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """That ``value`` is at least, or at most, ``bound`` in all lanes, as expressions of a step."""
+
+    value: PrimExpr
+    bound: PrimExpr
+    is_least: bool
+    step: ScalarCode | StoreElement
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """How an integer differs from lane to lane: by ``stride``, where the guards hold; None for any.
+
+    affine: it as a sum of registers, if it is one. from_start: the sum that it is unless that is negative.
+    """
+
+    stride: int | None
+    guards: tuple[Guard, ...] = ()
+    affine: Affine | None = None
+    from_start: Affine | None = None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Return whether it is the same in all lanes."""
+        return self.stride == 0
+
+
+_UNKNOWN, _UNIFORM = Fact(None), Fact(0)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeCheck:
+    """That an index is in ``range(size)`` in each round, and in each round of the ``loops`` inside."""
+
+    index: Affine
+    size: PrimExpr
+    loops: tuple[InnerLoop, ...]
+
+
+@dataclass(slots=True)
+class LanePlan:
+    """The rounds of a loop as steps of registers and arrays of its function.
+
+    checks: what must hold of all rounds, which have no checks then. repeatable: whether a round may be
+    computed twice. facts: of the registers that the rounds define. summands: the registers that LLVM must not
+    fuse with the sums that they are part of.
+    """
+
+    counter: Register
+    steps: list[LaneStep] = field(default_factory=list)
+    facts: dict[Register, Fact] = field(default_factory=dict)
+    summands: set[Register] = field(default_factory=set)
+    checks: list[RangeCheck] = field(default_factory=list)
+    repeatable: bool = True
+    #: The sums of which truth values say whether they are negative.
+    tested: dict[Value | None, Affine] = field(default_factory=dict)
+
+    def fact(self, value: Value) -> Fact:
+        """Return how a value differs between lanes: not at all, if no round defines it."""
+        if isinstance(value, Immediate):
+            is_integer = isinstance(value.value, int) and not isinstance(value.value, bool)
+            return Fact(0, (), Affine({}, int(value.value)) if is_integer else None)
+        assert isinstance(value, Register)
+        return self.facts.get(value, Fact(0, (), Affine({value: 1})))
+
+    def of_expression(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> Fact:
+        """Return how an expression of a step differs between lanes."""
+        if dtype_of(expr) == "int64":
+            match expr:
+                case tirx.IntImm():
+                    return Fact(0, (), Affine({}, int(expr.value)))
+                case ir.expr.TensorLoad() if not isinstance(step.values.get(expr.source), Storage):
+                    return self.fact(step.values[expr.source])
+                case tirx.Cast() if dtype_of(expr.value) == "int64":
+                    return self.of_expression(expr.value, step)
+                case tirx.Add() | tirx.Sub():
+                    sign = 1 if isinstance(expr, tirx.Add) else -1
+                    return _sum(self.of_expression(expr.a, step), self.of_expression(expr.b, step), sign)
+                case tirx.Mul():
+                    return _product(self.of_expression(expr.a, step), self.of_expression(expr.b, step))
+                case tirx.Max() | tirx.Min():
+                    return self._limited(expr.a, expr.b, isinstance(expr, tirx.Max), step)
+                case tirx.Select():
+                    return self._from_start(expr, step)
+        loads = collect_loads(expr)
+        uniform = all(
+            all(self.of_expression(index, step).is_uniform for index in load.indices)
+            if isinstance(value := step.values.get(load.source), Storage)
+            else value is None or self.fact(value).is_uniform
+            for load in loads
+        )
+        return _UNIFORM if uniform else _UNKNOWN
+
+    def _limited(self, a: PrimExpr, b: PrimExpr, is_least: bool, step: ScalarCode | StoreElement) -> Fact:
+        """Return the fact of a maximum or minimum: that of the part that it is, where all lanes say so."""
+        facts = [self.of_expression(part, step) for part in (a, b)]
+        if all(fact.is_uniform for fact in facts):
+            return _UNIFORM
+        for value, bound, fact, other in ((a, b, *facts), (b, a, *facts[::-1])):
+            if other.is_uniform and fact.stride is not None and fact.stride > 0:
+                return Fact(fact.stride, (*fact.guards, Guard(value, bound, is_least, step)))
+        return _UNKNOWN
+
+    def _from_start(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> Fact:
+        """Return the fact of a choice between an index and the one that counts from the end."""
+        last, first = (self.of_expression(part, step) for part in (expr.true_value, expr.false_value))
+        tested = self.tested_by(expr.condition, step)
+        if tested is not None and tested == first.affine:
+            if any(check.index == tested for check in self.checks):
+                return first
+            if first.stride == 0:
+                return Fact(0, (), None, tested)
+            if first.stride is not None and first.stride > 0:
+                guard = Guard(expr.false_value, tirx.const(0, "int64"), is_least=True, step=step)
+                return Fact(first.stride, (*first.guards, guard), None, tested)
+            return Fact(None, (), None, tested)
+        if all(fact.is_uniform for fact in (last, first, self.of_expression(expr.condition, step))):
+            return _UNIFORM
+        return _UNKNOWN
+
+    def tested_by(self, condition: PrimExpr, step: ScalarCode | StoreElement) -> Affine | None:
+        """Return the sum of which a condition says whether it is negative."""
+        match condition:
+            case ir.expr.TensorLoad():
+                return self.tested.get(step.values.get(condition.source))
+            case tirx.LT(b=tirx.IntImm(value=0)):
+                return self.of_expression(condition.a, step).affine
+        return None
+
+
+def _sum(left: Fact, right: Fact, sign: int) -> Fact:
+    affine = None
+    if left.affine is not None and right.affine is not None:
+        affine = left.affine.plus(right.affine, sign)
+    if left.stride is None or right.stride is None:
+        return _UNKNOWN
+    return Fact(left.stride + sign * right.stride, (*left.guards, *right.guards), affine)
+
+
+def _product(left: Fact, right: Fact) -> Fact:
+    for value, factor in ((left, right), (right, left)):
+        if factor.affine is not None and not factor.affine.terms and value.stride is not None:
+            number = factor.affine.constant
+            affine = None if value.affine is None else Affine({}).plus(value.affine, number)
+            return Fact(value.stride * number, value.guards, affine)
+    return _UNIFORM if left.is_uniform and right.is_uniform else _UNKNOWN
+
+
+def plan_lanes(
+    function: NativeFunction, counted: CountedLoop, separate: Container[NativeFunction]
+) -> LanePlan | None:
+    """Return how several rounds of a loop are computed at once; None where they are not.
+
+    ``separate``: the functions that are no part of their caller.
+    """
+    if counted.is_innermost or function.parallel is not None or not isinstance(counted.counter, Register):
+        return None
+    if find_carried(function) != {counted.counter}:
+        return None
+    for step in steps_of(counted.round):
+        if not isinstance(step, FunctionCall):
+            continue
+        inner = find_counted_loop(step.callee)
+        if inner is not None and plan_lanes(step.callee, inner, separate) is not None:
+            return None  # neighbours in memory are nearer to each other in the loop inside
+    try:
+        return _Planner(counted, separate).plan(function)
+    except _RefusedError:
+        return None
+
+
+class _Planner:
+    def __init__(self, counted: CountedLoop, separate: Container[NativeFunction]) -> None:
+        self._counted = counted
+        self._separate = separate
+        self._plan = LanePlan(counted.counter)
+        self._count = 0
+        #: Indices and sizes, with the counters of the loops inside that they are in.
+        self._checks: list[tuple[Value, PrimExpr, tuple[Register, ...]]] = []
+        self._inside: tuple[Register, ...] = ()
+
+    def plan(self, function: NativeFunction) -> LanePlan:
+        """Return the plan of a loop."""
+        plan = self._plan
+        self._add_summands(function)
+        plan.steps, following, _ = self._flatten(self._counted.round, {}, {})
+        if any(target is not plan.counter for target, _ in following):
+            raise _RefusedError
+        loops = list(_loops(plan.steps))
+        if not any(_has_sum(each) for each in loops):
+            raise _RefusedError
+        plan.facts[plan.counter] = Fact(1, (), Affine({plan.counter: 1}))
+        defined = set(_defined(plan.steps))
+        self._follow(plan.steps)
+        if self._checks:
+            plan.checks = [self._range_check(*check, defined) for check in self._checks]
+            self._follow(plan.steps)
+        self._require_own_elements(defined)
+        return plan
+
+    def _add_summands(self, function: NativeFunction) -> None:
+        self._plan.summands |= find_summands(function) | find_early_products(function)
+
+    # Steps of the functions that are a part of the loop, in terms of its own
+
+    def _flatten(
+        self, region: Region, names: Mapping[Value, Value], sizes: Mapping[Var, PrimExpr]
+    ) -> tuple[list[LaneStep], list[tuple[Register, Value]], list[Value]]:
+        """Return the steps of a region, what the next round assigns, and the results of an exit."""
+        steps: list[LaneStep] = []
+        following: list[tuple[Register, Value]] = []
+        results: list[Value] = []
+        for step in region:
+            self._count += 1
+            if self._count > _MOST_STEPS:
+                raise _RefusedError
+            match step:
+                case ScalarCode() | StoreElement():
+                    steps.append(self._renamed(step, names, sizes))
+                case FunctionCall():
+                    steps.append(self._inner_loop(step, names, sizes))
+                case Conditional(then=[FunctionCall() as fast], other=[FunctionCall() as checked]) if (
+                    fast.callee.parameters is checked.callee.parameters
+                ):  # two versions of a loop
+                    steps.append(self._inner_loop(checked, names, sizes))
+                case NextRound(assign=assign, sizes=()):
+                    for target, value in assign.pairs:
+                        if not isinstance(target, Register):
+                            raise _RefusedError
+                        following.append((target, names.get(value, value)))
+                case Exit(results=values):
+                    results = [names.get(value, value) for value in values]
+                case Check(index=index) if index is not None:
+                    size = replace_vars(as_expr(step.size), sizes)
+                    self._checks.append((names.get(index, index), size, self._inside))
+                case _:
+                    raise _RefusedError
+        return steps, following, results
+
+    def _renamed(
+        self,
+        step: ScalarCode | StoreElement,
+        names: Mapping[Value, Value],
+        sizes: Mapping[Var, PrimExpr],
+    ) -> ScalarCode | StoreElement:
+        values = {buffer: names.get(value, value) for buffer, value in step.values.items()}
+        own = {var: replace_vars(size, sizes) for var, size in step.sizes.items()}
+        if isinstance(step, StoreElement):
+            storage = names.get(step.storage, step.storage)
+            assert isinstance(storage, Storage)
+            step = replace(step, storage=storage, values=values, sizes=own)
+        else:
+            step = replace(step, values=values, sizes=own)
+        if any(_is_foreign(expr) for expr in _expressions(step)):
+            raise _RefusedError
+        storages = {value for value in values.values() if isinstance(value, Storage)}
+        if any(each.kind not in ("parameter", "constant") for each in storages):
+            raise _RefusedError
+        return step
+
+    def _inner_loop(
+        self, call: FunctionCall, names: Mapping[Value, Value], sizes: Mapping[Var, PrimExpr]
+    ) -> InnerLoop:
+        callee = call.callee
+        counted = None if callee in self._separate else find_counted_loop(callee)
+        if counted is None or call.result_dims or callee.pointers or callee.chunks or callee.workspace != 0:
+            raise _RefusedError
+        self._add_summands(callee)
+        carried = find_carried(callee)
+        own: dict[Value, Value] = {}
+        begun: list[tuple[Register, Value]] = []
+        first: Value | None = None
+        for param, arg in zip(callee.parameters, call.args, strict=True):
+            value = names.get(arg, arg)
+            if param is counted.counter:
+                first = value
+            elif param not in carried:
+                own[param] = value
+            elif isinstance(param, Register):
+                begun.append((param, value))
+            else:
+                raise _RefusedError
+        assert first is not None
+        inner = {dim: replace_vars(size, sizes) for dim, size in zip(callee.dims, call.sizes, strict=True)}
+        around, self._inside = self._inside, (*self._inside, counted.counter)
+        body, following, _ = self._flatten(counted.round, own, inner)
+        self._inside = around
+        end, _, results = self._flatten(counted.end, own, inner)
+        pairs = [
+            (target, value)
+            for target, value in zip(call.results, results, strict=True)
+            if isinstance(target, Register)
+        ]
+        limit = own.get(counted.limit, counted.limit)
+        following = [pair for pair in following if pair[0] is not counted.counter]
+        return InnerLoop(counted.counter, first, limit, begun, body, following, end, pairs)
+
+    # What differs between lanes
+
+    def _follow(self, steps: Sequence[LaneStep]) -> None:
+        facts = self._plan.facts
+        for step in steps:
+            match step:
+                case ScalarCode():
+                    for stage in step.stages:
+                        for buffer, value in zip(stage.writes, stage.values, strict=True):
+                            target = step.values[buffer]
+                            assert isinstance(target, Register)
+                            fact = self._plan.of_expression(value, step)
+                            tested = self._plan.tested_by(value, step)
+                            if target.dtype == "bool" and tested is not None:
+                                self._plan.tested[target] = tested
+                            facts[target] = fact if not stage.reduces or fact.is_uniform else _UNKNOWN
+                case InnerLoop():
+                    self._follow_loop(step)
+
+    def _follow_loop(self, loop: InnerLoop) -> None:
+        plan = self._plan
+        if not plan.fact(loop.first).is_uniform or not plan.fact(loop.limit).is_uniform:
+            raise _RefusedError
+        plan.facts[loop.counter] = Fact(0, (), Affine({loop.counter: 1}))
+        for param, value in loop.carried:
+            plan.facts[param] = _UNIFORM if plan.fact(value).is_uniform else _UNKNOWN
+        while True:
+            self._follow(loop.body)
+            varying = [
+                param
+                for param, value in loop.following
+                if plan.facts[param].is_uniform and not plan.fact(value).is_uniform
+            ]
+            if not varying:
+                break
+            plan.facts.update(dict.fromkeys(varying, _UNKNOWN))
+        self._follow(loop.end)
+        for target, value in loop.results:
+            plan.facts[target] = _UNIFORM if plan.fact(value).is_uniform else _UNKNOWN
+
+    def _range_check(
+        self, value: Value, size: PrimExpr, inside: Sequence[Register], defined: Container[Register]
+    ) -> RangeCheck:
+        """Return a check that is made before the first round. Raises _RefusedError."""
+        fact = self._plan.fact(value)
+        index = fact.affine or fact.from_start
+        if index is None or any(abs(factor) > _MOST_STEP for factor in index.terms.values()):
+            raise _RefusedError
+        loops = {loop.counter: loop for loop in _loops(self._plan.steps)}
+        around = tuple(loops[counter] for counter in inside if counter in index.terms)
+        counters = {loop.counter for loop in around}
+        for term in index.terms:
+            assert isinstance(term, Register)
+            if term in defined and term not in counters:
+                raise _RefusedError
+        if any(bound in defined for loop in around for bound in (loop.first, loop.limit)):
+            raise _RefusedError
+        return RangeCheck(index, size, around)
+
+    # What rounds share
+
+    def _require_own_elements(self, defined: Container[Register]) -> None:
+        """Refuse rounds that may change what another one reads or changes."""
+        plan = self._plan
+        accesses = list(_accesses(plan.steps))
+        for storage in {storage for storage, _, _, writes in accesses if writes}:
+            places = [
+                self._own_axes(indices, step, defined)
+                for other, indices, step, _ in accesses
+                if other is storage
+            ]
+            if not any(all(place.get(axis) == own for place in places) for axis, own in places[0].items()):
+                raise _RefusedError
+            plan.repeatable &= all(writes for other, _, _, writes in accesses if other is storage)
+
+    def _own_axes(
+        self, indices: Sequence[Index], step: ScalarCode | StoreElement, defined: Container[Register]
+    ) -> dict[int, Affine]:
+        """Return the indices that are different in each round, and the same throughout it, by their axes."""
+        found = {}
+        for axis, index in enumerate(indices):
+            affine = self._plan.of_expression(index, step).affine
+            if affine is None or self._plan.counter not in affine.terms:
+                continue
+            others = [term for term in affine.terms if term is not self._plan.counter]
+            if not any(term in defined for term in others):
+                found[axis] = affine
+        return found
+
+
+def _loops(steps: Sequence[LaneStep]) -> Iterator[InnerLoop]:
+    for step in steps:
+        if isinstance(step, InnerLoop):
+            yield step
+            yield from _loops(step.body)
+
+
+def _has_sum(loop: InnerLoop) -> bool:
+    """Return whether the rounds of a loop have a float for the next one, and read an array."""
+    reads = any(
+        isinstance(value, Storage)
+        for step in loop.body
+        if isinstance(step, ScalarCode)
+        for value in step.values.values()
+    )
+    return reads and any(param.dtype in ("float32", "float64") for param, _ in loop.following)
+
+
+def _defined(steps: Sequence[LaneStep]) -> Iterator[Register]:
+    """Yield the registers that steps define."""
+    for step in steps:
+        match step:
+            case ScalarCode(stages=stages, values=values):
+                for stage in stages:
+                    for buffer in stage.writes:
+                        target = values[buffer]
+                        assert isinstance(target, Register)
+                        yield target
+            case InnerLoop():
+                yield step.counter
+                yield from (register for register, _ in (*step.carried, *step.results))
+                yield from _defined([*step.body, *step.end])
+
+
+def _accesses(
+    steps: Sequence[LaneStep],
+) -> Iterator[tuple[Storage, Sequence[Index], ScalarCode | StoreElement, bool]]:
+    """Yield the arrays that steps read and write, with the indices, the step, and whether it writes."""
+    for step in steps:
+        if isinstance(step, InnerLoop):
+            yield from _accesses([*step.body, *step.end])
+            continue
+        for load in collect_loads(*_expressions(step)):
+            value = step.values.get(load.source)
+            if isinstance(value, Storage):
+                yield value, list(load.indices), step, False
+        if isinstance(step, StoreElement):
+            yield step.storage, step.indices, step, True
+
+
+def _expressions(step: ScalarCode | StoreElement) -> list[PrimExpr]:
+    if isinstance(step, StoreElement):
+        return [*step.indices, step.value]
+    return [value for stage in step.stages for value in (*stage.values, *(stage.inits or ()))]
+
+
+def _is_foreign(expr: PrimExpr) -> bool:
+    """Return whether an expression has a choice of which one value only may be computed."""
+    found: list[PrimExpr] = []
+    visit(expr, [(ir.Call, found.append)])
+    return any(is_conditional(call) and not is_library_fallback(call) for call in found)
+
+
+def runs_known_rounds(function: NativeFunction, separate: Container[NativeFunction]) -> bool:
+    """Return whether the loops in a loop's rounds have few rounds, which LLVM unrolls."""
+    calls = [step for step in function.steps() if isinstance(step, FunctionCall)]
+    return all(find_few_rounds(call, separate) is not None for call in calls)

@@ -1,0 +1,125 @@
+"""Let each kernel compute a cheap broadcast of smaller arrays for itself, instead of reading a large array.
+
+``d = x[:, None] - x[None]`` costs an instruction an element, and has as many elements as all pairs. Where
+several kernels use it, each gets a call of its own, with which TVM's fusion then joins it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from nnmagic.engine.relax.legalize.kernel_cache import with_parts
+from nnmagic.engine.relax.legalize.registry import BROADCAST, INJECTIVE, REDUCES, REDUCTION
+from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
+from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
+from nnmagic.engine.relax.tir.builders import static_int
+from nnmagic.engine.relax.tir.types import RelaxExpr
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
+
+#: The most kernels that compute the same broadcast.
+_MOST_USES = 4
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+
+def recompute_broadcasts() -> tvm.transform.Pass:
+    """Return the pass, which follows the one that annotates kernels with their patterns."""
+
+    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+        cheap = {var for var, kernel in kernels.items() if _is_cheap(kernel)}
+        changed = {}
+        for var, function in module.functions_items():
+            repeated = (
+                _find_repeated(function, kernels, cheap) if isinstance(function, relax.Function) else {}
+            )
+            if repeated:
+                changed[var] = rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)])
+        return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
+
+    return tvm.transform.module_pass(transform_module, opt_level=0)
+
+
+def _is_cheap(kernel: tirx.PrimFunc) -> bool:
+    """Return whether a kernel computes an array by few instructions from arrays that are all smaller."""
+    if int(kernel.attrs["op_pattern"]) > BROADCAST:
+        return False
+    read = read_kernel(kernel)
+    *sources, result = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    if read is None or len(read.stages) != 1 or count_instructions(read.stages[0].value) > CHEAP:
+        return False
+    return bool(sources) and all(_is_smaller(each.ty.shape, result.ty.shape) for each in sources)
+
+
+def _is_smaller(shape: Sequence[Any], large: Sequence[Any]) -> bool:
+    """Return whether a shape lacks an axis of the other one, to which it broadcasts."""
+    missing = [*large[: len(large) - len(shape)]]
+    missing += [b for a, b in zip(shape[::-1], large[::-1], strict=False) if static_int(a) == 1]
+    return any(static_int(size) != 1 for size in missing)
+
+
+def _find_repeated(
+    function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc], cheap: set[Any]
+) -> dict[int, relax.Call]:
+    """Return calls of cheap kernels whose results several kernels use, by the hashes of these results."""
+    found: dict[int, relax.Call] = {}
+    uses: Counter[int] = Counter()
+    all_uses: Counter[int] = Counter()
+
+    def bind(binding: relax.VarBinding) -> None:
+        call = binding.value
+        if not isinstance(call, relax.Call) or call.op != _CALL_TIR:
+            return
+        if call.args[0] in cheap:
+            found[hash(binding.var)] = call
+        kernel = kernels[call.args[0]]
+        pattern = int(kernel.attrs["op_pattern"])
+        if pattern <= INJECTIVE or pattern == REDUCTION or REDUCES in kernel.attrs:
+            uses.update(hash(field) for field in call.args[1].fields)
+
+    visit(function, [(relax.VarBinding, bind), (relax.Var, lambda var: all_uses.update([hash(var)]))])
+    return {
+        var: call
+        for var, call in found.items()
+        if 2 <= uses[var] <= _MOST_USES and all_uses[var] == uses[var] + 1  # and its definition
+    }
+
+
+class _Copies:
+    """Gives each use of some results but the first a call of its own."""
+
+    def __init__(self, repeated: Mapping[int, relax.Call]) -> None:
+        self._repeated = repeated
+        self._used: set[int] = set()
+
+    def add(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
+        """Return bindings with the calls."""
+        blocks = [type(block)(self._bindings(block.bindings), block.span) for block in sequence.blocks]
+        changed = relax.SeqExpr(blocks, sequence.body)
+        relax.expr._update_type(changed, sequence.ty)
+        return changed
+
+    def _bindings(self, bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
+        result: list[RelaxExpr] = []
+        for binding in bindings:
+            call = binding.value
+            copies: dict[int, RelaxExpr] = {}
+            if isinstance(call, relax.Call) and call.op == _CALL_TIR:
+                for field in call.args[1].fields:
+                    key = hash(field)
+                    if key in self._repeated and key in self._used and key not in copies:
+                        copies[key] = type(field)(str(field.name), field.ty)
+                        result.append(relax.VarBinding(copies[key], self._repeated[key]))
+                self._used.update(hash(field) for field in call.args[1].fields)
+            if copies:
+                fields = relax.Tuple([copies.get(hash(field), field) for field in call.args[1].fields])
+                args = [call.args[0], fields, *call.args[2:]]
+                result.append(relax.VarBinding(binding.var, with_parts(call, args, call.attrs)))
+            else:
+                result.append(binding)
+        return result
