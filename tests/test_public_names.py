@@ -56,7 +56,7 @@ def test_compile_takes_its_keywords() -> None:
     signature = inspect.signature(nnmagic.compile)
     defaults = {name: p.default for name, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
     promised = {"engine": "auto", "target": None, "opt_level": 3, "namespace": None, "cache": True}
-    promised |= {"promote": None, "convert": False, "passes": (), "debug": False, "zero_d_arrays": False}
+    promised |= {"promote": None, "convert": False, "passes": (), "debug": True, "zero_d_arrays": False}
     assert defaults == promised
     function = nnmagic.compile(
         SOURCE, engine="relax", target=None, opt_level=1, namespace={"shift": SHIFT}, cache=False

@@ -48,6 +48,7 @@ def compile(  # noqa: A001
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = True,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -64,6 +65,7 @@ def compile(  # noqa: A001
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = True,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -71,7 +73,7 @@ def compile(  # noqa: A001
 
 
 @short_errors
-def compile(  # noqa: A001 - the public name; options
+def compile(  # noqa: A001, PLR0913 - the public name; options
     source: str | Callable[..., object] | Module,
     *,
     engine: str | Engine = "auto",
@@ -80,6 +82,7 @@ def compile(  # noqa: A001 - the public name; options
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = True,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -102,6 +105,7 @@ def compile(  # noqa: A001 - the public name; options
             ``"same_kind"``: also to narrower dtypes, and integers to floats, as ``numpy.can_cast`` has it.
         passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
             one, or names of those in ``nnmagic.relay.passes``.
+        debug: whether ``print`` prints values as they are computed, rather than being refused.
         zero_d_arrays: whether results of rank 0 are arrays rather than NumPy scalars.
         namespace: where free names are looked up; for a Python function, before its closure and globals.
         cache: whether to use the caches.
@@ -117,7 +121,9 @@ def compile(  # noqa: A001 - the public name; options
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), zero_d_arrays)
+    options = Options(
+        engine, target, opt_level, promote, convert, chosen_passes(passes), debug, zero_d_arrays
+    )
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -233,6 +239,7 @@ def function(
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = True,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -240,7 +247,7 @@ def function(
 
 
 @short_errors
-def function(
+def function(  # noqa: PLR0913 - options
     source: Callable[..., object] | None = None,
     /,
     *,
@@ -250,6 +257,7 @@ def function(
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = True,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -263,7 +271,9 @@ def function(
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), zero_d_arrays)
+    options = Options(
+        engine, target, opt_level, promote, convert, chosen_passes(passes), debug, zero_d_arrays
+    )
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 

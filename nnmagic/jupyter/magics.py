@@ -71,6 +71,12 @@ _CELL_OPTIONS = (
         "also to narrower dtypes and from integers to floats, as NumPy's casting='same_kind' does",
     ),
     argument(
+        "--debug",
+        action=BooleanOptionalAction,
+        default=True,
+        help="let print show values as they are computed (%%%%tinynn); --no-debug refuses it",
+    ),
+    argument(
         "--zero-d-arrays",
         action="store_true",
         help="return results of rank 0 as arrays, not as NumPy scalars",
@@ -404,6 +410,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 promote=self.promote if getattr(given, "promote", None) is None else given.promote,
                 convert=getattr(given, "convert", None) or self.convert,
                 passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
+                debug=getattr(given, "debug", True),
                 zero_d_arrays=self.zero_d_arrays or getattr(given, "zero_d_arrays", False),
             )
         except (TypeError, ValueError) as error:

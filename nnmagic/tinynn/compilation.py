@@ -52,14 +52,16 @@ def compile_source(
     specialization: Specialization | None = None,
     *,
     promote: bool | None = None,
+    debug: bool = True,
 ) -> Program:
     """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     ``specialization``: the arguments to compile one function for, whose parameters have open types.
-    ``promote``: how arrays of different dtypes meet, as `promotion` takes it.
+    ``promote``: how arrays of different dtypes meet, as `promotion` takes it. ``debug``: whether ``print``
+    prints.
     Nothing of the namespace is run. Raises TinyNNError with every error of the cell, and InternalError.
     """
-    with printing():
+    with printing(on=debug):
         try:
             return _compile_source(source, namespace, specialization, promote)
         except Exception as error:

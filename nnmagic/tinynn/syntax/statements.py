@@ -20,6 +20,7 @@ from nnmagic.tinynn.syntax.formatted_texts import as_formatted
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.list_methods import CHANGES_LIST, expand_statements
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
+from nnmagic.tinynn.syntax.printing import prints
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 NESTED = "this is nested too deeply"
@@ -271,6 +272,10 @@ class StatementCompiler(PatternCompiler):
                 return tree.Pass(span)
             case py.NamedExpr(target=target, value=value):
                 return ast.Assign(span, [self.compile_var(target)], None, self.compile_expr(value))
+            case py.Call(func=py.Name(id="print")) if not prints():
+                message, hint = unsupported_syntax.PRINT
+                self.refuse(message, span, hint)
+                return tree.InvalidStatement(span, [], returns=False)
             case py.Call(func=py.Name(id="print")):
                 return ast.Assert(span, self._printed(stmt.value, span), None)
             case py.Call(

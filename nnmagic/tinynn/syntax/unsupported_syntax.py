@@ -21,6 +21,11 @@ NO_GRAD = (
     "`with torch.no_grad():` is not part of TinyNN",
     "leave the line out: a cell computes gradients where it says grad(f), and none through stop_gradient(x)",
 )
+#: ``print`` in a cell that is not to print.
+PRINT = (
+    "`print` is refused in a cell that is compiled without debugging",
+    "leave --no-debug out, or debug=False; or return the value and print it in another cell",
+)
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
 _TRY = (

@@ -1,4 +1,4 @@
-"""``print`` in cells that are compiled for debugging: Python's text, in Python's order, by both engines."""
+"""``print`` in cells: Python's text, in Python's order, by both engines."""
 
 from __future__ import annotations
 
@@ -92,3 +92,11 @@ def test_what_cannot_be_printed_is_refused_where_it_is(statement: str, message: 
         nnmagic.compile(source, cache=False)
     assert message in str(caught.value)
     assert caught.value.diagnostics[0].span.line == 2
+
+
+def test_the_option_is_part_of_the_key() -> None:
+    """A function that prints is not given for one that does not."""
+    source = "def f(x: Tensor[(2,), f64]):\n    print(x)\n    return x\n"
+    assert nnmagic.compile(source)(np.ones(2)).tolist() == [1, 1]
+    with pytest.raises(nnmagic.TinyNNError, match="compiled without debugging"):
+        nnmagic.compile(source, debug=False)
