@@ -270,6 +270,10 @@ def function(
     def compile_decorated(
         decorated: Callable[..., object], caller: Mapping[str, object]
     ) -> CompiledFunction | SpecializingFunction:
+        if not isinstance(decorated, FunctionType):  # of another compiler, or a mistake
+            from nnmagic.tinynn.namespace.capture import python_code
+
+            decorated = python_code(decorated) or decorated
         if not isinstance(decorated, FunctionType):
             raise TypeError(f"@nnmagic.function takes a Python function, not {kind_of(decorated)}")
         return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))

@@ -220,3 +220,19 @@ def test_a_partition_at_a_place_of_the_call(k: int) -> None:
         assert got[k] == np.sort(X)[k]
         assert (got[: k % 12] <= got[k]).all()
         assert (got[k % 12 :] >= got[k]).all()
+
+
+def test_a_function_of_another_compiler_is_compiled_from_its_source() -> None:
+    class Dispatcher:
+        __module__ = "numba.core.registry"
+
+        def __init__(self, py_func: Any) -> None:
+            self.py_func = py_func
+
+        def __call__(self, x: Any) -> Any:
+            raise AssertionError
+
+    compiled = nnmagic.function(engine="numpy")(Dispatcher(lambda_free))
+    np.testing.assert_array_equal(compiled(X), X * 2)
+    with pytest.raises(TypeError, match="takes a Python function"):
+        nnmagic.function(engine="numpy")(np.sin)
