@@ -103,9 +103,10 @@ def combine_few(
     def element(*index: Index) -> PrimExpr:
         kept = iter(index)
         outer = {axis: next(kept) for axis in range(rank) if keepdims or axis not in axes}
-        return functools.reduce(
-            combine, (data(*({**outer, **place}[axis] for axis in range(rank))) for place in places)
-        )
+        first, *rest = (data(*({**outer, **place}[axis] for axis in range(rank))) for place in places)
+        if combine is operator.add and is_float(data.dtype):
+            first = tirx.Add(tirx.const(0, data.dtype), first)  # the sum of -0 and -0 is 0, as NumPy's
+        return functools.reduce(combine, rest, first)
 
     return te.compute(result, element)
 
