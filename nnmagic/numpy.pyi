@@ -1454,6 +1454,8 @@ def ones(shape: Any, dtype: Any = ...) -> Array:
     """Return a tensor of ones; f64 unless a dtype is given."""
 def ones_like(a: Any, dtype: Any = ...) -> Array:
     """Return a tensor of ones, with the shape and dtype of another."""
+def ord(c: Any) -> Array:
+    """Return the code point of a character."""
 def outer(a: Any, b: Any) -> Array:
     """Compute the outer product."""
 def packbits(a: Any, axis: Any = ..., bitorder: Any = ...) -> Array:
@@ -1690,6 +1692,10 @@ def tanhshrink(x: Any) -> Array:
     """Compute x - tanh(x)."""
 def tensordot(a: Any, b: Any, axes: Any = ...) -> Array:
     """Compute the product over the given axes."""
+def tensorinv(a: Any, ind: Any = ...) -> Array:
+    """Compute the inverse of a map between tensors (numpy.linalg.tensorinv)."""
+def tensorsolve(a: Any, b: Any) -> Array:
+    """Solve tensordot(a, x, x.ndim) = b for x (numpy.linalg.tensorsolve)."""
 def threshold(x: Any, threshold: Any, value: Any) -> Array:
     """Return x where it is above the threshold, else value."""
 def tile(A: Any, reps: Any) -> Array:

@@ -233,8 +233,11 @@ def make_binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tupl
         before = infos[index - 1].kind if index else ""
         if before == "POSITIONAL_ONLY" != info.kind:
             written.append("/")
-        if info.kind == "KEYWORD_ONLY" != before:
+        if info.kind == "KEYWORD_ONLY" and before not in ("KEYWORD_ONLY", "VAR_POSITIONAL"):
             written.append("*")
+        if info.kind == "VAR_POSITIONAL":
+            written.append(f"*{info.name}")
+            continue
         written.append(info.name if info.default is MISSING else f"{info.name}=None")
     if infos and infos[-1].kind == "POSITIONAL_ONLY":
         written.append("/")

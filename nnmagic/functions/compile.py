@@ -48,7 +48,6 @@ def compile(  # noqa: A001
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
-    debug: bool = False,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -65,7 +64,6 @@ def compile(  # noqa: A001
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
-    debug: bool = False,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -73,7 +71,7 @@ def compile(  # noqa: A001
 
 
 @short_errors
-def compile(  # noqa: A001, PLR0913 - the public name; options
+def compile(  # noqa: A001 - the public name; options
     source: str | Callable[..., object] | Module,
     *,
     engine: str | Engine = "auto",
@@ -82,7 +80,6 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
-    debug: bool = False,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -105,7 +102,6 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
             ``"same_kind"``: also to narrower dtypes, and integers to floats, as ``numpy.can_cast`` has it.
         passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
             one, or names of those in ``nnmagic.relay.passes``.
-        debug: whether ``print`` prints values as they are computed, rather than being refused.
         zero_d_arrays: whether results of rank 0 are arrays rather than NumPy scalars.
         namespace: where free names are looked up; for a Python function, before its closure and globals.
         cache: whether to use the caches.
@@ -121,9 +117,7 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(
-        engine, target, opt_level, promote, convert, chosen_passes(passes), debug, zero_d_arrays
-    )
+    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), zero_d_arrays)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -239,7 +233,6 @@ def function(
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
-    debug: bool = False,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -247,7 +240,7 @@ def function(
 
 
 @short_errors
-def function(  # noqa: PLR0913 - options
+def function(
     source: Callable[..., object] | None = None,
     /,
     *,
@@ -257,7 +250,6 @@ def function(  # noqa: PLR0913 - options
     promote: bool | None = None,
     convert: Convert = False,
     passes: Iterable[str | Pass] = (),
-    debug: bool = False,
     zero_d_arrays: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
@@ -271,15 +263,17 @@ def function(  # noqa: PLR0913 - options
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(
-        engine, target, opt_level, promote, convert, chosen_passes(passes), debug, zero_d_arrays
-    )
+    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), zero_d_arrays)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 
     def compile_decorated(
         decorated: Callable[..., object], caller: Mapping[str, object]
     ) -> CompiledFunction | SpecializingFunction:
+        if not isinstance(decorated, FunctionType):  # of another compiler, or a mistake
+            from nnmagic.tinynn.namespace.capture import python_code
+
+            decorated = python_code(decorated) or decorated
         if not isinstance(decorated, FunctionType):
             raise TypeError(f"@nnmagic.function takes a Python function, not {kind_of(decorated)}")
         return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))

@@ -366,7 +366,6 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option opt_level": str(options.opt_level),
         **({"option promote": str(options.promote)} if options.promote is not None else {}),
         **({"option convert": str(options.convert)} if options.convert else {}),
-        **({"option debug": "True"} if options.debug else {}),
         **({"option zero_d_arrays": "True"} if options.zero_d_arrays else {}),
         **options.pass_key,
         _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",

@@ -36,7 +36,7 @@ class Options:
     others as in NumPy; True, all as in NumPy; False, none in a wider float.
     convert: whether calls convert arguments without loss, or "same_kind".
     passes: passes that run before the compiler's own, as names of the library's or functions.
-    debug: whether ``print`` prints values as they are computed. zero_d_arrays: whether results of rank 0 are
+    zero_d_arrays: whether results of rank 0 are
     arrays rather than scalars.
     Raises TypeError or ValueError for anything else.
     """
@@ -47,7 +47,6 @@ class Options:
     promote: bool | None = None
     convert: Convert = False
     passes: tuple[NamedPass, ...] = ()
-    debug: bool = False
     zero_d_arrays: bool = False
 
     def __post_init__(self) -> None:
@@ -67,7 +66,7 @@ class Options:
         if not isinstance(convert, bool) and convert != "same_kind":
             kind = ValueError if isinstance(convert, str) else TypeError
             raise kind(f"convert must be True, False or 'same_kind', not {convert!r}")
-        for name in ("debug", "zero_d_arrays"):
+        for name in ("zero_d_arrays",):
             switch = getattr(self, name)
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")

@@ -12,10 +12,11 @@ import hashlib
 import inspect
 import itertools
 import json
+import marshal
 import secrets
 import sys
 from functools import partial
-from types import EllipsisType, ModuleType
+from types import CellType, EllipsisType, FunctionType, ModuleType
 
 import numpy as np
 
@@ -136,12 +137,60 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"
     if isinstance(inspect.getattr_static(value, "__relay_key__", None), property):  # of a compiled function
         return f"function {value.__relay_key__}"  # type: ignore[attr-defined]  # which it has
+    from nnmagic.tinynn.namespace.capture import holds_values, python_code
     from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 
     if (own := own_name(value)) is not None:
         return f"{_LIBRARY}{'.'.join(own)}"
     of_library = library_function(value)
+    if of_library is None and (code := python_code(value)) is not None:
+        return _fingerprint_of_code(code, known)
+    if of_library is None and holds_values(value) and (fields := _members(value)):
+        shown = json.dumps([[name, of_part(part)] for name, part in fields])
+        return f"object {kind} {hashlib.sha256(shown.encode()).hexdigest()}"
     return f"value {kind} {next(_unique)}" if of_library is None else f"{_LIBRARY}{of_library[0]}"
+
+
+def _fingerprint_of_code(function: FunctionType, known: dict[int, tuple[object, str]]) -> str:
+    """Return the fingerprint of a function of Python: of its code, and of what its names stand for."""
+    from nnmagic.tinynn.namespace.capture import names_in
+
+    if id(function) in known:
+        return known[id(function)][1]
+    known[id(function)] = (function, "itself")
+    names = sorted(names_in(function.__code__) & function.__globals__.keys())
+    parts: list[object] = [function.__defaults__ or (), function.__kwdefaults__ or {}]
+    parts += [function.__globals__[name] for name in names]
+    parts += [_content(cell) for cell in function.__closure__ or ()]
+    shown = json.dumps([names, [_fingerprint(part, known) for part in parts]]).encode()
+    text = f"source {hashlib.sha256(marshal.dumps(function.__code__) + shown).hexdigest()}"
+    known[id(function)] = (function, text)
+    return text
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _members(value: object) -> list[tuple[str, object]]:
+    """Return the fields of an object, and the methods of its class that are written in Python."""
+    from nnmagic.tinynn.namespace.capture import python_code
+
+    if inspect.getattr_static(value, "__getattr__", None) is not None:  # code decides what it holds
+        return []
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    methods = [
+        (name, part)
+        for name, part in vars(type(value)).items()
+        if isinstance(part, FunctionType) and python_code(part) is not None
+    ]
+    return [*own.items(), *methods] if methods else []
 
 
 def _foreign_annotation(value: object) -> object | None:

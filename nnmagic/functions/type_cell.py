@@ -30,7 +30,7 @@ def type_cell(
         module = infer_type(parse_module(source))
         refuse_unproven(module)
         return TypedCell(module, dict.fromkeys(module.functions, source.text), own_types=tuple(module.types))
-    program = compile_source(source, namespace, specialization, promote=options.promote, debug=options.debug)
+    program = compile_source(source, namespace, specialization, promote=options.promote)
     module = program.module
     own_types = [info.name for info in program.types]
     classes = (

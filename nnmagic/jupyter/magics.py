@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from nnmagic.diagnostics import Source
 
+#: A cell of functions below a single percent sign.
+_DEFINES = re.compile(r"\s*%tinynn[ \t]*\n(?:.*\n)*?(?:@|def )")
+
 _CELL_OPTIONS = (
     argument(
         "-o",
@@ -72,7 +75,6 @@ _CELL_OPTIONS = (
         action="store_true",
         help="return results of rank 0 as arrays, not as NumPy scalars",
     ),
-    argument("--debug", action="store_true", help="let print show values as they are computed (%%%%tinynn)"),
     argument(
         "--passes",
         metavar="NAMES",
@@ -247,6 +249,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         """
         from nnmagic.jupyter import commands
 
+        history = getattr(self.shell.history_manager, "input_hist_raw", None) or [""]
+        if line.startswith("def ") or (not line.strip() and _DEFINES.match(history[-1])):
+            message = "%tinynn with one % is a command; write %%tinynn in the first line, to compile the cell"
+            raise MagicError(message)
         try:
             display(commands.run(line, self.shell.user_ns))
         except KeyboardInterrupt as interrupt:
@@ -398,7 +404,6 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 promote=self.promote if getattr(given, "promote", None) is None else given.promote,
                 convert=getattr(given, "convert", None) or self.convert,
                 passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
-                debug=getattr(given, "debug", False),
                 zero_d_arrays=self.zero_d_arrays or getattr(given, "zero_d_arrays", False),
             )
         except (TypeError, ValueError) as error:

@@ -165,8 +165,14 @@ class Callback:
         return array
 
 
-def _read_only(argument: np.ndarray) -> np.ndarray:
-    """Return a view that the function cannot write to: the program may still need the array."""
+def _read_only(argument: np.ndarray) -> np.ndarray | np.generic:
+    """Return a view that the function cannot write to: the program may still need the array.
+
+    An array of rank 0 is a NumPy scalar, as NumPy's own functions give it.
+    """
+    if not argument.ndim:
+        number: np.generic = argument.dtype.type(argument)
+        return number
     view: np.ndarray = argument.view()
     view.flags.writeable = False
     return view

@@ -26,6 +26,7 @@ from nnmagic.tinynn.analysis.lint import lint
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.namespace.capture import names_in, source_code
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.program import (
     MISSING,
@@ -51,16 +52,14 @@ def compile_source(
     specialization: Specialization | None = None,
     *,
     promote: bool | None = None,
-    debug: bool = False,
 ) -> Program:
     """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     ``specialization``: the arguments to compile one function for, whose parameters have open types.
-    ``promote``: how arrays of different dtypes meet, as `promotion` takes it. ``debug``: whether ``print``
-    prints.
+    ``promote``: how arrays of different dtypes meet, as `promotion` takes it.
     Nothing of the namespace is run. Raises TinyNNError with every error of the cell, and InternalError.
     """
-    with printing(on=debug):
+    with printing():
         try:
             return _compile_source(source, namespace, specialization, promote)
         except Exception as error:
@@ -115,6 +114,7 @@ def _compile_source(
         expanded = expand_marks(typed) if elaboration.asks_for_gradients else Expanded(typed)
     except RelayError as error:
         raise TinyNNError(error.diagnostics) from None
+    beside = {name: each for name, each in elaboration.beside.items() if name in functions}
     infos = tuple(
         _info(
             definition,
@@ -123,7 +123,7 @@ def _compile_source(
             (resolver.functions | resolver.templates)[name].parameters,
             resolver.open_types.get(name, {}),
         )
-        for name, definition in module.funcs.items()
+        for name, definition in {**beside, **module.funcs}.items()
         if name in functions or name in resolver.templates
     )
     types = tuple(
@@ -136,17 +136,26 @@ def _compile_source(
     lints = () if specialization else lint(module, elaboration.span, changed)  # once for a cell
     warnings = (*lints, *elaboration.warnings.values(), *expanded.warnings)
     known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
-    free = () if specialization or not resolver.templates else _free_names(module)
+    free = () if specialization or not resolver.templates else _free_names(module, namespace)
     captured = {**{name: look_up(namespace, name) for name in free}, **resolver.looked_up}
     return Program(expanded.module, infos, types, known, captured, module, free, warnings, records)
 
 
-def _free_names(cell: tree.CellNode) -> tuple[str, ...]:
-    """Return the names that functions mention and that are neither theirs nor the cell's."""
+def _free_names(cell: tree.CellNode, namespace: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the names that functions mention and that are neither theirs nor the cell's.
+
+    Also those that functions of the notebook mention which these call.
+    """
     free: set[str] = set()
     for definition in cell.funcs.values():
         own = {parameter.name for parameter in definition.params} | find_local_names(definition.body)
         free |= find_mentioned_names(definition) - own
+    work = list(free - set(cell.funcs))
+    while work:
+        code = source_code(look_up(namespace, work.pop()))
+        inner = set() if code is None else names_in(code.__code__) - free
+        free |= inner
+        work += inner
     return tuple(sorted(free - set(cell.funcs) - set(cell.types)))
 
 

@@ -336,7 +336,6 @@ def test_a_callback_may_call_compiled_functions():
 
 
 REFUSED = {
-    "z = total(x)": "write callback(total, x, result=f32)",
     "callback(square, x)": "neither a result nor effects are declared",
     "callback(square, x, result=f32)": "the result of this callback is not used",
     "z = callback(absent, x, result=f32)": "unknown name `absent`",
@@ -463,3 +462,17 @@ def test_step_shows_the_values_around_a_callback():
     shown = str(nnmagic.step(compile_cell(CELL), X))
     assert "python.callback" in shown
     assert "0 to 9" in shown
+
+
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
+def test_an_argument_of_rank_0_is_a_numpy_scalar(engine: str) -> None:
+    seen: list[object] = []
+
+    def look(x, k):
+        seen.extend((x, k))
+        return round(x, 1) + k
+
+    source = "def f(x: f64, k: i64):\n    return callback(look, x, k, result=f64)\n"
+    function = nnmagic.compile(source, namespace={"look": look}, engine=engine, cache=False)
+    assert function(1.26, np.int64(2)) == pytest.approx(3.3)
+    assert [type(each) for each in seen] == [np.float64, np.int64]

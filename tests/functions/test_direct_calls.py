@@ -400,7 +400,7 @@ def test_other_threads_run_while_a_call_loops() -> None:
 
 def test_what_is_printed_is_printed_once(capfd: pytest.CaptureFixture[str]) -> None:
     source = "def f(x: Tensor[(2,), f32]):\n    print(x)\n    assert x[0] > 0\n    return x + 1\n"
-    f = nnmagic.compile(source, namespace={}, cache=False, debug=True)
+    f = nnmagic.compile(source, namespace={}, cache=False)
     for x, printed in ((np.ones(2, "f4"), "[1. 1.]\n"), (np.zeros(2, "f4"), "[0. 0.]\n")) * 2:
         try:
             f(x)

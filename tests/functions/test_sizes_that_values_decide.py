@@ -125,7 +125,6 @@ def test_what_prints_does_so_once(capfd: pytest.CaptureFixture[str]) -> None:
         "def f(x: Tensor[('n',), i64]):\n    print(x[0])\n    return np.bincount(x)\n",
         namespace={"np": np},
         cache=False,
-        debug=True,
     )
     assert len(f(np.array([5000]))) == 5001
     assert capfd.readouterr().out.count("5000") == 1

@@ -316,13 +316,13 @@ def test_refused_uses_in_cells() -> None:
     with pytest.raises(nnmagic.TinyNNError, match="is called from a cell only if") as caught:
         nnmagic.compile(source)
     assert caught.value.diagnostics[0].hint == "write the types of its other parameters"
+
+
+def test_an_earlier_function_takes_functions() -> None:
     g = nnmagic.compile("def g(x, h):\n    return h(x)\n")
-    with pytest.raises(nnmagic.TinyNNError, match="an earlier cell's function cannot take") as caught:
-        nnmagic.compile("def f(x: f32):\n    return g(x, lambda y: y + 1)\n", namespace={"g": g})
-    assert (
-        caught.value.diagnostics[0].hint
-        == "define the function in this cell, or write the type of the parameter"
-    )
+    source = "def f(x: f32):\n    return g(x, lambda y: y + 1) + g(x, exp)\n"
+    f = nnmagic.compile(source, namespace={"g": g}, engine="numpy")
+    assert f(np.float32(2)) == pytest.approx(3 + np.exp(2))
 
 
 def test_arrays_that_it_changes() -> None:

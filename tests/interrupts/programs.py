@@ -395,7 +395,7 @@ PROGRAMS = [
         setup=_ONNX,
         load="nnmagic.from_onnx(model, cache=False)",
     ),
-    Program("printing", _PRINTING, "(1.0, np.int64(10**9),)", "f(1.0, np.int64(2))", options="--debug"),
+    Program("printing", _PRINTING, "(1.0, np.int64(10**9),)", "f(1.0, np.int64(2))"),
     Program(
         "loaded function",
         "",

@@ -552,3 +552,9 @@ def test_unloading_and_loading(shell: Shell) -> None:
     finally:
         nnmagic.load_ipython_extension(ip)
     assert shell.run(cell(FOO)) == FOO_RELAY
+
+
+@pytest.mark.parametrize("cell", ["%tinynn\ndef f(x: f64):\n    return x\n", "%tinynn def f(x): return x"])
+def test_one_percent_sign_is_named(cell: str, shell: Shell) -> None:
+    with pytest.raises(ValueError, match="write %%tinynn"):
+        shell.ip.run_cell(cell, store_history=True).raise_error()

@@ -20,15 +20,15 @@ from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
-from nnmagic.relay.annotations import KERNEL, PARALLEL
+from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
-from nnmagic.relay.expr import Call, Constant, Function, GlobalVar, If, OpRef, Var
+from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, OpRef, Var
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.traverse import post_order, rewrite_module
 from nnmagic.relay.types import FuncType
 from nnmagic.tracebacks import is_own_fault
 
@@ -553,6 +553,8 @@ def _compile_as_is(
         except (CompileError, _NotNativeError, _BuildError, _FaultError, TinyNNWarning):
             raise
         except SerialLoopError as error:
+            if (serial := _without_pranges(prepared, error.args[1])) is not None:
+                return _compile(serial, target, opt_level)
             _refuse_parallel(prepared, error.args[1], error.args[0])
             raise
         except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind
@@ -639,6 +641,27 @@ def _refuse_lengths(prepared: _Prepared) -> None:
     """Raise _NotNativeError if integers are lengths."""
     if prepared.lengths:
         raise _NotNativeError
+
+
+def _without_pranges(prepared: _Prepared, reason: str) -> _Prepared | None:
+    """Return a program whose loops over ``prange`` run their rounds in order; None if it has none."""
+    loops: list[Function] = []
+
+    def in_order(_old: Expr, new: Expr) -> Expr:
+        if not isinstance(new, Function) or PRANGE not in new.attrs:
+            return new
+        loops.append(new)
+        return replace(
+            new, attrs={key: value for key, value in new.attrs.items() if key not in (PARALLEL, PRANGE)}
+        )
+
+    module = rewrite_module(prepared.module, in_order)
+    if not loops:
+        return None
+    place = "" if loops[0].span is None else f" (line {loops[0].span.line})"
+    message = f"the rounds of this prange{place} run one after the other: {reason}"
+    warnings.warn(message, TinyNNWarning, stacklevel=2)
+    return replace(prepared, module=infer_type(module))
 
 
 def _refuse_parallel(prepared: _Prepared, reason: str, name: str = "") -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attr
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import find_elements_assigned, find_rebound, walk
+from nnmagic.tinynn.analysis.bound_names import (
+    find_elements_assigned,
+    find_mentioned_names,
+    find_rebound,
+    walk,
+)
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import Formal
 
@@ -18,12 +23,13 @@ FindFormals = Callable[[ast.Expr], Sequence[Formal] | None]
 def mark_changing_calls(definition: tree.DefinitionNode, find_formals: FindFormals) -> tree.DefinitionNode:
     """Return a function whose calls of functions that change arguments are ChangingCall nodes.
 
-    These are only calls that are a statement, the right side of an assignment, or what is returned.
+    A call inside an expression stands before its statement, where what it changes is not mentioned otherwise.
     """
     calls = (part for part in walk(definition.body) if isinstance(part, ast.Call))
     if all(isinstance(call.func_name, ast.Op) or find_formals(call.func_name) is None for call in calls):
         return definition
-    return attr.evolve(definition, body=_mark(definition.body, find_formals))
+    taken = set(find_mentioned_names(definition))
+    return attr.evolve(definition, body=_mark(_hoist_in(definition.body, find_formals, taken), find_formals))
 
 
 def find_changed_parameters(definition: tree.DefinitionNode) -> frozenset[str]:
@@ -31,6 +37,96 @@ def find_changed_parameters(definition: tree.DefinitionNode) -> frozenset[str]:
     names = {parameter.name for parameter in definition.params}
     changed = find_elements_assigned(definition.body) & names
     return changed - {name for name, _ in find_rebound(definition.body, changed)}
+
+
+# -- calls inside expressions ----------------------------------------------------------------------------
+
+
+def _hoist_in(block: ast.Block, find_formals: FindFormals, taken: set[str]) -> ast.Block:
+    """Return a block with the calls inside its expressions as statements before."""
+    return attr.evolve(
+        block, stmts=[part for stmt in block.stmts for part in _hoist(stmt, find_formals, taken)]
+    )
+
+
+def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterator[ast.Stmt]:
+    blocks = {
+        name: _hoist_in(part, find_formals, taken)
+        for name, part in vars(stmt).items()
+        if isinstance(part, ast.Block) and not isinstance(stmt, tree.DefinitionNode)
+    }
+    stmt = attr.evolve(stmt, **blocks) if blocks else stmt
+    field = _EXPRESSIONS.get(type(stmt))
+    root = None if field is None else getattr(stmt, field)
+    calls = [] if root is None else list(_calls_in(root, find_formals))
+    if not calls or (calls[0] is root and not isinstance(stmt, ast.If)):
+        yield stmt
+        return
+    changed = {name for call in calls for name in _changed_by(call, find_formals)}
+    names = dict[int, ast.Expr]()
+    before = list[ast.Stmt]()
+    for call in calls:  # those inside a call come before it
+        name = f"{call.func_name.id.name}_result"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        target = ast.Var(call.span, ast.Id(call.span, name))
+        before.append(ast.Assign(call.span, [target], None, _with_names(call, names)))
+        names[id(call)] = target
+    assert field is not None
+    rest = attr.evolve(stmt, **{field: _with_names(root, names)})
+    if changed & find_mentioned_names([part for name, part in vars(rest).items() if name not in blocks]):
+        yield stmt
+        return
+    yield from before
+    yield rest
+
+
+#: The expressions of statements, which are computed before anything else.
+_EXPRESSIONS = {
+    ast.Assign: "rhs",
+    tree.UpdateName: "rhs",
+    tree.Unpack: "rhs",
+    tree.UpdateElements: "rhs",
+    ast.Return: "value",
+    ast.If: "condition",
+    ast.Assert: "condition",
+}
+
+
+def _calls_in(expr: ast.Expr, find_formals: FindFormals) -> Iterator[ast.Call]:
+    """Yield the calls that change arguments and that are always made, in the order in which they are."""
+    match expr:
+        case ast.Tuple(values=values):
+            for part in values:
+                yield from _calls_in(part, find_formals)
+        case ast.Call(params=params, keyword_params=keywords):
+            for part in (*params, *keywords.values()):
+                yield from _calls_in(part, find_formals)
+            if not isinstance(expr.func_name, ast.Op) and find_formals(expr.func_name) is not None:
+                yield expr
+
+
+def _with_names(expr: ast.Expr, names: Mapping[int, ast.Expr]) -> ast.Expr:
+    if id(expr) in names:
+        return names[id(expr)]
+    match expr:
+        case ast.Tuple(values=values):
+            return attr.evolve(expr, values=[_with_names(part, names) for part in values])
+        case ast.Call(params=params, keyword_params=keywords):
+            given = {key: _with_names(part, names) for key, part in keywords.items()}
+            return attr.evolve(
+                expr, params=[_with_names(part, names) for part in params], keyword_params=given
+            )
+    return expr
+
+
+def _changed_by(call: ast.Call, find_formals: FindFormals) -> list[str]:
+    marked = _mark_call(call, find_formals)
+    return list(marked.changed) if isinstance(marked, tree.ChangingCall) else []
+
+
+# -- marks ----------------------------------------------------------------------------------------------
 
 
 def _mark(node: ast.Node, find_formals: FindFormals) -> ast.Node:

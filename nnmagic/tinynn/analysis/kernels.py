@@ -61,11 +61,11 @@ def settle_pranges(module: Module, say: Say) -> Module:
         for node in post_order(function):
             if not isinstance(node, Function) or PRANGE not in node.attrs:
                 continue
-            kept[node] = {key: value for key, value in node.attrs.items() if key != PRANGE}
+            kept[node] = dict(node.attrs)
             reasons = (_beyond_round(part, recursive) for part in post_order(node.body))
             why = next((reason for reason in reasons if reason is not None), None)
             if why is not None and node.span is not None:
-                del kept[node][PARALLEL]
+                del kept[node][PARALLEL], kept[node][PRANGE]
                 say(in_order(why), node.span, hint="let a round compute single elements, or write range(...)")
     if not kept:
         return module

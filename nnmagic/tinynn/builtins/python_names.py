@@ -10,6 +10,7 @@ from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
+from nnmagic.tinynn.operators.strings import ORD
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -115,6 +116,7 @@ PYTHON = (
         None,
         method=False,
     ),
+    ORD,
     _number("int", "int64", int),
     _number("float", "float64", float),
     _number("bool", "bool", bool),
@@ -123,7 +125,7 @@ PYTHON = (
 
 #: Python's built-in names that a cell lacks: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
-    "print": ("`print` has no value", "write it as a statement, in a cell of %%tinynn --debug"),
+    "print": ("`print` has no value", "write it as a statement"),
     "list": ("`list` is not part of TinyNN", "write [a, b]"),
     "dict": ("`dict` is not a value here", "write {} or dict(name=value)"),
     "set": ("`set` is not part of TinyNN", "use a tuple; of a tensor np.unique(x) has the distinct elements"),

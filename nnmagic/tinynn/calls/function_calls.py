@@ -28,6 +28,7 @@ def bind_arguments(
     function: str, parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span
 ) -> dict[str, v.Operand]:
     """Return arguments by parameter name, with defaults filled in. Raises RefusalError."""
+    operands = _gathered(parameters, operands, span)
     positional = [formal.name for formal in parameters if formal.kind != "KEYWORD_ONLY"]
     given = [operand for operand in operands if operand.keyword is None]
     if len(given) > len(positional) and len(positional) < len(parameters):
@@ -48,6 +49,22 @@ def bind_arguments(
         if formal.name not in bound and formal.default is not None:
             bound[formal.name] = v.Operand(copy_default(formal.default), span)
     return bound
+
+
+def _gathered(
+    parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span
+) -> Sequence[v.Operand]:
+    """Return the operands of a call with those that ``*args`` takes as one tuple."""
+    names = [formal.name for formal in parameters if formal.kind == "VAR_POSITIONAL"]
+    if not names:
+        return operands
+    place = [formal.name for formal in parameters].index(names[0])
+    given = [operand for operand in operands if operand.keyword is None]
+    rest = v.TupleOf(tuple(operand.value for operand in given[place:]), written="tuple")
+    by_name = [operand for operand in operands if operand.keyword is not None]
+    if len(given) < place:  # those before it are given by name
+        return [*given, *by_name, v.Operand(rest, span, names[0])]
+    return [*given[:place], v.Operand(rest, span), *by_name]
 
 
 def call_function(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from synr import ast
@@ -23,19 +25,20 @@ from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
-from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands
+from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands, range_as_array
 from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out, is_state
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
+from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_known
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
-from nnmagic.tinynn.operators.iteration import ITERATION
+from nnmagic.tinynn.operators.iteration import ITERATION, count
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -191,6 +194,10 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
         case v.LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
         case v.SpecializableFunction() as template:
+            if template.code is not None and any(map(_is_inlined, operands)):
+                code = v.ModuleOf(template.code, template.written, {}, "")
+                inlined = v.Operand(python_function(ctx, code, callee.span), callee.span)
+                return apply_value(ctx, inlined, operands, span)
             made = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
             return _in_order(ctx, made)
         case v.ModuleOf() as module:
@@ -238,6 +245,8 @@ def _call_builtin(
     ctx: Elaboration, builtin: v.BuiltinFunction, operands: list[v.Operand], span: Span
 ) -> v.Value:
     """Call a function of the language. Raises RefusalError."""
+    if builtin is ITERATION["list"] and (made := _as_list(operands)) is not None:
+        return made
     if any(isinstance(operand.value, v.ListOfRows) for operand in operands):
         result = call_with_rows(builtin, operands, span, BUILTINS)
         if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, v.Computed):
@@ -253,6 +262,22 @@ def _call_builtin(
     if isinstance(result, v.Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
     return hoist_lets(ctx, result) if builtin.has_loops else result
+
+
+def _is_inlined(operand: v.Operand) -> bool:
+    """Return whether an argument is a function that no compiled function can take."""
+    return isinstance(operand.value, v.LocalFunction | v.BuiltinName | v.SpecializableFunction)
+
+
+def _as_list(operands: Sequence[v.Operand]) -> v.ListOfRows | None:
+    """Return the list of as many numbers or rows as only the call knows; None for any other list."""
+    if len(operands) != 1:
+        return None
+    given = range_as_array(operands[0])
+    if not isinstance(given.value, v.Computed) or not isinstance(count(given), v.Computed):
+        return None
+    is_range = given is not operands[0]
+    return v.ListOfRows(replace(given.value, weak=is_range or given.value.weak))
 
 
 def _in_order(ctx: Elaboration, result: v.Value) -> v.Value:

@@ -49,7 +49,9 @@ from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.generators import new_state
+from nnmagic.tinynn.elaborate.imports import imports_of_cell
 from nnmagic.tinynn.elaborate.live_names import LiveNames
+from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
@@ -119,9 +121,19 @@ def elaborate_cell(
     A function whose parameters have open types has none. ``specialization``: elaborate that function alone,
     with those that it calls.
     """
+    ctx.beside = definitions_beside(ctx, cell.funcs)
+    cell = attr.evolve(cell, funcs={**ctx.beside, **cell.funcs})
     ctx.resolver.linker.reserved.update(cell.funcs)
     ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
+    ctx.imports = imports_of_cell(cell.imports)
+    for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
+        hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
+        ctx.note(
+            f"`@{decorator.id.name}` is left out: nnmagic compiles the function",
+            ctx.span(decorator.span),
+            hint=hint,
+        )
     _declare_types(ctx, cell)
     if specialization is not None:
         cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
@@ -155,6 +167,7 @@ def elaborate_cell(
     }
     if specialization is not None:
         name = specialization.name
+        _refuse_changed_dictionaries(ctx, functions[name], signatures[name])
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
@@ -172,6 +185,11 @@ def elaborate_cell(
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
 
 
+def _foreign_decorators(cell: tree.CellNode) -> list[ast.Var]:
+    """Return the decorators of other compilers in a cell."""
+    return [each for func in cell.funcs.values() for each in func.decorators if each.id.name != "kernel"]
+
+
 def _changeable(signature: _Signature) -> frozenset[str]:
     """Return the parameters without types that took arrays, which the function may change as Python's do."""
     return frozenset(
@@ -182,6 +200,19 @@ def _changeable(signature: _Signature) -> frozenset[str]:
         and isinstance(type_, ty.TensorType)
         and type_.shape
     )
+
+
+def _refuse_changed_dictionaries(
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+) -> None:
+    """Report the dictionaries of the caller of which a function assigns keys: Python would change them."""
+    changed = find_changed_parameters(definition)
+    for parameter, type_ in signature.parameters:
+        name = parameter.name
+        if name in changed and isinstance(type_, ty.RecordType) and type_.name == ty.DICTIONARY:
+            hint = f"change a copy: begin with {name} = dict({name}), and return it"
+            message = f"`{name}` is the caller's dictionary, which Python would change"
+            ctx.report(v.RefusalError(message, ctx.span(parameter.span), hint=hint))
 
 
 def _let_change(
@@ -460,7 +491,10 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[v.Forma
                 except v.RefusalError as refusal:
                     ctx.report(refusal)
                     default = v.FAILED
-        formals.append(v.Formal(parameter.name, parameter.kind, default, destination))
+        kind = parameter.kind
+        if kind == "VAR_POSITIONAL" and (signature.completed or signature.known):
+            kind = "POSITIONAL_OR_KEYWORD"  # of the tuple that a call has gathered
+        formals.append(v.Formal(parameter.name, kind, default, destination))
     return tuple(formals)
 
 
@@ -546,7 +580,8 @@ def _elaborate_function(
     _set_type(ctx, name, signature, result.type)
     if not any(isinstance(token, Foreign) for token in ctx.returned):
         ctx.memory.fresh.add(name)
-    attrs: ir.Attrs = {KERNEL: 1} if definition.decorators else {}
+    is_kernel = any(each.id.name == "kernel" for each in definition.decorators)
+    attrs: ir.Attrs = {KERNEL: 1} if is_kernel else {}
     return ir.Function(params, result.expr, result.type, attrs=attrs, span=ctx.span(definition.span))
 
 

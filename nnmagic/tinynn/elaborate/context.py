@@ -21,6 +21,7 @@ from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
 from nnmagic.tinynn.namespace.capture import CompiledGlobal
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Program, Specialization
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 
 
@@ -102,6 +103,8 @@ class Elaboration:
     #: Called before and after each statement, in trials too (`trials` says so).
     observe: Callable[[Elaboration, ast.Stmt], None] | None = None
     environment: v.Environment = field(default_factory=lambda: v.Environment(""))
+    #: What the imports above the functions of the cell bind.
+    imports: dict[str, object] = field(default_factory=dict)
     block: Block = field(default_factory=Block)
     #: The names that are mentioned in what follows the statement at hand, in its function.
     live: LiveNames = field(default_factory=LiveNames)
@@ -146,6 +149,10 @@ class Elaboration:
     trials: int = 0
     #: The work at which the unrolling of a loop is given up, and what is raised then; None outside of one.
     unroll_budget: tuple[int, Exception] | None = None
+    #: How many loops that are functions have rounds that are being elaborated; and whether lists are rows of
+    #: arrays in them, whose items are known by numbers of the call.
+    rounds: int = 0
+    items_as_rows: bool = False
     #: What is raised where a loop that is being unrolled turns out not to be cheap; None outside of one.
     unrolling: Exception | None = None
     #: How the loops of the function at hand are elaborated.
@@ -164,6 +171,8 @@ class Elaboration:
     generators: int = 0
     #: The states of generators that the function at hand cannot change, since it is compiled for itself.
     frozen: frozenset[str] = frozenset()
+    #: The functions of the notebook that stand beside those of the cell.
+    beside: dict[str, tree.DefinitionNode] = field(default_factory=dict)
     #: Whether a gradient was asked for anywhere.
     asks_for_gradients: bool = False
     #: Whether the shape of an annotation is being read.
@@ -175,6 +184,11 @@ class Elaboration:
     rewritten_sources: list[ast.Stmt] = field(default_factory=list)
     #: The lists that grow in a loop, and those that have items before it, by the identity of the loop.
     begun: dict[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
+    #: The loops that change lists, by their identities: as they are written anew, with the names that stand
+    #: for each list.
+    changing_lists: dict[int, tuple[tree.For | tree.While, Mapping[str, tuple[str, str, str]]]] = field(
+        default_factory=dict
+    )
     #: The lists that grow in loops which are functions, by the identities of the statements that append.
     growing: dict[int, Growth] = field(default_factory=dict)
 
@@ -259,6 +273,15 @@ class Elaboration:
             self.block = outer_block
             for environment, before in saved:
                 environment.bindings = before
+
+    @contextmanager
+    def inside_round(self) -> Iterator[None]:
+        """Elaborate a round of a loop that is a function."""
+        self.rounds += 1
+        try:
+            yield
+        finally:
+            self.rounds -= 1
 
     @contextmanager
     def frozen_generators(self, is_state: Callable[[str], bool]) -> Iterator[None]:

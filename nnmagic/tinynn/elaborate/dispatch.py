@@ -14,6 +14,7 @@ from nnmagic.tinynn.elaborate.assignments import (
 )
 from nnmagic.tinynn.elaborate.calls import elaborate_call
 from nnmagic.tinynn.elaborate.changing_calls import elaborate_call_statement, elaborate_changing_call
+from nnmagic.tinynn.elaborate.changing_lists import elaborate_list_part
 from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested_function
 from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
 from nnmagic.tinynn.elaborate.conditions import elaborate_chain, elaborate_conditional, elaborate_logical
@@ -30,7 +31,7 @@ from nnmagic.tinynn.elaborate.expressions import (
     elaborate_tuple,
 )
 from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string
-from nnmagic.tinynn.elaborate.growing_lists import elaborate_append, elaborate_grow
+from nnmagic.tinynn.elaborate.growing_lists import elaborate_append, elaborate_change, elaborate_grow
 from nnmagic.tinynn.elaborate.if_statements import elaborate_if
 from nnmagic.tinynn.elaborate.imports import elaborate_import
 from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
@@ -70,6 +71,7 @@ NODES = NodeTable(
         tree.EllipsisLiteral: elaborate_ellipsis,
         tree.Invalid: elaborate_invalid,
         tree.Starred: elaborate_starred,
+        tree.ListPart: elaborate_list_part,
     },
     statements={
         ast.Assign: elaborate_assign,
@@ -77,6 +79,7 @@ NODES = NodeTable(
         tree.SetShape: elaborate_set_shape,
         tree.Import: elaborate_import,
         tree.Append: elaborate_append,
+        tree.ChangeList: elaborate_change,
         tree.Grow: elaborate_grow,
         tree.Unpack: elaborate_unpack,
         tree.WriteOut: elaborate_write_out,

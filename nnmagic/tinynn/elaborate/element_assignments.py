@@ -17,6 +17,7 @@ from nnmagic.tinynn.elaborate.dictionaries import assign_key, has_keys
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.list_items import list_to_change, set_item, update_item
+from nnmagic.tinynn.elaborate.lists_as_rows import check_item
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import (
     Foreign,
@@ -55,6 +56,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: v.Operand, others
     if tensor is None or is_refused:
         _fail(ctx, variable)
         return
+    _check_item_of_list(ctx, variable, tensor, value)
     memory = own_memory(ctx, variable, tensor, span)
     if others is not None and may_share(tokens_of(ctx, others), memory):
         message = "the right side shares memory with what is assigned, and has several targets"
@@ -93,6 +95,12 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
         bind_changed(ctx, variable, memory, changed, target_span)
 
 
+def _check_item_of_list(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, value: v.Operand) -> None:
+    """Check what is assigned to the rows of a list that changes in a loop. Raises RefusalError."""
+    if (name := ctx.memory.shown.get(variable.id.name)) is not None and isinstance(tensor.value, v.Computed):
+        check_item(f"`{name}`", tensor.value, value)
+
+
 def _updated(
     ctx: Elaboration,
     stmt: tree.UpdateElements,
@@ -114,6 +122,7 @@ def _updated(
         result = binary_operation(ctx, stmt.op.name, v.Operand(current, target_span), right, span)
     if v.is_failed(result):
         return None
+    _check_item_of_list(ctx, tree.subscripts_of(stmt.target)[0], tensor, v.Operand(result, span))
     every = [v.Operand(v.Known(Ellipsis), target_span)]
     new = check_update(f"{SIGNS[stmt.op.name]}=", current, v.Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)

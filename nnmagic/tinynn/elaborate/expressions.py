@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from synr import ast
 
+from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.annotation_types import unknown_dimension
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import reread
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
+from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.namespace.attributes import attribute
 from nnmagic.tinynn.namespace.name_resolution import UnknownNameError
+from nnmagic.tinynn.operators.unpacking import parts_of
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
 
 
@@ -71,7 +74,8 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> v.Value:
     path = (name, *(link.field.name for link in chain))
     span = ctx.span(expr.span)
     try:
-        imports = [each.imports for each in ctx.environment.chain() if name in each.imports]
+        scopes = [*(each.imports for each in ctx.environment.chain()), ctx.imports]
+        imports = [each for each in scopes if name in each]
         if imports:
             value, taken = ctx.resolver.lookup_imported(path, imports[0], span)
         else:
@@ -84,6 +88,7 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> v.Value:
             hint = f'the dimension "{name}" is {written}'
             raise v.RefusalError(f"unknown name `{name}`", span, hint=hint) from None
         raise
+    value = python_function(ctx, value, span)
     start = chain[taken - 2].span if taken > 1 else root.span
     return _take_attributes(ctx, v.Operand(value, ctx.span(start)), chain[taken - 1 :])
 
@@ -118,13 +123,22 @@ def _take_attributes(ctx: Elaboration, owner: v.Operand, chain: list[ast.Attr]) 
 
 def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[v.Operand]:
     """Evaluate an index; a tuple that a call gives, as in ``x[np.ix_(i, j)]``, has an item for each axis."""
-    operands = evaluate_operands(ctx, nodes)
+    operands = list(map(range_as_array, evaluate_operands(ctx, nodes)))
     only = nodes[0] if len(nodes) == 1 else None
     if isinstance(only, ast.Call) and not isinstance(only.func_name, ast.Op) and len(operands) == 1:
         value = operands[0].value
         if isinstance(value, v.TupleOf) and value.items:
             return [v.Operand(item, operands[0].span) for item in value.items]
     return operands
+
+
+def range_as_array(operand: v.Operand) -> v.Operand:
+    """Return the numbers of a range as an array; any other operand as it is."""
+    if not isinstance(operand.value, v.RangeOf):
+        return operand
+    bounds = (operand.value.start, operand.value.stop, operand.value.step)
+    numbers = BUILTINS["arange"].call([v.Operand(bound, operand.span) for bound in bounds], operand.span)
+    return replace(operand, value=numbers)
 
 
 def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[v.Operand]:
@@ -136,11 +150,10 @@ def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[v.Ope
             operands.append(ctx.operand(expr))
             continue
         starred = ctx.operand(expr.value)
-        if isinstance(starred.value, v.TupleOf):
-            operands += [v.Operand(item, starred.span) for item in starred.value.items]
-        elif v.is_failed(starred.value):
+        if v.is_failed(starred.value):
             operands.append(starred)
         else:
-            raise v.RefusalError(f"`*` of {describe(starred.value)}", ctx.span(expr.span))
+            items = parts_of(starred, ctx.span(expr.span))
+            operands += [v.Operand(item, starred.span) for item in items]
     check_unchanged(ctx, operands, since)
     return operands

@@ -19,7 +19,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_type
-from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_float
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
     find_mentioned_names,
@@ -49,24 +49,74 @@ from nnmagic.tinynn.values.symbolic_sizes import full, size_along, weak_int
 def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
     """Elaborate ``name.append(item)`` at compile time. Raises RefusalError."""
     target = stmt.lhs[0]
-    name, span = target.id.name, ctx.span(stmt.span)
+    value = _list_to_change(ctx, target, "append", ctx.span(stmt.span))
+    if value is None:
+        return
+    item = ctx.evaluate(stmt.item)
+    if isinstance(value, v.ListOfRows):
+        new = _with_another(target.id.name, value, v.Operand(item, ctx.span(stmt.item.span)))
+    else:
+        new = v.TupleOf((*value.items, item))
+    ctx.environment.bindings.bind(target.id.name, new, ctx.span(target.span))
+
+
+def elaborate_change(ctx: Elaboration, stmt: tree.ChangeList) -> None:
+    """Elaborate ``name.pop()`` and its kin at compile time. Raises RefusalError."""
+    target = stmt.lhs[0]
+    if _list_to_change(ctx, target, "pop", ctx.span(stmt.span)) is not None:
+        ctx.environment.bindings.bind(target.id.name, ctx.evaluate(stmt.rhs), ctx.span(target.span))
+
+
+def _is_parameter(definition: object, name: str) -> bool:
+    parameters = getattr(definition, "params", ())
+    return any(each.name == name for each in parameters)
+
+
+def _with_another(name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:
+    """Return a list that grew in a loop with one more item."""
+    tensor = _as_tensor(name, item)
+    if tensor is None:
+        return v.FAILED
+    assert isinstance(rows.rows.type, TensorType)
+    assert isinstance(tensor.type, TensorType)
+    wanted = rows.rows.type
+    tensor = cast(tensor, wanted.dtype, item.span) if _is_weak(item.value) else tensor
+    if tensor.type != TensorType(wanted.shape[1:], wanted.dtype):
+        message = f"the items of `{name}` have different types"
+        raise v.RefusalError(message, item.span, hint="give all of them one shape and one dtype")
+    one = apply("expand_dims", item.span, tensor, axis=0)
+    parts = TupleType((wanted, one.type))
+    both = v.Computed(ir.Tuple((rows.rows.expr, one.expr), span=item.span), parts)
+    return v.ListOfRows(apply("concatenate", item.span, both, axis=0))
+
+
+def _list_to_change(
+    ctx: Elaboration, target: ast.Var, word: str, span: Span
+) -> v.TupleOf | v.ListOfRows | None:
+    """Return the list of a name; None after an error. Raises RefusalError where it cannot change."""
+    name = target.id.name
     owner = ctx.environment.owner(name)
     value = ctx.evaluate(target)
     if v.is_failed(value):
-        return
+        ctx.environment.bindings.bind(name, v.FAILED)
+        return None
     if owner is not ctx.environment:
         message = f"`{name}` belongs to the function around, and cannot be changed here"
         raise v.RefusalError(message, span, hint=f"return the item, and append it where `{name}` is")
-    if not isinstance(value, v.TupleOf) or value.whole is not None or value.record is not None:
-        hint = f"write {name} = append({name}, item)" if isinstance(value, v.Computed) else None
-        raise v.RefusalError(f"`append` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
+    is_list = isinstance(value, v.TupleOf) and value.whole is None and value.record is None
+    if not isinstance(value, v.ListOfRows | v.TupleOf) or not (is_list or isinstance(value, v.ListOfRows)):
+        of_array = isinstance(value, v.Computed) and word == "append"
+        hint = f"write {name} = append({name}, item)" if of_array else None
+        raise v.RefusalError(f"`{word}` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
+    if isinstance(value, v.ListOfRows) and ctx.inlining and _is_parameter(ctx.inlining[-1][0], name):
+        message = f"`{name}` is a list of the caller, which Python would change there, too"
+        raise v.RefusalError(message, span, hint="return the item, and append it where the list is")
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
             if (environment, other) != (ctx.environment, name) and holds(held, value):
                 message = f"`{other}` holds the list `{name}`, which Python would change there, too"
                 raise v.RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
-    item = ctx.evaluate(stmt.item)
-    ctx.environment.bindings.bind(name, v.TupleOf((*value.items, item)), ctx.span(target.span))
+    return value
 
 
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
@@ -81,7 +131,7 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     assert isinstance(item.type, TensorType)
     if growth.is_tried:
         growth.type = _type_of_rows(growth, item.type, span)
-        ctx.environment.bindings.bind(growth.rows, _example(ctx, growth, growth.type))
+        ctx.environment.bindings.bind(growth.rows, example_of(ctx, growth, growth.type))
         return
     if isinstance(rows, v.Unassigned) and rows not in ctx.reported:  # what it holds was changed
         ctx.reported.add(rows)
@@ -235,9 +285,9 @@ def grow_in_loop(
     items = iterable if is_counted else v.Operand(v.Zipped("enumerate", (iterable,)), iterable.span)
     bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
     for each in lists:
-        bindings.bind(each.growth.rows, _first_example(ctx, each.growth, iterable.span))
+        bindings.bind(each.growth.rows, first_example(ctx, each.growth, iterable.span))
         bindings.bind(each.number, v.Known(len(each.growth.before)))
-        bindings.bind(each.growth.name, _unreadable(each.growth.name, span))
+        bindings.bind(each.growth.name, unreadable(each.growth.name, span))
     ctx.live |= {name for each in lists for name in (each.growth.rows, each.number)[: 1 + is_counted]}
     with ctx.trial() as diagnostics:
         over(ctx, loop, items)
@@ -254,7 +304,7 @@ def grow_in_loop(
             each.growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
         if each.growth.type is not None:
             each.growth.is_tried = False
-            bindings.bind(each.growth.rows, _make_rows(ctx, each, rounds, iterable, span))
+            bindings.bind(each.growth.rows, make_rows(ctx, each.growth, each.times, rounds, iterable, span))
 
     def leave() -> None:
         for each in lists:
@@ -277,23 +327,27 @@ def _leave(ctx: Elaboration, each: _List, span: Span, is_counted: bool) -> v.Val
     rows, number = (
         ctx.environment.bindings.locals.get(name, v.FAILED) for name in (each.growth.rows, each.number)
     )
-    ctx.memory.shown.pop(each.growth.rows, None)
+    value = grown(ctx, each.growth, rows)
+    if not isinstance(value, v.ListOfRows) or not is_counted:
+        return value
+    if not isinstance(number, v.Computed | v.Known | v.Dimension):
+        return value
+    first = v.Operand(v.SliceOf(v.Known(None), number, v.Known(None)), span)
+    return grown(ctx, each.growth, subscript(v.Operand(value.rows, span), [first], span))
+
+
+def grown(ctx: Elaboration, growth: Growth, rows: v.Value) -> v.Value:
+    """Return what a list is after the loop in which it grew; ``rows``: its tensor."""
+    ctx.memory.shown.pop(growth.rows, None)
     if isinstance(rows, v.Unassigned):
         return rows
     if not isinstance(rows, v.Computed):
         return v.FAILED
     ctx.memory.hold(rows.expr, ctx.memory.of_expr(rows.expr))
-    if not is_counted or not isinstance(number, v.Computed | v.Known | v.Dimension):
-        return v.ListOfRows(rows)
-    first = v.Operand(v.SliceOf(v.Known(None), number, v.Known(None)), span)
-    kept = subscript(v.Operand(rows, span), [first], span)
-    if not isinstance(kept, v.Computed):
-        return v.FAILED
-    ctx.memory.hold(kept.expr, ctx.memory.of_expr(kept.expr))
-    return v.ListOfRows(kept)
+    return v.ListOfRows(rows)
 
 
-def _first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
+def first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
     """Return what the rows stand for before a trial: numbers are as weak in it as Python's."""
     if not growth.before:
         return v.Known(None)
@@ -301,10 +355,11 @@ def _first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
     if item is None:
         return v.FAILED
     assert isinstance(item.type, TensorType)
-    return _example(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
+    return example_of(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
 
 
-def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> v.Computed:
+def example_of(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> v.Computed:
+    """Return what the rows of a list stand for in a trial."""
     whole = TensorType((AnyDim(), *type_.shape), type_.dtype)
     variable = ir.Var(growth.rows, whole)
     ctx.memory.own(variable)
@@ -315,7 +370,7 @@ def _is_weak(value: v.Value) -> bool:
     return isinstance(value, v.Known) or (isinstance(value, v.Computed) and value.weak)
 
 
-def _unreadable(name: str, span: Span) -> v.Unassigned:
+def unreadable(name: str, span: Span) -> v.Unassigned:
     """Return what the name of a list stands for in a loop in which it grows."""
     message = f"`{name}` grows in this loop, and cannot be read in it"
     hint = f"keep what a round needs of the one before in a name of its own; {name}[-1] can be read"
@@ -331,13 +386,13 @@ def _rewrite(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> tuple[tre
         taken = set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
         counter, target = None, stmt.target
         if not is_counted:
-            counter = tree.variable(target.span, _free_name(f"step{len(ctx.rewritten)}", taken))
+            counter = tree.variable(target.span, free_name(f"step{len(ctx.rewritten)}", taken))
             target = ast.Tuple(target.span, [counter, target])
         names = dict[str, tuple[str, str]]()
         for name in appends:
-            rows = _free_name(f"{name}_rows", taken)
+            rows = free_name(f"{name}_rows", taken)
             # No cell can write the number of items before a loop that counts its rounds.
-            number = _free_name(f"{name}_count", taken) if is_counted else f"items before {rows}"
+            number = free_name(f"{name}_count", taken) if is_counted else f"items before {rows}"
             names[name] = rows, number
         body = _Rewriter(names, begun, counter).replace(stmt.body)
         ctx.rewritten[id(stmt)] = tree.For(stmt.span, target, stmt.iterable, body, stmt.orelse)
@@ -357,7 +412,7 @@ def _rewrite(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> tuple[tre
     return loop, [lists[name] for name in appends]
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     """Return a name that is not taken, and take it."""
     while name in taken:
         name += "_"
@@ -389,7 +444,7 @@ class _Rewriter:
             case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
                 if name in self.names and self.counter is None:
                     return tree.variable(node.span, self.names[name][1])
-            case ast.Call() if (name := _read_last(node)) in self.names:
+            case ast.Call() if (name := read_last(node)) in self.names:
                 if name in self.begun | self.appended:
                     return self._last(name, node.span)
         return tree.map_parts(node, self.replace)
@@ -422,7 +477,7 @@ class _Rewriter:
             yield ast.Assign(stmt.span, [count], None, more)
 
 
-def _read_last(node: ast.Node) -> str:
+def read_last(node: ast.Node) -> str:
     """Return the name in ``name[-1]``; an empty string for anything else."""
     match node:
         case ast.Call(
@@ -441,18 +496,17 @@ def _is_minus_one(index: ast.Expr) -> bool:
     return False
 
 
-def _make_rows(
-    ctx: Elaboration, each: _List, rounds: int | v.Computed, iterable: v.Operand, span: Span
+def make_rows(
+    ctx: Elaboration, growth: Growth, times: int, rounds: int | v.Computed, iterable: v.Operand, span: Span
 ) -> v.Computed:
     """Return the tensor of zeros that the rows are assigned in, with the items before the loop."""
-    growth = each.growth
     assert growth.type is not None
-    if each.times > 1:
+    if times > 1:
         if isinstance(rounds, int):
-            rounds *= each.times
+            rounds *= times
         else:
-            times = v.Operand(v.Known(each.times), iterable.span)
-            product = binary(BuiltinOp.Mul, "*", v.Operand(rounds, iterable.span), times, iterable.span)
+            most = v.Operand(v.Known(times), iterable.span)
+            product = binary(BuiltinOp.Mul, "*", v.Operand(rounds, iterable.span), most, iterable.span)
             assert isinstance(product, v.Computed)
             rounds = product
         # Only where a round appends at most one item are there as many as what the loop goes over.

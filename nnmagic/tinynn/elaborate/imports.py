@@ -1,7 +1,9 @@
-"""Elaborate ``import`` in a function: of libraries whose functions a cell knows."""
+"""Elaborate ``import``: of libraries whose functions a cell knows, and of what is imported already."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from nnmagic.tinynn.builtins import MODULES
@@ -25,14 +27,26 @@ def elaborate_import(ctx: Elaboration, stmt: tree.Import) -> None:
         ctx.environment.imports[name] = value
 
 
+def imports_of_cell(statements: Sequence[tree.Import]) -> dict[str, object]:
+    """Return what the imports above the functions of a cell bind.
+
+    What a cell cannot use is left out: it is an error where a function mentions it.
+    """
+    names = {name: target for stmt in statements for name, target in stmt.names.items()}
+    found = {name: _imported(*target) for name, target in names.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _imported(module: str, member: str) -> object:
     """Return a library, or a member of it; None where a cell knows nothing of it, or it is not there."""
-    if module.partition(".")[0] not in _LIBRARIES:
+    if module not in sys.modules and module.partition(".")[0] not in _LIBRARIES:
         return None
     try:
         value = import_module(module)
         if not member:
             return value
-        return getattr(value, member, None) or import_module(f"{module}.{member}")
+        missing = object()
+        found = getattr(value, member, missing)
+        return import_module(f"{module}.{member}") if found is missing else found
     except ImportError:
         return None

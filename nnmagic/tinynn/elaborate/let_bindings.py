@@ -25,8 +25,8 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
     match value:
         case v.Computed(expr=expr) if not is_atom(expr):
             return let_bind(ctx, value, name)
-        case v.ListOfRows(rows=rows) if not is_atom(rows.expr):
-            return v.ListOfRows(let_bind(ctx, rows, name))
+        case v.ListOfRows(rows=rows, is_table=is_table) if not is_atom(rows.expr):
+            return v.ListOfRows(let_bind(ctx, rows, name), is_table)
         case v.Dimension(dim=dim, number=number) if not is_atom(number.expr):
             return v.Dimension(dim, let_bind(ctx, number, name))
         case v.TupleOf(items=_, whole=v.Computed() as whole):

@@ -8,7 +8,9 @@ from dataclasses import replace
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.tinynn.analysis.bound_names import walk
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, check_item, is_run_time
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, may_share
 from nnmagic.tinynn.operators.index_chains import set_chain
@@ -54,16 +56,19 @@ def _changed(
     """Return a list with another item, or with one of which a part is another."""
     index, *rest = indices
     if isinstance(items, v.ListOfRows):
-        if rest or len(index) != 1:
+        if (rest and not items.is_table) or len(index) != 1:
             hint = "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)"
             raise v.RefusalError(
                 "a part of an item of a list that grew in a loop is assigned", span, hint=hint
             )
+        check_item("this", items.rows, value)
         rows = set_chain(v.Operand(items.rows, span), indices, value, span)
         chain = ctx.environment.chain()
         tokens = ctx.memory.of_value(items, chain) | ctx.memory.of_value(value.value, chain)
         ctx.memory.hold(rows.expr, tokens | {rows.expr})
-        return v.ListOfRows(rows)
+        return v.ListOfRows(rows, items.is_table)
+    if is_run_time(index) and (rows_ := as_list_of_rows(items, span)) is not None:
+        return _changed(ctx, rows_, indices, value, span)
     place = _place(items, index, span)
     item, new = items.items[place], value.value
     if rest and isinstance(item, v.TupleOf | v.ListOfRows):
@@ -72,6 +77,36 @@ def _changed(
         _check_alone(ctx, items, index, span)
         new = set_chain(v.Operand(item, span), rest, value, span)
     return replace(items, items=(*items.items[:place], new, *items.items[place + 1 :]))
+
+
+#: What makes a list.
+_LISTS = (ast.ArrayLiteral, tree.Comprehension)
+
+
+def lists_to_index(ctx: Elaboration, stmt: ast.Stmt) -> dict[str, v.ListOfRows] | None:
+    """Return the lists of which a loop takes items whose numbers may be known at run time only, as rows.
+
+    None where there are none, nor any that the loop itself makes.
+    """
+    found: dict[str, v.ListOfRows] = {}
+    made = {
+        part.lhs[0].id.name
+        for part in walk(stmt, into_functions=False)
+        if isinstance(part, ast.Assign) and any(isinstance(each, _LISTS) for each in walk(part.rhs))
+    }
+    is_made = False
+    for part in walk(stmt, into_functions=False):
+        if not tree.is_subscript(part) or not isinstance(part.params[0], ast.Var):
+            continue
+        index, variable = part.params[1].values, part.params[0]
+        if len(index) != 1 or isinstance(index[0], ast.Constant | ast.Slice):
+            continue
+        is_made |= variable.id.name in made
+        value = list_to_change(ctx, variable)
+        rows = as_list_of_rows(value, ctx.span(stmt.span)) if isinstance(value, v.TupleOf) else None
+        if rows is not None:
+            found[variable.id.name] = rows
+    return found if found or is_made else None
 
 
 def update_item(

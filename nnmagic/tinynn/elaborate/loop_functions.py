@@ -289,4 +289,5 @@ def _inline(
     more: dict[str, v.Value] | None = None,
 ) -> v.Value:
     function = _local(text, span, more)
-    return apply(ctx, v.Operand(function, span), list(operands), span)
+    by_position = [v.Operand(each.value, each.span) for each in operands]
+    return apply(ctx, v.Operand(function, span), by_position, span)

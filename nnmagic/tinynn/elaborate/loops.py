@@ -18,6 +18,12 @@ from nnmagic.tinynn.analysis.kernels import in_order
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
+from nnmagic.tinynn.elaborate.changing_lists import (
+    change_in_loop,
+    find_changing,
+    over_changing_list,
+    reads_changing,
+)
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -32,6 +38,7 @@ from nnmagic.tinynn.elaborate.generators import is_state, names_assigned
 from nnmagic.tinynn.elaborate.growing_lists import appends_each_round, find_lists, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
+from nnmagic.tinynn.elaborate.list_items import lists_to_index
 from nnmagic.tinynn.elaborate.merging import (
     MergeConflictError,
     MergePlan,
@@ -128,8 +135,38 @@ class _Loop:
             assign_target(ctx, self.stmt.target, v.Operand(value, self.iterable.span))
 
 
+def _with_rows(
+    ctx: Elaboration, stmt: tree.For | tree.While, elaborate: Callable[[], Terminator | None]
+) -> Terminator | None:
+    """Elaborate a loop; if it has errors, with the lists as rows whose items it may assign at run time."""
+    lists = None if ctx.items_as_rows or ctx.rounds else lists_to_index(ctx, stmt)
+    if lists is None:
+        return elaborate()
+    failed = ctx.environment.failed
+
+    def accept(_end: Terminator | None) -> bool:
+        return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+    end = attempt(ctx, elaborate, GiveUpError(), accept)
+    if not isinstance(end, GivenUp):
+        return end
+    for name, rows in lists.items():
+        ctx.environment.bindings.bind(name, atomize(ctx, rows, name, set()), ctx.span(stmt.span))
+    ctx.items_as_rows = True
+    try:
+        return elaborate()
+    finally:
+        ctx.items_as_rows = False
+
+
 def elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
     """Elaborate ``while``. Raises RefusalError."""
+    return _with_rows(ctx, stmt, lambda: _elaborate_while(ctx, stmt))
+
+
+def _elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
+    if find_changing(ctx, stmt):
+        return _elaborate_changing(ctx, _Loop(stmt), lambda: _while_rounds(ctx, stmt))
     with ctx.trial():
         condition = _while_test(ctx, stmt)
     if condition is False:
@@ -155,6 +192,15 @@ def _while_test(ctx: Elaboration, stmt: tree.While) -> v.Computed | bool | None:
 
 def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
     """Elaborate ``for``. Raises RefusalError."""
+    return _with_rows(ctx, stmt, lambda: _elaborate_for(ctx, stmt))
+
+
+def _elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
+    if (counting := over_changing_list(ctx, stmt)) is not None:
+        name, loop = counting
+        ctx.environment.bindings.bind(name, v.Known(0))
+        ctx.live |= {name}
+        return elaborate_while(ctx, loop)
     iterable = ctx.operand(stmt.iterable)
     if is_silent(iterable.value):
         for target in targets_of(stmt.target):
@@ -293,13 +339,52 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise v.RefusalError(message, iterable.span, hint="stack the items into one tensor")
-    if appends_each_round(ctx, stmt):
+    is_read = reads_changing(ctx, stmt)
+    if not is_read and appends_each_round(ctx, stmt):
         return _elaborate_growing(ctx, loop, rounds)
-    if find_lists(ctx, stmt):
+    if not is_read and find_lists(ctx, stmt):
         return _elaborate_counted(ctx, loop, rounds)
+    if find_changing(ctx, stmt):
+        known = rounds if isinstance(rounds, int) else None
+        return _elaborate_changing(
+            ctx, loop, None if known is None else lambda: _for_rounds(ctx, loop, known)
+        )
     if isinstance(rounds, v.Computed) or ctx.compact:
         return _emit_loop(ctx, loop)
     return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
+
+
+def _elaborate_changing(
+    ctx: Elaboration, loop: _Loop, rounds: Callable[[], Rounds] | None
+) -> Terminator | None:
+    """Elaborate a loop that changes lists: unrolled if what it does with them is known, and cheap."""
+    failed, lists = ctx.environment.failed, find_changing(ctx, loop.stmt)
+
+    def unroll() -> Terminator | None:
+        assert rounds is not None
+        end = try_unroll(ctx, loop.stmt, rounds, MAX_UNROLLED_OPERATORS, is_long=loop.is_long)
+        if isinstance(end, GivenUp):
+            raise give_up
+        return end
+
+    def accept(end: Terminator | None) -> bool:
+        if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
+            return False
+        values = (ctx.environment.bindings.locals.get(name) for name in lists)
+        return all(isinstance(value, v.TupleOf) for value in values)
+
+    give_up = GiveUpError()
+    if rounds is not None and not ctx.compact:
+        end = attempt(ctx, unroll, give_up, accept)
+        if not isinstance(end, GivenUp):
+            return end
+
+    def emit(ctx: Elaboration, written: tree.For | tree.While) -> Terminator | None:
+        if isinstance(written, tree.While):
+            return _emit_loop(ctx, _Loop(written))
+        return _emit_loop(ctx, replace(loop, stmt=written))
+
+    return change_in_loop(ctx, loop.stmt, emit)
 
 
 def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | v.Computed) -> Terminator | None:
@@ -679,7 +764,7 @@ def _elaborate_round(
     span = ctx.span(stmt.span)
     live, ctx.live = ctx.live, ctx.live | flow_of(stmt).exposed
     body = Block()
-    with ctx.inside(body, _enter_round(ctx, carried, outer)) as bindings:
+    with ctx.inside(body, _enter_round(ctx, carried, outer)) as bindings, ctx.inside_round():
         counter = None if carried.counter is None else v.Computed(carried.counter, _INT64, weak=True, least=0)
         condition = _test_round(ctx, loop, counter)
         again, leave = Block(), Block()

@@ -46,6 +46,7 @@ class Items:
     items: tuple[MergePlan, ...]
     record: ty.RecordType | None = None
     is_list: bool = False  # a list of rows, whose tensor is the only item
+    is_table: bool = False  # a list of rows that are lists
 
 
 MergePlan = Same | Expression | Items
@@ -90,8 +91,8 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
             return Same(value) if keep else Expression(type_, weak, place)
         case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
-        case v.ListOfRows(rows=rows):
-            return Items((plan_value(rows, keep=keep),), is_list=True)
+        case v.ListOfRows(rows=rows, is_table=is_table):
+            return Items((plan_value(rows, keep=keep),), is_list=True, is_table=is_table)
         case v.TupleOf(items=items) if items:
             return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
         case v.Known(value=bool() | int() | float() | complex() as number) if not keep:
@@ -332,7 +333,7 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
         case Items(items=(only,), is_list=True):
             rows = rebuild(only, parts)
             assert isinstance(rows, v.Computed)
-            return v.ListOfRows(rows)
+            return v.ListOfRows(rows, plan.is_table)
         case Items(items=items):
             return v.TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
         case Expression(type=type_, weak=weak):

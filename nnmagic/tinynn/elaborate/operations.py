@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.annotation_types import (
     callable_annotation,
     destination_annotation,
@@ -16,14 +20,17 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
+from nnmagic.tinynn.operators.strings import compare_characters, index_string
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.descriptions import describe
 
 
 def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> v.Value:
@@ -78,6 +85,21 @@ def binary_operation(
     ):
         return v.Known(OpenType())
     try:
+        compared = compare_characters(op, SIGNS[op], left, right, span)
+    except v.RefusalError as refusal:
+        ctx.report(refusal)
+        return v.FAILED
+    if compared is not None:
+        return compared
+    if op is ast.BuiltinOp.Add and isinstance(left.value, v.ListOfRows) and isinstance(right.value, _LIST):
+        return _joined(left, right, span)
+    if (
+        op is ast.BuiltinOp.Add
+        and isinstance(left.value, v.TupleOf)
+        and isinstance(right.value, v.ListOfRows)
+    ):
+        return _joined(left, right, span)
+    try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], left, right, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
@@ -86,6 +108,28 @@ def binary_operation(
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED
+
+
+_LIST = (v.ListOfRows, v.TupleOf)
+
+
+def _joined(left: v.Operand, right: v.Operand, span: Span) -> v.Value:
+    """Return the items of two lists, of which one grew in a loop, in one list. Raises RefusalError."""
+    lists = [each for each in (left, right) if each.value != v.TupleOf(())]
+    rows = [
+        each.value if isinstance(each.value, v.ListOfRows) else as_list_of_rows(each.value, span)  # type: ignore[arg-type]  # a list
+        for each in lists
+    ]
+    known = [each.rows for each in rows if each is not None]
+    if len(known) < len(rows):
+        message = f"`+` of {describe(left.value)} and {describe(right.value)}"
+        raise v.RefusalError(message, span, hint="give all items one shape and one dtype")
+    if len(known) == 1:
+        return v.ListOfRows(known[0])
+    parts = v.TupleOf(tuple(known))
+    joined = BUILTINS["concatenate"].call([v.Operand(parts, span)], span)
+    assert isinstance(joined, v.Computed)
+    return v.ListOfRows(replace(joined, weak=all(each.weak for each in known)))
 
 
 def _is_binary(expr: ast.Expr) -> bool:
@@ -100,7 +144,7 @@ def _is_binary(expr: ast.Expr) -> bool:
 def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
     root, chain = tree.subscripts_of(expr)
     owner = ctx.operand(root)
-    indices: list[tuple[list[v.Operand], Span]] = []
+    indices: list[tuple[Sequence[v.Operand], Span]] = []
     for part in chain:
         span = ctx.span(part.span)
         if not indices and (special := _of_name(ctx, owner, part, span)) is not None:
@@ -111,6 +155,15 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         check_unchanged(ctx, [owner], since)
     if any(v.is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
         return v.FAILED
+    if isinstance(owner.value, v.Known) and isinstance(owner.value.value, str) and indices:
+        index, span = indices.pop(0)
+        if len(index) != 1:
+            raise v.RefusalError("a string takes one index", span)
+        owner = v.Operand(index_string(owner.value.value, index[0], span), span)
+    may_be_rows = isinstance(owner.value, v.TupleOf) and (ctx.items_as_rows or not ctx.rounds)
+    if may_be_rows and indices and is_run_time(indices[0][0]):
+        assert isinstance(owner.value, v.TupleOf)
+        owner = replace(owner, value=as_list_of_rows(owner.value, owner.span) or owner.value)
     value = owner.value
     for value, index in read_chain(owner, indices) if indices else ():
         if isinstance(value, v.Computed) and any(_is_array(item.value) for item in index):

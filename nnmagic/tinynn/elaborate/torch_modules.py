@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import types
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import attr
-
-from nnmagic.diagnostics import Diagnostics, Note, Source, Span
-from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
+from nnmagic.diagnostics import Span
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.builtins.torch_meaning import source_of_module
 from nnmagic.tinynn.calls.function_calls import FunctionMaker
-from nnmagic.tinynn.elaborate.closures import inline_call
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.elaborate.python_functions import call_python
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
-from nnmagic.tinynn.program import MISSING
-from nnmagic.tinynn.syntax import parse, tree
+from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.values import values as v
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
@@ -34,95 +27,16 @@ def call_module(
     make_function: FunctionMaker,
 ) -> v.Value:
     """Return the result of a module, or of one of its methods. Raises RefusalError."""
+    if not is_torch_module(module.module):
+        return call_python(ctx, module, operands, callee, span, make_function)
     kind, own = type(module.module), object.__getattribute__(module.module, "__dict__")
     if any(own.get(hooks) for hooks in _HOOKS):
         message = f"`{module.path}` has hooks, and nothing of Python runs in a cell"
         raise v.RefusalError(message, callee, hint="remove them, or call it in another cell")
     if kind.__module__.startswith("torch.nn."):
         return _call_layer(module, operands, callee, span, partial(call_module, ctx), make_function)
-    function = ctx.methods.get((id(module.module), module.method))
-    if function is None:
-        function = _method(ctx, module, callee)
-        ctx.methods[id(module.module), module.method] = function
-    assert isinstance(function, v.LocalFunction)
     with source_of_module():
-        return inline_call(ctx, function, [v.Operand(module, callee), *operands], callee, span, make_function)
-
-
-# -- modules of the notebook ---------------------------------------------------------------------------
-
-
-def _method(ctx: Elaboration, module: v.ModuleOf, callee: Span) -> v.LocalFunction:
-    """Return a method as a function to inline. Raises RefusalError where the language lacks its source."""
-    name = f"{type(module.module).__name__}.{module.method}"
-    method = inspect.getattr_static(type(module.module), module.method, None)
-    if not isinstance(method, types.FunctionType):
-        raise v.RefusalError(f"{name} is no function that is written in Python", callee)
-    if method.__closure__:
-        hint = "define the class at the top of a cell, and give it what it needs as attributes"
-        raise v.RefusalError(f"{name} uses names of a function around it, or super()", callee, hint=hint)
-    source, diagnostics = _source(method, name, callee), Diagnostics()
-    cell = parse(source, diagnostics, methods=True)
-    for error in diagnostics.errors:
-        notes = () if error.span is None else (Note(f"in {name}: {error.message}", error.span),)
-        message = f"{name} is not within the language of a cell: {error.message}"
-        raise v.RefusalError(message, callee, hint=error.hint, notes=notes)
-    assert cell is not None
-    definition = next(iter(cell.funcs.values()))
-    params = [attr.evolve(parameter, ty=None) for parameter in definition.params]
-    definition = attr.evolve(definition, params=params, ret_type=None)
-    ctx.other_sources.append(source)
-    _check_names(ctx, definition, method, name, callee)
-    formals = tuple(
-        v.Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
-        for each in params
-    )
-    return v.LocalFunction(name, definition, formals, v.Environment(""), {})
-
-
-def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
-    try:
-        lines, first_line = inspect.getsourcelines(method)
-    except (OSError, TypeError):
-        hint = "define the class in a cell of this notebook"
-        raise v.RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
-    if lines[0].lstrip().startswith("@"):
-        hint = "leave the decorator out, or call it in another cell"
-        raise v.RefusalError(f"{name} has a decorator, which a cell cannot run", callee, hint=hint)
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    text = "".join(line[indent:] if not line[:indent].strip() else line for line in lines)
-    return Source(method.__code__.co_filename, text, first_line, indent)
-
-
-def _check_names(
-    ctx: Elaboration,
-    definition: tree.DefinitionNode,
-    method: types.FunctionType,
-    name: str,
-    callee: Span,
-) -> None:
-    """Raise RefusalError for a free name that is another in the module's file than in the notebook.
-
-    Libraries that the file imports, and their functions, need not be imported by the notebook.
-    """
-    own = {parameter.name for parameter in definition.params} | find_local_names(definition.body)
-    for free in sorted(find_mentioned_names(definition.body) - own):
-        there = method.__globals__.get(free, MISSING)
-        here = look_up(ctx.resolver.namespace, free)
-        if here is MISSING and _is_of_library(there):
-            here = ctx.resolver.imported.setdefault(free, there)
-        if there is not MISSING and here is not there:
-            what = "is not defined in the notebook" if here is MISSING else "is another in the notebook"
-            message = f"{name} uses `{free}`, which {what}"
-            raise v.RefusalError(
-                message, callee, hint=f"give the notebook the `{free}` of {method.__module__}"
-            )
-
-
-def _is_of_library(value: object) -> bool:
-    """Return whether a value is a module that a cell knows, or a function of one."""
-    named = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    return isinstance(named, str) and named.partition(".")[0] in ("math", "numpy", "torch")
+        return call_python(ctx, module, operands, callee, span, make_function)
 
 
 # -- layers of PyTorch ---------------------------------------------------------------------------------

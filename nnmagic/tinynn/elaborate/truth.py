@@ -8,7 +8,7 @@ from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
-from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
 
 
 def truth_of(operand: v.Operand, word: str) -> bool | v.Computed | None:
@@ -22,6 +22,12 @@ def truth_of(operand: v.Operand, word: str) -> bool | v.Computed | None:
         return None
     if is_tensor(value):
         return _tensor_truth(operand, word)
+    if isinstance(value, v.ListOfRows):
+        size = as_number(v.Operand(size_along(value.rows, 0, operand.span), operand.span)).value
+        if isinstance(size, v.Known):
+            return bool(size.value)
+        assert isinstance(size, v.Computed)
+        return apply("greater", operand.span, size, number_constant(0, "int64", operand.span))
     try:
         static = v.static_value(value)
         if isinstance(static, bool | int | float | complex | str | tuple | None):

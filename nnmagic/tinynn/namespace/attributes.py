@@ -16,6 +16,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
 from nnmagic.tinynn.operators.dtype_questions import ATTRIBUTES as OF_DTYPES
 from nnmagic.tinynn.operators.dtype_questions import attribute_of_dtype
+from nnmagic.tinynn.operators.strings import string_method
 from nnmagic.tinynn.syntax.in_place_calls import SORTED
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import DType, dtype_named
@@ -192,9 +193,8 @@ def _no_tensor_hint(owner: v.Operand, name: str) -> str | None:
         case v.DictOf(items=items):
             key = name if name in items else "name"
             return f"index it with a key, as in {text}[{key!r}]"
-        case v.TupleOf() if name == "pop":
-            last = f"write {text}[-1] and {text} = {text}[:-1]"
-            return f"a list does not change: {last}; a queue is an array with the numbers of its ends"
+        case v.TupleOf() | v.ListOfRows() if name in ("pop", "popleft"):
+            return f"take the item in a statement of its own, as in item = {text}.{name}()"
         case v.TupleOf() if name in ("append", "extend", "insert"):
             return f"a list does not change: write {text} + [value]"
         case v.TupleOf() if name == "sort":
@@ -248,6 +248,10 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
             return v.BuiltinName(method)
     if isinstance(value, v.Known) and isinstance(value.value, DType) and name in OF_DTYPES:
         return attribute_of_dtype(value.value, name)
+    if isinstance(value, v.Known) and isinstance(value.value, str):
+        of_string = string_method(value.value, name)
+        if of_string is not None:
+            return of_string
     if isinstance(value, v.Known) and is_number(value.value) and name in _OF_NUMBERS:
         return _OF_NUMBERS[name](owner, name, value.value)
     if name == SORTED:

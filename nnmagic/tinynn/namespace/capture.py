@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import pathlib
+import sysconfig
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -191,6 +193,53 @@ def member_of(value: object, name: str) -> object:
 
 #: Descriptors of the fields of a class with slots and of a named tuple.
 _PLAIN_FIELDS = (types.MemberDescriptorType, type(vars(inspect.FullArgSpec)["args"]))
+
+
+def python_code(value: object) -> types.FunctionType | None:
+    """Return the function of the notebook that a value is, or that another compiler made it of; else None.
+
+    Functions of installed libraries are none.
+    """
+    for maker in ("numba.", "jax", "torch."):
+        if type(value).__module__.startswith(maker):
+            inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
+            value = inner if isinstance(inner, types.FunctionType) else value
+    if not isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__"):
+        return None
+    filename = value.__code__.co_filename
+    is_installed = filename.startswith(_INSTALLED) or not _PACKAGES.isdisjoint(
+        pathlib.PurePath(filename).parts
+    )
+    return None if is_installed else value
+
+
+def source_code(value: object) -> types.FunctionType | None:
+    """Return the function of Python that has the source of a function of the notebook, compiled or not."""
+    if as_template(value) is not None:
+        wrapped: object = getattr(value, "__wrapped__", None)
+        return wrapped if isinstance(wrapped, types.FunctionType) else None
+    return python_code(value)
+
+
+_PACKAGES = frozenset(("site-packages", "dist-packages"))
+
+#: Where Python and the libraries are installed.
+_INSTALLED = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    | {str(pathlib.Path(__file__).parents[2])}
+)
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """Return the names that may be global in the code of a function, and of those inside it."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*map(names_in, inner))
+
+
+def method_code(value: object, name: str) -> types.FunctionType | None:
+    """Return the function of the notebook that is a method of an object's class; None for any other."""
+    method = inspect.getattr_static(type(value), name, None)
+    return python_code(method) if isinstance(method, types.FunctionType) else None
 
 
 def is_method(value: object, name: str) -> bool:

@@ -18,7 +18,7 @@ from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import collect_used_types
 from nnmagic.tinynn.calls.defaults import from_python
-from nnmagic.tinynn.namespace.capture import CompiledGlobal, FunctionTemplate
+from nnmagic.tinynn.namespace.capture import CompiledGlobal, FunctionTemplate, source_code
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values import values as v
 
@@ -67,7 +67,9 @@ class Linker:
             )
             for each in template.parameters
         ]
-        return v.SpecializableFunction(name_in_cell, tuple(formals), template.specialize)
+        return v.SpecializableFunction(
+            name_in_cell, tuple(formals), template.specialize, source_code(template)
+        )
 
     def link_types(
         self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], span: Span

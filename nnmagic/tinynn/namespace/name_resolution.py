@@ -31,7 +31,9 @@ from nnmagic.tinynn.namespace.capture import (
     holds_values,
     is_method,
     member_names,
+    method_code,
     not_capturable,
+    python_code,
     snapshot,
     types_with,
 )
@@ -246,10 +248,15 @@ class NameResolver:
                 self.looked_up.pop(owner, None)  # the captured members count, not the object's identity
             used += 1
             member = self._look_up(".".join(path[:used]))
+            if member is MISSING and method_code(value, path[used - 1]) is not None:
+                self.looked_up[owner] = value
+                return v.ModuleOf(value, owner, {}, path[used - 1]), used
             if member is MISSING:
                 raise _no_field(path[:used], value, span)
             value, module = member, None
         name = ".".join(path[:used])
+        if module is not None and is_library(module) and python_code(value) is not None:
+            raise _unusable(path[:used], name, not_capturable(value), span, module)
         try:
             return self._value(name, value, span), used
         except NotCapturableError as problem:
@@ -298,6 +305,12 @@ class NameResolver:
             elif is_torch_module(value):
                 self.looked_up[name] = value
                 self._values[name] = module_value(value, name)
+            elif (code := python_code(value)) is not None:
+                self.looked_up[name] = value
+                self._values[name] = v.ModuleOf(code, name, {}, "")
+            elif not isinstance(value, type) and method_code(value, "__call__") is not None:
+                self.looked_up[name] = value
+                self._values[name] = v.ModuleOf(value, name, {}, "__call__")
             else:
                 self.looked_up[name] = snapshot(value)
                 self._values[name] = capture(self.looked_up[name])

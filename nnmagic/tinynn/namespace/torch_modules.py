@@ -9,8 +9,10 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.tinynn.namespace.capture import (
     NotCapturableError,
     capture,
+    holds_values,
     member_names,
     member_of,
+    python_code,
     snapshot,
 )
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
@@ -41,6 +43,10 @@ def attribute_of_module(owner: ModuleOf, name: str, span: Span) -> Value:
         hint = f"did you mean .{close}?" if close else "a cell reads parameters, modules and plain values"
         message = f"`{path}` is no value that the {type(owner.module).__name__} holds"
         raise RefusalError(message, span, hint=hint)
+    if (code := python_code(member)) is not None:
+        return ModuleOf(code, path, {}, "")
+    if not is_torch_module(member) and holds_values(member) and not isinstance(member, type | tuple):
+        return ModuleOf(member, path, owner.constants, "__call__")
     if is_torch_module(member):
         return module_value(member, path, owner.constants)
     if id(member) not in owner.constants:

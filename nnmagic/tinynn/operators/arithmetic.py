@@ -429,6 +429,9 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) ->
 _MAX_BITS = 64
 
 
+_ORDER = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
+
+
 def _apply_to_known(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(left.value, v.TupleOf) and isinstance(right.value, v.TupleOf) and op is BuiltinOp.Add:
@@ -449,7 +452,7 @@ def _apply_to_known(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, spa
         raise _operand_error(sign, left, right, span) from None
     if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
         return _repeat(left.value, right_value, span)
-    comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
+    comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq) or (isinstance(left_value, str) and op in _ORDER)
     if any(map(_holds_dimension, (left.value, right.value))):
         raise _operand_error(sign, left, right, span)
     numbers = is_number(left_value) and is_number(right_value)

@@ -16,6 +16,7 @@ from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of, unary
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
+from nnmagic.tinynn.operators.strings import index_string
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
@@ -149,6 +150,8 @@ def count(operand: v.Operand) -> int | v.Computed:
             return count(v.Operand(rows, span))
         case v.TupleOf(items=items_):
             return len(items_)
+        case v.Known(value=str() as text):
+            return len(text)
         case v.RangeOf(
             start=v.Known(value=int() as start),
             stop=v.Known(value=int() as stop),
@@ -366,6 +369,8 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             return v.TupleOf(tuple(item(part, index, span) for part in parts))
         case v.ListOfRows(rows=rows):
             return item(v.Operand(rows, operand.span), index, span)
+        case v.Known(value=str() as text):
+            return index_string(text, v.Operand(index, span), span)
         case v.TupleOf(items=items_):
             assert isinstance(index, v.Known)
             assert isinstance(index.value, int)

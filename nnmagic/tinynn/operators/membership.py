@@ -1,11 +1,21 @@
-"""Evaluate ``is`` and ``in`` at compile time."""
+"""Evaluate ``is`` at compile time, and ``in``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+
+from synr.ast import BuiltinOp
+
 from nnmagic.diagnostics import Span
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 
 
@@ -26,13 +36,15 @@ def identity(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Valu
 
 
 def membership(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
-    """Evaluate ``x in (1, 2)`` of static values."""
+    """Evaluate ``x in (1, 2)``: at compile time, or a number among numbers at run time."""
     entries = v.entries_of(right.value)
     keys = right.value if entries is None else v.TupleOf(tuple(map(v.Known, entries)))
     left, right = as_number(left), v.Operand(_numbers(keys), right.span)
     try:
         item, collection = v.static_value(left.value), v.static_value(right.value)
     except v.NotStaticError:
+        if (found := _is_among(left, right, span)) is not None:
+            return found if sign == "in" else apply("logical_not", span, found)
         hint = "compare with ==, as in (x == 1) | (x == 2)"
         if isinstance(right.value, v.Computed):
             hint = "write (x == value).any()"
@@ -47,6 +59,60 @@ def membership(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Va
     if isinstance(item, str) and isinstance(collection, str):
         return v.Known((item in collection) is (sign == "in"))
     raise v.RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span)
+
+
+def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | None:
+    """Return whether a number is among others, those of an array too; None where something is no number."""
+    if isinstance(item.value, v.TupleOf) and isinstance(among.value, v.ListOfRows):
+        return _has_row(item.value, among.value.rows, span)
+    if not _is_number(item.value):
+        return None
+    match among.value:
+        case v.ListOfRows(rows=rows):
+            return _is_among(item, replace(among, value=rows), span)
+        case v.RangeOf(start=start, stop=stop, step=v.Known(value=1)):
+            above = _compared(BuiltinOp.LE, "<=", replace(among, value=start), item, span)
+            below = _compared(BuiltinOp.LT, "<", item, replace(among, value=stop), span)
+            return apply("logical_and", span, above, below)
+        case v.Computed(type=TensorType(shape=shape)) if shape:
+            equal = _compared(BuiltinOp.Eq, "==", among, item, span)
+            return apply("any", span, equal)
+        case v.TupleOf(items=()):
+            return number_constant(bool(0), "bool", span)
+        case v.TupleOf(items=items) if all(map(_is_number, items)):
+            equals = [_compared(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
+            return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
+    return None
+
+
+def _has_row(item: v.TupleOf, rows: v.Computed, span: Span) -> v.Computed | None:
+    """Return whether a tuple of numbers is a row of a matrix; None where there is no such row."""
+    assert isinstance(rows.type, TensorType)
+    width = rows.type.shape[1] if len(rows.type.shape) == 2 else None
+    if width != len(item.items) or not all(map(_is_number, item.items)):
+        return None
+    every, equals = v.SliceOf(v.Known(None), v.Known(None), v.Known(None)), []
+    for place, part in enumerate(item.items):
+        column = subscript(
+            v.Operand(rows, span), [v.Operand(every, span), v.Operand(v.Known(place), span)], span
+        )
+        equals.append(_compared(BuiltinOp.Eq, "==", v.Operand(column, span), v.Operand(part, span), span))
+    alike = reduce(lambda one, other: apply("logical_and", span, one, other), equals)
+    return apply("any", span, alike)
+
+
+def _is_number(value: v.Value) -> bool:
+    if isinstance(value, v.Computed):
+        return isinstance(value.type, TensorType) and not value.type.shape
+    return isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex)
+
+
+def _compared(operator: BuiltinOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Computed:
+    value = binary(operator, sign, left, right, span)
+    if isinstance(value, v.Known):
+        value = number_constant(bool(value.value), "bool", span)
+    assert isinstance(value, v.Computed)
+    return value
 
 
 def _numbers(value: v.Value) -> v.Value:

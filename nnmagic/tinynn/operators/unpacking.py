@@ -29,7 +29,7 @@ def unpack(
         return
     assert isinstance(target, ast.Tuple)
     span = to_span(target.span)
-    parts = _parts(value, span)
+    parts = parts_of(value, span)
     targets = list(target.values)
     starred = [index for index, part in enumerate(targets) if isinstance(part, tree.Starred)]
     fixed = len(targets) - len(starred)
@@ -46,8 +46,8 @@ def unpack(
         unpack(inner, Operand(part, value.span), to_span, bind)
 
 
-def _parts(value: Operand, span: Span) -> list[Value]:
-    """Return the items of a tuple, or the rows of a tensor."""
+def parts_of(value: Operand, span: Span) -> list[Value]:
+    """Return the items of a tuple, or the rows of a tensor. Raises RefusalError."""
     if isinstance(value.value, TupleOf):
         return list(value.value.items)
     if not is_tensor(value.value):

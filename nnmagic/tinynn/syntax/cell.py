@@ -14,6 +14,7 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.patterns import find_bound_names
+from nnmagic.tinynn.syntax.sets import with_lists_for_sets
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
@@ -96,6 +97,18 @@ def _message(error: SyntaxError, source: Source) -> str:
     return re.sub(r"(\b(?:on|at) line )(\d+)", renumber, error.msg or "invalid syntax")
 
 
+#: The decorators of other compilers of functions, which nnmagic compiles in their place.
+_COMPILERS = frozenset(("njit", "jit", "function", "compile", "script"))
+
+#: Decorators of numba that make something else than a function, and what to write.
+_OTHER_DECORATORS = {
+    "guvectorize": "remove it, and let the function return what it assigns",
+    "stencil": "remove it, and write a loop, or slices such as x[1:-1]",
+    "lru_cache": "remove it: what is computed twice with the same arguments costs little",
+    "cache": "remove it: what is computed twice with the same arguments costs little",
+}
+
+
 class CellCompiler(StatementCompiler):
     """Compiler of functions and classes; its base classes compile statements and expressions."""
 
@@ -108,9 +121,14 @@ class CellCompiler(StatementCompiler):
         functions: dict[str, tree.DefinitionNode] = {}
         types: dict[str, tree.DataTypeNode] = {}
         refused: set[str] = set()
+        imports: list[tree.Import] = []
         for statement in program.body:
             if isinstance(statement, py.FunctionDef | py.ClassDef):
                 self._add(functions, types, statement)
+            elif isinstance(statement, py.Import | py.ImportFrom) and not _is_harmless(statement):
+                compiled = self.compile_stmt(statement)
+                imports += [compiled] if isinstance(compiled, tree.Import) else []
+                refused.update(() if isinstance(compiled, tree.Import) else find_bound_names(statement))
             elif not _is_harmless(statement):
                 kind = type(statement).__name__
                 message, hint = unsupported_syntax.TOP_LEVEL.get(kind) or statement_refusal(kind)
@@ -121,7 +139,7 @@ class CellCompiler(StatementCompiler):
             self.diagnostics.error("the cell holds no function", self.spans.start, hint=hint)
         last = len(self.spans.lines)
         whole = self.spans.span(1, 0, last, len(self.spans.lines[-1]))
-        return tree.CellNode(whole, functions, types, frozenset(refused))
+        return tree.CellNode(whole, functions, types, frozenset(refused), imports)
 
     def _add(
         self,
@@ -153,12 +171,21 @@ class CellCompiler(StatementCompiler):
         """Compile a function, with the span of its name and its docstring."""
         decorators: list[ast.Expr] = []
         for decorator in stmt.decorator_list:
-            if isinstance(decorator, py.Name) and decorator.id == "kernel" and not nested:
-                decorators.append(self.compile_expr(decorator))
+            function = decorator.func if isinstance(decorator, py.Call) else decorator
+            name = py.unparse(function)
+            is_kernel = isinstance(decorator, py.Name) and name == "kernel" and not nested
+            if is_kernel or name.rpartition(".")[2] in _COMPILERS or _is_vectorize(decorator):
+                span = self.spans.of(decorator)
+                decorators.append(ast.Var(span, ast.Id(span, name)))
                 continue
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
+            hint = _OTHER_DECORATORS.get(name.rpartition(".")[2], hint)
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
+        if not nested:
+            stmt = with_lists_for_sets(stmt)
+        if any(map(_is_vectorize, stmt.decorator_list)):
+            stmt = _of_elements(stmt)
         first = next(iter([*stmt.args.posonlyargs, *stmt.args.args]), None)
         is_refused = not nested and not self.methods
         if is_refused and first is not None and first.arg == "self" and not first.annotation:
@@ -281,6 +308,29 @@ class CellCompiler(StatementCompiler):
         self.refuse(message, self.spans.of(stray[0]), hint)
         kept = [field for field in map(self._bare_field, fields) if field is not None]
         return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, kept)]
+
+
+def _is_vectorize(decorator: py.expr) -> bool:
+    """Return whether a decorator is numba's or NumPy's ``vectorize``."""
+    function = decorator.func if isinstance(decorator, py.Call) else decorator
+    return py.unparse(function).rpartition(".")[2] == "vectorize"
+
+
+def _of_elements(stmt: py.FunctionDef) -> py.FunctionDef:
+    """Return a function of arrays that calls one of elements, whose source it has, for each of these."""
+    name = f"{stmt.name}_of_elements"
+    args = [py.arg(each.arg) for each in (*stmt.args.posonlyargs, *stmt.args.args)]
+    inner_args = py.arguments([], args, None, [], [], None, [])
+    inner = py.FunctionDef(name, inner_args, stmt.body, [])
+    function = py.Attribute(py.Name("numpy", py.Load()), "vectorize", py.Load())
+    mapped = py.Call(function, [py.Name(name, py.Load())], [])
+    result = py.Call(mapped, [py.Name(each.arg, py.Load()) for each in args], [])
+    whole = py.FunctionDef(
+        stmt.name, stmt.args, [inner, py.Return(result)], stmt.decorator_list, stmt.returns
+    )
+    for part in (whole, inner, *whole.body):
+        py.copy_location(part, stmt)
+    return py.fix_missing_locations(whole)
 
 
 def _is_harmless(statement: py.stmt) -> bool:

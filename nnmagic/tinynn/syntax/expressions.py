@@ -298,7 +298,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         ``typed``: whether each needs a type, as the fields of a constructor do.
         """
         for rest, sign in ((args.vararg, "*"), (args.kwarg, "**")):
-            if rest is not None:
+            if rest is not None and (sign == "**" or typed or rest.annotation is not None):
                 hint = "give each parameter a name and a type; several tensors go in a tuple[...]"
                 self.refuse(f"`{sign}{rest.arg}` is not part of TinyNN", self.spans.of(rest), hint)
         positional = [*args.posonlyargs, *args.args]
@@ -316,9 +316,14 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             self._parameter(arg, kind, default, typed)
             for arg, kind, default in zip([*positional, *args.kwonlyargs], kinds, defaults, strict=True)
         ]
-        return parameters + [
-            self._silent_parameter(arg) for arg in (args.vararg, args.kwarg) if arg is not None
-        ]
+        if args.vararg is not None and args.vararg.annotation is None and not typed:
+            gathered = tree.ParameterNode(
+                self.spans.of(args.vararg), args.vararg.arg, None, "VAR_POSITIONAL", None
+            )
+            parameters.insert(len(positional), gathered)
+        elif args.vararg is not None:
+            parameters.append(self._silent_parameter(args.vararg))
+        return parameters + ([] if args.kwarg is None else [self._silent_parameter(args.kwarg)])
 
     def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, typed: bool) -> tree.ParameterNode:
         span = self.spans.word(arg.lineno, arg.col_offset)

@@ -1,4 +1,4 @@
-"""Say whether a compilation prints values, and number its calls of ``print``."""
+"""Number the calls of ``print`` of a compilation."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 
-#: The numbers of the calls of ``print`` in the compilation at hand; None if it prints nothing.
+#: The numbers of the calls of ``print`` in the compilation at hand.
 _NUMBERS: ContextVar[Iterator[int] | None] = ContextVar("numbers", default=None)
 
 
 @contextmanager
-def printing(*, on: bool) -> Iterator[None]:
-    """Let what is compiled inside print values as it computes them, or refuse it."""
-    token = _NUMBERS.set(count() if on else None)
+def printing() -> Iterator[None]:
+    """Count the calls of ``print`` of what is compiled inside."""
+    token = _NUMBERS.set(count())
     try:
         yield
     finally:
         _NUMBERS.reset(token)
-
-
-def prints() -> bool:
-    """Return whether values are printed."""
-    return _NUMBERS.get() is not None
 
 
 def next_number() -> int:

@@ -18,8 +18,8 @@ from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.formatted_texts import as_formatted
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
+from nnmagic.tinynn.syntax.list_methods import CHANGES_LIST, expand_statements
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
-from nnmagic.tinynn.syntax.printing import prints
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 NESTED = "this is nested too deeply"
@@ -40,6 +40,18 @@ class StatementCompiler(PatternCompiler):
     def __init__(self, spans: SpanMap, diagnostics: Diagnostics) -> None:
         super().__init__(spans, diagnostics)
         self._messages = count()
+
+    def compile_block(self, stmts: list[py.stmt]) -> ast.Block:
+        """Compile the statements of a block, with those written out that change lists."""
+        block: ast.Block = super().compile_block(expand_statements(stmts, self._new_name))
+        return block
+
+    def _new_name(self, name: str) -> str:
+        """Return a name that the function does not mention."""
+        assert self.function is not None
+        mentioned = {part.id for part in py.walk(self.function) if isinstance(part, py.Name)}
+        numbered = (f"{name}_{next(self._messages)}" for _ in count())
+        return next(each for each in numbered if each not in mentioned)
 
     def compile_stmt(self, stmt: py.stmt) -> ast.Stmt:
         """Compile one statement."""
@@ -158,7 +170,8 @@ class StatementCompiler(PatternCompiler):
         if any(target is None for target in targets):
             return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
         if len(targets) == 1 and isinstance(targets[0], ast.Var):
-            return ast.Assign(span, targets, None, rhs)
+            kind = tree.ChangeList if hasattr(stmt, CHANGES_LIST) else ast.Assign
+            return kind(span, targets, None, rhs)
         return tree.Unpack(span, targets, rhs)
 
     def _set_shape(self, stmt: py.Assign) -> ast.Stmt:
@@ -258,11 +271,8 @@ class StatementCompiler(PatternCompiler):
                 return tree.Pass(span)
             case py.NamedExpr(target=target, value=value):
                 return ast.Assign(span, [self.compile_var(target)], None, self.compile_expr(value))
-            case py.Call(func=py.Name(id="print")) if prints():
-                return ast.Assert(span, self._printed(stmt.value, span), None)
             case py.Call(func=py.Name(id="print")):
-                message, hint = unsupported_syntax.PRINT
-                self.refuse(message, span, hint)
+                return ast.Assert(span, self._printed(stmt.value, span), None)
             case py.Call(
                 func=py.Attribute(attr="append", value=py.Name() as owner), args=[item], keywords=[]
             ) if not isinstance(item, py.Starred):
@@ -293,7 +303,6 @@ class StatementCompiler(PatternCompiler):
                 self.refuse(UNUSED, span, UNUSED_HINT)
                 # A `return` may be what was meant.
                 return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)
-        return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
 
 
 def _is_shape_of_name(target: py.expr) -> bool:

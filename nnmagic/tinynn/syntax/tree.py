@@ -254,12 +254,16 @@ class DataTypeNode(_Node):
 
 @attr.s(auto_attribs=True, frozen=True)
 class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
-    """Whole cell. ``refused``: the names that a refused import or assignment would have bound."""
+    """Whole cell. ``refused``: the names that a refused assignment would have bound.
+
+    ``imports``: the imports above its functions.
+    """
 
     span: ast.Span
     funcs: Mapping[str, DefinitionNode]
     types: Mapping[str, DataTypeNode]
     refused: frozenset[str] = frozenset()
+    imports: Sequence[Import] = ()
 
 
 # -- statements ----------------------------------------------------------------------------------------
@@ -326,6 +330,20 @@ class Append(UpdateName):
     def item(self) -> ast.Expr:
         """Return the item."""
         return self.rhs.params[1].values[0]
+
+
+class ChangeList(ast.Assign):  # type: ignore[misc]  # synr is untyped
+    """A method that changes a list, such as ``name.pop()``, as ``name = name[:-1]``."""
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class ListPart(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """A part of a list that changes in a loop which is a function; ``kind`` says what of its ``parts``."""
+
+    span: ast.Span
+    kind: str
+    source: str
+    parts: Sequence[ast.Expr]
 
 
 @attr.s(auto_attribs=True, frozen=True)

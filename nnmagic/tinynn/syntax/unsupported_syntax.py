@@ -21,11 +21,6 @@ NO_GRAD = (
     "`with torch.no_grad():` is not part of TinyNN",
     "leave the line out: a cell computes gradients where it says grad(f), and none through stop_gradient(x)",
 )
-#: ``print`` in a cell that is not to print.
-PRINT = (
-    "`print` prints only in a cell that is compiled for debugging",
-    "write %%tinynn --debug, or compile(..., debug=True); or return the value and print it in another cell",
-)
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
 _TRY = (
@@ -84,8 +79,8 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
         "write a list instead, as in [x * 2, x * 3]",
     ),
     "Await": (f"`await` {_NEVER}", "leave it out"),
-    "Yield": (f"`yield` {_NEVER}", "return a tuple"),
-    "YieldFrom": (f"`yield` {_NEVER}", "return a tuple"),
+    "Yield": (f"`yield` {_NEVER}", "append to a list, and return it"),
+    "YieldFrom": (f"`yield` {_NEVER}", "append to a list, and return it"),
     "TemplateStr": (f"a template string {_NEVER}", "write a plain string"),
     "bytes": (f"bytes {_NEVER}", "write a plain string"),
 }
@@ -93,12 +88,8 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
 #: Methods that modify a list, with the hint for a list ``{0}`` and arguments ``{1}``, ``{2}``.
 CHANGE_A_LIST: dict[str, str] = {
     "append": "write {0} = {0} + [{1}]",
-    "extend": "write {0} = {0} + {1}",
     "insert": "write {0} = {0}[:{1}] + [{2}] + {0}[{1}:]",
-    "pop": "write {0} = {0}[:-1]",
     "remove": "make a new list: {0} = [x for x in {0} if c]",
-    "clear": "write {0} = []",
-    "reverse": "write {0} = {0}[::-1]",
     "sort": "write {0} = sort({0}, axis=-1), and of a list: {0} = sort(stack({0}), axis=0)",
     "update": "write {0}[key] = value, or {0} = {{**{0}, **others}}",
 }

@@ -131,6 +131,8 @@ def as_dtype(value: object) -> DType | None:
             return dtype
     if type(value).__qualname__ == "dtype" and type(value).__module__ == "torch":
         return dtype_named(repr(value).removeprefix("torch."))
+    if type(value).__module__.startswith("numba."):  # numba.float64, numba.boolean
+        return _numpy_dtype(object.__getattribute__(value, "__dict__").get("name"))
     if "numpy" not in sys.modules:
         return None
     import numpy as np

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from types import FunctionType
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_dim, format_type
@@ -54,8 +55,12 @@ def describe(value: v.Value) -> str:
             | v.ClosureValue(name=name)
         ):
             return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case v.Character():
+            return "a character"
+        case v.ModuleOf(module=FunctionType() as module):
+            return f"the Python function {module.__name__}"
         case v.ModuleOf(module=module):
-            return f"the nn.Module {type(module).__name__}"
+            return f"a {type(module).__name__}"
         case v.GradientOf(kind=kind):
             return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
         case v.GeneratorOf():

@@ -9,24 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Final, Protocol
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
-from nnmagic.relay.types import (
-    DICTIONARY,
-    AnyDim,
-    Dim,
-    FuncType,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-    is_float,
-)
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tinynn.types.part_counts import count_parts
@@ -55,7 +46,7 @@ class Computed:
     """
 
     expr: ir.Expr
-    type: Type
+    type: ty.Type
     weak: bool = False
     least: int | None = field(default=None, compare=False)
     default_dtype: Span | None = field(default=None, compare=False)
@@ -75,7 +66,7 @@ class Dimension:
     ``dim``: what it is in a shape; ``number``: what it is everywhere else, a weak int64.
     """
 
-    dim: AnyDim
+    dim: ty.AnyDim
     number: Computed
 
 
@@ -86,7 +77,7 @@ class TupleOf:
     items: tuple[Value, ...]
     whole: Computed | None = None
     #: The record that it is, if its items have names.
-    record: RecordType | None = None
+    record: ty.RecordType | None = None
     #: How it was written: ``"list"``, or ``"tuple"``, whose items cannot be assigned; empty for a result.
     written: str = field(default="", compare=False)
     #: What a function of PyTorch calls its results, as ``x.max(dim=1).values``.
@@ -100,9 +91,20 @@ class TupleOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOfRows:
-    """A list that grew in a loop: its items are the rows of a tensor."""
+    """A list that grew in a loop: its items are the rows of a tensor.
+
+    ``is_table``: they are lists of numbers, whose items can be assigned.
+    """
 
     rows: Computed
+    is_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """A character of a string that is known at run time only, by its code point."""
+
+    code: Computed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +152,7 @@ class GlobalFunction:
     name: str
     written: str
     parameters: tuple[Formal, ...]
-    type: FuncType | None
+    type: ty.FuncType | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,19 +176,21 @@ class SpecializableFunction:
     """A function of an earlier cell whose parameters have open types: each call has it specialized.
 
     ``specialize`` gives the compiled function for the types of some arguments and the values of others, or
-    raises CompileError.
+    raises CompileError. ``code``: what has its source.
     """
 
     written: str
     parameters: tuple[Formal, ...]
-    specialize: Callable[[Mapping[str, Type | Generator], Mapping[str, object]], object]
+    specialize: Callable[[Mapping[str, ty.Type | Generator], Mapping[str, object]], object]
+    code: FunctionType | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleOf:
-    """An ``nn.Module`` of the notebook, or one of its methods: each call inlines the method's source.
+    """An ``nn.Module`` or another object of the notebook, with a method, or a function of Python.
 
-    ``path``: how the cell reaches it. ``constants``: the tensors that were captured from it, by identity.
+    Each call inlines the source of the method, or of the function. ``path``: how the cell reaches it.
+    ``constants``: the tensors that were captured from it, by identity.
     """
 
     module: object
@@ -340,7 +344,7 @@ def record_constructor(data: DataTypeName) -> ConstructorName | None:
 class RecordName:
     """A record class of the cell or of an earlier one: a type, and what makes its values."""
 
-    type: RecordType
+    type: ty.RecordType
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +412,7 @@ class TypeOf:
     ``destination``: ``"Out"`` or ``"InOut"`` around a tensor's type, which only a parameter can have.
     """
 
-    type: Type
+    type: ty.Type
     destination: str = ""
 
 
@@ -423,6 +427,7 @@ Value = (
     | Dimension
     | TupleOf
     | ListOfRows
+    | Character
     | DictOf
     | SliceOf
     | GlobalFunction
@@ -462,35 +467,35 @@ class Operand:
     keyword: str | None = field(default=None)
 
 
-def as_value(expr: ir.Expr, type_: Type) -> Value:
+def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
     """Wrap a Relay expression as a value; one of a tuple type is taken apart, so that it can be unpacked."""
-    if not isinstance(type_, TupleType):
+    if not isinstance(type_, ty.TupleType):
         return Computed(expr, type_)
     items = (
         as_value(ir.TupleGetItem(expr, index, span=expr.span), item)
         for index, item in enumerate(type_.fields)
     )
-    return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, RecordType) else None)
+    return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, ty.RecordType) else None)
 
 
 def dictionary_of(entries: Mapping[object, Value]) -> TupleOf:
     """Return a dictionary: a record of its keys, whose types its items decide."""
-    return TupleOf(tuple(entries.values()), record=RecordType((), DICTIONARY, tuple(entries)))  # type: ignore[arg-type]
+    return TupleOf(tuple(entries.values()), record=ty.RecordType((), ty.DICTIONARY, tuple(entries)))  # type: ignore[arg-type]
 
 
 def entries_of(value: Value) -> Mapping[object, Value] | None:
     """Return the items of a dictionary by their keys; None of any other value."""
     if isinstance(value, DictOf):
         return value.items
-    if isinstance(value, TupleOf) and value.record is not None and value.record.name == DICTIONARY:
+    if isinstance(value, TupleOf) and value.record is not None and value.record.name == ty.DICTIONARY:
         return dict(zip(value.record.names, value.items, strict=True))
     return None
 
 
-def tuple_type(fields: Iterable[Type], record: RecordType | None) -> TupleType:
+def tuple_type(fields: Iterable[ty.Type], record: ty.RecordType | None) -> ty.TupleType:
     """Return the type of a tuple, or that of a record whose fields have these types."""
     types = tuple(fields)
-    return TupleType(types) if record is None else replace(record, fields=types)
+    return ty.TupleType(types) if record is None else replace(record, fields=types)
 
 
 def _count_items(items: Iterable[Value]) -> int:
@@ -612,8 +617,8 @@ def static_value(value: Value) -> object:
             return static
         case TupleOf(items=items, whole=None):
             return tuple(map(static_value, items))
-        case Computed(expr=ir.Constant(data=data), type=TensorType(shape=(), dtype=dtype)):
-            return float(data) if is_float(dtype) else data.item()
+        case Computed(expr=ir.Constant(data=data), type=ty.TensorType(shape=(), dtype=dtype)):
+            return float(data) if ty.is_float(dtype) else data.item()
     raise NotStaticError
 
 
@@ -670,11 +675,11 @@ class Environment:
     #: A statement failed in a way that leaves open what the function returns.
     failed: bool = False
     #: The parameters whose arrays the function changes, with their types.
-    destinations: dict[str, Type] = field(default_factory=dict)
+    destinations: dict[str, ty.Type] = field(default_factory=dict)
     #: What it imports, by the names that it gives that.
     imports: dict[str, object] = field(default_factory=dict)
     #: What the named dimensions of its annotations are in the function that it is inlined in.
-    sizes: dict[str, Dim] = field(default_factory=dict)
+    sizes: dict[str, ty.Dim] = field(default_factory=dict)
 
     def chain(self) -> list[Environment]:
         """Return the environment and those around it, the innermost first."""

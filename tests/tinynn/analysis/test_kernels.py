@@ -122,7 +122,7 @@ def test_the_graph_level_is_refused_at_its_place(body: str, message: str) -> Non
     assert diagnostic.span.line >= 4
 
 
-@pytest.mark.parametrize("decorator", ["jit", "kernel()", "np.kernel"])
+@pytest.mark.parametrize("decorator", ["cached", "kernel()", "np.kernel"])
 def test_other_decorators_are_refused(decorator: str) -> None:
     with pytest.raises(nnmagic.TinyNNError, match="takes no decorator"):
         nnmagic.compile(f"@{decorator}\ndef f(x: f32):\n    return x\n", namespace={"np": np}, cache=False)

@@ -161,7 +161,6 @@ ALIAS = "    out = []\n    {}\n    out.append(x[0])\n    return x\n"
             "`out` grows in this loop",
         ),
         ("    out = []\n" + LOOP.format("out.append(row + q)", "stack(out)"), "unknown name `q`"),
-        ("    out = []\n" + LOOP.format("out.append(row)", "out + out"), "a list that grew in a loop"),
     ],
 )
 def test_a_mistake_is_located(body, message):

@@ -42,7 +42,7 @@ def test_the_text_and_the_order_are_those_of_python(engine: str, capfd: pytest.C
     exec("from __future__ import annotations\n" + PROGRAM, namespace)
     judge = namespace["f"]
     assert callable(judge)
-    function = nnmagic.compile(PROGRAM, engine=engine, debug=True, cache=False)
+    function = nnmagic.compile(PROGRAM, engine=engine, cache=False)
     x = np.arange(6.0).reshape(2, 3)
     for rounds in (0, 3):
         expected = judge(x, rounds)
@@ -64,7 +64,7 @@ def loss(w: Tensor[(2,), f32], b: Tensor[(2,), bf16], u: u8):
 def f(w: Tensor[(2,), f32], b: Tensor[(2,), bf16], u: u8):
     return factorial(3), grad(loss)(w, b, u)
 """
-    function = nnmagic.compile(source, debug=True, cache=False)
+    function = nnmagic.compile(source, cache=False)
     import ml_dtypes
 
     product, slope = function(np.ones(2, "f4"), np.ones(2, ml_dtypes.bfloat16), np.uint8(7))
@@ -89,14 +89,6 @@ def f(w: Tensor[(2,), f32], b: Tensor[(2,), bf16], u: u8):
 def test_what_cannot_be_printed_is_refused_where_it_is(statement: str, message: str) -> None:
     source = f"def f(x: Tensor[(2,), f64]):\n    {statement}\n    return x\n"
     with pytest.raises(nnmagic.TinyNNError) as caught:
-        nnmagic.compile(source, debug=True, cache=False)
+        nnmagic.compile(source, cache=False)
     assert message in str(caught.value)
     assert caught.value.diagnostics[0].span.line == 2
-
-
-def test_the_option_is_part_of_the_key() -> None:
-    """A function that prints is not given for one that does not."""
-    source = "def f(x: Tensor[(2,), f64]):\n    print(x)\n    return x\n"
-    assert nnmagic.compile(source, debug=True)(np.ones(2)).tolist() == [1, 1]
-    with pytest.raises(nnmagic.TinyNNError, match="compiled for debugging"):
-        nnmagic.compile(source)

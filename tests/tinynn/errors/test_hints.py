@@ -174,7 +174,7 @@ CASES = [
     ),
     case(
         "",
-        CHANGING + USING.replace("CALL", "return change(z, x) + 1"),
+        CHANGING + USING.replace("CALL", "return change(z, x) + z.sum()"),
         "write change(a, b), or y = change(a, b), on a line before",
         CHANGING + USING.replace("CALL", "y = change(z, x)\n    z = z + y"),
     ),
@@ -604,22 +604,11 @@ CASES = [
     ),
     case("x: Tensor[(3, 4), f32]", "x(0)", "leave the brackets out, or index it, as in x[0]", "x[0]"),
     case(
-        "x: Tensor[(3, 4), f32], i: i64",
-        "t = (x[0], x[1])\nreturn t[i]",
-        "stack the items into one tensor, as in stack(items)[i]",
-        "t = (x[0], x[1])\nreturn stack(t)[i]",
-        lambda x, i: x[i],
-        _array(3, 4),
-        np.int64(1),
-    ),
-    case(
         "x: Tensor[(3, 4), f32]",
         "x[True]",
         "write x[None] for a new axis, or where(condition, x, 0)",
         "x[None]",
     ),
-    case("x: Tensor[(3, 4), f32]", "1.0 in x", "write (x == value).any()", "(x == 1.0).any()"),
-    case("x: f32", "x in (1, 2)", "compare with ==, as in (x == 1) | (x == 2)", "(x == 1) | (x == 2)"),
     case("x: f32", "x == None", "write is None", "x is None", lambda x: np.bool_(False), np.float32(1)),
     case(
         "x: Tensor[(3, 4), f32]",
@@ -918,15 +907,6 @@ CASES = [
         "write concatenate([x[:i], y, x[i:]])",
         "concatenate([x[:i], [1.0], x[i:]])",
         lambda x, i: np.insert(x, int(i), 1.0),
-        _array(6),
-        np.int64(2),
-    ),
-    case(
-        "x: Tensor[(6,), f32], i: i64",
-        "np.partition(x, i)[i]",
-        "write sort(x)",
-        "sort(x)[i]",
-        lambda x, i: np.partition(x, int(i))[int(i)],
         _array(6),
         np.int64(2),
     ),
@@ -1306,7 +1286,6 @@ CASES = [
         "raise a built-in exception with a message, as in raise ValueError('x must be positive')",
         "if x.sum() > 999:\n    raise ValueError('x must be positive')\nreturn x",
     ),
-    case(X, "a = {x}\nreturn x", "use a tuple", "a = (x,)\nreturn a[0]"),
     case(
         X,
         "a = {x * k for k in (2, 3)}\nreturn x",
@@ -1324,12 +1303,6 @@ CASES = [
         "def f(x: f32):\n    for k in chosen:\n        x = x * k\n    return x\n",
         "make it a tuple in another cell, as in chosen = tuple(sorted(chosen))",
         "def f(x: f32):\n    for k in chosen_sorted:\n        x = x * k\n    return x\n",
-    ),
-    case(
-        "",
-        "def f(x: f32):\n    return helper(x)\n",
-        "put %%tinynn above its definition, or write callback(helper, x, result=f32), which calls Python",
-        "def helper(x: f32):\n    return x + 1\n\ndef f(x: f32):\n    return helper(x)\n",
     ),
     # complex numbers
     case(
@@ -1413,12 +1386,6 @@ CASES = [
         np.array(0.5),
     ),
     # what a notebook imports
-    case(
-        "",
-        "from scipy import ndimage\ndef f(x: f32):\n    return ndimage.zoom(x)\n",
-        "import in another cell; operators need no import",
-        "def f(x: f32):\n    return exp(x)\n",
-    ),
 ]
 
 

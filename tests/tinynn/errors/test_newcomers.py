@@ -106,12 +106,6 @@ MISTAKES = [
         "`np.random.rand` is not supported in a cell, which has no hidden state",
         "write rng = np.random.default_rng(seed), then rng.random(size)",
     ),
-    (
-        "def f(x: Tensor[(3,), f32]):\n    print(x)\n    return x\n",
-        "`print` prints only in a cell that is compiled for debugging",
-        "write %%tinynn --debug, or compile(..., debug=True); "
-        "or return the value and print it in another cell",
-    ),
 ]
 
 WEIGHTS = {"np": np, "weights": {"layer1": np.ones(6, "float32")}}

@@ -42,7 +42,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_func
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
+from nnmagic.tinynn.values.operator_calls import apply, tensor_type, whole_numbers
 from nnmagic.tinynn.values.symbolic_sizes import (
     as_number,
     as_size,
@@ -58,6 +58,16 @@ from nnmagic.tinynn.values.weak_types import is_weak
 def _array(call: Arguments) -> v.Value:
     """Convert nested lists of numbers or tensors, or a tensor, with ``ndmin`` dimensions or more."""
     value, rank = _convert(call), static_int(call, "ndmin", 0)
+    given = call.given["object"].value
+    if (
+        call.name == "array"
+        and isinstance(value, v.Computed)
+        and value == given
+        and flag(call, "copy", default=True)
+    ):
+        value = (
+            Formula(value, call.span).op("copy").value if tensor_type(call.given["object"]).shape else value
+        )
     if rank > MAX_RANK:
         raise call.refusal("ndmin", f"`ndmin` is at most {MAX_RANK}, not {rank}")
     return _with_leading_axes(call, value, rank) if rank > 0 else value

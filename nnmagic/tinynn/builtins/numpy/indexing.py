@@ -32,6 +32,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
@@ -309,7 +310,7 @@ def _partitioned(call: Arguments, data: Formula, axis: int, operator: str) -> Fo
     known = static_value_or_none(call.given["kth"].value)
     places = [place for place in (known if isinstance(known, tuple) else (known,)) if isinstance(place, int)]
     size = data.shape[axis]
-    if not isinstance(size, int) and min(places, default=0) < 0:
+    if not places or (not isinstance(size, int) and min(places) < 0):
         return None
     kth = sorted({place % size if isinstance(size, int) and size else place for place in places})
     if not isinstance(size, int):
@@ -323,6 +324,11 @@ def _partition_operand(call: Arguments) -> tuple[Formula, int]:
     data, axis = _sort_operand(call)
     known = static_value_or_none(call.given["kth"].value)
     size = data.shape[axis]
+    if known is None and (number := as_weak_int(call.given["kth"])) is not None:
+        place = Formula(number, call.given["kth"].span)
+        count = size_along(data, axis, place)
+        message = f"{call.name}: kth is out of range for the axis"
+        return data.require((place >= place.like(0) - count) & (place < count), message), axis
     for place in known if isinstance(known, tuple) else (known,):
         if isinstance(place, bool) or not isinstance(place, int):
             message = "`kth` must be ints that are known at compile time"

@@ -23,9 +23,18 @@ from nnmagic.tinynn.values.symbolic_sizes import (
     shape_of,
     size_along,
 )
-from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Dimension, Known, LoopCall, Operand, RefusalError, TupleOf, Value
 
-_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+#: The modes that NumPy computes of the whole axis, and what they fill it with.
+_OF_AXIS = {
+    "maximum": "max(a, axis=-1, keepdims=True)",
+    "minimum": "min(a, axis=-1, keepdims=True)",
+    "mean": "mean(a, axis=-1, keepdims=True)",
+    "median": "median(a, axis=-1, keepdims=True)",
+    "empty": "a[..., :1] * 0",
+    "linear_ramp": "",
+}
+_MODES = ("constant", "edge", "reflect", "symmetric", "wrap", *_OF_AXIS)
 #: Maximal length of an axis that is extended by its own elements: their indices are a constant.
 _MAX_INDICES = 10_000_000
 #: How many elements before and after an axis are added: numbers, or sizes that a call decides.
@@ -76,10 +85,34 @@ def _pad(call: Arguments) -> Value:
         raise RefusalError(f"pad: `constant_values` with the mode {mode!r}", call.at("constant_values"))
     if mode == "constant":
         return _pad_with(call, data, widths, _constant_value(call, data))
+    if mode in _OF_AXIS:
+        return _of_axes(call, data, widths, mode)
     for axis, (before, after) in enumerate(widths):
         if (before, after) != (Known(0), Known(0)):
             data = _extend_axis(call, data, axis, before, after, mode)
     return data.value
+
+
+def _of_axes(call: Arguments, data: Formula, widths: list[_Widths], mode: str) -> Value:
+    """Pad with numbers of each axis in turn, in the language itself."""
+    known = [(_known(before), _known(after)) for before, after in widths]
+    if any(None in pair for pair in known):
+        message = f"pad: `pad_width` must be known with mode={mode!r}"
+        raise RefusalError(message, call.given["pad_width"].span)
+    lines = ["def pad(a):\n    kind = a.dtype\n"]
+    for axis, (before, after) in enumerate(known):
+        lines.append(f"    a = moveaxis(a, {axis}, -1)\n")
+        for width, edge in ((before, "a[..., :1]"), (after, "a[..., -1:]")):
+            value = _OF_AXIS[mode] or edge
+            if mode in ("mean", "median") and not data.is_float and not data.is_complex:
+                value = f"round({value})"
+            name = "first" if edge == "a[..., :1]" else "last"
+            ramp = f" * (arange({width}) / {width})" if mode == "linear_ramp" and width else ""
+            lines.append(f"    {name} = ({value}{ramp} + zeros({width}, dtype=kind)).astype(kind)\n")
+        backwards = "last[..., ::-1]" if mode == "linear_ramp" else "last"
+        lines.append(f"    a = moveaxis(concatenate((first, a, {backwards}), axis=-1), -1, {axis})\n")
+    lines.append("    return a\n")
+    return LoopCall("text", (Operand(data.value, call.given["array"].span),), text="".join(lines))
 
 
 def _constant_value(call: Arguments, data: Formula) -> Operand:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nnmagic.tinynn.builtins.argument_checks import flag, formula, pair
+from nnmagic.tinynn.builtins.argument_checks import flag, formula, one_axis, pair
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.subscripts import subscript
-from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import LoopCall, Operand, TupleOf, Value
 
 _NAMES = "x=ar input=ar"
 
@@ -155,17 +155,36 @@ def _set_function(name: str, summary: str, *, keeps: bool | None) -> Builtin:
     return numpy_function(name, "ar1 ar2 assume_unique?", apply_to, summary, method=False)
 
 
-def _refuse_axis(call: Arguments) -> Value:
-    if "axis" in call:
-        raise RefusalError("unique: `axis` must be None", call.at("axis"), hint="leave it out")
-    return _unique(call)
+def _along_axis(call: Arguments) -> Value:
+    if "axis" not in call or call.static("axis") is None:
+        return _unique(call)
+    data = formula(call, "ar")
+    axis = one_axis(call, "axis", data.rank)
+    wanted = [name for name in _RESULTS if flag(call, f"return_{name}")]
+    results = ", ".join(["found", *wanted])
+    text = (
+        f"def unique(a):\n    rows = moveaxis(a, {axis}, 0)\n    flat = rows.reshape(len(rows), -1)\n"
+        "    order = lexsort(tuple([flat[:, k] for k in range(flat.shape[1])][::-1]))\n"
+        "    ordered = flat[order]\n"
+        "    differs = any(ordered[1:] != ordered[:-1], axis=1)\n"
+        "    is_first = concatenate((ones(1, dtype=bool), differs))[:len(rows)]\n"
+        f"    index = order[is_first]\n    found = moveaxis(rows[index], 0, {axis})\n"
+        "    place = cumsum(is_first) - 1\n    inverse = zeros(len(rows), dtype=int)\n"
+        "    inverse[order] = place\n    counts = bincount(place)\n"
+        f"    return {results}\n"
+    )
+    return LoopCall("text", (Operand(data.value, call.given["ar"].span),), text=text)
+
+
+#: What `unique` gives beside the elements, in this order.
+_RESULTS = ("index", "inverse", "counts")
 
 
 SETS = (
     numpy_function(
         "unique",
         "ar return_index? return_inverse? return_counts? axis? * equal_nan? sorted?",
-        _refuse_axis,
+        _along_axis,
         "Return the distinct elements in ascending order, `?` of them; one NaN.",
         _NAMES,
     ),

@@ -19,6 +19,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     as_formula_beside,
     axes,
+    choice_argument,
     dtype_argument,
     flag,
     formula,
@@ -42,7 +43,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.descriptions import source_text
-from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import LoopCall, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a"
 
@@ -400,8 +401,8 @@ def _quantile(hundred: float, *, ignores_nan: bool = False) -> Callable[[Argumen
             raise RefusalError(f"{call.name} is defined for numbers, not bool_", operand.span, hint=hint)
         data = _statistics_data(call)
         shares, is_list = _shares(call, hundred)
-        if "method" in call and call.static("method") != _LINEAR:
-            raise call.refusal("method", "`method` can only be 'linear'")
+        if (method := choice_argument(call, "method", (_LINEAR, *_METHODS), _LINEAR)) != _LINEAR:
+            return _by_method(call, data, shares, hundred, method, is_list=is_list, ignores_nan=ignores_nan)
         if is_list:  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
         if ignores_nan:
@@ -411,6 +412,63 @@ def _quantile(hundred: float, *, ignores_nan: bool = False) -> Callable[[Argumen
         return (stack(results, 0) if is_list else results[0]).value
 
     return apply_to
+
+
+#: Where a share ``q`` of ``n`` numbers in ascending order lies, from 0 to ``n - 1``, and how much of what is
+#: behind the number before it is taken, of which ``t`` is a linear share (Hyndman and Fan, 1996).
+_METHODS: dict[str, tuple[str, str]] = {
+    "lower": ("q * (n - 1)", "0.0"),
+    "higher": ("q * (n - 1)", "ceil(t)"),
+    "midpoint": ("q * (n - 1)", "0.5 * ceil(t)"),
+    "nearest": ("q * (n - 1)", "where(t == 0.5, i % 2, round(t))"),
+    "inverted_cdf": ("n * q - 1", "ceil(t)"),
+    "averaged_inverted_cdf": ("n * q - 1", "where(t == 0, 0.5, 1.0)"),
+    "interpolated_inverted_cdf": ("n * q - 1", "t"),
+    "hazen": ("n * q - 0.5", "t"),
+    "weibull": ("(n + 1) * q - 1", "t"),
+    "median_unbiased": ("n * q + (1 + q) / 3 - 1", "t"),
+    "normal_unbiased": ("n * q + (3 + 2 * q) / 8 - 1", "t"),
+}
+
+
+def _by_method(
+    call: Arguments,
+    data: Formula,
+    shares: list[Share],
+    hundred: float,
+    method: str,
+    *,
+    is_list: bool,
+    ignores_nan: bool,
+) -> Value:
+    """Return quantiles by another method than the linear one, in the language itself."""
+    if ignores_nan or any(isinstance(share, Formula) for share in shares):
+        hint = "give numbers, and leave `method` out for those that only the call knows"
+        message = f"{call.name}: `method` takes `q` that is known"
+        raise RefusalError(message, call.given["method"].span, hint=hint)
+    place, part = _METHODS[method]
+    axis = one_axis(call, "axis", data.rank) if "axis" in call and call.static("axis") is not None else None
+    keep = flag(call, "keepdims")
+    moved = f"moveaxis(a, {axis}, -1)" if axis is not None else "ravel(a)"
+    lines = [f"def quantiles(a):\n    x = sort({moved}, axis=-1)\n    n = x.shape[-1]\n"]
+    for number, share in enumerate(shares):
+        assert not isinstance(share, Formula)
+        lines.append(
+            f"    q = {share / hundred!r}\n    v = float({place})\n"
+            f"    i = int(floor(v))\n    t = v - i\n    g = {part}\n"
+            "    low = x[..., minimum(maximum(i, 0), n - 1)]\n"
+            "    high = x[..., minimum(maximum(i + 1, 0), n - 1)]\n"
+            f"    r{number} = low + (high - low) * g\n"
+            f"    r{number} = where(isnan(x[..., n - 1]), nan, r{number})\n"
+        )
+        if keep:
+            whole = f"expand_dims(r{number}, {axis})"
+            if axis is None:
+                whole = f"r{number}.reshape({(1,) * data.rank})"
+            lines.append(f"    r{number} = {whole}\n")
+    results = ", ".join(f"r{number}" for number in range(len(shares)))
+    lines.append(f"    return stack(({results},))\n" if is_list else "    return r0\n")
+    return LoopCall("text", (Operand(data.value, call.given["a"].span),), text="".join(lines))
 
 
 def _shares(call: Arguments, hundred: float) -> tuple[list[Share], bool]:

@@ -254,7 +254,6 @@ def root(x: f64):
         ("piecewise(x, [x > 0], [1, 2, 3])", "piecewise: 3 functions for 1 conditions"),
         ("apply_along_axis(lambda r: q, 0, x)", "unknown name `q`"),
         ("convolve(x, zeros((0,)))", "convolve: `v` is empty"),
-        ("unique(x, axis=0)", "unique: `axis` must be None"),
         ("delete(x, 3)", "delete: index 3 is out of range for an axis of size 3"),
         ("delete(x, 1.5)", "delete: `obj` must be an index, indices or a mask, not the number 1.5"),
         ("nan_to_num(x, copy=False)", "nan_to_num makes a new array"),
@@ -297,7 +296,6 @@ def test_functions_that_are_imported_by_name():
 
 def test_a_function_of_the_same_name_is_another():
     def exp(x):
-        raise AssertionError
+        return x + 1
 
-    with pytest.raises(nnmagic.TinyNNError, match="which hides the operator exp"):
-        nnmagic.compile("def f(x: f64):\n    return exp(x)\n", namespace={"exp": exp})
+    assert nnmagic.compile("def f(x: f64):\n    return exp(x)\n", namespace={"exp": exp})(1.0) == 2

@@ -73,9 +73,7 @@ CASES: list[Case] = [
     refused("a-key-that-is-not-there", function(X, "x + params[«'B'»]"), "the dictionary has no key 'B'", "its keys: 'w', 'b', 'depth', 'inner'", {"params": PARAMS}),
     refused("a-key-written-as-a-member", function(X, "x + «params.b»"), "a dictionary of 4 has no attribute `b`", "index it with a key, as in params['b']", {"params": PARAMS}),
     refused("an-index-beyond-a-list", function(X, "x @ layers[«2»][0]"), "index 2 is out of range for a tuple of 2", None, {"layers": LAYERS}),
-    refused("a-computed-index-in-a-list", function(f"{X}, i: i64", "x + biases[«i»]"), "a tuple's index must be an int, not an i64", "stack the items into one tensor, as in stack(items)[i]", {"biases": [B, B]}),
     refused("a-property", function(X, "x * «settings.doubled»"), "`settings.doubled` is made by code of a Settings, and nothing of Python runs in a cell", "give it a name in another cell, as in doubled = settings.doubled", {"settings": Settings()}),
-    refused("a-method-of-settings", function(X, "x * «settings.half»()"), "`settings.half` is a method of a Settings, and nothing of Python runs in a cell", "call it in another cell, and pass its result as an argument; where a function needs it in the middle, write callback(function, x, result=Tensor[(3,), f32]), which calls Python", {"settings": Settings()}),
     refused("a-field-that-is-misspelt", function(X, "x * «settings.hiden»"), "`settings` (a Settings) holds no `hiden`", "did you mean settings.hidden?", {"settings": Settings()}),
     refused("a-member-that-is-made-when-asked", function(X, "x * «lazy.weight»"), "`lazy` (a Lazy) holds no `weight`", "if code makes it, give it a name in another cell, as in weight = lazy.weight", {"lazy": Lazy()}),
 ]  # fmt: skip

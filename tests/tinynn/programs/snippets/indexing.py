@@ -113,5 +113,4 @@ CASES: list[Case] = [
     refused("a-tuple-as-an-index", function(T, "t[«P»]"), "a tuple as an index means several axes, a list one: this may be either", "write the indices out, as in x[i, j]; or make a tensor of them, as in x[array(t)]", namespace={"P": (0, 1)}),
     refused("too-many-indices", function(f"v: Tensor[(3,), f32], {J}", "«v[j, j]»"), "2 indices for a Tensor[(3,), f32]"),
     refused("a-mask-with-too-many-axes", function("v: Tensor[(3,), f32], m: Tensor[(3, 3), bool_]", "«v[m]»"), "2 indices for a Tensor[(3,), f32]"),
-    refused("a-tuple-at-a-computed-index", function("x: f32, i: i32", "(x, x)[«i»]"), "a tuple's index must be an int, not an i32"),
 ]  # fmt: skip

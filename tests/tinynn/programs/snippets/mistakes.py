@@ -50,7 +50,6 @@ CASES: list[Case] = [
     accepted("isin", X, "return np.isin(x // 1, [1, 2])", namespace=NP),
     # -- lists -------------------------------------------------------------------------------------------
     accepted("append", X, "rows = []\nfor i in range(3):\n    rows.append(x[i])\nreturn stack(rows)"),
-    body("pop", "rows = [x, x]\n«rows.pop()»\nreturn stack(rows)", "`.pop` would change `rows` in place, which a cell cannot", "write rows = rows[:-1]"),
     body("sort-in-place", "«x.sort()»\nreturn x", "the parameter `x` belongs to the caller, and cannot be changed", "change a copy: write x = x.copy() before; or declare it as x: InOut[Tensor[(3, 4), f32]]"),
     body("sort-a-list-in-place", "rows = [x, x]\n«rows.sort(key=len)»\nreturn stack(rows)", "`.sort` would change `rows` in place, which a cell cannot", "write rows = sort(rows, axis=-1), and of a list: rows = sort(stack(rows), axis=0)"),
     body("a-list-that-grows-with-the-rows", "rows = []\nfor row in x:\n    rows = «rows» + [row * 2]\nreturn stack(rows)", "`rows` is a tuple of 0 or a tuple of 1 here: it changes from round to round", "a list keeps its length here: fill out = zeros((n, 3), f32) by out[i] = row", N),
@@ -98,7 +97,7 @@ CASES: list[Case] = [
     body("equal-to-none", "return x == «None»", "`==` of a Tensor[(3, 4), f32] and None", "write is None"),
     body("not-of-floats", "return ~«x»", "`~` is defined for integers and bools, not f32", "for a condition compare first, as in ~(x > 0)"),
     body("transposed-by-a-call", "return «x.T»()", "a Tensor[(4, 3), f32] cannot be called", "leave the brackets out, or index it, as in x[0]"),
-    body("a-generator", "«yield x»", "`yield` is not part of TinyNN", "return a tuple"),
+    body("a-generator", "«yield x»", "`yield` is not part of TinyNN", "append to a list, and return it"),
     # -- loops ---------------------------------------------------------------------------------------------
     body("a-size-gone-over", "for i in «len(x)»:\n    x = x + i\nreturn x", 'the dimension "n" cannot be gone over', "write range(n) of it", N),
     body("a-range-of-a-tensor", "for i in range(«x»):\n    x = x + i\nreturn x", 'range takes ints, not a Tensor[("n", 4), f32]', "write range(len(x))", N),

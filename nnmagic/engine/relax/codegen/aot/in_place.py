@@ -498,7 +498,11 @@ class _FunctionAnalysis:
                 holders = {
                     other for other in range(count) if any(root.param == number for root in args[other])
                 }
-                if len(holders) > 1 or not holders <= consumed:
+                made = {root for root in args[number] if root.param is None}
+                is_shared = any(
+                    other != number and not made.isdisjoint(arg) for other, arg in enumerate(args)
+                )
+                if len(holders) > 1 or not holders <= consumed or is_shared:
                     self.unstable.add(number)
         self.plan.consumed = frozenset(consumed)
         kept = {
@@ -523,12 +527,12 @@ class _FunctionAnalysis:
         while work:
             number = work.pop()
             for args in self.rounds:
-                source, *others = {root.param for root in args[number]} or {None}
-                if source is None or others or source in self.excluded:
+                sources = {root.param for root in args[number] if root.param is not None}
+                is_owned = bool(args[number]) and all(root.owned for root in args[number])
+                if not is_owned or len(sources) > 1 or not sources.isdisjoint(self.excluded):
                     self.unstable.add(number)
-                elif source not in found:
-                    found.add(source)
-                    work.append(source)
+                work += sources - found
+                found |= sources
         return found
 
 

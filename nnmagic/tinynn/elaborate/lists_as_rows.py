@@ -1,0 +1,95 @@
+"""Make lists of rows of lists: of numbers, or of equal tensors, whose items are read at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.numbers import natural_dtype
+
+
+def is_run_time(index: Sequence[v.Operand]) -> bool:
+    """Return whether an index is a number that only the call knows."""
+    if len(index) != 1:
+        return False
+    value = index[0].value
+    is_number = isinstance(value, v.Computed) and isinstance(value.type, TensorType) and not value.type.shape
+    return is_number or isinstance(value, v.Dimension)
+
+
+def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
+    """Return a list of numbers, of equal tensors, or of lists of these as one of rows; None for other lists.
+
+    Lists that are one object stay as they are: Python would change them all.
+    """
+    inner = [each.items for each in items.items if isinstance(each, v.TupleOf) and each.record is None]
+    if items.record is not None or not items.items:
+        return None
+    if inner:
+        lists = {id(each) for each in items.items}
+        sizes = {len(each) for each in inner}
+        if len(inner) != len(items.items) or len(lists) != len(inner) or len(sizes) != 1 or 0 in sizes:
+            return None
+    elements = [each for row in inner for each in row] if inner else list(items.items)
+    if not _are_alike(elements):
+        return None
+    array = BUILTINS["array"].call([v.Operand(items, span)], span)
+    if not isinstance(array, v.Computed):
+        return None
+    weak = all(isinstance(each, v.Known) or (isinstance(each, v.Computed) and each.weak) for each in elements)
+    return v.ListOfRows(replace(array, weak=weak, default_dtype=None), is_table=bool(inner))
+
+
+def _are_alike(elements: Sequence[v.Value]) -> bool:
+    """Return whether values are Python's bools, or its ints and floats, or tensors of one type."""
+    known = {type(each.value) for each in elements if isinstance(each, v.Known)}
+    computed = [each for each in elements if isinstance(each, v.Computed)]
+    if len(computed) + sum(isinstance(each, v.Known) for each in elements) != len(elements):
+        return False
+    strong = [each.type for each in computed if not each.weak]
+    if strong:
+        return not known and len(strong) == len(elements) and all(each == strong[0] for each in strong)
+    kinds = known | {_PYTHON_TYPES.get(getattr(each.type, "dtype", ""), object) for each in computed}
+    return kinds == {bool} or kinds <= {int, float}
+
+
+#: The types of Python's numbers that are known at run time only, by the dtypes that they have then.
+_PYTHON_TYPES: dict[str, type] = {"bool": bool, "int64": int, "float64": float}
+
+
+def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
+    """Check that the rows of a list hold a number as it is: Python's lists convert none.
+
+    Raises RefusalError.
+    """
+    value = item.value
+    if isinstance(value, v.Dimension):
+        value = value.number
+    assert isinstance(rows.type, TensorType)
+    if isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex):
+        given, is_weak = natural_dtype(value.value), True
+    elif isinstance(value, v.Computed) and isinstance(value.type, TensorType):
+        given, is_weak = value.type.dtype, value.weak
+    else:
+        return
+    held = rows.type.dtype
+    kinds = [np.dtype(NUMPY_DTYPES[each]).kind for each in (given, held)]
+    fits = "biufc".index(kinds[0]) <= "biufc".index(kinds[1]) if is_weak else is_wider(given, held)
+    if not fits:
+        message = (
+            f"{name} is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(given)}"
+        )
+        hint = f"begin with items of {dtype_short_name(given)}"
+        raise v.RefusalError(message, item.span, hint=hint + (", as in [0.0] * n" if is_weak else ""))
+
+
+def is_wider(dtype: str, other: str) -> bool:
+    """Return whether another dtype holds every number of a dtype."""
+    return dtype == other or bool(np.can_cast(NUMPY_DTYPES[dtype], NUMPY_DTYPES[other], "safe"))

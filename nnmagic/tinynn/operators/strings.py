@@ -1,0 +1,175 @@
+"""Evaluate strings that are known at compile time, and characters of them that only the call knows."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+from synr.ast import BuiltinOp
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.syntax.tree import ExtraOp
+from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_calls import apply
+from nnmagic.tinynn.values.symbolic_sizes import weak_int
+
+#: The methods of strings that give strings, numbers, bools, and lists of strings.
+_METHODS = frozenset(
+    [
+        "capitalize",
+        "casefold",
+        "count",
+        "endswith",
+        "find",
+        "index",
+        "isalnum",
+        "isalpha",
+        "isascii",
+        "isdecimal",
+        "isdigit",
+        "islower",
+        "isnumeric",
+        "isspace",
+        "istitle",
+        "isupper",
+        "join",
+        "ljust",
+        "lower",
+        "lstrip",
+        "partition",
+        "removeprefix",
+        "removesuffix",
+        "replace",
+        "rfind",
+        "rindex",
+        "rjust",
+        "rsplit",
+        "rstrip",
+        "split",
+        "splitlines",
+        "startswith",
+        "strip",
+        "swapcase",
+        "title",
+        "upper",
+        "zfill",
+    ]
+)
+
+
+def string_method(text: str, name: str) -> v.BuiltinName | None:
+    """Return a method of a string, which is computed at compile time; None for one that a cell has not."""
+    if name not in _METHODS:
+        return None
+
+    def apply_to(call: Arguments) -> v.Value:
+        given = call.static("args")
+        try:
+            result = getattr(text, name)(*given if isinstance(given, tuple) else ())
+        except (TypeError, ValueError) as error:
+            raise v.RefusalError(f"{name}: {error}", call.span) from None
+        return _known(result)
+
+    return v.BuiltinName(Builtin(name, "*args", apply_to, f"Compute str.{name}.", method=False))
+
+
+def _known(result: object) -> v.Value:
+    if isinstance(result, tuple | list):
+        return v.TupleOf(tuple(map(_known, result)), written="list" if isinstance(result, list) else "tuple")
+    return v.Known(result)
+
+
+def codes_of(text: str, span: Span) -> v.Computed:
+    """Return the code points of a string as an array."""
+    codes = np.array(list(map(ord, text)), np.int64)
+    return v.Computed(ir.Constant(codes, span=span), TensorType((len(text),), "int64"))
+
+
+def index_string(text: str, index: v.Operand, span: Span) -> v.Value:
+    """Evaluate ``text[index]``, a character where only the call knows which. Raises RefusalError."""
+    try:
+        place = v.static_value(index.value) if not isinstance(index.value, v.SliceOf) else _slice(index.value)
+        if isinstance(place, int | slice):
+            return v.Known(text[place])
+    except v.NotStaticError:
+        pass
+    except IndexError:
+        message = f"the index is out of range for a string of {len(text)}"
+        raise v.RefusalError(message, index.span) from None
+    number = index.value
+    if isinstance(number, v.Computed) and isinstance(number.type, TensorType) and not number.type.shape:
+        code = subscript(v.Operand(codes_of(text, span), span), [index], span)
+        assert isinstance(code, v.Computed)
+        return v.Character(weak_int(code))
+    raise v.RefusalError(f"the index of a string is an int, not {describe(number)}", index.span)
+
+
+def _slice(bounds: v.SliceOf) -> slice:
+    start, stop, step = (v.static_value(part) for part in (bounds.start, bounds.stop, bounds.step))
+    return slice(start, stop, step)
+
+
+def compare_characters(
+    op: object, sign: str, left: v.Operand, right: v.Operand, span: Span
+) -> v.Value | None:
+    """Compare a character with another, or with a string; None where neither is one. Raises RefusalError."""
+    if not isinstance(left.value, v.Character) and not isinstance(right.value, v.Character):
+        return None
+    if (
+        op in (ExtraOp.In, ExtraOp.NotIn)
+        and isinstance(right.value, v.Known)
+        and isinstance(right.value.value, str)
+    ):
+        assert isinstance(left.value, v.Character)
+        found = _is_in(left.value.code, right.value.value, span)
+        return found if op is ExtraOp.In else apply("logical_not", span, found)
+    codes = [_code_of(operand) for operand in (left, right)]
+    if op in _COMPARISONS and None not in codes:
+        one, other = (v.Operand(code, span) for code in codes if code is not None)
+        return binary(op, sign, one, other, span)
+    other_value = right.value if isinstance(left.value, v.Character) else left.value
+    is_string = isinstance(other_value, v.Known) and isinstance(other_value.value, str)
+    if op in (BuiltinOp.Eq, BuiltinOp.NotEq) and is_string:  # of several characters, or of none
+        return v.Known(op is BuiltinOp.NotEq)
+    raise v.RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span)
+
+
+_COMPARISONS = (BuiltinOp.Eq, BuiltinOp.NotEq, BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
+
+
+def _code_of(operand: v.Operand) -> v.Value | None:
+    match operand.value:
+        case v.Character(code=code):
+            return code
+        case v.Known(value=str() as text) if len(text) == 1:
+            return v.Known(ord(text))
+    return None
+
+
+def _is_in(code: v.Computed, text: str, span: Span) -> v.Computed:
+    if not text:
+        return number_constant(bool(text), "bool", span)
+    equals = []
+    for each in sorted(set(map(ord, text))):
+        equal = binary(BuiltinOp.Eq, "==", v.Operand(code, span), v.Operand(v.Known(each), span), span)
+        assert isinstance(equal, v.Computed)
+        equals.append(equal)
+    return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
+
+
+def _ord(call: Arguments) -> v.Value:
+    code = _code_of(call.given["c"])
+    if code is None:
+        message = f"ord takes one character, not {describe(call.given['c'].value)}"
+        raise v.RefusalError(message, call.given["c"].span)
+    return code
+
+
+ORD = Builtin("ord", "c", _ord, "Return the code point of a character.", method=False)
