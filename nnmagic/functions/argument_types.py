@@ -10,16 +10,7 @@ from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import as_numpy
 from nnmagic.functions.compile_options import Convert
 from nnmagic.functions.conversions import converted, is_taken
-from nnmagic.relay.types import (
-    DICTIONARY,
-    AnyDim,
-    Dim,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-    dtype_of_array,
-)
+from nnmagic.relay import types as ty
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, NumberType
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
@@ -29,7 +20,7 @@ _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", compl
 
 
 #: The types of parameters that may be known when a function is compiled: those of Python's bools and ints.
-PYTHON_INTEGERS = (TensorType((), "bool"), TensorType((), "int64"))
+PYTHON_INTEGERS = (ty.TensorType((), "bool"), ty.TensorType((), "int64"))
 
 
 def is_known_value(value: object) -> bool:
@@ -49,7 +40,7 @@ def plain_number(value: object) -> object:
 
 def argument_type(
     what: str, pattern: OpenTensor | None, value: object, *, converts: Convert = False
-) -> tuple[Type | Generator, object]:
+) -> tuple[ty.Type | Generator, object]:
     """Return the type of an argument that may be a generator of random numbers, and the argument.
 
     Takes and raises what `value_type` does.
@@ -61,7 +52,7 @@ def argument_type(
 
 def value_type(
     what: str, pattern: OpenTensor | None, value: object, *, converts: Convert = False
-) -> tuple[Type, object]:
+) -> tuple[ty.Type, object]:
     """Return the type of an argument, and the argument as an array where it is foreign.
 
     Args:
@@ -78,7 +69,7 @@ def value_type(
         parts = [
             value_type(f"{what}[{index}]", None, part, converts=converts) for index, part in enumerate(value)
         ]
-        return TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
+        return ty.TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
     if (
         pattern is None
         and isinstance(value, Mapping)
@@ -88,7 +79,7 @@ def value_type(
         parts = [value_type(f"{what}[{key!r}]", None, part, converts=converts) for key, part in value.items()]
         fields = tuple(type_ for type_, _ in parts)
         given = dict(zip(value, (part for _, part in parts), strict=True))
-        return RecordType(fields, DICTIONARY, tuple(value)), given
+        return ty.RecordType(fields, ty.DICTIONARY, tuple(value)), given
     if type(value) in _NUMBERS:
         return _of_number(what, pattern, value), value
     if converts and isinstance(value, list):
@@ -98,7 +89,7 @@ def value_type(
         raise TypeError(f"{what} must be an array or a number, not {kind_of(value)}{_hint(value)}")
     if isinstance(value, bytes | bytearray) and pattern is None:
         array = array.astype(np.int64)  # whose items are ints, as Python has them
-    dtype = dtype_of_array(array)
+    dtype = ty.dtype_of_array(array)
     if dtype is None:
         raise TypeError(
             f"{what} must be an array of numbers, not an array of {array.dtype}{_of_dtype(array.dtype)}"
@@ -110,21 +101,21 @@ def value_type(
         _check_pattern(what, pattern, array, dtype)
     dims = [None] * array.ndim if pattern is None else pattern.dims(array.ndim)
     assert dims is not None
-    shape: tuple[Dim, ...] = tuple(
-        AnyDim(dim) if isinstance(dim, str) else size if dim is None else dim
+    shape: tuple[ty.Dim, ...] = tuple(
+        ty.AnyDim(dim) if isinstance(dim, str) else size if dim is None else dim
         for dim, size in zip(dims, array.shape, strict=True)
     )
-    return TensorType(shape, dtype), value if isinstance(value, np.ndarray) else array
+    return ty.TensorType(shape, dtype), value if isinstance(value, np.ndarray) else array
 
 
-def _of_number(what: str, pattern: OpenTensor | None, value: object) -> TensorType:
+def _of_number(what: str, pattern: OpenTensor | None, value: object) -> ty.TensorType:
     dtype = _NUMBERS[type(value)]
     if pattern is None:
         return NumberType((), dtype)
     own = pattern.own_dtype
     if pattern.dims(0) is None or (own is None and not pattern.allows(dtype)):
         raise TypeError(f"{what} must be {pattern!r}, not {kind_of(value)}")
-    return TensorType((), dtype if own is None else own.name)
+    return ty.TensorType((), dtype if own is None else own.name)
 
 
 def _check_pattern(what: str, pattern: OpenTensor, array: np.ndarray, dtype: str) -> None:

@@ -209,13 +209,13 @@ def _compile_programs(
 ) -> tuple[dict[Any, tirx.PrimFunc], list[ObjectCode]]:
     """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol."""
     kernels: dict[Any, tirx.PrimFunc] = {}
-    every = {var: kernel for program in programs.values() for var, kernel in program.kernels.items()}
+    every: dict[Any, tirx.PrimFunc] = {}
     for program in programs.values():
         few = kernels_of_loops(program) if opt_level else {}
         prepared = dict(kernel_preparation.prepare_kernels(few.items(), target, opt_level))
-        for var in join_kernels(program, prepared):
-            kernels[var] = prepared[var]
-            del every[var]
+        joined = join_kernels(program, prepared)
+        kernels.update((var, prepared[var]) for var in joined)
+        every.update((var, kernel) for var, kernel in program.kernels.items() if var not in joined)
 
     def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
         """Schedule kernels while LLVM compiles the ones before."""

@@ -40,6 +40,7 @@ from nnmagic.engine.relax.legalize.types import ElementFunction, ReduceAxis, Red
 from nnmagic.engine.relax.schedules.reduction.analysis import TIE_RULE
 from nnmagic.engine.relax.schedules.reduction.argreduce import keeps_first
 from nnmagic.engine.relax.tir.builders import as_expr, static_int
+from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import TensorType, is_float
@@ -103,9 +104,11 @@ def combine_few(
     def element(*index: Index) -> PrimExpr:
         kept = iter(index)
         outer = {axis: next(kept) for axis in range(rank) if keepdims or axis not in axes}
-        return functools.reduce(
-            combine, (data(*({**outer, **place}[axis] for axis in range(rank))) for place in places)
-        )
+        first, *rest = (data(*({**outer, **place}[axis] for axis in range(rank))) for place in places)
+        dtype = scalar_functions.dtype_of(data)
+        if combine is operator.add and is_float(dtype):
+            first = first + hidden_zero(0.0, dtype)  # the sum of -0 and -0 is 0, as NumPy's
+        return functools.reduce(combine, rest, first)
 
     return te.compute(result, element)
 

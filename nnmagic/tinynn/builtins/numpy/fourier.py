@@ -26,21 +26,12 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import as_number, as_size
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Computed,
-    Dimension,
-    Known,
-    LoopCall,
-    Operand,
-    RefusalError,
-    Value,
-)
 
-_Apply: TypeAlias = Callable[[Arguments], Value]
+_Apply: TypeAlias = Callable[[Arguments], v.Value]
 
 #: Transforms along an axis.
 _Transform: TypeAlias = Callable[[Arguments, Formula, int], Formula]
@@ -51,7 +42,7 @@ def _numbers(call: Arguments, data: Formula) -> Formula:
     if data.dtype == "bfloat16":
         message = f"{call.name} is defined for f32, f64, c64 and c128, not bf16"
         span = call.at("a")
-        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
+        raise v.RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
     if data.is_complex:
         return data
     if data.is_float:
@@ -113,7 +104,7 @@ def _half(call: Arguments, data: Formula, axis: int, *, opposite: bool = False) 
     if data.is_complex:
         message = f"{call.name} takes real numbers, not complex ones"
         hint = f"write {call.name.removeprefix('r').replace('ihfft', 'ifft')}"
-        raise RefusalError(message, call.at("a"), hint=hint)
+        raise v.RefusalError(message, call.at("a"), hint=hint)
     numbers, length = _numbers(call, data), _length(call, data.shape[axis])
     if length is not None:
         numbers = _resize(call, numbers, axis, length)
@@ -141,7 +132,7 @@ def _inverse_hermitian(call: Arguments, data: Formula, axis: int) -> Formula:
 def _along(call: Arguments, rank: int, default: tuple[int, ...] | None) -> list[tuple[int, Arguments]]:
     """Return the axes of a transform along several, each with the arguments of the one along it."""
     if default is not None and rank < len(default):
-        raise RefusalError(f"{call.name} takes a tensor of rank {len(default)} or more", call.at("a"))
+        raise v.RefusalError(f"{call.name} takes a tensor of rank {len(default)} or more", call.at("a"))
     lengths = call.static("s") if "s" in call else None
     listed = lengths if isinstance(lengths, tuple) else () if lengths is None else (lengths,)
     chosen = axes(call, rank, "axes")
@@ -153,13 +144,13 @@ def _along(call: Arguments, rank: int, default: tuple[int, ...] | None) -> list[
     given = {name: operand for name, operand in call.given.items() if name in ("a", "norm")}
     inner = []
     for index, axis in enumerate(chosen):
-        length = {"n": Operand(Known(listed[index]), call.at("s"))} if listed else {}
+        length = {"n": v.Operand(v.Known(listed[index]), call.at("s"))} if listed else {}
         inner.append((axis, Arguments(call.name, {**given, **length}, call.span)))
     return inner
 
 
 def _of_one_axis(transform: _Transform) -> _Apply:
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         data = formula(call, "a")
         require_rank(call, data, "a", 1)
         axis = one_axis(call, "axis", data.rank, -1)
@@ -186,7 +177,7 @@ _OF_ANY_LENGTH = {
 }
 
 
-def _of_any_length(call: Arguments, axis: int) -> Value:
+def _of_any_length(call: Arguments, axis: int) -> v.Value:
     """Transform numbers of which so many are taken as only the call knows."""
     text = (
         f"def along(transform, a, n, norm):\n    a = moveaxis(a, {axis}, -1)\n{_OF_ANY_LENGTH[call.name]}"
@@ -194,9 +185,9 @@ def _of_any_length(call: Arguments, axis: int) -> Value:
     )
     name = {"irfft": "ifft"}.get(call.name, call.name)
     transform = next(row for row in FOURIER if row.name == name)
-    norm = call.given.get("norm", Operand(Known(None), call.span))
-    operands = (Operand(BuiltinName(transform), call.span), call.given["a"], call.given["n"], norm)
-    return LoopCall("text", operands, text=text)
+    norm = call.given.get("norm", v.Operand(v.Known(None), call.span))
+    operands = (v.Operand(v.BuiltinName(transform), call.span), call.given["a"], call.given["n"], norm)
+    return v.LoopCall("text", operands, text=text)
 
 
 def _over_axes(
@@ -204,7 +195,7 @@ def _over_axes(
 ) -> _Apply:
     """Transform along the last of the axes, and along the others; ``last_first``: in which order."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         data = formula(call, "a")
         require_rank(call, data, "a", 1)
         along = _along(call, data.rank, default)
@@ -219,7 +210,7 @@ def _over_axes(
 def _shift(*, back: bool) -> _Apply:
     """Move the frequency 0 to the middle of the axes, or back."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         data = formula(call, "x")
         chosen = axes(call, data.rank, "axes")
         for axis in range(data.rank) if chosen is None else chosen:
@@ -234,7 +225,7 @@ def _shift(*, back: bool) -> _Apply:
 
 
 def _frequencies(*, half: bool) -> _Apply:
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         if _is_computed(call, "n") or _is_computed(call, "d"):
             return _computed_frequencies(call, half=half).cast(_dtype_of_frequencies(call)).value
         length, step = static_int(call, "n"), static_number(call, "d", 1.0)
@@ -257,23 +248,27 @@ def _dtype_of_frequencies(call: Arguments) -> str:
 
 
 def _is_computed(call: Arguments, parameter: str) -> bool:
-    return parameter in call and isinstance(call.given[parameter].value, Computed | Dimension)
+    return parameter in call and isinstance(call.given[parameter].value, v.Computed | v.Dimension)
 
 
 def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
     """Return the frequencies of a number of samples, or of a distance, that only the call knows."""
     span, given = call.span, call.given["n"]
     size = as_size(given) or given.value
-    whole, count = Operand(size, given.span), size
+    whole, count = v.Operand(size, given.span), size
     if half:
-        halved = Operand(binary(NAMED["floor_divide"], "//", whole, Operand(Known(2), span), span), span)
-        more = Operand(binary(NAMED["add"], "+", halved, Operand(Known(1), span), span), span)
+        halved = v.Operand(
+            binary(NAMED["floor_divide"], "//", whole, v.Operand(v.Known(2), span), span), span
+        )
+        more = v.Operand(binary(NAMED["add"], "+", halved, v.Operand(v.Known(1), span), span), span)
         count = as_size(more) or more.value
-    known = isinstance(count, Known) and isinstance(count.value, int)
-    if not (known or isinstance(count, Dimension)):
-        raise RefusalError(f"{call.name} takes a number of samples, not {describe(given.value)}", given.span)
+    known = isinstance(count, v.Known) and isinstance(count.value, int)
+    if not (known or isinstance(count, v.Dimension)):
+        raise v.RefusalError(
+            f"{call.name} takes a number of samples, not {describe(given.value)}", given.span
+        )
     number = as_formula(as_number(whole), span, call.name).cast("float64")
-    points = arange(count.value if isinstance(count, Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int
+    points = arange(count.value if isinstance(count, v.Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int
     if not half:
         points = points - number * (points * 2.0 >= number).cast("float64")
     distance = formula(call, "d").cast("float64") if "d" in call else number.like(1.0)

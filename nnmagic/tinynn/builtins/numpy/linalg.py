@@ -35,18 +35,10 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import (
-    BuiltinName,
-    Computed,
-    LoopCall,
-    Operand,
-    RefusalError,
-    TupleOf,
-    Value,
-)
 
 _NAMES = "A=a x=a input=a"
 
@@ -60,7 +52,7 @@ def floats(call: Arguments, data: Formula, parameter: str) -> Formula:
     if data.dtype not in ("float32", "float64"):
         span = call.at(parameter)
         message = f"{call.name} takes f32 and f64, not {dtype_short_name(data.dtype)}"
-        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
+        raise v.RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
     return data
 
 
@@ -77,30 +69,30 @@ def _square(call: Arguments, parameter: str = "a") -> Formula:
     require_rank(call, data, parameter, 2)
     if dims_differ(*data.shape[-2:]):
         message = f"{call.name} takes square matrices, not a tensor of shape {format_shape(data.shape)}"
-        raise RefusalError(message, call.at(parameter))
+        raise v.RefusalError(message, call.at(parameter))
     return data
 
 
 def _apply(call: Arguments, name: str, *operands: Formula, **attrs: object) -> list[Formula]:
     """Return the results of an operator, whose operands are the call's first arguments."""
-    given = [Operand(each.value, call.at(word)) for each, word in zip(operands, "ab", strict=False)]
+    given = [v.Operand(each.value, call.at(word)) for each, word in zip(operands, "ab", strict=False)]
     result = call_operator(OPERATORS[f"linalg.{name}"], given, attrs, call.span)
-    parts = result.items if isinstance(result, TupleOf) else (result,)
+    parts = result.items if isinstance(result, v.TupleOf) else (result,)
     tensors: list[Formula] = []
     for part in parts:
-        assert isinstance(part, Computed)
+        assert isinstance(part, v.Computed)
         tensors.append(Formula(part, call.span))
     return tensors
 
 
-def _tuple_of(parts: Sequence[Formula]) -> TupleOf:
-    return TupleOf(tuple(part.value for part in parts))
+def _tuple_of(parts: Sequence[Formula]) -> v.TupleOf:
+    return v.TupleOf(tuple(part.value for part in parts))
 
 
-def _of_square(name: str, *parameters: str) -> Callable[[Arguments], Value]:
+def _of_square(name: str, *parameters: str) -> Callable[[Arguments], v.Value]:
     """Return the function that applies an operator with these attributes."""
 
-    def apply_to(call: Arguments) -> Value:
+    def apply_to(call: Arguments) -> v.Value:
         data = floats(call, _square(call), "a")
         attrs = {each: flag(call, each) for each in parameters if each in call}
         parts = _apply(call, name, data, **attrs)
@@ -122,7 +114,7 @@ def _pair(call: Arguments) -> tuple[Formula, Formula]:
     return left, right
 
 
-def _solve(call: Arguments) -> Value:
+def _solve(call: Arguments) -> v.Value:
     """Solve for one vector, or for the columns of matrices, whose batch dimensions broadcast."""
     _square(call)
     matrix, sides = _pair(call)
@@ -136,7 +128,7 @@ def _solve(call: Arguments) -> Value:
     return solution.op("squeeze", axis=[solution.rank - 1]).value if vector else solution.value
 
 
-def _det(call: Arguments) -> Value:
+def _det(call: Arguments) -> v.Value:
     """Compute in f64, as NumPy does: the logarithm of a large determinant has few digits after the point."""
     data = floats(call, _square(call), "a")
     if not data.is_complex:
@@ -152,16 +144,16 @@ def _scale(data: Formula, factor: Formula) -> Formula:
     return factor * data
 
 
-def _qr(call: Arguments) -> Value:
+def _qr(call: Arguments) -> v.Value:
     mode = choice_argument(call, "mode", ("reduced", "complete", "r"), "reduced")
     parts = _apply(call, "qr", _matrices(call), mode=mode)
     return parts[0].value if mode == "r" else _tuple_of(parts)
 
 
-def _svd(call: Arguments) -> Value:
+def _svd(call: Arguments) -> v.Value:
     if flag(call, "hermitian"):
         span = call.at("hermitian")
-        raise RefusalError("svd: `hermitian` must be False", span, hint="leave it out, or call eigh")
+        raise v.RefusalError("svd: `hermitian` must be False", span, hint="leave it out, or call eigh")
     full, vectors = flag(call, "full_matrices", default=True), flag(call, "compute_uv", default=True)
     parts = _apply(call, "svd", _matrices(call), full_matrices=full, compute_uv=vectors)
     return _tuple_of(parts) if vectors else parts[0].value
@@ -171,16 +163,16 @@ def _triangle(call: Arguments) -> str:
     return choice_argument(call, "UPLO", ("L", "U", "l", "u"), "L").upper()
 
 
-def _eigh(call: Arguments) -> Value:
+def _eigh(call: Arguments) -> v.Value:
     return _tuple_of(_apply(call, "eigh", floats(call, _square(call), "a"), UPLO=_triangle(call)))
 
 
-def _eigvalsh(call: Arguments) -> Value:
+def _eigvalsh(call: Arguments) -> v.Value:
     (values,) = _apply(call, "eigh", floats(call, _square(call), "a"), UPLO=_triangle(call), compute_v=False)
     return values.value
 
 
-def _lstsq(call: Arguments) -> Value:
+def _lstsq(call: Arguments) -> v.Value:
     """Return (solution, residuals, rank, singular values); using residuals that NumPy lacks is an error."""
     matrix, sides = _pair(call)
     vector = sides.rank == 1
@@ -248,31 +240,31 @@ def _tolerance(call: Arguments, parameter: str, values: Formula) -> float | Form
 def _refuse_hermitian(call: Arguments) -> None:
     if flag(call, "hermitian"):
         span = call.at("hermitian")
-        raise RefusalError(f"{call.name}: `hermitian` must be False", span, hint="leave it out")
+        raise v.RefusalError(f"{call.name}: `hermitian` must be False", span, hint="leave it out")
 
 
 def _exceeds(values: Formula, cutoff: float | Formula) -> Formula:
     return (values.cast(cutoff.dtype) if isinstance(cutoff, Formula) else values) > cutoff
 
 
-def _matrix_rank(call: Arguments) -> Value:
+def _matrix_rank(call: Arguments) -> v.Value:
     _refuse_hermitian(call)
     data = floats(call, formula(call, "a"), "a")
     if data.rank < 2:
         return data.truth().reduce("any").cast("int64").value
     if "tol" in call and "rtol" in call:
-        raise RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.at("rtol"))
+        raise v.RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.at("rtol"))
     values = singular_values(call, data)
     is_absolute = "tol" in call
     cutoff = _tolerance(call, "tol", values) if is_absolute else _cutoff(call, data, values, "rtol", None)
     return _exceeds(values, cutoff).cast("int64").reduce("sum", (values.rank - 1,)).value
 
 
-def _pinv(call: Arguments) -> Value:
+def _pinv(call: Arguments) -> v.Value:
     _refuse_hermitian(call)
     data = _matrices(call)
     if "rcond" in call and "rtol" in call:
-        raise RefusalError("pinv takes `rcond` or `rtol`, not both", call.at("rtol"))
+        raise v.RefusalError("pinv takes `rcond` or `rtol`, not both", call.at("rtol"))
     order = [*range(data.rank - 2), data.rank - 1, data.rank - 2]
     if 0 in data.shape[-2:]:
         return data.transpose(order).value
@@ -286,19 +278,19 @@ def _pinv(call: Arguments) -> Value:
 
 def _product(call: Arguments, left: Formula, right: Formula) -> Formula:
     span = call.span
-    value = matrix_product(Operand(left.value, span), Operand(right.value, span), span, call.name)
+    value = matrix_product(v.Operand(left.value, span), v.Operand(right.value, span), span, call.name)
     return Formula(value, span)
 
 
-def _cond(call: Arguments) -> Value:
+def _cond(call: Arguments) -> v.Value:
     """Compute the ratio of singular values; infinite for a singular matrix, as of 0 / 0."""
     order = call.static("p") if "p" in call else None
     if order not in (None, 2, -2):
         message = f"cond: `p` must be None, 2 or -2, not {describe(call.given['p'].value)}"
-        raise RefusalError(message, call.at("p"), hint="write norm(x, p) * norm(inv(x), p)")
+        raise v.RefusalError(message, call.at("p"), hint="write norm(x, p) * norm(inv(x), p)")
     data = _matrices(call)
     if 0 in data.shape[-2:]:
-        raise RefusalError("cond of a matrix without elements", call.at("a"))
+        raise v.RefusalError("cond of a matrix without elements", call.at("a"))
     values = singular_values(call, data)
     axis = values.rank - 1
     largest, least = (values.reduce(name, (axis,)) for name in ("max", "min"))
@@ -307,7 +299,7 @@ def _cond(call: Arguments) -> Value:
     return (ratio.op("isnan") & ~missing).choose(math.inf, ratio).value
 
 
-def _matrix_power(call: Arguments) -> Value:
+def _matrix_power(call: Arguments) -> v.Value:
     """Multiply by repeated squaring; integers stay integers, unless the power is negative."""
     data, power = _square(call), static_int(call, "n")
     if power < 0:
@@ -328,18 +320,18 @@ def _matrix_power(call: Arguments) -> Value:
 
 
 def _row(
-    name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = _NAMES
+    name: str, signature: str, apply_to: Callable[[Arguments], v.Value], summary: str, aliases: str = _NAMES
 ) -> Builtin:
     return Builtin(
         name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", aliases=aliases, method=False
     )
 
 
-def _tensorinv(call: Arguments) -> Value:
+def _tensorinv(call: Arguments) -> v.Value:
     """Return the inverse of a map between tensors, of which ``ind`` axes are the results."""
     sizes, ind = _known_sizes(call, "a"), static_int(call, "ind", 2)
     if not 0 < ind < len(sizes):
-        raise RefusalError(
+        raise v.RefusalError(
             f"tensorinv: `ind` is from 1 to {len(sizes) - 1}, not {ind}", call.given["ind"].span
         )
     shape = (*sizes[ind:], *sizes[:ind])
@@ -347,7 +339,7 @@ def _tensorinv(call: Arguments) -> Value:
     return _with(call, "inv", text, "a")
 
 
-def _tensorsolve(call: Arguments) -> Value:
+def _tensorsolve(call: Arguments) -> v.Value:
     """Solve for a tensor whose products with the last axes of another are given."""
     sizes, sides = _known_sizes(call, "a"), _known_sizes(call, "b")
     rows, rest = math.prod(sides), tuple(sizes[len(sides) :])
@@ -359,15 +351,15 @@ def _known_sizes(call: Arguments, parameter: str) -> list[int]:
     shape = formula(call, parameter).shape
     sizes = [size for size in shape if isinstance(size, int)]
     if len(sizes) < len(shape):
-        raise RefusalError(f"{call.name} takes tensors of known sizes", call.given[parameter].span)
+        raise v.RefusalError(f"{call.name} takes tensors of known sizes", call.given[parameter].span)
     return sizes
 
 
-def _with(call: Arguments, name: str, text: str, *parameters: str) -> Value:
+def _with(call: Arguments, name: str, text: str, *parameters: str) -> v.Value:
     """Call a function that is written in the language with another one of linear algebra."""
     function = next(row for row in LINALG if row.name == name)
-    given = [Operand(call.given[each].value, call.given[each].span) for each in parameters]
-    return LoopCall("text", (Operand(BuiltinName(function), call.span), *given), text=text)
+    given = [v.Operand(call.given[each].value, call.given[each].span) for each in parameters]
+    return v.LoopCall("text", (v.Operand(v.BuiltinName(function), call.span), *given), text=text)
 
 
 LINALG: tuple[Builtin, ...] = (

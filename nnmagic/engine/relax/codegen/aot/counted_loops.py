@@ -7,23 +7,7 @@ from dataclasses import dataclass
 
 from tvm import ir, tirx
 
-from nnmagic.engine.relax.codegen.aot.program import (
-    Assign,
-    Check,
-    Conditional,
-    Exit,
-    FunctionCall,
-    Immediate,
-    NativeFunction,
-    NextRound,
-    Region,
-    Register,
-    ScalarCode,
-    Storage,
-    StoreElement,
-    Value,
-    steps_of,
-)
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 
@@ -31,7 +15,7 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 _FEW = 256
 
 #: What a round of an innermost loop consists of.
-_PLAIN = (ScalarCode, StoreElement, Check, Assign, Conditional, NextRound)
+_PLAIN = (aot.ScalarCode, aot.StoreElement, aot.Check, aot.Assign, aot.Conditional, aot.NextRound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +26,28 @@ class CountedLoop:
     nothing.
     """
 
-    counter: Register
-    limit: Register | Immediate
-    round: Region
-    end: Region
+    counter: aot.Register
+    limit: aot.Register | aot.Immediate
+    round: aot.Region
+    end: aot.Region
     is_innermost: bool
 
 
-def find_counted_loop(function: NativeFunction) -> CountedLoop | None:
+def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     """Return the loop that a function is; None for another function, or a loop with other ends."""
     if not function.loops or function.counts_rounds or function.carried_dims or len(function.body) != 2:
         return None
     test, branch = function.body
-    if not isinstance(test, ScalarCode) or not isinstance(branch, Conditional):
+    if not isinstance(test, aot.ScalarCode) or not isinstance(branch, aot.Conditional):
         return None
     bounds = _read_test(test, branch.condition)
-    ends = any(isinstance(step, Exit) for step in steps_of(branch.then))
-    if bounds is None or ends or any(isinstance(step, NextRound) for step in steps_of(branch.other)):
+    ends = any(isinstance(step, aot.Exit) for step in aot.steps_of(branch.then))
+    if bounds is None or ends or any(isinstance(step, aot.NextRound) for step in aot.steps_of(branch.other)):
         return None
     counter, limit = bounds
     if limit in find_carried(function) or find_steps(function).get(counter) != 1:
         return None
-    is_innermost = all(isinstance(step, _PLAIN) for step in steps_of(branch.then))
+    is_innermost = all(isinstance(step, _PLAIN) for step in aot.steps_of(branch.then))
     return CountedLoop(counter, limit, branch.then, branch.other, is_innermost)
 
 
@@ -76,20 +60,20 @@ class FewRounds:
     work: int
 
 
-def find_few_rounds(call: FunctionCall, separate: Container[NativeFunction]) -> FewRounds | None:
+def find_few_rounds(call: aot.FunctionCall, separate: Container[aot.NativeFunction]) -> FewRounds | None:
     """Return the rounds of a loop that a call runs, if they are known and few, and call at most such loops.
 
     ``separate``: the functions that are no part of their caller.
     """
     counted = None if call.callee in separate else find_counted_loop(call.callee)
-    if counted is None or call.callee.parallel is not None or not isinstance(counted.limit, Immediate):
+    if counted is None or call.callee.parallel is not None or not isinstance(counted.limit, aot.Immediate):
         return None
     first = call.args[call.callee.parameters.index(counted.counter)]
-    if not isinstance(first, Immediate):
+    if not isinstance(first, aot.Immediate):
         return None
     inner = 1
-    for step in steps_of(counted.round):
-        if isinstance(step, FunctionCall):
+    for step in aot.steps_of(counted.round):
+        if isinstance(step, aot.FunctionCall):
             rounds = find_few_rounds(step, separate)
             if rounds is None:
                 return None
@@ -100,76 +84,82 @@ def find_few_rounds(call: FunctionCall, separate: Container[NativeFunction]) -> 
     return FewRounds(int(first.value), count, count * inner) if 0 < count * inner <= _FEW else None
 
 
-def find_carried(function: NativeFunction) -> set[Register | Storage]:
+def find_carried(function: aot.NativeFunction) -> set[aot.Register | aot.Storage]:
     """Return the parameters of a loop that its rounds assign."""
-    rounds = (step for step in function.steps() if isinstance(step, NextRound))
+    rounds = (step for step in function.steps() if isinstance(step, aot.NextRound))
     return {param for step in rounds for param, _ in step.assign.pairs}
 
 
-def _read_test(test: ScalarCode, condition: Value) -> tuple[Register, Register | Immediate] | None:
+def _read_test(
+    test: aot.ScalarCode, condition: aot.Value
+) -> tuple[aot.Register, aot.Register | aot.Immediate] | None:
     """Return the counter of a test and its limit."""
     (stage, *more) = test.stages
     if more or test.values.get(stage.buffer) is not condition or not isinstance(stage.value, tirx.LT):
         return None
     counter, limit = (_leaf(part, test.values) for part in (stage.value.a, stage.value.b))
-    if isinstance(counter, Register) and isinstance(limit, Register | Immediate) and counter.dtype == "int64":
+    if (
+        isinstance(counter, aot.Register)
+        and isinstance(limit, aot.Register | aot.Immediate)
+        and counter.dtype == "int64"
+    ):
         return counter, limit
     return None
 
 
-def find_summands(function: NativeFunction) -> set[Register]:
+def find_summands(function: aot.NativeFunction) -> set[aot.Register]:
     """Return the floats that a loop adds in each round to one sum, or subtracts from it.
 
     The sum is a parameter, or an element at an index that stays the same.
     """
-    sums: dict[Register, list[Value | None]] = {}
-    varying: set[Value] = set(find_carried(function))
-    results: set[Value] = set()
+    sums: dict[aot.Register, list[aot.Value | None]] = {}
+    varying: set[aot.Value] = set(find_carried(function))
+    results: set[aot.Value] = set()
     for step in function.steps():
         match step:
-            case NextRound(assign=Assign(pairs=pairs)):
+            case aot.NextRound(assign=aot.Assign(pairs=pairs)):
                 results.update(value for _, value in pairs)
-            case StoreElement():
+            case aot.StoreElement():
                 used = {step.values[load.source] for load in collect_loads(*step.indices)}
                 if used.isdisjoint(varying):
                     results.update(step.values[load.source] for load in collect_loads(step.value))
-            case ScalarCode(stages=stages, values=values, reads=reads):
+            case aot.ScalarCode(stages=stages, values=values, reads=reads):
                 target = values.get(stages[-1].buffer)
-                moves = not varying.isdisjoint(reads) or any(isinstance(read, Storage) for read in reads)
-                if isinstance(target, Register) and moves:
+                moves = not varying.isdisjoint(reads) or any(isinstance(read, aot.Storage) for read in reads)
+                if isinstance(target, aot.Register) and moves:
                     varying.add(target)
                 sum_ = stages[0].value
                 if (
                     len(stages) == 1
-                    and isinstance(target, Register)
+                    and isinstance(target, aot.Register)
                     and isinstance(sum_, tirx.Add | tirx.Sub)
                 ):
                     sums[target] = [_leaf(part, values) for part in (sum_.a, sum_.b)]
-    found: set[Register] = set()
+    found: set[aot.Register] = set()
     for target, parts in sums.items():
         if target in results and target.dtype in ("float32", "float64"):
-            found.update(part for part in parts if isinstance(part, Register))
+            found.update(part for part in parts if isinstance(part, aot.Register))
     return found
 
 
-def find_early_products(function: NativeFunction) -> set[Register]:
+def find_early_products(function: aot.NativeFunction) -> set[aot.Register]:
     """Return the products that a loop adds to products of what the round before computed: ``a*x[i] + b*y``.
 
     One of the two can be fused with the sum. If it is the later one, a round waits for one operation only.
     """
-    late: set[Value] = {param for param in find_carried(function) if _may_be_late(param)}
-    late.update(step.storage for step in function.steps() if isinstance(step, StoreElement))
-    products: set[Register] = set()
-    early: set[Register] = set()
+    late: set[aot.Value] = {param for param in find_carried(function) if _may_be_late(param)}
+    late.update(step.storage for step in function.steps() if isinstance(step, aot.StoreElement))
+    products: set[aot.Register] = set()
+    early: set[aot.Register] = set()
     for step in function.steps():
-        if isinstance(step, Assign):
+        if isinstance(step, aot.Assign):
             late.update(target for target, value in step.pairs if value in late)
-        if not isinstance(step, ScalarCode):
+        if not isinstance(step, aot.ScalarCode):
             continue
         for stage in step.stages:
             target = step.values[stage.buffer]
             read = {step.values.get(load.source) for load in collect_loads(stage.value)}
-            if not isinstance(target, Register) or not target.dtype.startswith("float"):
+            if not isinstance(target, aot.Register) or not target.dtype.startswith("float"):
                 continue
             if not late.isdisjoint(read):
                 late.add(target)
@@ -177,57 +167,57 @@ def find_early_products(function: NativeFunction) -> set[Register]:
                 products.add(target)
             elif isinstance(stage.value, tirx.Add | tirx.Sub):
                 parts = {_leaf(part, step.values) for part in (stage.value.a, stage.value.b)}
-                factors = {part for part in parts if isinstance(part, Register) and part in products}
+                factors = {part for part in parts if isinstance(part, aot.Register) and part in products}
                 if len(factors) == 2 and len(factors & late) == 1:
                     early |= factors - late
     return early
 
 
-def _may_be_late(param: Register | Storage) -> bool:
-    return isinstance(param, Storage) or param.dtype.startswith("float")
+def _may_be_late(param: aot.Register | aot.Storage) -> bool:
+    return isinstance(param, aot.Storage) or param.dtype.startswith("float")
 
 
-def find_steps(function: NativeFunction) -> dict[Register, int]:
+def find_steps(function: aot.NativeFunction) -> dict[aot.Register, int]:
     """Return the parameters of a loop that grow by a constant in each round, and that constant."""
     sums = {
         target: (param, by)
         for step in function.steps()
-        if isinstance(step, ScalarCode)
+        if isinstance(step, aot.ScalarCode)
         for target, param, by in _read_sum(step)
     }
-    rounds = [dict(step.assign.pairs) for step in function.steps() if isinstance(step, NextRound)]
-    steps: dict[Register, int] = {}
+    rounds = [dict(step.assign.pairs) for step in function.steps() if isinstance(step, aot.NextRound)]
+    steps: dict[aot.Register, int] = {}
     for param in find_carried(function):
         found = {_sum_of(carried.get(param), sums) for carried in rounds}
         own, by = found.pop()
-        if not found and isinstance(param, Register) and own is param:
+        if not found and isinstance(param, aot.Register) and own is param:
             steps[param] = by
     return steps
 
 
 def _sum_of(
-    value: Value | None, sums: Mapping[Register, tuple[Register, int]]
-) -> tuple[Register | None, int]:
+    value: aot.Value | None, sums: Mapping[aot.Register, tuple[aot.Register, int]]
+) -> tuple[aot.Register | None, int]:
     """Return the register and the constant whose sum a value is."""
-    return sums.get(value, (None, 0)) if isinstance(value, Register) else (None, 0)
+    return sums.get(value, (None, 0)) if isinstance(value, aot.Register) else (None, 0)
 
 
-def _read_sum(step: ScalarCode) -> Iterator[tuple[Register, Register, int]]:
+def _read_sum(step: aot.ScalarCode) -> Iterator[tuple[aot.Register, aot.Register, int]]:
     """Yield the register that a step gives the sum of another one and a constant, with these."""
     (stage, *more) = step.stages
     target = step.values.get(stage.buffer)
-    if more or not isinstance(target, Register) or not isinstance(stage.value, tirx.Add | tirx.Sub):
+    if more or not isinstance(target, aot.Register) or not isinstance(stage.value, tirx.Add | tirx.Sub):
         return
     own, by = (_leaf(part, step.values) for part in (stage.value.a, stage.value.b))
     is_sum = isinstance(stage.value, tirx.Add)
-    if is_sum and isinstance(own, Immediate):
+    if is_sum and isinstance(own, aot.Immediate):
         own, by = by, own
-    if isinstance(own, Register) and isinstance(by, Immediate) and isinstance(by.value, int):
+    if isinstance(own, aot.Register) and isinstance(by, aot.Immediate) and isinstance(by.value, int):
         yield target, own, by.value if is_sum else -by.value
 
 
-def _leaf(expr: PrimExpr, values: Mapping[Buffer, Value]) -> Value | None:
+def _leaf(expr: PrimExpr, values: Mapping[Buffer, aot.Value]) -> aot.Value | None:
     """Return what an expression is: a register, or a constant."""
     if isinstance(expr, tirx.IntImm):
-        return Immediate(dtype_of(expr), int(expr.value), -1)
+        return aot.Immediate(dtype_of(expr), int(expr.value), -1)
     return values.get(expr.source) if isinstance(expr, ir.expr.TensorLoad) else None

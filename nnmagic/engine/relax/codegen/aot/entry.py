@@ -9,21 +9,13 @@ from itertools import islice
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.artifact import VALUE
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.function_bodies import (
     BodyEmitter,
     Variables,
 )
 from nnmagic.engine.relax.codegen.aot.heap import RELEASE
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
-from nnmagic.engine.relax.codegen.aot.program import (
-    ALIGNMENT,
-    CLOCK,
-    STATUS,
-    WORK,
-    AotProgram,
-    Array,
-    Register,
-)
 from nnmagic.engine.relax.runtime.native_entry import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
 from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, item_bytes, words_at
@@ -35,7 +27,7 @@ _INT32 = ir.PrimType("int32")
 _CONDITIONS = 32
 
 
-def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFunc:
+def emit_entry(program: aot.AotProgram, variables: Variables, symbol: str) -> PrimFunc:
     """Return the function of that name that checks its arrays and runs the program.
 
     Its arguments are addresses, as int64: of the array objects of the parameters, the results, the workspace
@@ -53,7 +45,7 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
     dtypes = program.dtypes()
     table = _words("table_data", 1 + len(dtypes) + len(program.constants))
     statements.append(tirx.DeclBuffer(table, data=as_pointer(objects[-1][DATA])))
-    rounded = tirx.bitwise_and(objects[-2][DATA] + (ALIGNMENT - 1), tirx.const(-ALIGNMENT, "int64"))
+    rounded = tirx.bitwise_and(objects[-2][DATA] + (aot.ALIGNMENT - 1), tirx.const(-aot.ALIGNMENT, "int64"))
     begin = tirx.Var("workspace_data", "int64")
     statements.append(tirx.Bind(begin, rounded))
     statements.extend(_checks(program, objects, table))
@@ -65,11 +57,11 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
     if words := program.state_words():
         state = words_at("state_words")
         statements.append(tirx.DeclBuffer(state, data=as_pointer(begin)))
-        statements.append(tirx.BufferStore(state, as_expr(0), [as_expr(STATUS)]))
+        statements.append(tirx.BufferStore(state, as_expr(0), [as_expr(aot.STATUS)]))
         workspace = begin + as_expr(round_up(words * 8))
     arguments: list[PrimExpr] = []
     for param, array, words_of in zip(function.parameters, program.parameters, objects, strict=False):
-        if isinstance(param, Register):
+        if isinstance(param, aot.Register):
             arguments.append(_element(array, words_of, statements))
         else:
             arguments.append(words_of[DATA])
@@ -85,7 +77,7 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
     constants = objects[-1][DATA] + as_expr(8 * first)
     emitter.use(state, table, first, (begin, constants, workspace))
     if state is not None and program.functions:
-        statements.append(tirx.BufferStore(state, emitter.first_budget(), [as_expr(WORK)]))
+        statements.append(tirx.BufferStore(state, emitter.first_budget(), [as_expr(aot.WORK)]))
     if times is not None:
         statements += _begin_times(state, times, program.results[-1])
     if program.uses_heap:
@@ -106,19 +98,19 @@ def emit_release(symbol: str) -> PrimFunc:
     return tirx.PrimFunc([state], body, _INT32).with_attr("global_symbol", symbol)
 
 
-def _begin_times(state: Buffer | None, times: PrimExpr, array: Array) -> Iterator[Stmt]:
+def _begin_times(state: Buffer | None, times: PrimExpr, array: aot.Array) -> Iterator[Stmt]:
     """Yield the statements that set the times of kernels to 0, and tell the program where they are."""
     assert state is not None
     clear = tirx.call_extern("handle", "memset", as_pointer(times), 0, as_expr(array.nbytes))
     yield tirx.Evaluate(clear)
-    yield tirx.BufferStore(state, times, [as_expr(CLOCK)])
+    yield tirx.BufferStore(state, times, [as_expr(aot.CLOCK)])
 
 
 def _words(name: str, count: int) -> Buffer:
     return tirx.decl_buffer((count,), "int64", name, data_alignment=8)
 
 
-def _element(array: Array, words: Buffer, statements: list[Stmt]) -> PrimExpr:
+def _element(array: aot.Array, words: Buffer, statements: list[Stmt]) -> PrimExpr:
     """Load the only element of an array."""
     dtype = "int8" if array.dtype == "bool" else array.dtype
     view = tirx.decl_buffer((1,), dtype, "element", data_alignment=item_bytes(dtype))
@@ -128,7 +120,7 @@ def _element(array: Array, words: Buffer, statements: list[Stmt]) -> PrimExpr:
     return value
 
 
-def _checks(program: AotProgram, objects: Sequence[Buffer], table: Buffer) -> Iterator[Stmt]:
+def _checks(program: aot.AotProgram, objects: Sequence[Buffer], table: Buffer) -> Iterator[Stmt]:
     """Refuse arrays of a wrong type, then of a wrong dtype, rank or flags, then of a wrong shape.
 
     The order matters: each group reads memory that only the groups before it make safe to read. The
@@ -177,11 +169,11 @@ def _checks(program: AotProgram, objects: Sequence[Buffer], table: Buffer) -> It
     )
 
 
-def _workspace_check(program: AotProgram, words: Buffer) -> Iterator[Stmt]:
+def _workspace_check(program: aot.AotProgram, words: Buffer) -> Iterator[Stmt]:
     """Refuse a workspace that is too small for these sizes."""
     dims = tirx.decl_buffer((1,), "int64", "workspace_dims", data_alignment=8)
     yield tirx.DeclBuffer(dims, data=as_pointer(words[DIMS]))
-    needed = program.entry.workspace + as_expr(round_up(program.state_words() * 8) + ALIGNMENT)
+    needed = program.entry.workspace + as_expr(round_up(program.state_words() * 8) + aot.ALIGNMENT)
     wrong = tirx.Or(dims[0] < needed, exceeds_any_memory(program.entry.workspace))
     yield tirx.IfThenElse(wrong, tirx.Return(tirx.const(GROW, "int32")), None)
 

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import (
     CountedLoop,
     FewRounds,
@@ -24,39 +25,6 @@ from nnmagic.engine.relax.codegen.aot.lane_loops import LaneEmitter
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, runs_known_rounds
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
-from nnmagic.engine.relax.codegen.aot.program import (
-    ALIGNMENT,
-    CLOCK,
-    DEPTH,
-    DETAIL,
-    DIRECT,
-    STATUS,
-    STOP,
-    WORK,
-    Assign,
-    Check,
-    Conditional,
-    CopyArray,
-    DefineSize,
-    Exit,
-    FunctionCall,
-    Immediate,
-    KernelCall,
-    NameSizes,
-    NativeFunction,
-    NextRound,
-    PointAt,
-    Region,
-    Register,
-    ScalarCode,
-    ShapeCheck,
-    Step,
-    Storage,
-    StoreElement,
-    Value,
-    kernel_sizes,
-    written_storage,
-)
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
 from nnmagic.engine.relax.runtime.native_entry import (
@@ -86,7 +54,7 @@ from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
 #: The TIR function of each native function.
-Variables = Mapping[NativeFunction, ir.GlobalVar]
+Variables = Mapping[aot.NativeFunction, ir.GlobalVar]
 
 _INT32 = ir.PrimType("int32")
 
@@ -119,20 +87,20 @@ class BodyEmitter:
 
     def __init__(
         self,
-        function: NativeFunction,
+        function: aot.NativeFunction,
         variables: Variables,
         arguments: Sequence[PrimExpr],
         results: Sequence[PrimExpr],
         *,
         is_entry: bool = False,
-        clocked: Sequence[KernelCall] = (),
+        clocked: Sequence[aot.KernelCall] = (),
         caller: BodyEmitter | None = None,
     ) -> None:
         self.function, self.variables = function, variables
         self.arguments, self.results = arguments, results
         self.is_entry = is_entry
         self.caller = caller
-        self.targets: Sequence[Register | Storage] = ()
+        self.targets: Sequence[aot.Register | aot.Storage] = ()
         #: The address to which a function writes the sizes that it measures.
         self.result_sizes: PrimExpr | None = None
         if function.result_dims:
@@ -141,22 +109,22 @@ class BodyEmitter:
         self.first_sizes = {dim: tirx.Var(dim.name, "int64") for dim in function.carried_dims}
         #: Where the memory is that was allocated for temporaries: an address and a number of bytes for each
         #: copy. A function has also those of the functions that are a part of it.
-        self.blocks: dict[Storage, Buffer] = {}
+        self.blocks: dict[aot.Storage, Buffer] = {}
         #: The statements by which an entry frees all that the program allocated.
         self.release: list[Stmt] = []
         #: The rounds of a loop that are known and few.
         self.few: FewRounds | None = None
         self.declared: list[Stmt] = []
-        self.locals: dict[Register | Storage, Buffer] = {}
+        self.locals: dict[aot.Register | aot.Storage, Buffer] = {}
         self.frame: list[Stmt] = []
         self.clocked = clocked
         #: What LLVM must not fuse with the sum that it is part of: what rounds add to one sum,
         #: and products that need not wait for the round before. That sum waits for fewer operations then.
-        self.summands = set[Register]()
+        self.summands = set[aot.Register]()
         if function.loops:
             self.summands = find_summands(function) | find_early_products(function)
         #: Of a loop that counts by itself: the parameter that no round assigns.
-        self.counter: Register | None = None
+        self.counter: aot.Register | None = None
         #: Of a parallel loop: the parameter where a piece of its rounds ends.
         self.stop = tirx.Var("stop", "int64") if function.parallel is not None else None
 
@@ -186,7 +154,7 @@ class BodyEmitter:
         offsets = [stmt for offset, value in function.chunks for stmt in self._define(offset, value)]
         setup: list[Stmt] = []
         for param, argument in zip(function.parameters, self.arguments, strict=True):
-            if isinstance(param, Register) or param.kind == "pointer":
+            if isinstance(param, aot.Register) or param.kind == "pointer":
                 setup.append(self._store(param, argument))
         if function.recursive:
             setup = [*self._enter(), *setup]
@@ -263,7 +231,7 @@ class BodyEmitter:
         """Declare an array that LLVM keeps in registers."""
         return self._new_local(dtype, name, size)
 
-    def load(self, value: Value) -> PrimExpr:
+    def load(self, value: aot.Value) -> PrimExpr:
         """Return the value of a register of the function, or of a constant."""
         return self._load(value)
 
@@ -272,7 +240,7 @@ class BodyEmitter:
         fence = f"llvm.arithmetic.fence.{'f32' if dtype == 'float32' else 'f64'}"
         return tirx.call_llvm_pure_intrin(dtype, fence, value)
 
-    def declare(self, buffer: Buffer, storage: Storage) -> list[Stmt]:
+    def declare(self, buffer: Buffer, storage: aot.Storage) -> list[Stmt]:
         """Declare a buffer at an array in memory."""
         return self._declare(buffer, storage)
 
@@ -336,23 +304,23 @@ class BodyEmitter:
         """Declare a pointer for each temporary with several copies: to the one that is written."""
         for step in self.function.steps():
             match step:
-                case KernelCall(args=args, reads=reads):
-                    written: Sequence[Value] = args[reads:]
-                case FunctionCall(results=results):
+                case aot.KernelCall(args=args, reads=reads):
+                    written: Sequence[aot.Value] = args[reads:]
+                case aot.FunctionCall(results=results):
                     written = results
                 case _:
                     continue
             for value in written:
-                if isinstance(value, Storage) and (value.copies > 1 or value.on_heap):
+                if isinstance(value, aot.Storage) and (value.copies > 1 or value.on_heap):
                     self._local(value)
 
     # Registers and addresses
 
-    def _local(self, value: Register | Storage) -> Buffer:
+    def _local(self, value: aot.Register | aot.Storage) -> Buffer:
         """Return the local array of a register or a pointer."""
         if value not in self.locals:
-            dtype = value_dtype(value) if isinstance(value, Register) else "int64"
-            name = value.name if isinstance(value, Register) else "pointer"
+            dtype = value_dtype(value) if isinstance(value, aot.Register) else "int64"
+            name = value.name if isinstance(value, aot.Register) else "pointer"
             self.locals[value] = self._new_local(dtype, name)
         return self.locals[value]
 
@@ -366,27 +334,27 @@ class BodyEmitter:
         local = self._new_local("int64", variable.name)
         return [store_first(local, value), tirx.Bind(variable, first_of(local))]
 
-    def _load(self, value: Value) -> PrimExpr:
+    def _load(self, value: aot.Value) -> PrimExpr:
         """Return the value of a register or constant, or an address."""
         match value:
-            case Immediate(dtype=dtype, value=number):
+            case aot.Immediate(dtype=dtype, value=number):
                 return hidden_zero(number, dtype) if number == 0 else tirx.const(number, dtype)
-            case Register(dtype="bool"):
+            case aot.Register(dtype="bool"):
                 return tirx.NE(first_of(self._local(value)), tirx.const(0, "int8"))
-            case Register() if value in self.summands:
+            case aot.Register() if value in self.summands:
                 return self.fenced(first_of(self._local(value)), value.dtype)
-            case Register():
+            case aot.Register():
                 return first_of(self._local(value))
         return self._address(value)
 
-    def _store(self, target: Register | Storage, value: PrimExpr) -> Stmt:
+    def _store(self, target: aot.Register | aot.Storage, value: PrimExpr) -> Stmt:
         """Assign an expression to a register or a pointer."""
         local = self._local(target)
         if dtype_of(local) == "int8" and dtype_of(value) == "bool":
             value = as_byte(value)
         return store_first(local, value)
 
-    def _address(self, storage: Storage) -> PrimExpr:
+    def _address(self, storage: aot.Storage) -> PrimExpr:
         match storage.kind:
             case "parameter":
                 return self.arguments[storage.index]
@@ -400,14 +368,14 @@ class BodyEmitter:
             return first_of(self._local(storage))
         return self.workspace + as_expr(storage.offset)
 
-    def _choose_copies(self, values: Sequence[Value]) -> list[Stmt]:
+    def _choose_copies(self, values: Sequence[aot.Value]) -> list[Stmt]:
         """Point each temporary with several copies to one that no pointer of the loop holds."""
         statements: list[Stmt] = []
         for value in values:
-            if isinstance(value, Storage) and value.on_heap:
+            if isinstance(value, aot.Storage) and value.on_heap:
                 statements += self._allocate(value)
                 continue
-            if not isinstance(value, Storage) or value.copies == 1 or value.kind != "temporary":
+            if not isinstance(value, aot.Storage) or value.copies == 1 or value.kind != "temporary":
                 continue
             stride = as_expr(round_up(value.nbytes))
             begin = self.workspace + as_expr(value.offset)
@@ -424,7 +392,7 @@ class BodyEmitter:
             statements.append(store_first(self._local(value), chosen))
         return statements
 
-    def _find_free_copy(self, value: Storage, begin: PrimExpr, stride: PrimExpr) -> list[Stmt]:
+    def _find_free_copy(self, value: aot.Storage, begin: PrimExpr, stride: PrimExpr) -> list[Stmt]:
         """Do the same with loops: the code is linear in the number of copies."""
         pointer, count = self._local(value), value.copies
         used = self._new_local("int8", "used", count)
@@ -444,10 +412,10 @@ class BodyEmitter:
 
     # Memory of sizes that nothing bounds
 
-    def _declare_blocks(self, function: NativeFunction) -> None:
+    def _declare_blocks(self, function: aot.NativeFunction) -> None:
         """Declare the blocks of memory of a function, and of those that are a part of it."""
         for step in function.steps():
-            for storage in written_storage(step):
+            for storage in aot.written_storage(step):
                 if storage.on_heap and storage not in self.blocks:
                     block = self._new_local("int64", "block", 2 * storage.copies)
                     self.blocks[storage] = block
@@ -455,10 +423,10 @@ class BodyEmitter:
                         tirx.BufferStore(block, as_expr(0), [as_expr(at)]) for at in range(2 * storage.copies)
                     )
                     self.declared += zeros
-            if isinstance(step, FunctionCall) and step.callee not in self.variables:
+            if isinstance(step, aot.FunctionCall) and step.callee not in self.variables:
                 self._declare_blocks(step.callee)
 
-    def _free_block(self, storage: Storage) -> tuple[list[Stmt], Buffer, PrimExpr]:
+    def _free_block(self, storage: aot.Storage) -> tuple[list[Stmt], Buffer, PrimExpr]:
         """Return the blocks of a temporary, and the number of one that no pointer of the loop holds."""
         root = self
         while root.caller is not None:
@@ -476,7 +444,7 @@ class BodyEmitter:
         number = self._new_local("int64", "block_number")
         return [store_first(number, chosen)], blocks, first_of(number)
 
-    def _allocate(self, storage: Storage) -> list[Stmt]:
+    def _allocate(self, storage: aot.Storage) -> list[Stmt]:
         """Have enough memory for a temporary, and point it there."""
         statements, blocks, number = self._free_block(storage)
         address = _address_of(blocks, number)
@@ -508,70 +476,70 @@ class BodyEmitter:
 
     # Steps
 
-    def _region(self, region: Region) -> list[Stmt]:
+    def _region(self, region: aot.Region) -> list[Stmt]:
         statements: list[Stmt] = []
         for step in region:
             statements += self._step(step)
         return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
 
-    def _step(self, step: Step) -> list[Stmt]:
+    def _step(self, step: aot.Step) -> list[Stmt]:
         match step:
-            case KernelCall():
+            case aot.KernelCall():
                 return self._kernel_call(step)
-            case ScalarCode():
+            case aot.ScalarCode():
                 return self._scalar_code(step)
-            case StoreElement():
+            case aot.StoreElement():
                 return self._store_in_memory(step)
-            case CopyArray(source=source, target=target, nbytes=nbytes):
+            case aot.CopyArray(source=source, target=target, nbytes=nbytes):
                 chosen = self._choose_copies([target])
                 return [*chosen, copy_bytes(self._address(target), self._address(source), nbytes)]
-            case PointAt(target=target):
+            case aot.PointAt(target=target):
                 return [store_first(self._local(target), self._address_of_element(step))]
-            case FunctionCall():
+            case aot.FunctionCall():
                 return self._function_call(step)
-            case Assign():
+            case aot.Assign():
                 return self._assign(step)
-            case Conditional(condition=condition, then=then, other=other):
+            case aot.Conditional(condition=condition, then=then, other=other):
                 taken, left = sequence(self._region(then)), sequence(self._region(other))
                 return [tirx.IfThenElse(self._load(condition), taken, left)]
-            case Check():
+            case aot.Check():
                 return self._check(step)
-            case ShapeCheck():
+            case aot.ShapeCheck():
                 return self._shape_check(step)
-            case NameSizes():
+            case aot.NameSizes():
                 return self._name_sizes(step)
-            case DefineSize(dim=dim, size=size):
+            case aot.DefineSize(dim=dim, size=size):
                 return self._define(dim, size)
-            case NextRound(assign=Assign(pairs=pairs)) if self.counter is not None:
+            case aot.NextRound(assign=aot.Assign(pairs=pairs)) if self.counter is not None:
                 others = tuple(pair for pair in pairs if pair[0] is not self.counter)
-                return self._assign(Assign(others))
-            case NextRound(assign=assign, sizes=sizes):
+                return self._assign(aot.Assign(others))
+            case aot.NextRound(assign=assign, sizes=sizes):
                 carried = [store_first(self.carried_sizes[dim], size) for dim, size in sizes]
                 return [*self._assign(assign), *carried, self._spend(self._work()), *self._count_round()]
-            case Exit():
+            case aot.Exit():
                 return self._exit(step)
 
-    def _kernel_call(self, step: KernelCall) -> list[Stmt]:
+    def _kernel_call(self, step: aot.KernelCall) -> list[Stmt]:
         reads, writes = step.args[: step.reads], step.args[step.reads :]
         statements = self._choose_copies(writes)
         pointers: list[PrimExpr] = []
         after: list[Stmt] = []
         for value in reads:
-            if isinstance(value, Register):
+            if isinstance(value, aot.Register):
                 spilled = self._new_local(value_dtype(value), "operand")
                 statements.append(store_first(spilled, first_of(self._local(value))))
                 pointers.append(pointer_to(spilled))
-            elif isinstance(value, Immediate):
+            elif isinstance(value, aot.Immediate):
                 pointers.append(as_pointer(self.constants[self.first_constant + value.index]))
             else:
                 pointers.append(as_pointer(self._address(value)))
         for value in writes:
-            if isinstance(value, Register):
+            if isinstance(value, aot.Register):
                 spilled = self._new_local(value_dtype(value), "outcome")
                 pointers.append(pointer_to(spilled))
                 after.append(store_first(self._local(value), first_of(spilled)))
             else:
-                assert isinstance(value, Storage)
+                assert isinstance(value, aot.Storage)
                 pointers.append(as_pointer(self._address(value)))
         if step.joined is not None:
             return [*statements, *_joined(step, pointers), *after]
@@ -598,10 +566,10 @@ class BodyEmitter:
                 for position, size in enumerate(sizes)
             ),
         ]
-        declared = tirx.DeclBuffer(row, data=as_pointer(self.state[CLOCK] + as_expr(8 * width * number)))
+        declared = tirx.DeclBuffer(row, data=as_pointer(self.state[aot.CLOCK] + as_expr(8 * width * number)))
         return sequence([_read_clock(times[0]), run, _read_clock(times[1]), declared, *stores])
 
-    def _function_call(self, step: FunctionCall) -> list[Stmt]:
+    def _function_call(self, step: aot.FunctionCall) -> list[Stmt]:
         after_call = list[Stmt]()
         measured = step.callee.measured_results()
         written = [
@@ -613,7 +581,7 @@ class BodyEmitter:
         blocks: dict[int, PrimExpr] = {}
         for number in measured:
             result = step.results[number]
-            assert isinstance(result, Storage)
+            assert isinstance(result, aot.Storage)
             chosen, block, at = self._free_block(result)
             statements += chosen
             blocks[number] = _address_of(block, at)
@@ -631,11 +599,11 @@ class BodyEmitter:
         after: list[Stmt] = []
         for value, param in zip(step.args, step.callee.parameters, strict=True):
             loaded = self._load(value)
-            if isinstance(param, Register) and param.dtype == "bool":
+            if isinstance(param, aot.Register) and param.dtype == "bool":
                 loaded = as_byte(loaded)
             args.append(loaded)
         for number, result in enumerate(step.results):
-            if isinstance(result, Register):
+            if isinstance(result, aot.Register):
                 spilled = self._new_local(value_dtype(result), "outcome")
                 args.append(pointer_to(spilled))
                 after.append(store_first(self._local(result), first_of(spilled)))
@@ -647,7 +615,7 @@ class BodyEmitter:
         frame = self._address(step.frame)
         rest = [self.state_address, self.constants_address, frame]
         call = ir.Call(self.variables[step.callee], [*step.sizes, *args, *rest], ret_ty=_INT32)
-        failed = tirx.NE(self.state[STATUS], tirx.const(0, "int64"))
+        failed = tirx.NE(self.state[aot.STATUS], tirx.const(0, "int64"))
         code = tirx.Var("code", "int32")
         return [
             *statements,
@@ -660,7 +628,7 @@ class BodyEmitter:
             *after_call,
         ]
 
-    def _parallel_call(self, step: FunctionCall) -> list[Stmt]:
+    def _parallel_call(self, step: aot.FunctionCall) -> list[Stmt]:
         """Run a loop whose rounds threads share; what they need is bound before, and captured by value."""
         bound: list[Stmt] = []
 
@@ -672,7 +640,8 @@ class BodyEmitter:
         loaded = [self._load(value) for value in step.args]
         args = [bind(as_byte(value) if dtype_of(value) == "bool" else value) for value in loaded]
         results = [
-            None if isinstance(result, Register) else bind(self._address(result)) for result in step.results
+            None if isinstance(result, aot.Register) else bind(self._address(result))
+            for result in step.results
         ]
         assert self.state is not None
         call = ParallelCall(
@@ -687,11 +656,11 @@ class BodyEmitter:
         )
         statements = call.run(self._leave(), words_at)
         for number, result in enumerate(step.results):
-            if isinstance(result, Register):
+            if isinstance(result, aot.Register):
                 statements += call.reduce(number, self._local(result))
         return [*bound, *statements]
 
-    def _inlined(self, step: FunctionCall, blocks: Mapping[int, PrimExpr]) -> list[Stmt]:
+    def _inlined(self, step: aot.FunctionCall, blocks: Mapping[int, PrimExpr]) -> list[Stmt]:
         """Emit a function as a part of its only caller.
 
         ``blocks``: where the memory of results is whose sizes it measures, and where these sizes go.
@@ -706,7 +675,7 @@ class BodyEmitter:
             args.append(var)
         results = [
             as_expr(0)
-            if isinstance(result, Register)
+            if isinstance(result, aot.Register)
             else blocks[number]
             if number in blocks
             else self._address(result)
@@ -724,20 +693,20 @@ class BodyEmitter:
         emitter.use(self.state, self.constants, self.first_constant, addresses)
         return [*sizes, *bound, *emitter.body()]
 
-    def _scalar_code(self, step: ScalarCode) -> list[Stmt]:
+    def _scalar_code(self, step: aot.ScalarCode) -> list[Stmt]:
         """Compute the stages of a kernel of single elements in registers."""
         statements: list[Stmt] = []
         for stage in step.stages:
             statements += self._scalar_stage(stage, step.values, step.sizes)
         return statements
 
-    def _store_in_memory(self, step: StoreElement) -> list[Stmt]:
+    def _store_in_memory(self, step: aot.StoreElement) -> list[Stmt]:
         """Store one element of an array in memory."""
         declared: list[Stmt] = []
 
         def load(node: Any) -> PrimExpr:
             value = step.values[node.source]
-            if not isinstance(value, Storage):
+            if not isinstance(value, aot.Storage):
                 return self._load(value)
             return self._element_of(value, node.source, node.indices, step.sizes, declared)
 
@@ -760,7 +729,7 @@ class BodyEmitter:
     def _scalar_stage(
         self,
         stage: Stage,
-        values: Mapping[Buffer, Value],
+        values: Mapping[Buffer, aot.Value],
         sizes: Mapping[Var, PrimExpr],
     ) -> list[Stmt]:
         names: dict[Var, PrimExpr] = {axis: as_expr(0) for axis in stage.axes} | dict(sizes)
@@ -772,23 +741,23 @@ class BodyEmitter:
             if buffer in loads:
                 return loads[buffer]
             value = values[buffer]
-            if isinstance(value, Register) and value.dtype in ("float32", "float64") and selects:
+            if isinstance(value, aot.Register) and value.dtype in ("float32", "float64") and selects:
                 # TVM would make a branch of the choice, as reading memory may not be safe.
                 var = tirx.Var(buffer.name, value.dtype)
                 declared.append(tirx.Bind(var, self._load(value)))
                 return var
-            if not isinstance(value, Storage):
+            if not isinstance(value, aot.Storage):
                 return self._load(value)
             return self._element_of(value, buffer, node.indices, names, declared)
 
         selects = any(isinstance(value, tirx.Select) for value in stage.values)
         stores: list[Stmt] = []
-        results: list[tuple[Register, PrimExpr]] = []
+        results: list[tuple[aot.Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
             expr = replace_vars(make_isnan_vectorizable(value), names)
             expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
             target = values[buffer]
-            assert isinstance(target, Register)
+            assert isinstance(target, aot.Register)
             store, result = self._name_value(buffer.name, wrap_integers(expr))
             stores.append(store)
             results.append((target, result))
@@ -804,12 +773,12 @@ class BodyEmitter:
         if not (_has_bfloat16(value) or _has_lets(value)):
             var = tirx.Var(name, dtype_of(value))
             return tirx.Bind(var, value), var
-        register = Register(dtype_of(value), name)
+        register = aot.Register(dtype_of(value), name)
         return self._store(register, value), self._load(register)
 
     def _element_of(
         self,
-        storage: Storage,
+        storage: aot.Storage,
         buffer: Buffer,
         indices: Sequence[Index],
         sizes: Mapping[Var, PrimExpr],
@@ -822,7 +791,7 @@ class BodyEmitter:
         return tirx.NE(element, tirx.const(0, "int8")) if dtype_of(buffer) == "bool" else element
 
     def _view(
-        self, storage: Storage, buffer: Buffer, indices: Sequence[Index], sizes: Mapping[Var, PrimExpr]
+        self, storage: aot.Storage, buffer: Buffer, indices: Sequence[Index], sizes: Mapping[Var, PrimExpr]
     ) -> tuple[Buffer, PrimExpr, list[Stmt]]:
         """Return a flat view of an array in memory, the position of an element in it, and its declaration."""
         dtype = dtype_of(buffer)
@@ -831,7 +800,7 @@ class BodyEmitter:
         view = tirx.decl_buffer((1 << 40,), stored, buffer.name, data_alignment=item_bytes(stored))
         return view, offset, self._declare(view, storage)
 
-    def _declare(self, buffer: Buffer, storage: Storage) -> list[Stmt]:
+    def _declare(self, buffer: Buffer, storage: aot.Storage) -> list[Stmt]:
         """Declare a buffer at an array in memory.
 
         Its address is bound: TVM's CommonSubexprElim would name a sum that a declaration and statements after
@@ -843,7 +812,7 @@ class BodyEmitter:
             statements, address = [tirx.Bind(var, address)], var
         return [*statements, tirx.DeclBuffer(buffer, data=as_pointer(address))]
 
-    def _address_of_element(self, step: PointAt) -> PrimExpr:
+    def _address_of_element(self, step: aot.PointAt) -> PrimExpr:
         def compute(index: Index) -> PrimExpr:
             expr = replace_vars(as_expr(index), step.sizes)
             return rewrite(expr, [(ir.expr.TensorLoad, lambda load: self._load(step.values[load.source]))])
@@ -851,11 +820,11 @@ class BodyEmitter:
         position = _position(step.buffer, [compute(index) for index in step.indices], step.sizes)
         return self._address(step.source) + position * as_expr(item_bytes(dtype_of(step.buffer)))
 
-    def _assign(self, step: Assign) -> list[Stmt]:
+    def _assign(self, step: aot.Assign) -> list[Stmt]:
         """Assign several values at once: all are read before the first is written."""
         reads, writes = [], []
         for target, value in step.pairs:
-            if isinstance(value, Register):
+            if isinstance(value, aot.Register):
                 read: PrimExpr = first_of(self._local(value))
             else:
                 read = self._load(value)
@@ -868,12 +837,14 @@ class BodyEmitter:
             writes.append(store_first(self._local(target), var))
         return [*reads, *writes]
 
-    def _check(self, step: Check) -> list[Stmt]:
+    def _check(self, step: aot.Check) -> list[Stmt]:
         details: list[Stmt] = []
         assert self.state is not None
         if step.condition is not None:
             condition = step.condition
-            holds = self._load(condition) if isinstance(condition, Register | Immediate) else condition
+            holds = (
+                self._load(condition) if isinstance(condition, aot.Register | aot.Immediate) else condition
+            )
             wrong = tirx.Not(holds)
         elif step.index is not None:
             index = tirx.Var("index", "int64")
@@ -881,30 +852,33 @@ class BodyEmitter:
             loaded = self._load(step.index)
             declared = tirx.Bind(index, loaded if dtype_of(loaded) == "int64" else tirx.Cast("int64", loaded))
             unsigned = tirx.Cast("uint64", index) >= tirx.Cast("uint64", as_expr(size))
-            details = [_store_word(self.state, DETAIL, index), _store_word(self.state, DETAIL + 1, size)]
+            details = [
+                _store_word(self.state, aot.DETAIL, index),
+                _store_word(self.state, aot.DETAIL + 1, size),
+            ]
             failed = sequence([*details, *self._fail(FAILURES + step.number)])
             return [declared, tirx.IfThenElse(unsigned, failed, None)]
         else:
             assert step.report is not None
             report = tirx.decl_buffer((2,), "int64", "report", data_alignment=8)
             details = [
-                _store_word(self.state, DETAIL, report[1]),
-                _store_word(self.state, DETAIL + 1, step.size),
+                _store_word(self.state, aot.DETAIL, report[1]),
+                _store_word(self.state, aot.DETAIL + 1, step.size),
             ]
             failed = sequence([*details, *self._fail(FAILURES + step.number)])
             wrong = tirx.NE(report[0], as_expr(0))
             return [*self._declare(report, step.report), tirx.IfThenElse(wrong, failed, None)]
         return [tirx.IfThenElse(wrong, sequence(self._fail(FAILURES + step.number)), None)]
 
-    def _name_sizes(self, step: NameSizes) -> list[Stmt]:
-        if not isinstance(step.vector, Storage):
+    def _name_sizes(self, step: aot.NameSizes) -> list[Stmt]:
+        if not isinstance(step.vector, aot.Storage):
             (dim,) = step.dims
             return [tirx.Bind(dim, self._load(step.vector))]
         words = words_at("sizes")
         sizes = [tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims)]
         return [*self._declare(words, step.vector), *sizes]
 
-    def _shape_check(self, step: ShapeCheck) -> list[Stmt]:
+    def _shape_check(self, step: aot.ShapeCheck) -> list[Stmt]:
         """Ask about shapes that were not checked the last time, and remember them."""
         assert self.state is not None
         changed: PrimExpr = tirx.EQ(self.state[step.record], as_expr(0))
@@ -923,7 +897,7 @@ class BodyEmitter:
         ]
         return [tirx.IfThenElse(tirx.And(tirx.Not(step.fit), changed), sequence(ask), None)]
 
-    def _exit(self, step: Exit) -> list[Stmt]:
+    def _exit(self, step: aot.Exit) -> list[Stmt]:
         statements: list[Stmt] = []
         measured = self.function.measured_results()
         sizes = dict(zip(self.function.result_dims, step.sizes, strict=True))
@@ -931,7 +905,7 @@ class BodyEmitter:
             if number in self.function.left:
                 continue
             if number in measured:
-                assert isinstance(value, Storage)
+                assert isinstance(value, aot.Storage)
                 nbytes = substitute(as_expr(self.function.result_bytes(number)), sizes)
                 words = words_at("block")
                 statements += [
@@ -940,12 +914,12 @@ class BodyEmitter:
                     copy_bytes(words[0], self._address(value), nbytes),
                 ]
                 continue
-            if isinstance(value, Storage):
+            if isinstance(value, aot.Storage):
                 if value.kind != "result" and number not in self.function.changed:
                     nbytes = self.function.result_bytes(number)
                     statements.append(copy_bytes(self.results[number], self._address(value), nbytes))
                 continue
-            loaded = self._load(value) if isinstance(value, Immediate) else first_of(self._local(value))
+            loaded = self._load(value) if isinstance(value, aot.Immediate) else first_of(self._local(value))
             if dtype_of(loaded) == "bool":
                 loaded = as_byte(loaded)
             if self.caller is not None:
@@ -970,9 +944,9 @@ class BodyEmitter:
             statements.append(store_first(self._local(_RUNNING), tirx.const(0, "int8")))
         return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
 
-    def _place_of_left(self, number: int, value: Value, sizes: dict[Var, PrimExpr]) -> list[PrimExpr]:
+    def _place_of_left(self, number: int, value: aot.Value, sizes: dict[Var, PrimExpr]) -> list[PrimExpr]:
         """Return the address and the sizes of a result that an entry leaves where it is."""
-        assert isinstance(value, Storage)
+        assert isinstance(value, aot.Storage)
         shape = self.function.all_results[number].shape
         return [self._address(value), *(substitute(as_expr(size), sizes) for size in shape)]
 
@@ -985,7 +959,7 @@ class BodyEmitter:
         if self.is_entry:
             return [*self.release, tirx.Return(tirx.const(code, "int32"))]
         assert self.state is not None
-        return [_store_word(self.state, STATUS, as_expr(code)), *self._leave()]
+        return [_store_word(self.state, aot.STATUS, as_expr(code)), *self._leave()]
 
     def _leave(self, code: int | None = None) -> list[Stmt]:
         """End the function; ``code`` is the entry's, by default the state's."""
@@ -998,22 +972,22 @@ class BodyEmitter:
         state = self.state
         assert state is not None
         if self.is_entry:
-            return [*self.release, tirx.Return(state[STATUS].astype("int32"))]
+            return [*self.release, tirx.Return(state[aot.STATUS].astype("int32"))]
         leave = self._free_blocks() if code == 0 else []
         if self.function.recursive:
-            leave += [_store_word(state, DEPTH, state[DEPTH] - 1), *self.frame]
+            leave += [_store_word(state, aot.DEPTH, state[aot.DEPTH] - 1), *self.frame]
         return [*leave, tirx.Return(tirx.const(0, "int32"))]
 
     def _enter(self) -> list[Stmt]:
         """Count the depth of recursion, and the work."""
         assert self.state is not None
-        deeper = _store_word(self.state, DEPTH, self.state[DEPTH] + 1)
-        too_deep = tirx.GT(self.state[DEPTH], self.state[DEPTH + 1])
+        deeper = _store_word(self.state, aot.DEPTH, self.state[aot.DEPTH] + 1)
+        too_deep = tirx.GT(self.state[aot.DEPTH], self.state[aot.DEPTH + 1])
         return [
             deeper,
             tirx.IfThenElse(too_deep, sequence(self._fail(TOO_DEEP)), None),
-            _store_word(self.state, WORK, self.state[WORK] - self._work()),
-            self._poll(self.state, WORK),
+            _store_word(self.state, aot.WORK, self.state[aot.WORK] - self._work()),
+            self._poll(self.state, aot.WORK),
         ]
 
     def _count_round(self) -> list[Stmt]:
@@ -1033,12 +1007,14 @@ class BodyEmitter:
         """Allocate a workspace of the function's own."""
         state = self.state
         assert state is not None
-        failed = sequence([_store_word(state, STATUS, as_expr(FAILED)), tirx.Return(tirx.const(0, "int32"))])
+        failed = sequence(
+            [_store_word(state, aot.STATUS, as_expr(FAILED)), tirx.Return(tirx.const(0, "int32"))]
+        )
         statements: list[Stmt] = []
         if not isinstance(self.function.workspace, int):
             too_large = exceeds_any_memory(self.function.workspace)
             statements.append(tirx.IfThenElse(too_large, failed, None))
-        nbytes = as_expr(self.function.workspace) + as_expr(ALIGNMENT)
+        nbytes = as_expr(self.function.workspace) + as_expr(aot.ALIGNMENT)
         # C's malloc, which all systems have, as a function of numbers: TVM's passes cannot rewrite a pointer
         # that is reinterpreted as a number.
         allocated, address = tirx.Var("allocated", "int64"), tirx.Var("frame", "int64")
@@ -1060,7 +1036,7 @@ class BodyEmitter:
             return self.caller._budget()
         if _BUDGET not in self.locals:
             self.locals[_BUDGET] = self._new_local("int64", "budget")
-            first = self.first_budget() if self.is_entry or self.state is None else self.state[WORK]
+            first = self.first_budget() if self.is_entry or self.state is None else self.state[aot.WORK]
             self.declared.append(store_first(self.locals[_BUDGET], first))
         return self.locals[_BUDGET]
 
@@ -1078,7 +1054,7 @@ class BodyEmitter:
     def _is_direct(self) -> PrimExpr:
         """Return whether CPython makes the call directly."""
         assert self.state is not None
-        return tirx.NE(self.state[DIRECT], as_expr(0))
+        return tirx.NE(self.state[aot.DIRECT], as_expr(0))
 
     def _hand_on_budget(self) -> list[Stmt]:
         """Write the counter of work to the state, for another function."""
@@ -1086,7 +1062,7 @@ class BodyEmitter:
             return self.caller._hand_on_budget()
         if _BUDGET not in self.locals:
             return []
-        return [_store_word(self.state, WORK, first_of(self.locals[_BUDGET]))]
+        return [_store_word(self.state, aot.WORK, first_of(self.locals[_BUDGET]))]
 
     def _take_budget(self) -> list[Stmt]:
         """Read the counter of work from the state, after another function."""
@@ -1094,17 +1070,17 @@ class BodyEmitter:
             return self.caller._take_budget()
         if _BUDGET not in self.locals or self.state is None:
             return []
-        return [store_first(self.locals[_BUDGET], self.state[WORK])]
+        return [store_first(self.locals[_BUDGET], self.state[aot.WORK])]
 
     def _work(self) -> PrimExpr:
         """Return the work of a round, or of a call, in elements."""
         work: PrimExpr = as_expr(1)
         for step in self.function.steps():
-            if isinstance(step, KernelCall) and not self._counts_its_work(step):
+            if isinstance(step, aot.KernelCall) and not self._counts_its_work(step):
                 work = work + as_expr(step.work)
         return work
 
-    def _counts_its_work(self, step: KernelCall) -> bool:
+    def _counts_its_work(self, step: aot.KernelCall) -> bool:
         """Return whether the work of a kernel is known when it is called, and not at the end of a round."""
         return depends_on(step.work, {**self.function.named, **dict.fromkeys(self.function.carried_dims)})
 
@@ -1119,7 +1095,7 @@ class BodyEmitter:
         while emitter is not None:
             function = emitter.function
             carried = find_carried(function) - {emitter.counter}
-            registers = [param for param in function.parameters if isinstance(param, Register)]
+            registers = [param for param in function.parameters if isinstance(param, aot.Register)]
             for number, register in enumerate(registers):
                 if register not in carried:
                     continue
@@ -1158,25 +1134,25 @@ class BodyEmitter:
         assert self.state is not None
         word = words_at("stop")
         look = [
-            tirx.DeclBuffer(word, data=as_pointer(self.state[STOP])),
+            tirx.DeclBuffer(word, data=as_pointer(self.state[aot.STOP])),
             tirx.IfThenElse(first_of(word) < as_expr(0), sequence(self._fail(INTERRUPTED)), None),
         ]
-        return [tirx.IfThenElse(tirx.NE(self.state[STOP], as_expr(0)), sequence(look), None)]
+        return [tirx.IfThenElse(tirx.NE(self.state[aot.STOP], as_expr(0)), sequence(look), None)]
 
 
-_BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
+_BUDGET, _ROUNDS = aot.Register("int64", "budget"), aot.Register("int64", "rounds")
 
 #: Whether a loop that is a part of its caller goes on.
-_RUNNING = Register("int8", "running")
+_RUNNING = aot.Register("int8", "running")
 
 
-def _joined(step: KernelCall, pointers: Sequence[PrimExpr]) -> list[Stmt]:
+def _joined(step: aot.KernelCall, pointers: Sequence[PrimExpr]) -> list[Stmt]:
     """Return a kernel as statements of the function, with its arrays where the pointers point."""
     kernel = step.joined
     assert kernel is not None
     arrays = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     statements: list[Stmt] = [
-        tirx.Bind(var, size) for var, size in zip(kernel_sizes(kernel), step.sizes, strict=True)
+        tirx.Bind(var, size) for var, size in zip(aot.kernel_sizes(kernel), step.sizes, strict=True)
     ]
     for array, pointer in zip(arrays, pointers, strict=True):
         data = tirx.Var("data", pointer.ty)  # as `_declare` binds an address
@@ -1261,8 +1237,8 @@ def pointer_to(buffer: Buffer) -> PrimExpr:
     return tirx.address_of(first_of(buffer))
 
 
-def value_dtype(value: Register | Storage) -> str:
+def value_dtype(value: aot.Register | aot.Storage) -> str:
     """Return the dtype of what holds a value: of itself, or of its address."""
-    if isinstance(value, Storage):
+    if isinstance(value, aot.Storage):
         return "int64"
     return "int8" if value.dtype == "bool" else value.dtype

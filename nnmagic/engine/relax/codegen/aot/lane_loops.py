@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.lane_plans import Fact, Guard, InnerLoop, LanePlan, LaneStep, RangeCheck
 from nnmagic.engine.relax.codegen.aot.loop_versions import as_signed
-from nnmagic.engine.relax.codegen.aot.program import (
-    Register,
-    ScalarCode,
-    Storage,
-    StoreElement,
-    Value,
-)
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence, vector_loop
@@ -39,7 +33,7 @@ class LaneEmitter:
 
     def __init__(self, body: BodyEmitter, plan: LanePlan, lanes: int) -> None:
         self._body, self._plan, self._lanes = body, plan, lanes
-        self._locals: dict[Register, Buffer] = {}
+        self._locals: dict[aot.Register, Buffer] = {}
 
     def rounds(
         self, first: PrimExpr, left: PrimExpr, poll: Callable[[], list[Stmt]]
@@ -79,7 +73,7 @@ class LaneEmitter:
         least: PrimExpr = tirx.const(as_signed(check.index.constant), "int64")
         most = least
         for term, factor in check.index.terms.items():
-            assert isinstance(term, Register)
+            assert isinstance(term, aot.Register)
             low, high = ends[term] if term in ends else (self._body.load(term),) * 2
             if factor < 0:
                 low, high = high, low
@@ -88,19 +82,19 @@ class LaneEmitter:
 
     # Registers
 
-    def _local(self, register: Register) -> Buffer:
+    def _local(self, register: aot.Register) -> Buffer:
         if register not in self._locals:
             dtype = "int8" if register.dtype == "bool" else register.dtype
             size = 1 if self._is_uniform(register) else self._lanes
             self._locals[register] = self._body.new_local(dtype, register.name, size)
         return self._locals[register]
 
-    def _is_uniform(self, value: Value) -> bool:
+    def _is_uniform(self, value: aot.Value) -> bool:
         return self._plan.fact(value).is_uniform
 
-    def _load(self, value: Value, lane: PrimExpr) -> PrimExpr:
+    def _load(self, value: aot.Value, lane: PrimExpr) -> PrimExpr:
         """Return a value in a lane."""
-        if not isinstance(value, Register) or value not in self._plan.facts:
+        if not isinstance(value, aot.Register) or value not in self._plan.facts:
             return self._body.load(value)
         place = as_expr(0) if self._is_uniform(value) else lane
         element = tirx.BufferLoad(self._local(value), [place])
@@ -108,7 +102,7 @@ class LaneEmitter:
             return tirx.NE(element, tirx.const(0, "int8"))
         return self._body.fenced(element, value.dtype) if value in self._plan.summands else element
 
-    def _assign(self, pairs: Sequence[tuple[Register, Value]]) -> list[Stmt]:
+    def _assign(self, pairs: Sequence[tuple[aot.Register, aot.Value]]) -> list[Stmt]:
         """Assign values to registers; all are read before the first is written."""
         statements: list[Stmt] = []
         targets = {target for target, _ in pairs}
@@ -123,7 +117,7 @@ class LaneEmitter:
                 stores.append(self._copy(buffer, value))
         return [*statements, *stores]
 
-    def _copy(self, buffer: Buffer, value: Value) -> Stmt:
+    def _copy(self, buffer: Buffer, value: aot.Value) -> Stmt:
         def element(at: PrimExpr) -> PrimExpr:
             loaded = self._load(value, at)
             if dtype_of(loaded) == "bool":
@@ -138,22 +132,22 @@ class LaneEmitter:
         statements: list[Stmt] = []
         for step in steps:
             match step:
-                case ScalarCode():
+                case aot.ScalarCode():
                     for stage in step.stages:
                         statements += self._stage(stage, step)
-                case StoreElement():
+                case aot.StoreElement():
                     statements += self._store(step)
                 case InnerLoop():
                     statements += self._loop(step)
         return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
 
-    def _stage(self, stage: Stage, step: ScalarCode) -> list[Stmt]:
+    def _stage(self, stage: Stage, step: aot.ScalarCode) -> list[Stmt]:
         names = dict.fromkeys(stage.axes, as_expr(0)) | dict(step.sizes)
         inits = {} if stage.inits is None else dict(zip(stage.writes, stage.inits, strict=True))
         statements: list[Stmt] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
             target = step.values[buffer]
-            assert isinstance(target, Register)
+            assert isinstance(target, aot.Register)
             local = self._local(target)
             expr = replace_vars(make_isnan_vectorizable(value), names)
             size = 1 if self._is_uniform(target) else self._lanes
@@ -164,7 +158,7 @@ class LaneEmitter:
     def _computed(
         self,
         expr: PrimExpr,
-        step: ScalarCode | StoreElement,
+        step: aot.ScalarCode | aot.StoreElement,
         names: Mapping[Var, PrimExpr],
         inits: Mapping[Buffer, PrimExpr],
         size: int,
@@ -175,7 +169,7 @@ class LaneEmitter:
 
         def name_element(node: Any) -> PrimExpr:
             value = step.values.get(node.source)
-            if not isinstance(value, Storage) or node.source in inits:
+            if not isinstance(value, aot.Storage) or node.source in inits:
                 return node
             var = tirx.Var(node.source.name, dtype_of(node))
             elements.append((var, self._element(value, node, step, names, before, size)))
@@ -198,7 +192,11 @@ class LaneEmitter:
         return before, compute
 
     def _at(
-        self, expr: PrimExpr, step: ScalarCode | StoreElement, names: Mapping[Var, PrimExpr], lane: PrimExpr
+        self,
+        expr: PrimExpr,
+        step: aot.ScalarCode | aot.StoreElement,
+        names: Mapping[Var, PrimExpr],
+        lane: PrimExpr,
     ) -> PrimExpr:
         """Return an expression of registers in a lane."""
         expr = replace_vars(as_expr(expr), names)
@@ -208,9 +206,9 @@ class LaneEmitter:
 
     def _element(
         self,
-        storage: Storage,
+        storage: aot.Storage,
         node: Any,
-        step: ScalarCode | StoreElement,
+        step: aot.ScalarCode | aot.StoreElement,
         names: Mapping[Var, PrimExpr],
         before: list[Stmt],
         size: int,
@@ -265,14 +263,14 @@ class LaneEmitter:
         is_within = first >= bound if guard.is_least else last <= bound
         return tirx.And(is_within, first <= last)
 
-    def _place(self, indices: Sequence[Index], step: ScalarCode | StoreElement) -> Fact:
+    def _place(self, indices: Sequence[Index], step: aot.ScalarCode | aot.StoreElement) -> Fact:
         """Return how the position of an element in memory differs between lanes."""
         facts = [self._plan.of_expression(as_expr(index), step) for index in indices]
         if not facts or all(fact.is_uniform for fact in facts):
             return Fact(0)
         return facts[-1] if all(fact.is_uniform for fact in facts[:-1]) else Fact(None)
 
-    def _store(self, step: StoreElement) -> list[Stmt]:
+    def _store(self, step: aot.StoreElement) -> list[Stmt]:
         expr = replace_vars(as_expr(step.value), step.sizes)
         before, compute = self._computed(expr, step, step.sizes, {}, self._lanes)
         dtype = dtype_of(step.buffer)

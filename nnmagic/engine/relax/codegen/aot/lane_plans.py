@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import (
     CountedLoop,
     find_carried,
@@ -22,22 +23,6 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_summands,
 )
 from nnmagic.engine.relax.codegen.aot.loop_versions import Affine
-from nnmagic.engine.relax.codegen.aot.program import (
-    Check,
-    Conditional,
-    Exit,
-    FunctionCall,
-    Immediate,
-    NativeFunction,
-    NextRound,
-    Region,
-    Register,
-    ScalarCode,
-    Storage,
-    StoreElement,
-    Value,
-    steps_of,
-)
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     collect_loads,
@@ -66,14 +51,14 @@ class InnerLoop:
     ``results``: registers that get values at the end.
     """
 
-    counter: Register
-    first: Value
-    limit: Value
-    carried: Sequence[tuple[Register, Value]]
+    counter: aot.Register
+    first: aot.Value
+    limit: aot.Value
+    carried: Sequence[tuple[aot.Register, aot.Value]]
     body: Sequence[LaneStep]
-    following: Sequence[tuple[Register, Value]]
+    following: Sequence[tuple[aot.Register, aot.Value]]
     end: Sequence[LaneStep]
-    results: Sequence[tuple[Register, Value]]
+    results: Sequence[tuple[aot.Register, aot.Value]]
 
     @property
     def is_innermost(self) -> bool:
@@ -81,7 +66,7 @@ class InnerLoop:
         return not any(isinstance(step, InnerLoop) for step in self.body)
 
 
-LaneStep: TypeAlias = ScalarCode | StoreElement | InnerLoop
+LaneStep: TypeAlias = aot.ScalarCode | aot.StoreElement | InnerLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +76,7 @@ class Guard:
     value: PrimExpr
     bound: PrimExpr
     is_least: bool
-    step: ScalarCode | StoreElement
+    step: aot.ScalarCode | aot.StoreElement
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,30 +118,30 @@ class LanePlan:
     fuse with the sums that they are part of.
     """
 
-    counter: Register
+    counter: aot.Register
     steps: list[LaneStep] = field(default_factory=list)
-    facts: dict[Register, Fact] = field(default_factory=dict)
-    summands: set[Register] = field(default_factory=set)
+    facts: dict[aot.Register, Fact] = field(default_factory=dict)
+    summands: set[aot.Register] = field(default_factory=set)
     checks: list[RangeCheck] = field(default_factory=list)
     repeatable: bool = True
     #: The sums of which truth values say whether they are negative.
-    tested: dict[Value | None, Affine] = field(default_factory=dict)
+    tested: dict[aot.Value | None, Affine] = field(default_factory=dict)
 
-    def fact(self, value: Value) -> Fact:
+    def fact(self, value: aot.Value) -> Fact:
         """Return how a value differs between lanes: not at all, if no round defines it."""
-        if isinstance(value, Immediate):
+        if isinstance(value, aot.Immediate):
             is_integer = isinstance(value.value, int) and not isinstance(value.value, bool)
             return Fact(0, (), Affine({}, int(value.value)) if is_integer else None)
-        assert isinstance(value, Register)
+        assert isinstance(value, aot.Register)
         return self.facts.get(value, Fact(0, (), Affine({value: 1})))
 
-    def of_expression(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> Fact:
+    def of_expression(self, expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Fact:
         """Return how an expression of a step differs between lanes."""
         if dtype_of(expr) == "int64":
             match expr:
                 case tirx.IntImm():
                     return Fact(0, (), Affine({}, int(expr.value)))
-                case ir.expr.TensorLoad() if not isinstance(step.values.get(expr.source), Storage):
+                case ir.expr.TensorLoad() if not isinstance(step.values.get(expr.source), aot.Storage):
                     return self.fact(step.values[expr.source])
                 case tirx.Cast() if dtype_of(expr.value) == "int64":
                     return self.of_expression(expr.value, step)
@@ -172,13 +157,15 @@ class LanePlan:
         loads = collect_loads(expr)
         uniform = all(
             all(self.of_expression(index, step).is_uniform for index in load.indices)
-            if isinstance(value := step.values.get(load.source), Storage)
+            if isinstance(value := step.values.get(load.source), aot.Storage)
             else value is None or self.fact(value).is_uniform
             for load in loads
         )
         return _UNIFORM if uniform else _UNKNOWN
 
-    def _limited(self, a: PrimExpr, b: PrimExpr, is_least: bool, step: ScalarCode | StoreElement) -> Fact:
+    def _limited(
+        self, a: PrimExpr, b: PrimExpr, is_least: bool, step: aot.ScalarCode | aot.StoreElement
+    ) -> Fact:
         """Return the fact of a maximum or minimum: that of the part that it is, where all lanes say so."""
         facts = [self.of_expression(part, step) for part in (a, b)]
         if all(fact.is_uniform for fact in facts):
@@ -188,7 +175,7 @@ class LanePlan:
                 return Fact(fact.stride, (*fact.guards, Guard(value, bound, is_least, step)))
         return _UNKNOWN
 
-    def _from_start(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> Fact:
+    def _from_start(self, expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Fact:
         """Return the fact of a choice between an index and the one that counts from the end."""
         last, first = (self.of_expression(part, step) for part in (expr.true_value, expr.false_value))
         tested = self.tested_by(expr.condition, step)
@@ -205,7 +192,7 @@ class LanePlan:
             return _UNIFORM
         return _UNKNOWN
 
-    def tested_by(self, condition: PrimExpr, step: ScalarCode | StoreElement) -> Affine | None:
+    def tested_by(self, condition: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Affine | None:
         """Return the sum of which a condition says whether it is negative."""
         match condition:
             case ir.expr.TensorLoad():
@@ -234,18 +221,18 @@ def _product(left: Fact, right: Fact) -> Fact:
 
 
 def plan_lanes(
-    function: NativeFunction, counted: CountedLoop, separate: Container[NativeFunction]
+    function: aot.NativeFunction, counted: CountedLoop, separate: Container[aot.NativeFunction]
 ) -> LanePlan | None:
     """Return how several rounds of a loop are computed at once; None where they are not.
 
     ``separate``: the functions that are no part of their caller.
     """
-    if counted.is_innermost or function.parallel is not None or not isinstance(counted.counter, Register):
+    if counted.is_innermost or function.parallel is not None or not isinstance(counted.counter, aot.Register):
         return None
     if find_carried(function) != {counted.counter}:
         return None
-    for step in steps_of(counted.round):
-        if not isinstance(step, FunctionCall):
+    for step in aot.steps_of(counted.round):
+        if not isinstance(step, aot.FunctionCall):
             continue
         inner = find_counted_loop(step.callee)
         if inner is not None and plan_lanes(step.callee, inner, separate) is not None:
@@ -257,16 +244,16 @@ def plan_lanes(
 
 
 class _Planner:
-    def __init__(self, counted: CountedLoop, separate: Container[NativeFunction]) -> None:
+    def __init__(self, counted: CountedLoop, separate: Container[aot.NativeFunction]) -> None:
         self._counted = counted
         self._separate = separate
         self._plan = LanePlan(counted.counter)
         self._count = 0
         #: Indices and sizes, with the counters of the loops inside that they are in.
-        self._checks: list[tuple[Value, PrimExpr, tuple[Register, ...]]] = []
-        self._inside: tuple[Register, ...] = ()
+        self._checks: list[tuple[aot.Value, PrimExpr, tuple[aot.Register, ...]]] = []
+        self._inside: tuple[aot.Register, ...] = ()
 
-    def plan(self, function: NativeFunction) -> LanePlan:
+    def plan(self, function: aot.NativeFunction) -> LanePlan:
         """Return the plan of a loop."""
         plan = self._plan
         self._add_summands(function)
@@ -285,39 +272,39 @@ class _Planner:
         self._require_own_elements(defined)
         return plan
 
-    def _add_summands(self, function: NativeFunction) -> None:
+    def _add_summands(self, function: aot.NativeFunction) -> None:
         self._plan.summands |= find_summands(function) | find_early_products(function)
 
     # Steps of the functions that are a part of the loop, in terms of its own
 
     def _flatten(
-        self, region: Region, names: Mapping[Value, Value], sizes: Mapping[Var, PrimExpr]
-    ) -> tuple[list[LaneStep], list[tuple[Register, Value]], list[Value]]:
+        self, region: aot.Region, names: Mapping[aot.Value, aot.Value], sizes: Mapping[Var, PrimExpr]
+    ) -> tuple[list[LaneStep], list[tuple[aot.Register, aot.Value]], list[aot.Value]]:
         """Return the steps of a region, what the next round assigns, and the results of an exit."""
         steps: list[LaneStep] = []
-        following: list[tuple[Register, Value]] = []
-        results: list[Value] = []
+        following: list[tuple[aot.Register, aot.Value]] = []
+        results: list[aot.Value] = []
         for step in region:
             self._count += 1
             if self._count > _MOST_STEPS:
                 raise _RefusedError
             match step:
-                case ScalarCode() | StoreElement():
+                case aot.ScalarCode() | aot.StoreElement():
                     steps.append(self._renamed(step, names, sizes))
-                case FunctionCall():
+                case aot.FunctionCall():
                     steps.append(self._inner_loop(step, names, sizes))
-                case Conditional(then=[FunctionCall() as fast], other=[FunctionCall() as checked]) if (
-                    fast.callee.parameters is checked.callee.parameters
-                ):  # two versions of a loop
+                case aot.Conditional(
+                    then=[aot.FunctionCall() as fast], other=[aot.FunctionCall() as checked]
+                ) if fast.callee.parameters is checked.callee.parameters:  # two versions of a loop
                     steps.append(self._inner_loop(checked, names, sizes))
-                case NextRound(assign=assign, sizes=()):
+                case aot.NextRound(assign=assign, sizes=()):
                     for target, value in assign.pairs:
-                        if not isinstance(target, Register):
+                        if not isinstance(target, aot.Register):
                             raise _RefusedError
                         following.append((target, names.get(value, value)))
-                case Exit(results=values):
+                case aot.Exit(results=values):
                     results = [names.get(value, value) for value in values]
-                case Check(index=index) if index is not None:
+                case aot.Check(index=index) if index is not None:
                     size = replace_vars(as_expr(step.size), sizes)
                     self._checks.append((names.get(index, index), size, self._inside))
                 case _:
@@ -326,27 +313,27 @@ class _Planner:
 
     def _renamed(
         self,
-        step: ScalarCode | StoreElement,
-        names: Mapping[Value, Value],
+        step: aot.ScalarCode | aot.StoreElement,
+        names: Mapping[aot.Value, aot.Value],
         sizes: Mapping[Var, PrimExpr],
-    ) -> ScalarCode | StoreElement:
+    ) -> aot.ScalarCode | aot.StoreElement:
         values = {buffer: names.get(value, value) for buffer, value in step.values.items()}
         own = {var: replace_vars(size, sizes) for var, size in step.sizes.items()}
-        if isinstance(step, StoreElement):
+        if isinstance(step, aot.StoreElement):
             storage = names.get(step.storage, step.storage)
-            assert isinstance(storage, Storage)
+            assert isinstance(storage, aot.Storage)
             step = replace(step, storage=storage, values=values, sizes=own)
         else:
             step = replace(step, values=values, sizes=own)
         if any(_is_foreign(expr) for expr in _expressions(step)):
             raise _RefusedError
-        storages = {value for value in values.values() if isinstance(value, Storage)}
+        storages = {value for value in values.values() if isinstance(value, aot.Storage)}
         if any(each.kind not in ("parameter", "constant") for each in storages):
             raise _RefusedError
         return step
 
     def _inner_loop(
-        self, call: FunctionCall, names: Mapping[Value, Value], sizes: Mapping[Var, PrimExpr]
+        self, call: aot.FunctionCall, names: Mapping[aot.Value, aot.Value], sizes: Mapping[Var, PrimExpr]
     ) -> InnerLoop:
         callee = call.callee
         counted = None if callee in self._separate else find_counted_loop(callee)
@@ -354,16 +341,16 @@ class _Planner:
             raise _RefusedError
         self._add_summands(callee)
         carried = find_carried(callee)
-        own: dict[Value, Value] = {}
-        begun: list[tuple[Register, Value]] = []
-        first: Value | None = None
+        own: dict[aot.Value, aot.Value] = {}
+        begun: list[tuple[aot.Register, aot.Value]] = []
+        first: aot.Value | None = None
         for param, arg in zip(callee.parameters, call.args, strict=True):
             value = names.get(arg, arg)
             if param is counted.counter:
                 first = value
             elif param not in carried:
                 own[param] = value
-            elif isinstance(param, Register):
+            elif isinstance(param, aot.Register):
                 begun.append((param, value))
             else:
                 raise _RefusedError
@@ -376,7 +363,7 @@ class _Planner:
         pairs = [
             (target, value)
             for target, value in zip(call.results, results, strict=True)
-            if isinstance(target, Register)
+            if isinstance(target, aot.Register)
         ]
         limit = own.get(counted.limit, counted.limit)
         following = [pair for pair in following if pair[0] is not counted.counter]
@@ -388,11 +375,11 @@ class _Planner:
         facts = self._plan.facts
         for step in steps:
             match step:
-                case ScalarCode():
+                case aot.ScalarCode():
                     for stage in step.stages:
                         for buffer, value in zip(stage.writes, stage.values, strict=True):
                             target = step.values[buffer]
-                            assert isinstance(target, Register)
+                            assert isinstance(target, aot.Register)
                             fact = self._plan.of_expression(value, step)
                             tested = self._plan.tested_by(value, step)
                             if target.dtype == "bool" and tested is not None:
@@ -423,7 +410,11 @@ class _Planner:
             plan.facts[target] = _UNIFORM if plan.fact(value).is_uniform else _UNKNOWN
 
     def _range_check(
-        self, value: Value, size: PrimExpr, inside: Sequence[Register], defined: Container[Register]
+        self,
+        value: aot.Value,
+        size: PrimExpr,
+        inside: Sequence[aot.Register],
+        defined: Container[aot.Register],
     ) -> RangeCheck:
         """Return a check that is made before the first round. Raises _RefusedError."""
         fact = self._plan.fact(value)
@@ -434,7 +425,7 @@ class _Planner:
         around = tuple(loops[counter] for counter in inside if counter in index.terms)
         counters = {loop.counter for loop in around}
         for term in index.terms:
-            assert isinstance(term, Register)
+            assert isinstance(term, aot.Register)
             if term in defined and term not in counters:
                 raise _RefusedError
         if any(bound in defined for loop in around for bound in (loop.first, loop.limit)):
@@ -443,7 +434,7 @@ class _Planner:
 
     # What rounds share
 
-    def _require_own_elements(self, defined: Container[Register]) -> None:
+    def _require_own_elements(self, defined: Container[aot.Register]) -> None:
         """Refuse rounds that may change what another one reads or changes."""
         plan = self._plan
         accesses = list(_accesses(plan.steps))
@@ -458,7 +449,10 @@ class _Planner:
             plan.repeatable &= all(writes for other, _, _, writes in accesses if other is storage)
 
     def _own_axes(
-        self, indices: Sequence[Index], step: ScalarCode | StoreElement, defined: Container[Register]
+        self,
+        indices: Sequence[Index],
+        step: aot.ScalarCode | aot.StoreElement,
+        defined: Container[aot.Register],
     ) -> dict[int, Affine]:
         """Return the indices that are different in each round, and the same throughout it, by their axes."""
         found = {}
@@ -482,23 +476,23 @@ def _loops(steps: Sequence[LaneStep]) -> Iterator[InnerLoop]:
 def _has_sum(loop: InnerLoop) -> bool:
     """Return whether the rounds of a loop have a float for the next one, and read an array."""
     reads = any(
-        isinstance(value, Storage)
+        isinstance(value, aot.Storage)
         for step in loop.body
-        if isinstance(step, ScalarCode)
+        if isinstance(step, aot.ScalarCode)
         for value in step.values.values()
     )
     return reads and any(param.dtype in ("float32", "float64") for param, _ in loop.following)
 
 
-def _defined(steps: Sequence[LaneStep]) -> Iterator[Register]:
+def _defined(steps: Sequence[LaneStep]) -> Iterator[aot.Register]:
     """Yield the registers that steps define."""
     for step in steps:
         match step:
-            case ScalarCode(stages=stages, values=values):
+            case aot.ScalarCode(stages=stages, values=values):
                 for stage in stages:
                     for buffer in stage.writes:
                         target = values[buffer]
-                        assert isinstance(target, Register)
+                        assert isinstance(target, aot.Register)
                         yield target
             case InnerLoop():
                 yield step.counter
@@ -508,7 +502,7 @@ def _defined(steps: Sequence[LaneStep]) -> Iterator[Register]:
 
 def _accesses(
     steps: Sequence[LaneStep],
-) -> Iterator[tuple[Storage, Sequence[Index], ScalarCode | StoreElement, bool]]:
+) -> Iterator[tuple[aot.Storage, Sequence[Index], aot.ScalarCode | aot.StoreElement, bool]]:
     """Yield the arrays that steps read and write, with the indices, the step, and whether it writes."""
     for step in steps:
         if isinstance(step, InnerLoop):
@@ -516,14 +510,14 @@ def _accesses(
             continue
         for load in collect_loads(*_expressions(step)):
             value = step.values.get(load.source)
-            if isinstance(value, Storage):
+            if isinstance(value, aot.Storage):
                 yield value, list(load.indices), step, False
-        if isinstance(step, StoreElement):
+        if isinstance(step, aot.StoreElement):
             yield step.storage, step.indices, step, True
 
 
-def _expressions(step: ScalarCode | StoreElement) -> list[PrimExpr]:
-    if isinstance(step, StoreElement):
+def _expressions(step: aot.ScalarCode | aot.StoreElement) -> list[PrimExpr]:
+    if isinstance(step, aot.StoreElement):
         return [*step.indices, step.value]
     return [value for stage in step.stages for value in (*stage.values, *(stage.inits or ()))]
 
@@ -535,7 +529,7 @@ def _is_foreign(expr: PrimExpr) -> bool:
     return any(is_conditional(call) and not is_library_fallback(call) for call in found)
 
 
-def runs_known_rounds(function: NativeFunction, separate: Container[NativeFunction]) -> bool:
+def runs_known_rounds(function: aot.NativeFunction, separate: Container[aot.NativeFunction]) -> bool:
     """Return whether the loops in a loop's rounds have few rounds, which LLVM unrolls."""
-    calls = [step for step in function.steps() if isinstance(step, FunctionCall)]
+    calls = [step for step in function.steps() if isinstance(step, aot.FunctionCall)]
     return all(find_few_rounds(call, separate) is not None for call in calls)

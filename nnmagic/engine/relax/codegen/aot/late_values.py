@@ -13,24 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
 from nnmagic.engine.relax.codegen.aot.memory import values_read
-from nnmagic.engine.relax.codegen.aot.program import (
-    AotProgram,
-    Assign,
-    Conditional,
-    FunctionCall,
-    Immediate,
-    KernelCall,
-    NativeFunction,
-    NextRound,
-    Region,
-    Register,
-    ScalarCode,
-    Storage,
-    StoreElement,
-    Value,
-)
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
@@ -39,7 +24,7 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 _LATE_ROUNDS = 2
 
 
-def compute_late_values_last(program: AotProgram) -> None:
+def compute_late_values_last(program: aot.AotProgram) -> None:
     """Reorder the minima and maxima of all loops of a program."""
     for function in (program.entry, *program.functions):
         if not function.loops:
@@ -61,26 +46,28 @@ class _Flow:
     ``sums``: registers that are a sum of others, each times an integer, and of a constant, under None.
     """
 
-    sources: dict[Value, set[Value]] = field(default_factory=dict)
-    before: dict[Value, set[Value]] = field(default_factory=dict)
-    sums: dict[Value, dict[Value | None, int]] = field(default_factory=dict)
-    loads: list[tuple[Register, Storage, list[dict[Value | None, int] | None]]] = field(default_factory=list)
-    stores: list[tuple[set[Value], Storage, list[dict[Value | None, int] | None]]] = field(
+    sources: dict[aot.Value, set[aot.Value]] = field(default_factory=dict)
+    before: dict[aot.Value, set[aot.Value]] = field(default_factory=dict)
+    sums: dict[aot.Value, dict[aot.Value | None, int]] = field(default_factory=dict)
+    loads: list[tuple[aot.Register, aot.Storage, list[dict[aot.Value | None, int] | None]]] = field(
+        default_factory=list
+    )
+    stores: list[tuple[set[aot.Value], aot.Storage, list[dict[aot.Value | None, int] | None]]] = field(
         default_factory=list
     )
 
 
-def _follow_function(function: NativeFunction) -> _Flow:
+def _follow_function(function: aot.NativeFunction) -> _Flow:
     """Return what the registers of a loop are computed from."""
     flow = _Flow()
     counters = find_steps(function)
     _follow(function.body, flow, set())
     for param in find_carried(function):
-        if isinstance(param, Register) and param not in counters:
+        if isinstance(param, aot.Register) and param not in counters:
             flow.before[param] = {
                 value
                 for step in function.steps()
-                if isinstance(step, NextRound)
+                if isinstance(step, aot.NextRound)
                 for target, value in step.assign.pairs
                 if target is param
             }
@@ -91,10 +78,10 @@ def _follow_function(function: NativeFunction) -> _Flow:
     return flow
 
 
-def _find_late(flow: _Flow) -> set[Value]:
+def _find_late(flow: _Flow) -> set[aot.Value]:
     """Return the registers that depend on what the round before computed from the round before it."""
     begins = [value for value, before in flow.before.items() if value in _reached(before, flow)]
-    late: set[Value] = set(begins)
+    late: set[aot.Value] = set(begins)
     while True:
         more = {value for value, sources in flow.sources.items() if not sources.isdisjoint(late)} - late
         if not more:
@@ -102,7 +89,7 @@ def _find_late(flow: _Flow) -> set[Value]:
         late |= more
 
 
-def _reached(values: set[Value], flow: _Flow) -> set[Value]:
+def _reached(values: set[aot.Value], flow: _Flow) -> set[aot.Value]:
     """Return what some values are computed from, in any round."""
     reached, work = set(values), list(values)
     while work:
@@ -114,42 +101,42 @@ def _reached(values: set[Value], flow: _Flow) -> set[Value]:
     return reached
 
 
-def _follow(region: Region, flow: _Flow, conditions: set[Value]) -> None:
+def _follow(region: aot.Region, flow: _Flow, conditions: set[aot.Value]) -> None:
     """Note what the steps of a region compute from what; ``conditions`` decide whether it runs."""
     for step in region:
         match step:
-            case ScalarCode(stages=stages, values=values):
+            case aot.ScalarCode(stages=stages, values=values):
                 for stage in stages:
                     for buffer in stage.writes:
                         _follow_stage(stage, values[buffer], values, flow)
-            case StoreElement(storage=storage, indices=indices, value=value, values=values):
+            case aot.StoreElement(storage=storage, indices=indices, value=value, values=values):
                 read = {values[load.source] for load in collect_loads(value)} | conditions
                 flow.stores.append((read, storage, [_sum_of(index, values, flow) for index in indices]))
-            case Assign(pairs=pairs):
+            case aot.Assign(pairs=pairs):
                 for target, value in pairs:
                     flow.sources.setdefault(target, set()).update({value} | conditions)
-            case Conditional(condition=condition, then=then, other=other):
+            case aot.Conditional(condition=condition, then=then, other=other):
                 _follow(then, flow, conditions | {condition})
                 _follow(other, flow, conditions | {condition})
-            case KernelCall(args=args, reads=reads):
+            case aot.KernelCall(args=args, reads=reads):
                 for written in args[reads:]:
                     flow.sources.setdefault(written, set()).update(args[:reads])
-            case FunctionCall(args=args, results=results):
+            case aot.FunctionCall(args=args, results=results):
                 for result in results:
                     flow.sources.setdefault(result, set()).update(args)
 
 
-def _follow_stage(stage: Stage, target: Value, values: Mapping[Buffer, Value], flow: _Flow) -> None:
+def _follow_stage(stage: Stage, target: aot.Value, values: Mapping[Buffer, aot.Value], flow: _Flow) -> None:
     loads = [load for value in stage.values for load in collect_loads(value)]
     flow.sources.setdefault(target, set()).update(
         values[load.source] for load in loads if load.source in values
     )
     total = _sum_of(stage.value, values, flow)
-    if total is not None and isinstance(target, Register):
+    if total is not None and isinstance(target, aot.Register):
         flow.sums[target] = total
     for load in loads:
         storage = values.get(load.source)
-        if isinstance(storage, Storage) and isinstance(target, Register):
+        if isinstance(storage, aot.Storage) and isinstance(target, aot.Register):
             read = [_sum_of(index, values, flow) for index in load.indices]
             flow.loads.append((target, storage, read))
             for stored, other, written in flow.stores:
@@ -158,8 +145,8 @@ def _follow_stage(stage: Stage, target: Value, values: Mapping[Buffer, Value], f
 
 
 def _sum_of(
-    expr: PrimExpr | int, values: Mapping[Buffer, Value], flow: _Flow
-) -> dict[Value | None, int] | None:
+    expr: PrimExpr | int, values: Mapping[Buffer, aot.Value], flow: _Flow
+) -> dict[aot.Value | None, int] | None:
     """Return an integer as a sum of registers and a constant; None for another value."""
     match expr:
         case int():
@@ -168,9 +155,9 @@ def _sum_of(
             return {None: int(expr.value)}
         case ir.TensorLoad():
             value = values.get(expr.source)
-            if isinstance(value, Immediate):
+            if isinstance(value, aot.Immediate):
                 return {None: value.value} if isinstance(value.value, int) else None
-            if not isinstance(value, Register) or not value.dtype.startswith("int"):
+            if not isinstance(value, aot.Register) or not value.dtype.startswith("int"):
                 return None
             return flow.sums.get(value, {value: 1})
         case tirx.Add() | tirx.Sub():
@@ -183,9 +170,9 @@ def _sum_of(
 
 
 def _is_soon_read(
-    written: Sequence[dict[Value | None, int] | None],
-    read: Sequence[dict[Value | None, int] | None],
-    counters: Mapping[Register, int],
+    written: Sequence[dict[aot.Value | None, int] | None],
+    read: Sequence[dict[aot.Value | None, int] | None],
+    counters: Mapping[aot.Register, int],
 ) -> bool:
     """Return whether an element is read in one of the next rounds after it was stored."""
     rounds: set[int] = set()
@@ -195,7 +182,7 @@ def _is_soon_read(
         difference = {key: store.get(key, 0) - load.get(key, 0) for key in store | load}
         distance = difference.pop(None, 0)
         step = sum(
-            counters.get(key, 0) * factor for key, factor in store.items() if isinstance(key, Register)
+            counters.get(key, 0) * factor for key, factor in store.items() if isinstance(key, aot.Register)
         )
         if any(difference.values()) or (distance % step if step else distance):
             return False
@@ -212,20 +199,20 @@ class _Choice:
     """The smaller, or larger, of two values, as a stage of a step computes it."""
 
     kind: type
-    operands: tuple[Value, Value]
+    operands: tuple[aot.Value, aot.Value]
 
 
-def _reorder(region: Region, late: set[Value], flow: _Flow, uses: Counter[Value]) -> None:
+def _reorder(region: aot.Region, late: set[aot.Value], flow: _Flow, uses: Counter[aot.Value]) -> None:
     """Reorder the choices of a region, and of those inside."""
-    defined: dict[Value, tuple[int, _Choice]] = {}
+    defined: dict[aot.Value, tuple[int, _Choice]] = {}
     dropped: set[int] = set()
-    added: dict[int, list[ScalarCode]] = {}
+    added: dict[int, list[aot.ScalarCode]] = {}
     for position, step in enumerate(region):
-        if isinstance(step, Conditional):
+        if isinstance(step, aot.Conditional):
             _reorder(step.then, late, flow, uses)
             _reorder(step.other, late, flow, uses)
         choice = _read_choice(step)
-        if choice is None or not isinstance(step, ScalarCode):
+        if choice is None or not isinstance(step, aot.ScalarCode):
             continue
         target = step.values[step.stages[0].buffer]
         defined[target] = position, choice
@@ -251,24 +238,24 @@ def _reorder(region: Region, late: set[Value], flow: _Flow, uses: Counter[Value]
     ]
 
 
-def _lateness(value: Value, target: Value, late: set[Value], flow: _Flow) -> int:
+def _lateness(value: aot.Value, target: aot.Value, late: set[aot.Value], flow: _Flow) -> int:
     """Return 0 for a value that is not late, 2 for one that waits for the target of the round before."""
     if value not in late:
         return 0
     return 2 if target in _reached({value}, flow) else 1
 
 
-def _is_operand_of_next(rest: Sequence[object], value: Value, kind: type) -> bool:
+def _is_operand_of_next(rest: Sequence[object], value: aot.Value, kind: type) -> bool:
     """Return whether a later step of the region chooses between a value and others in the same way."""
     later = (_read_choice(step) for step in rest)
     return any(choice is not None and choice.kind is kind and value in choice.operands for choice in later)
 
 
 def _operands(
-    root: Value, defined: Mapping[Value, tuple[int, _Choice]], uses: Counter[Value]
-) -> tuple[list[Value], list[int]]:
+    root: aot.Value, defined: Mapping[aot.Value, tuple[int, _Choice]], uses: Counter[aot.Value]
+) -> tuple[list[aot.Value], list[int]]:
     """Return all that a chain of choices chooses from, in order, and the positions of its steps."""
-    operands: list[Value] = []
+    operands: list[aot.Value] = []
     position, choice = defined[root]
     positions = [position]
     for operand in choice.operands:
@@ -282,15 +269,15 @@ def _operands(
     return operands, positions
 
 
-def _split_choices(region: Region) -> None:
+def _split_choices(region: aot.Region) -> None:
     """Give each choice of a region, and of those inside, a step of its own."""
     steps = list(region)
     region.clear()
     for step in steps:
-        if isinstance(step, Conditional):
+        if isinstance(step, aot.Conditional):
             _split_choices(step.then)
             _split_choices(step.other)
-        if not isinstance(step, ScalarCode) or len(step.stages) == 1:
+        if not isinstance(step, aot.ScalarCode) or len(step.stages) == 1:
             region.append(step)
             continue
         plain: list[Stage] = []
@@ -307,7 +294,7 @@ def _split_choices(region: Region) -> None:
             region.append(_with_reads(replace(step, stages=tuple(plain))))
 
 
-def _with_reads(step: ScalarCode) -> ScalarCode:
+def _with_reads(step: aot.ScalarCode) -> aot.ScalarCode:
     """Return a step that was a part of another one with what it reads itself."""
     written = {buffer for stage in step.stages for buffer in stage.writes}
     read = [load.source for stage in step.stages for load in collect_loads(*stage.values)]
@@ -317,7 +304,7 @@ def _with_reads(step: ScalarCode) -> ScalarCode:
 
 def _read_choice(step: object) -> _Choice | None:
     """Return what a step chooses, if that is all that it does: a minimum or maximum of two values."""
-    if not isinstance(step, ScalarCode) or len(step.stages) != 1 or step.stages[0].reduces:
+    if not isinstance(step, aot.ScalarCode) or len(step.stages) != 1 or step.stages[0].reduces:
         return None
     value = step.stages[0].value
     kind: type
@@ -342,7 +329,7 @@ def _read_choice(step: object) -> _Choice | None:
     if not all(isinstance(part, ir.TensorLoad) for part in parts):
         return None
     operands = [step.values[part.source] for part in parts]
-    if any(isinstance(operand, Storage) for operand in operands):
+    if any(isinstance(operand, aot.Storage) for operand in operands):
         return None
     return _Choice(kind, (operands[0], operands[1]))
 
@@ -356,17 +343,17 @@ class _Sum:
     """A step that adds something to what was chosen."""
 
     position: int
-    step: ScalarCode
+    step: aot.ScalarCode
     buffer: Buffer
-    addend: Value
+    addend: aot.Value
 
 
-def _find_sum(region: Region, position: int, chosen: Value, uses: Counter[Value]) -> _Sum | None:
+def _find_sum(region: aot.Region, position: int, chosen: aot.Value, uses: Counter[aot.Value]) -> _Sum | None:
     """Return the sum that is all that what was chosen is for."""
     if uses[chosen] != 1:
         return None
     for at, step in enumerate(region[position + 1 :], start=position + 1):
-        if not isinstance(step, ScalarCode) or chosen not in step.reads:
+        if not isinstance(step, aot.ScalarCode) or chosen not in step.reads:
             continue
         value = step.stages[0].value
         buffers = (
@@ -374,16 +361,16 @@ def _find_sum(region: Region, position: int, chosen: Value, uses: Counter[Value]
         )
         for buffer in buffers or ():
             addend = step.values[buffer]
-            if addend is not chosen and not isinstance(addend, Storage):
+            if addend is not chosen and not isinstance(addend, aot.Storage):
                 return _Sum(at, step, buffer, addend)
         return None
     return None
 
 
-def _passed_on(region: Region, value: Value) -> list[Value]:
+def _passed_on(region: aot.Region, value: aot.Value) -> list[aot.Value]:
     """Return the values whose NaN makes a value NaN: the operands of the arithmetic that it is."""
     for step in region:
-        if not isinstance(step, ScalarCode):
+        if not isinstance(step, aot.ScalarCode):
             continue
         for stage in step.stages:
             if step.values[stage.buffer] is value and isinstance(stage.value, tirx.Add | tirx.Sub | tirx.Mul):
@@ -391,18 +378,18 @@ def _passed_on(region: Region, value: Value) -> list[Value]:
     return []
 
 
-def _ignore_nan(choice: ScalarCode, kind: type) -> ScalarCode:
+def _ignore_nan(choice: aot.ScalarCode, kind: type) -> aot.ScalarCode:
     """Return a choice that a NaN of the first value does not decide: one instruction of the machine."""
     (stage,) = choice.stages
     before, last = (tirx.BufferLoad(buffer, []) for buffer in list(choice.values)[:2])
     return replace(choice, stages=(replace(stage, values=(tirx.Select(kind(before, last), before, last),)),))
 
 
-def _take_nan(choice: ScalarCode, sum_: _Sum) -> list[ScalarCode]:
+def _take_nan(choice: aot.ScalarCode, sum_: _Sum) -> list[aot.ScalarCode]:
     """Return a sum whose addend is NaN where the first value of a choice is: it waits for no choice."""
     first, _, _ = choice.values.values()
     dtype = dtype_of(sum_.buffer)
-    addend = Register(dtype, "addend")
+    addend = aot.Register(dtype, "addend")
     buffers = [tirx.decl_buffer((), dtype, name) for name in ("before", "given", "addend")]
     before, given = (tirx.BufferLoad(buffer, []) for buffer in buffers[:2])
     value = tirx.Select(before <= tirx.const(float("inf"), dtype), given, before)
@@ -410,7 +397,7 @@ def _take_nan(choice: ScalarCode, sum_: _Sum) -> list[ScalarCode]:
     values = dict(zip(buffers, (first, sum_.addend, addend), strict=True))
     reads = tuple(addend if value is sum_.addend else value for value in sum_.step.reads)
     step = replace(sum_.step, values={**sum_.step.values, sum_.buffer: addend}, reads=reads)
-    return [ScalarCode((stage,), values, {}, (first, sum_.addend)), step]
+    return [aot.ScalarCode((stage,), values, {}, (first, sum_.addend)), step]
 
 
 def _buffers(*parts: PrimExpr) -> list[Buffer] | None:
@@ -418,12 +405,12 @@ def _buffers(*parts: PrimExpr) -> list[Buffer] | None:
     return [part.source for part in parts] if all(isinstance(part, ir.TensorLoad) for part in parts) else None
 
 
-def _chain(operands: Sequence[Value], target: Value, kind: type) -> Iterator[ScalarCode]:
+def _chain(operands: Sequence[aot.Value], target: aot.Value, kind: type) -> Iterator[aot.ScalarCode]:
     """Yield steps that choose from values one after the other."""
     chosen = operands[0]
     for number, operand in enumerate(operands[1:], start=2):
-        assert isinstance(target, Register)
-        result = target if number == len(operands) else Register(target.dtype, "chosen")
+        assert isinstance(target, aot.Register)
+        result = target if number == len(operands) else aot.Register(target.dtype, "chosen")
         buffers = [tirx.decl_buffer((), target.dtype, name) for name in ("before", "operand", "chosen")]
         before, last = (tirx.BufferLoad(buffer, []) for buffer in buffers[:2])
         value: PrimExpr
@@ -434,5 +421,5 @@ def _chain(operands: Sequence[Value], target: Value, kind: type) -> Iterator[Sca
             value = tirx.Select(is_number, tirx.Select(kind(before, last), before, last), before)
         stage = Stage((buffers[2],), (), (), (), (value,), None)
         values = dict(zip(buffers, (chosen, operand, result), strict=True))
-        yield ScalarCode((stage,), values, {}, (chosen, operand))
+        yield aot.ScalarCode((stage,), values, {}, (chosen, operand))
         chosen = result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.function_bodies import (
     BodyEmitter,
     as_byte,
@@ -21,18 +22,6 @@ from nnmagic.engine.relax.codegen.aot.function_bodies import (
 from nnmagic.engine.relax.codegen.aot.heap import DROP
 from nnmagic.engine.relax.codegen.aot.linear_recursion import invariant_parameters
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
-from nnmagic.engine.relax.codegen.aot.program import (
-    ALIGNMENT,
-    FIRST_LEVELS,
-    Assign,
-    Conditional,
-    Exit,
-    LinearRecursion,
-    Region,
-    Register,
-    Storage,
-    Value,
-)
 from nnmagic.engine.relax.runtime.native_entry import FAILED
 from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, dtype_of, item_bytes, sequence, words_at
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
@@ -48,7 +37,7 @@ class LinearLoopsEmitter(BodyEmitter):
     """Emits the body of such a function. A level is one call: its place on the stack has its frame, too."""
 
     @property
-    def recursion(self) -> LinearRecursion:
+    def recursion(self) -> aot.LinearRecursion:
         """The function's call of itself."""
         assert self.function.recursion is not None
         return self.function.recursion
@@ -62,7 +51,7 @@ class LinearLoopsEmitter(BodyEmitter):
         self._places = {
             param: self._new_local("int64", "array")
             for param in function.parameters
-            if isinstance(param, Storage) and param.kind == "parameter" and param not in fixed
+            if isinstance(param, aot.Storage) and param.kind == "parameter" and param not in fixed
         }
         self._result_places = {
             number: self._new_local("int64", "result")
@@ -70,7 +59,7 @@ class LinearLoopsEmitter(BodyEmitter):
             if register is None
         }
         self._outcomes = {
-            number: Register(dtype, "outcome")
+            number: aot.Register(dtype, "outcome")
             for number, dtype in enumerate(function.result_registers)
             if dtype is not None
         }
@@ -89,14 +78,14 @@ class LinearLoopsEmitter(BodyEmitter):
             tirx.Bind(self._level_bytes, needed),
             *(store_first(local, as_expr(0)) for local in (self._number, self._depth, self._total)),
             *self._set_piece(as_expr(0), as_expr(0)),
-            store_first(self._capacity, tirx.truncdiv(as_expr(FIRST_LEVELS), self._level_bytes)),
+            store_first(self._capacity, tirx.truncdiv(as_expr(aot.FIRST_LEVELS), self._level_bytes)),
             store_first(self._level, first),
             tirx.IfThenElse(
                 tirx.EQ(first_of(self._capacity), as_expr(0)), sequence(self._next_piece()), None
             ),
         ]
         for param, argument in zip(function.parameters, self.arguments, strict=True):
-            if isinstance(param, Register) or param.kind == "pointer":
+            if isinstance(param, aot.Register) or param.kind == "pointer":
                 setup.append(self._store(param, argument))
             elif param in self._places:
                 setup.append(store_first(self._places[param], argument))
@@ -108,8 +97,8 @@ class LinearLoopsEmitter(BodyEmitter):
         after_each = [self._spend(self._work()), self._poll(budget)]
         down = sequence([*self._descend(0), *after_each])
         up = sequence([*self._pop(), *self._region(list(self.recursion.after())), *after_each])
-        results: list[Value] = [
-            self._outcomes.get(number) or Storage("result", number, as_expr(0))
+        results: list[aot.Value] = [
+            self._outcomes.get(number) or aot.Storage("result", number, as_expr(0))
             for number in range(len(function.results))
         ]
         statements = [
@@ -117,7 +106,7 @@ class LinearLoopsEmitter(BodyEmitter):
             tirx.While(tirx.NE(first_of(self._goes_down), tirx.const(0, "int8")), down),
             tirx.While(first_of(self._depth) > as_expr(0), up),
             tirx.IfThenElse(first_of(self._piece) != as_expr(0), self._drop_piece(), None),
-            *super()._exit(Exit(tuple(results))),
+            *super()._exit(aot.Exit(tuple(results))),
         ]
         return [*self.declared, *offsets, *setup, *statements]
 
@@ -128,9 +117,9 @@ class LinearLoopsEmitter(BodyEmitter):
         if outer + 1 == len(self.recursion.path):
             return [*before, *self._push()]
         branch = region[position]
-        assert isinstance(branch, Conditional)
+        assert isinstance(branch, aot.Conditional)
         calls = self.recursion.path[outer + 1][0] is branch.then
-        other: Region = [*(branch.other if calls else branch.then)]
+        other: aot.Region = [*(branch.other if calls else branch.then)]
         for around, number in reversed(self.recursion.path[: outer + 1]):
             other += around[number + 1 :]
         ends = [*self._region(other), store_first(self._goes_down, tirx.const(0, "int8"))]
@@ -138,20 +127,20 @@ class LinearLoopsEmitter(BodyEmitter):
         pair = (taken, left) if calls else (left, taken)
         return [*before, tirx.IfThenElse(self._load(branch.condition), *pair)]
 
-    def _exit(self, step: Exit) -> list[Stmt]:
+    def _exit(self, step: aot.Exit) -> list[Stmt]:
         """End a level: its results are those of the call that the level before it made."""
         statements: list[Stmt] = []
-        pairs: list[tuple[Register | Storage, Value]] = []
+        pairs: list[tuple[aot.Register | aot.Storage, aot.Value]] = []
         for number, value in enumerate(step.results):
-            if not isinstance(value, Storage):
+            if not isinstance(value, aot.Storage):
                 pairs.append((self._outcomes[number], value))
             elif value.kind != "result":
                 place = first_of(self._result_places[number])
                 nbytes = self.function.result_bytes(number)
                 statements.append(copy_bytes(place, self._address(value), nbytes))
-        return [*statements, *(self._assign(Assign(tuple(pairs))) if pairs else [])]
+        return [*statements, *(self._assign(aot.Assign(tuple(pairs))) if pairs else [])]
 
-    def _address(self, storage: Storage) -> PrimExpr:
+    def _address(self, storage: aot.Storage) -> PrimExpr:
         if storage in self._places:
             return first_of(self._places[storage])
         if storage.kind == "result":
@@ -176,7 +165,7 @@ class LinearLoopsEmitter(BodyEmitter):
                 set_later(self._local_of(param), self._load(arg))
         for number, local in self._result_places.items():
             result = call.results[number]
-            assert isinstance(result, Storage)
+            assert isinstance(result, aot.Storage)
             set_later(local, self._address(result))
         declared, places = self._places_on_stack()
         saved = [store_first(place, first_of(local)) for local, place in places]
@@ -193,9 +182,9 @@ class LinearLoopsEmitter(BodyEmitter):
         results = [
             (result, self._outcomes[number])
             for number, result in enumerate(self.recursion.call.results)
-            if isinstance(result, Register)
+            if isinstance(result, aot.Register)
         ]
-        given = self._assign(Assign(tuple(results))) if results else []
+        given = self._assign(aot.Assign(tuple(results))) if results else []
         return [back, *self._move(-1), *declared, *loaded, *given]
 
     def _move(self, by: int) -> list[Stmt]:
@@ -207,7 +196,7 @@ class LinearLoopsEmitter(BodyEmitter):
         ]
         return [store_first(local, first_of(local) + step) for local, step in steps]
 
-    def _local_of(self, value: Register | Storage) -> Buffer:
+    def _local_of(self, value: aot.Register | aot.Storage) -> Buffer:
         return self._places[value] if value in self._places else self._local(value)
 
     def _places_on_stack(self) -> tuple[list[Stmt], list[tuple[Buffer, Buffer]]]:
@@ -273,8 +262,8 @@ class LinearLoopsEmitter(BodyEmitter):
             tirx.Bind(levels, tirx.max(tirx.truncdiv(nbytes, self._level_bytes), as_expr(1))),
             tirx.IfThenElse(is_short, sequence(self._fail(FAILED)), None),
             store_first(self._total, total),
-            *self._reserve(pointer_to(self._piece), levels * self._level_bytes + as_expr(ALIGNMENT)),
+            *self._reserve(pointer_to(self._piece), levels * self._level_bytes + as_expr(aot.ALIGNMENT)),
             store_first(self._capacity, levels),
             store_first(self._number, as_expr(0)),
-            store_first(self._level, first_of(self._piece) + as_expr(ALIGNMENT)),
+            store_first(self._level, first_of(self._piece) + as_expr(aot.ALIGNMENT)),
         ]

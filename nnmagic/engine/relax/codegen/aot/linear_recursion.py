@@ -5,27 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.memory import values_read
-from nnmagic.engine.relax.codegen.aot.program import (
-    Conditional,
-    DefineSize,
-    FunctionCall,
-    Immediate,
-    LinearRecursion,
-    NameSizes,
-    NativeFunction,
-    Region,
-    Register,
-    Storage,
-    Value,
-    steps_of,
-    values_written,
-    with_callees,
-    written_storage,
-)
 
 
-def find_linear_recursion(function: NativeFunction) -> LinearRecursion | None:
+def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion | None:
     """Return the call of a function that calls itself once, with the same sizes, in any run of it."""
     if not function.recursive or function.loops or function.changed or function.result_dims:
         return None
@@ -35,49 +19,51 @@ def find_linear_recursion(function: NativeFunction) -> LinearRecursion | None:
     (path,) = paths
     region, position = path[-1]
     call = region[position]
-    assert isinstance(call, FunctionCall)
+    assert isinstance(call, aot.FunctionCall)
     if not all(size.same_as(dim) for size, dim in zip(call.sizes, function.dims, strict=True)):
         return None
-    if any(isinstance(step, DefineSize | NameSizes) for step in function.steps()):
+    if any(isinstance(step, aot.DefineSize | aot.NameSizes) for step in function.steps()):
         return None
-    if any(storage.on_heap for step in function.steps() for storage in written_storage(step)):
+    if any(storage.on_heap for step in function.steps() for storage in aot.written_storage(step)):
         return None
-    recursion = LinearRecursion(call, tuple(path))
+    recursion = aot.LinearRecursion(call, tuple(path))
     return replace(recursion, saved=tuple(_saved(function, recursion)))
 
 
-def invariant_parameters(function: NativeFunction, call: FunctionCall) -> set[Value]:
+def invariant_parameters(function: aot.NativeFunction, call: aot.FunctionCall) -> set[aot.Value]:
     """Return the parameters that the call passes on as they are."""
     pairs = zip(function.parameters, call.args, strict=True)
     return {param for param, arg in pairs if param is arg}
 
 
-def _paths(region: Region, function: NativeFunction) -> Iterator[list[tuple[Region, int]]]:
+def _paths(region: aot.Region, function: aot.NativeFunction) -> Iterator[list[tuple[aot.Region, int]]]:
     for position, step in enumerate(region):
-        if isinstance(step, FunctionCall) and step.callee is function:
+        if isinstance(step, aot.FunctionCall) and step.callee is function:
             yield [(region, position)]
-        if isinstance(step, Conditional):
+        if isinstance(step, aot.Conditional):
             for part in (step.then, step.other):
                 for path in _paths(part, function):
                     yield [(region, position), *path]
 
 
-def _is_reached_through_others(function: NativeFunction) -> bool:
+def _is_reached_through_others(function: aot.NativeFunction) -> bool:
     """Return whether a function that it calls calls it."""
-    others = (each for each in with_callees(function) if each is not function)
+    others = (each for each in aot.with_callees(function) if each is not function)
     steps = (step for each in others for step in each.steps())
-    return any(isinstance(step, FunctionCall) and step.callee is function for step in steps)
+    return any(isinstance(step, aot.FunctionCall) and step.callee is function for step in steps)
 
 
-def _saved(function: NativeFunction, recursion: LinearRecursion) -> Iterator[Register | Storage]:
-    there: set[Value] = set()
+def _saved(
+    function: aot.NativeFunction, recursion: aot.LinearRecursion
+) -> Iterator[aot.Register | aot.Storage]:
+    there: set[aot.Value] = set()
     there.update(function.parameters)
     there -= invariant_parameters(function, recursion.call)
-    there.update(value for step in recursion.before() for value in values_written(step))
+    there.update(value for step in recursion.before() for value in aot.values_written(step))
     there -= set(recursion.call.results)
-    read = [value for step in steps_of(list(recursion.after())) for value in values_read(step)]
+    read = [value for step in aot.steps_of(list(recursion.after())) for value in values_read(step)]
     for value in dict.fromkeys(read):
-        if value not in there or isinstance(value, Immediate):
+        if value not in there or isinstance(value, aot.Immediate):
             continue
-        if isinstance(value, Register) or value.kind in ("pointer", "view", "parameter"):
+        if isinstance(value, aot.Register) or value.kind in ("pointer", "view", "parameter"):
             yield value

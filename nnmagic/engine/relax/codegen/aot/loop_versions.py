@@ -15,25 +15,8 @@ from dataclasses import dataclass, replace
 import tvm_ffi
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import CountedLoop, find_carried, find_counted_loop
-from nnmagic.engine.relax.codegen.aot.program import (
-    AotProgram,
-    Check,
-    Conditional,
-    FunctionCall,
-    Immediate,
-    NativeFunction,
-    Region,
-    Register,
-    ScalarCode,
-    Step,
-    Storage,
-    StoreElement,
-    Value,
-    regions_of,
-    steps_of,
-    values_written,
-)
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
@@ -63,14 +46,14 @@ class Affine:
         return Affine(terms, self.constant + other.constant * factor)
 
 
-def version_loops(program: AotProgram) -> None:
+def version_loops(program: aot.AotProgram) -> None:
     """Give innermost loops a version without the checks of indices that can be decided before."""
     shared = set(program.shared_functions())
-    fast: dict[NativeFunction, NativeFunction] = {}
+    fast: dict[aot.NativeFunction, aot.NativeFunction] = {}
     for function in (program.entry, *program.functions):
-        for region in list(regions_of(function.body)):
+        for region in list(aot.regions_of(function.body)):
             for position, step in enumerate(region):
-                if not isinstance(step, FunctionCall) or step.callee in shared:
+                if not isinstance(step, aot.FunctionCall) or step.callee in shared:
                     continue
                 versions = _versions(step)
                 if versions is not None:
@@ -79,7 +62,7 @@ def version_loops(program: AotProgram) -> None:
     program.functions = [each for loop in program.functions for each in (fast.get(loop), loop) if each]
 
 
-def _versions(call: FunctionCall) -> tuple[list[Step], NativeFunction] | None:
+def _versions(call: aot.FunctionCall) -> tuple[list[aot.Step], aot.NativeFunction] | None:
     """Return what calls one of two versions of a loop, and the version without checks."""
     loop = call.callee
     counted = find_counted_loop(loop)
@@ -92,43 +75,47 @@ def _versions(call: FunctionCall) -> tuple[list[Step], NativeFunction] | None:
     if _chooses_integers_of_last_round(steps, indices):
         return None
     checks = [
-        step for step in steps_of(counted.round) if isinstance(step, Check) and indices.is_decidable(step)
+        step
+        for step in aot.steps_of(counted.round)
+        if isinstance(step, aot.Check) and indices.is_decidable(step)
     ]
     if not checks:
         return None
     name = f"{loop.name}_in_range"
     body = _without_checks(loop.body, checks, indices)
     fast = replace(loop, name=name, body=body, chunks=[], named=dict(loop.named), exact=set(loop.exact))
-    fits = Register("bool", "in_range")
+    fits = aot.Register("bool", "in_range")
     condition = _Condition(call, counted)
     for check in checks:
         if (index := indices.of(check.index)) is not None:
             condition.add(index, as_expr(check.size))
-    branch = Conditional(fits, [replace(call, callee=fast)], [call])
+    branch = aot.Conditional(fits, [replace(call, callee=fast)], [call])
     return [condition.step(fits), branch], fast
 
 
-def _has_memory(step: Step) -> bool:
+def _has_memory(step: aot.Step) -> bool:
     """Return whether a step reads or writes memory that is planned for the loop."""
     values: list[object] = []
-    if isinstance(step, ScalarCode):
+    if isinstance(step, aot.ScalarCode):
         values = [*step.values.values()]
-    elif isinstance(step, StoreElement):
+    elif isinstance(step, aot.StoreElement):
         values = [step.storage, *step.values.values()]
-    return any(isinstance(value, Storage) and value.kind not in ("parameter", "constant") for value in values)
+    return any(
+        isinstance(value, aot.Storage) and value.kind not in ("parameter", "constant") for value in values
+    )
 
 
-def _chooses_integers_of_last_round(steps: Sequence[Step], indices: _Indices) -> bool:
+def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: _Indices) -> bool:
     """Return whether integers are chosen from what rounds before may have stored, as in an edit distance.
 
     Without checks LLVM keeps the last of these in a register, and makes branches of the choices, which are
     predicted wrongly: twice as slow as the loop with its checks.
     """
-    stored = {step.storage for step in steps if isinstance(step, StoreElement)}
+    stored = {step.storage for step in steps if isinstance(step, aot.StoreElement)}
     choices: list[PrimExpr] = []
-    loaded: set[Value] = set()
+    loaded: set[aot.Value] = set()
     for step in steps:
-        if isinstance(step, ScalarCode):
+        if isinstance(step, aot.ScalarCode):
             loaded.update(step.values.values())
             for stage in step.stages:
                 for value in stage.values:
@@ -141,35 +128,35 @@ def _chooses_integers_of_last_round(steps: Sequence[Step], indices: _Indices) ->
 class _Indices:
     """The integers of a loop as sums of its counter and of what its rounds do not change."""
 
-    def __init__(self, loop: NativeFunction, counted: CountedLoop) -> None:
+    def __init__(self, loop: aot.NativeFunction, counted: CountedLoop) -> None:
         carried = find_carried(loop)
         self.counter = counted.counter
-        self.sums: dict[Register, Affine] = {
+        self.sums: dict[aot.Register, Affine] = {
             param: Affine({param: 1})
             for param in loop.parameters
-            if isinstance(param, Register) and param.dtype == "int64" and param not in carried
+            if isinstance(param, aot.Register) and param.dtype == "int64" and param not in carried
         }
         self.sums[counted.counter] = Affine({counted.counter: 1})
         self.dims = loop.dims
         #: The sums of which truth values say whether they are negative.
-        self.tested: dict[Register, Affine] = {}
-        written = Counter(value for step in steps_of(counted.round) for value in values_written(step))
-        for step in steps_of(counted.round):
-            if isinstance(step, ScalarCode):
+        self.tested: dict[aot.Register, Affine] = {}
+        written = Counter(value for step in aot.steps_of(counted.round) for value in aot.values_written(step))
+        for step in aot.steps_of(counted.round):
+            if isinstance(step, aot.ScalarCode):
                 self._follow(step, written)
 
-    def _follow(self, step: ScalarCode, written: Counter[Value]) -> None:
+    def _follow(self, step: aot.ScalarCode, written: Counter[aot.Value]) -> None:
         for stage in step.stages:
             for buffer, value in zip(stage.writes, stage.values, strict=True):
                 target = step.values.get(buffer)
-                if not isinstance(target, Register) or written[target] > 1 or stage.reduces:
+                if not isinstance(target, aot.Register) or written[target] > 1 or stage.reduces:
                     continue
                 if target.dtype == "bool" and (tested := self._tested(value, step)) is not None:
                     self.tested[target] = tested
                 if target.dtype == "int64" and (known := self.evaluate(value, step)) is not None:
                     self.sums[target] = known
 
-    def evaluate(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> Affine | None:
+    def evaluate(self, expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Affine | None:
         """Return an expression of a step as a sum; None for others."""
         if dtype_of(expr) != "int64":
             return None
@@ -195,7 +182,7 @@ class _Indices:
         index = self.from_start(expr, step)
         return None if index is None else self.evaluate(index, step)
 
-    def from_start(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> PrimExpr | None:
+    def from_start(self, expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> PrimExpr | None:
         """Return the index of a choice between it and the one that counts from the end, if it is negative."""
         if isinstance(expr, tirx.Select):
             condition, index = expr.condition, expr.false_value
@@ -206,55 +193,55 @@ class _Indices:
         tested = self._tested(condition, step)
         return index if tested is not None and tested == self.evaluate(index, step) else None
 
-    def _tested(self, condition: PrimExpr, step: ScalarCode | StoreElement) -> Affine | None:
+    def _tested(self, condition: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Affine | None:
         """Return the sum of which a condition says whether it is negative."""
         match condition:
             case ir.expr.TensorLoad():
                 value = step.values.get(condition.source)
-                return self.tested.get(value) if isinstance(value, Register) else None
+                return self.tested.get(value) if isinstance(value, aot.Register) else None
             case tirx.LT(b=tirx.IntImm(value=0)):
                 return self.evaluate(condition.a, step)
         return None
 
-    def of(self, value: Value | None) -> Affine | None:
+    def of(self, value: aot.Value | None) -> Affine | None:
         """Return a value as a sum; None for others."""
-        if isinstance(value, Immediate) and value.dtype == "int64":
+        if isinstance(value, aot.Immediate) and value.dtype == "int64":
             return Affine({}, int(value.value))
-        return self.sums.get(value) if isinstance(value, Register) else None
+        return self.sums.get(value) if isinstance(value, aot.Register) else None
 
-    def is_decidable(self, check: Check) -> bool:
+    def is_decidable(self, check: aot.Check) -> bool:
         """Return whether a check is of an index that grows by the same number in each round."""
         known = self.of(check.index)
         return known is not None and abs(known.terms.get(self.counter, 0)) <= _MOST_STEP
 
 
-def _without_checks(region: Region, checks: list[Check], indices: _Indices) -> Region:
+def _without_checks(region: aot.Region, checks: list[aot.Check], indices: _Indices) -> aot.Region:
     """Return a region without checks that hold, and with the indices that they are about counted from 0."""
     proved = [known for known in (indices.of(check.index) for check in checks) if known is not None]
 
-    def count_from_start(node: PrimExpr, step: ScalarCode | StoreElement) -> PrimExpr:
+    def count_from_start(node: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> PrimExpr:
         index = indices.from_start(node, step)
         return node if index is None or indices.evaluate(index, step) not in proved else index
 
-    def change(expr: PrimExpr, step: ScalarCode | StoreElement) -> PrimExpr:
+    def change(expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> PrimExpr:
         kinds = (tirx.Select, ir.Call)
         return rewrite(as_expr(expr), [(kinds, lambda node: count_from_start(node, step))])
 
-    result: Region = []
+    result: aot.Region = []
     for step in region:
         match step:
-            case Check() if any(step is check for check in checks):
+            case aot.Check() if any(step is check for check in checks):
                 continue
-            case Conditional():
+            case aot.Conditional():
                 then, other = (_without_checks(each, checks, indices) for each in (step.then, step.other))
                 result.append(replace(step, then=then, other=other))
-            case ScalarCode():
+            case aot.ScalarCode():
                 stages = tuple(
                     replace(stage, values=tuple(change(value, step) for value in stage.values))
                     for stage in step.stages
                 )
                 result.append(replace(step, stages=stages))
-            case StoreElement():
+            case aot.StoreElement():
                 places = tuple(change(index, step) for index in step.indices)
                 result.append(replace(step, indices=places, value=change(step.value, step)))
             case _:
@@ -265,24 +252,24 @@ def _without_checks(region: Region, checks: list[Check], indices: _Indices) -> R
 class _Condition:
     """That all indices of a loop are in range, in the terms of its caller."""
 
-    def __init__(self, call: FunctionCall, counted: CountedLoop) -> None:
+    def __init__(self, call: aot.FunctionCall, counted: CountedLoop) -> None:
         self._call = call
         self._counter = counted.counter
-        self._loads: dict[Register, Buffer] = {}
+        self._loads: dict[aot.Register, Buffer] = {}
         self._sizes = dict(zip(call.callee.dims, map(as_expr, call.sizes), strict=True))
         self._args = dict(zip(call.callee.parameters, call.args, strict=True))
         self._first = self._load(self._args[counted.counter])
         limit = counted.limit
-        end = self._load(self._args[limit] if isinstance(limit, Register) else limit)
+        end = self._load(self._args[limit] if isinstance(limit, aot.Register) else limit)
         self._last = end - as_expr(1)
         self._rounds = end - self._first
         self._parts: list[PrimExpr] = []
         self._known: list[tuple[Affine, PrimExpr]] = []
 
-    def _load(self, value: Value) -> PrimExpr:
-        if isinstance(value, Immediate):
+    def _load(self, value: aot.Value) -> PrimExpr:
+        if isinstance(value, aot.Immediate):
             return tirx.const(int(value.value), "int64")
-        assert isinstance(value, Register)
+        assert isinstance(value, aot.Register)
         if value not in self._loads:
             self._loads[value] = tirx.decl_buffer((), value.dtype, value.name)
         return tirx.BufferLoad(self._loads[value], [])
@@ -293,7 +280,7 @@ class _Condition:
         for term, factor in index.terms.items():
             if term is self._counter:
                 value = counter
-            elif isinstance(term, Register):
+            elif isinstance(term, aot.Register):
                 value = self._load(self._args[term])
             else:
                 value = self._sizes[term]
@@ -313,12 +300,12 @@ class _Condition:
         if abs(step) > 1:
             self._parts += [self._rounds >= as_expr(0), self._rounds <= as_expr(_MOST_ROUNDS)]
 
-    def step(self, target: Register) -> ScalarCode:
+    def step(self, target: aot.Register) -> aot.ScalarCode:
         """Return the step that computes it."""
         buffer = tirx.decl_buffer((), "bool", target.name)
         stage = Stage((buffer,), (), (), (), (tirx.all(*self._parts),), None)
-        values: dict[Buffer, Value] = {load: value for value, load in self._loads.items()}
-        return ScalarCode((stage,), {**values, buffer: target}, {}, tuple(self._loads))
+        values: dict[Buffer, aot.Value] = {load: value for value, load in self._loads.items()}
+        return aot.ScalarCode((stage,), {**values, buffer: target}, {}, tuple(self._loads))
 
 
 def as_signed(value: int) -> int:

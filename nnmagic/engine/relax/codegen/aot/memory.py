@@ -8,39 +8,15 @@ import tvm
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.parallel_loops import memory_of
-from nnmagic.engine.relax.codegen.aot.program import (
-    ALIGNMENT,
-    FIRST_LEVELS,
-    Assign,
-    Check,
-    Conditional,
-    CopyArray,
-    Exit,
-    FunctionCall,
-    Immediate,
-    KernelCall,
-    NameSizes,
-    NativeFunction,
-    NextRound,
-    PointAt,
-    Register,
-    ScalarCode,
-    ShapeCheck,
-    Step,
-    Storage,
-    StoreElement,
-    Value,
-    static_or_expr,
-    written_storage,
-)
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 from nnmagic.engine.relax.tir.visitors import visit
 
 
-def plan_memory(function: NativeFunction) -> None:
+def plan_memory(function: aot.NativeFunction) -> None:
     """Give each temporary its bytes in the workspace, and set the size of that.
 
     A result is written where it belongs if nothing else may hold it; sizes that only a call knows come after
@@ -52,11 +28,11 @@ def plan_memory(function: NativeFunction) -> None:
     steps = list(function.steps())
     known = _known_bytes(function, steps)
     # A workspace is kept for the next call; results may be large.
-    left = {step.results[number] for step in steps if isinstance(step, Exit) for number in function.left}
+    left = {step.results[number] for step in steps if isinstance(step, aot.Exit) for number in function.left}
     for step in steps:
-        if isinstance(step, FunctionCall):
+        if isinstance(step, aot.FunctionCall):
             step.frame.nbytes = _frame_bytes(step)
-        for storage in written_storage(step):
+        for storage in aot.written_storage(step):
             if storage.kind != "temporary":
                 continue
             nbytes = (
@@ -71,22 +47,22 @@ def plan_memory(function: NativeFunction) -> None:
     last = _last_uses(function, steps)
     workspace = _Workspace()
     for position, step in enumerate(steps):
-        for storage in written_storage(step):
+        for storage in aot.written_storage(step):
             if storage.kind == "temporary" and not storage.on_heap and storage not in workspace.live:
                 workspace.allocate(storage)
         workspace.free(storage for storage in list(workspace.live) if last[storage] <= position)
     function.workspace = workspace.finish(function)
 
 
-def _carry_pointers(function: NativeFunction) -> None:
+def _carry_pointers(function: aot.NativeFunction) -> None:
     """Make pointers of the parameters that a loop changes, and note which pointers may hold what."""
     for step in function.steps():
-        if isinstance(step, NextRound):
+        if isinstance(step, aot.NextRound):
             for target, value in step.assign.pairs:
-                if isinstance(target, Storage) and isinstance(value, Storage):
+                if isinstance(target, aot.Storage) and isinstance(value, aot.Storage):
                     target.kind = "pointer"
                     target.sources.append(value)
-    carried = [param for param in function.parameters if isinstance(param, Storage) and param.sources]
+    carried = [param for param in function.parameters if isinstance(param, aot.Storage) and param.sources]
     for param in carried:
         for storage in _bases(param):
             if storage.kind == "temporary" and param not in storage.holders:
@@ -95,7 +71,7 @@ def _carry_pointers(function: NativeFunction) -> None:
     function.pointers.extend(carried)
 
 
-def _bases(pointer: Storage) -> Iterator[Storage]:
+def _bases(pointer: aot.Storage) -> Iterator[aot.Storage]:
     """Yield the storage that a pointer may point to, behind other pointers."""
     seen, work = {pointer}, [pointer]
     while work:
@@ -107,22 +83,22 @@ def _bases(pointer: Storage) -> Iterator[Storage]:
                     yield source
 
 
-def _write_results_directly(function: NativeFunction) -> None:
+def _write_results_directly(function: aot.NativeFunction) -> None:
     """Make results of the temporaries that are nothing else."""
     held = {
         storage for pointer in function.pointers if pointer.kind == "pointer" for storage in _bases(pointer)
     }
-    numbers: dict[Storage, set[int]] = {}
-    repeated: set[Storage] = set()
+    numbers: dict[aot.Storage, set[int]] = {}
+    repeated: set[aot.Storage] = set()
     for step in function.steps():
-        if isinstance(step, Exit):
-            storages = [result for result in step.results if isinstance(result, Storage)]
+        if isinstance(step, aot.Exit):
+            storages = [result for result in step.results if isinstance(result, aot.Storage)]
             repeated |= {storage for storage in storages if storages.count(storage) > 1}
             for number, result in enumerate(step.results):
-                if isinstance(result, Storage):
+                if isinstance(result, aot.Storage):
                     numbers.setdefault(result, set()).add(number)
     measured = function.measured_results()
-    by_number: dict[int, list[Storage]] = {}
+    by_number: dict[int, list[aot.Storage]] = {}
     for storage, positions in numbers.items():
         for number in positions:
             by_number.setdefault(number, []).append(storage)
@@ -139,7 +115,7 @@ def _write_results_directly(function: NativeFunction) -> None:
             storage.kind, storage.index = "result", number
 
 
-def _fits(function: NativeFunction, storage: Storage, nbytes: Extent) -> bool:
+def _fits(function: aot.NativeFunction, storage: aot.Storage, nbytes: Extent) -> bool:
     """Return whether storage has so many bytes when it is written.
 
     Where that is not certain, as for a reshape of named sizes, a check that it has comes before.
@@ -147,14 +123,14 @@ def _fits(function: NativeFunction, storage: Storage, nbytes: Extent) -> bool:
     if are_equal(storage.nbytes, nbytes):
         return True
     steps = list(function.steps())
-    first = next((number for number, step in enumerate(steps) if storage in written_storage(step)), 0)
-    return not any(isinstance(step, Check | ShapeCheck | FunctionCall) for step in steps[first:])
+    first = next((number for number, step in enumerate(steps) if storage in aot.written_storage(step)), 0)
+    return not any(isinstance(step, aot.Check | aot.ShapeCheck | aot.FunctionCall) for step in steps[first:])
 
 
-def _frame_bytes(call: FunctionCall) -> Extent:
+def _frame_bytes(call: aot.FunctionCall) -> Extent:
     callee = call.callee
     if callee.recursion is not None:
-        return 0 if call is callee.recursion.call else FIRST_LEVELS
+        return 0 if call is callee.recursion.call else aot.FIRST_LEVELS
     if callee.recursive:
         return 0  # it allocates its frames
     if callee.parallel is not None:
@@ -164,12 +140,12 @@ def _frame_bytes(call: FunctionCall) -> Extent:
     return substitute(callee.workspace, dict(zip(callee.dims, call.sizes, strict=True)))
 
 
-def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage, int]:
+def _last_uses(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> dict[aot.Storage, int]:
     """Return the position of the last step that uses each storage."""
-    last: dict[Storage, int] = {}
+    last: dict[aot.Storage, int] = {}
     for position, step in enumerate(steps):
-        for value in (*values_read(step), *written_storage(step)):
-            if isinstance(value, Storage):
+        for value in (*values_read(step), *aot.written_storage(step)):
+            if isinstance(value, aot.Storage):
                 last[value] = position
     for pointer in function.pointers:
         if any(pointer is param for param in function.parameters):
@@ -185,36 +161,36 @@ def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage,
     return last
 
 
-def values_read(step: Step) -> Iterator[Value]:
+def values_read(step: aot.Step) -> Iterator[aot.Value]:
     """Yield the values that a step reads, those of a branch without those of its regions."""
     match step:
-        case KernelCall(args=args, reads=reads):
+        case aot.KernelCall(args=args, reads=reads):
             yield from args[:reads]
-        case ScalarCode(reads=reads):
+        case aot.ScalarCode(reads=reads):
             yield from reads
-        case StoreElement(storage=storage, values=values):
+        case aot.StoreElement(storage=storage, values=values):
             yield storage
             yield from values.values()
-        case CopyArray(source=source):
+        case aot.CopyArray(source=source):
             yield source
-        case PointAt(target=target, values=values):
+        case aot.PointAt(target=target, values=values):
             yield target
             yield from values.values()
-        case FunctionCall(args=args):
+        case aot.FunctionCall(args=args):
             yield from args
-        case Assign(pairs=pairs) | NextRound(assign=Assign(pairs=pairs)):
+        case aot.Assign(pairs=pairs) | aot.NextRound(assign=aot.Assign(pairs=pairs)):
             yield from (value for _, value in pairs)
-        case Exit(results=results):
+        case aot.Exit(results=results):
             yield from results
-        case Check(condition=condition, index=index, report=report):
+        case aot.Check(condition=condition, index=index, report=report):
             yield from (
                 value
                 for value in (condition, index, report)
-                if isinstance(value, Register | Immediate | Storage)
+                if isinstance(value, aot.Register | aot.Immediate | aot.Storage)
             )
-        case NameSizes(vector=vector):
+        case aot.NameSizes(vector=vector):
             yield vector
-        case Conditional(condition=condition):
+        case aot.Conditional(condition=condition):
             yield condition
 
 
@@ -222,14 +198,14 @@ class _Workspace:
     """The bytes of a workspace: offsets of static sizes, then chunks whose sizes only a call knows."""
 
     def __init__(self) -> None:
-        self.live: dict[Storage, None] = {}
+        self.live: dict[aot.Storage, None] = {}
         self.size = 0
         self.chunks: list[tuple[PrimExpr, Extent]] = []
         self._idle: dict[str, list[PrimExpr]] = {}
-        self._key: dict[Storage, str] = {}
+        self._key: dict[aot.Storage, str] = {}
         self._analyzer = tvm.sym.Analyzer()
 
-    def allocate(self, storage: Storage) -> None:
+    def allocate(self, storage: aot.Storage) -> None:
         """Find bytes for a storage, which nobody else that is live has; those that loops carry share none."""
         if isinstance(storage.nbytes, int):
             nbytes = storage.nbytes if storage.copies == 1 else round_up(storage.nbytes) * storage.copies
@@ -253,7 +229,7 @@ class _Workspace:
             self._key[storage] = key
         self.live[storage] = None
 
-    def free(self, storages: Iterator[Storage]) -> None:
+    def free(self, storages: Iterator[aot.Storage]) -> None:
         """Give the bytes of storages to others; those that loops carry are kept."""
         for storage in storages:
             if storage.holders:
@@ -262,7 +238,7 @@ class _Workspace:
             if storage in self._key:
                 self._idle.setdefault(self._key[storage], []).append(storage.offset)
 
-    def finish(self, function: NativeFunction) -> Extent:
+    def finish(self, function: aot.NativeFunction) -> Extent:
         """Set the offsets of a function's chunks, and return the size of its workspace."""
         total = begin = round_up(self.size)
         for offset, nbytes in self.chunks:
@@ -288,7 +264,7 @@ def _may_be_negative(size: PrimExpr) -> bool:
     return bool(negative)
 
 
-def find_offset(live: Sequence[Storage], nbytes: int) -> int:
+def find_offset(live: Sequence[aot.Storage], nbytes: int) -> int:
     """Return the lowest offset of free bytes beside live storage."""
     offset = 0
     for other in sorted(live, key=lambda storage: int(storage.offset)):
@@ -302,8 +278,8 @@ def find_offset(live: Sequence[Storage], nbytes: int) -> int:
 def round_up(nbytes: Extent) -> Extent:
     """Return the size as a multiple of the alignment."""
     if isinstance(nbytes, int):
-        return -(-nbytes // ALIGNMENT) * ALIGNMENT
-    return tirx.floordiv(nbytes + (ALIGNMENT - 1), tirx.const(ALIGNMENT, "int64")) * ALIGNMENT
+        return -(-nbytes // aot.ALIGNMENT) * aot.ALIGNMENT
+    return tirx.floordiv(nbytes + (aot.ALIGNMENT - 1), tirx.const(aot.ALIGNMENT, "int64")) * aot.ALIGNMENT
 
 
 def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent | None:
@@ -315,7 +291,7 @@ def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent | None
     if isinstance(size, int) or not depends_on(size, named):
         return size
     bounds = _range(size, named)
-    return None if bounds is None else static_or_expr(bounds[0])
+    return None if bounds is None else aot.static_or_expr(bounds[0])
 
 
 def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[PrimExpr, PrimExpr] | None:
@@ -367,10 +343,10 @@ _LONG = 1 << 20
 _FEW_BYTES = 1 << 20
 
 
-def _known_bytes(function: NativeFunction, steps: Sequence[Step]) -> int:
+def _known_bytes(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> int:
     """Return the bytes of the arrays whose sizes values do not decide, for long dimensions."""
-    arrays = {storage for step in steps for storage in written_storage(step)}
-    arrays.update(param for param in function.parameters if isinstance(param, Storage))
+    arrays = {storage for step in steps for storage in aot.written_storage(step)}
+    arrays.update(param for param in function.parameters if isinstance(param, aot.Storage))
     decided = _decided(function)
     return sum(_of_long(array.nbytes) for array in arrays if not depends_on(array.nbytes, decided))
 
@@ -384,12 +360,12 @@ def _of_long(nbytes: Extent) -> int:
     return int(size.value) if isinstance(size, tirx.IntImm) else 0
 
 
-def _decided(function: NativeFunction) -> dict[PrimExpr, Extent | None]:
+def _decided(function: aot.NativeFunction) -> dict[PrimExpr, Extent | None]:
     """Return the sizes that values decide, with the most that each can be."""
     return {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
 
 
-def most_bytes(nbytes: Extent, function: NativeFunction, known: int) -> Extent | None:
+def most_bytes(nbytes: Extent, function: aot.NativeFunction, known: int) -> Extent | None:
     """Return the most that a number of bytes can be; None where nothing bounds it.
 
     Nor where it may be far less: where it is more than twice the bytes of the arrays that the program has
@@ -412,7 +388,7 @@ def most_bytes(nbytes: Extent, function: NativeFunction, known: int) -> Extent |
 def _factors(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> int:
     """Return how many sizes that values decide are factors of a product, or divide one."""
     if size in named:
-        return int(not isinstance(static_or_expr(as_expr(named[size])), int))
+        return int(not isinstance(aot.static_or_expr(as_expr(named[size])), int))
     match size:
         case tirx.Mul():
             return _factors(size.a, named) + _factors(size.b, named)

@@ -12,22 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import CountedLoop, find_carried, find_counted_loop
-from nnmagic.engine.relax.codegen.aot.program import (
-    ALIGNMENT,
-    DEPTH,
-    DETAIL,
-    STATE_WORDS,
-    STATUS,
-    STOP,
-    WORK,
-    Exit,
-    KernelCall,
-    NativeFunction,
-    Register,
-    ShapeCheck,
-    with_callees,
-)
 from nnmagic.engine.relax.runtime.native_entry import INTERRUPTED
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
@@ -53,21 +39,21 @@ class PieceMemory:
     @property
     def words(self) -> int:
         """The words of a piece: whole lines of the cache, which threads then do not share."""
-        line = ALIGNMENT // 8
+        line = aot.ALIGNMENT // 8
         return -(-(self.state_words + self.results) // line) * line
 
     @property
     def nbytes(self) -> int:
         """The bytes of all pieces, and of a word that they share."""
-        return 8 * (PIECES * self.words) + ALIGNMENT
+        return 8 * (PIECES * self.words) + aot.ALIGNMENT
 
 
-def memory_of(function: NativeFunction) -> PieceMemory:
+def memory_of(function: aot.NativeFunction) -> PieceMemory:
     """Return the memory that a call of a parallel loop needs beside its arrays."""
     return PieceMemory(function.state_words, len(function.results))
 
 
-def why_serial(function: NativeFunction) -> str | None:
+def why_serial(function: aot.NativeFunction) -> str | None:
     """Return why the rounds of a loop cannot be divided among threads; None if they can."""
     counted = find_counted_loop(function)
     if counted is None:
@@ -76,22 +62,22 @@ def why_serial(function: NativeFunction) -> str | None:
     if find_carried(function) - {counted.counter} - reduced:
         return "a round needs what another one computed, or a copy of an array"
     for step in function.steps():
-        if not isinstance(step, Exit):
+        if not isinstance(step, aot.Exit):
             continue
         for number, result in enumerate(step.results):
             if number not in function.changed and result not in reduced:
                 return "it has a result that no reduction gives"
-    for each in with_callees(function):
+    for each in aot.with_callees(function):
         if each.recursive:
             return "a round calls a recursive function"
         if each.parallel is not None and each is not function:
             return "it contains another parallel loop"
-        if any(isinstance(step, KernelCall | ShapeCheck) for step in each.steps()):
+        if any(isinstance(step, aot.KernelCall | aot.ShapeCheck) for step in each.steps()):
             return "a round computes whole arrays"
     return None if function.workspace == 0 else "a round computes whole arrays"
 
 
-def changes_one_element(function: NativeFunction) -> bool:
+def changes_one_element(function: aot.NativeFunction) -> bool:
     """Return whether a loop changes an array of one element or none, which threads need not share."""
     carried = find_carried(function)
     changed = [
@@ -110,7 +96,7 @@ class ParallelCall:
     reductions. ``rest``: the address of the table of constants. ``frame``: the address of the memory.
     """
 
-    callee: NativeFunction
+    callee: aot.NativeFunction
     symbol: ir.GlobalVar
     sizes: Sequence[PrimExpr]
     args: Sequence[PrimExpr]
@@ -144,10 +130,10 @@ class ParallelCall:
 
         def look(number: PrimExpr) -> Stmt:
             words = words_at("piece")
-            ended = tirx.NE(words[STATUS], as_expr(0))
+            ended = tirx.NE(words[aot.STATUS], as_expr(0))
             copies = [
                 tirx.BufferStore(self.state, words[word], [as_expr(word)])
-                for word in (DETAIL, DETAIL + 1, STATUS)
+                for word in (aot.DETAIL, aot.DETAIL + 1, aot.STATUS)
             ]
             return sequence(
                 [
@@ -163,7 +149,7 @@ class ParallelCall:
         ]
 
     def _limit(self, counted: CountedLoop) -> PrimExpr:
-        if isinstance(counted.limit, Register):
+        if isinstance(counted.limit, aot.Register):
             return self.args[self.callee.parameters.index(counted.limit)]
         return as_expr(int(counted.limit.value))
 
@@ -184,19 +170,19 @@ class ParallelCall:
         address = tirx.Var("piece_address", "int64")
         shared_address = self.frame + as_expr(8 * PIECES * memory.words)
         numbers = {
-            WORK: as_expr(1 << 19),
-            DEPTH + 1: as_expr(1),
-            STOP: shared_address + as_expr(8 * _LIMIT_WORD),
+            aot.WORK: as_expr(1 << 19),
+            aot.DEPTH + 1: as_expr(1),
+            aot.STOP: shared_address + as_expr(8 * _LIMIT_WORD),
         }
         cleared = [
             tirx.BufferStore(words, numbers.get(word, as_expr(0)), [as_expr(word)])
-            for word in range(STATE_WORDS)
+            for word in range(aot.STATE_WORDS)
         ]
         args = list(self.args)
         args[self.callee.parameters.index(counted.counter)] = low
         for position in self.callee.parallel or ():
             param = self.callee.parameters[position]
-            assert isinstance(param, Register)
+            assert isinstance(param, aot.Register)
             args[position] = identity(self._operator(position), param.dtype)
         results = [
             _pointer(address + as_expr(8 * (memory.state_words + position))) if own is None else own
@@ -213,14 +199,14 @@ class ParallelCall:
             ret_ty=ir.PrimType("int32"),
         )
         code = tirx.Var("code", "int32")
-        interrupted = tirx.EQ(words[STATUS], as_expr(INTERRUPTED))
+        interrupted = tirx.EQ(words[aot.STATUS], as_expr(INTERRUPTED))
         stop = tirx.Select(interrupted, as_expr(-1), tirx.min(number, shared[_LIMIT_WORD]))
-        raised = tirx.BufferStore(words, as_expr(INTERRUPTED), [as_expr(STATUS)])
+        raised = tirx.BufferStore(words, as_expr(INTERRUPTED), [as_expr(aot.STATUS)])
         run = [
             tirx.Bind(code, call),
             tirx.IfThenElse(code != 0, raised, None),
             tirx.IfThenElse(
-                tirx.NE(words[STATUS], as_expr(0)),
+                tirx.NE(words[aot.STATUS], as_expr(0)),
                 tirx.BufferStore(shared, stop, [as_expr(_LIMIT_WORD)]),
                 None,
             ),
@@ -241,7 +227,7 @@ class ParallelCall:
     def operator_of(self, result: int) -> tuple[int, str]:
         """Return the parameter that a result reduces to, and its operator."""
         for step in self.callee.steps():
-            if isinstance(step, Exit):
+            if isinstance(step, aot.Exit):
                 position = self.callee.parameters.index(step.results[result])  # type: ignore[arg-type]  # `why_serial` says so
                 return position, self._operator(position)
         raise AssertionError("a loop without an end")
@@ -254,7 +240,7 @@ class ParallelCall:
     def _store_identity(self, result: int, pointer: PrimExpr) -> list[Stmt]:
         position, operator = self.operator_of(result)
         param = self.callee.parameters[position]
-        assert isinstance(param, Register)
+        assert isinstance(param, aot.Register)
         value = identity(operator, param.dtype)
         stored = "int8" if param.dtype == "bool" else param.dtype
         view = tirx.decl_buffer((1,), stored, "partial", data_alignment=item_bytes(stored))

@@ -12,6 +12,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.in_place import (
     InPlacePlan,
     changed_in_place,
@@ -24,32 +25,6 @@ from nnmagic.engine.relax.codegen.aot.linear_recursion import find_linear_recurs
 from nnmagic.engine.relax.codegen.aot.loop_versions import version_loops
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.parallel_loops import changes_one_element, why_serial
-from nnmagic.engine.relax.codegen.aot.program import (
-    STATE_WORDS,
-    AotProgram,
-    Array,
-    Assign,
-    Check,
-    Conditional,
-    CopyArray,
-    DefineSize,
-    Exit,
-    FunctionCall,
-    Immediate,
-    KernelCall,
-    NameSizes,
-    NativeFunction,
-    NextRound,
-    Region,
-    Register,
-    ScalarCode,
-    ShapeCheck,
-    Storage,
-    StoreElement,
-    kernel_sizes,
-    regions_of,
-    static_or_expr,
-)
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages, store_element
@@ -116,7 +91,7 @@ def plan_aot_program(
     *,
     lengths: Sequence[int] = (),
     measured_results: bool = False,
-) -> AotProgram | None:
+) -> aot.AotProgram | None:
     """Plan the function ``name`` of a fused module; return None where it cannot be machine code alone.
 
     ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
@@ -133,7 +108,7 @@ def plan_aot_program(
         return None
 
 
-def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotProgram] | None:
+def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[aot.AotProgram] | None:
     """Plan a program for each of these functions; return None where one cannot be machine code alone."""
     programs = []
     for name in names:
@@ -157,16 +132,16 @@ class _Planner:
     ) -> None:
         self.module, self.destinations, self.measured_results = module, destinations, measured_results
         self.lengths = lengths
-        self.functions: dict[ir.GlobalVar, NativeFunction] = {}
+        self.functions: dict[ir.GlobalVar, aot.NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
         self.name = ""
         self.in_place: dict[ir.GlobalVar | None, InPlacePlan] = {}
         self.kernels_in_place: dict[ir.GlobalVar, tuple[int, ir.GlobalVar, PrimFunc]] = {}
         self.updating_kernels: dict[tuple[ir.GlobalVar, int], tuple[ir.GlobalVar, PrimFunc]] = {}
-        self.program: AotProgram
+        self.program: aot.AotProgram
 
-    def plan(self, name: str) -> AotProgram:
+    def plan(self, name: str) -> aot.AotProgram:
         function = self.module[name]
         self.has_control = _has_control(self.module, function)
         self.name = name
@@ -177,7 +152,7 @@ class _Planner:
         ]
         destinations = {arrays[param]: result for param, result in self.destinations.items()}
         self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded, destinations)
-        self.program = AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
+        self.program = aot.AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
         used = set(relax.analysis.free_vars(function.body))
         given = arrays[: len(self.program.parameters)]
         unread = (number for number, param in enumerate(given) if function.params[param] not in used)
@@ -200,7 +175,7 @@ class _Planner:
             _leave_results(self.program.entry)
         for native in self.program.functions:
             if native.loops:
-                native.saved = STATE_WORDS + self.program.records
+                native.saved = aot.STATE_WORDS + self.program.records
                 self.program.records += len(native.parameters)
         for native in [*self.program.functions, self.program.entry]:
             native.state_words = self.program.state_words()
@@ -212,7 +187,7 @@ class _Planner:
         self.program.facts()  # which are to be of dimensions
         return self.program
 
-    def native(self, var: ir.GlobalVar) -> NativeFunction:
+    def native(self, var: ir.GlobalVar) -> aot.NativeFunction:
         """Return the native function of a Relax function, which may not be planned yet.
 
         One that measures its results is planned at once: their sizes may turn out to be those of arguments.
@@ -226,7 +201,7 @@ class _Planner:
                 self.waiting.append(var)
         return self.functions[var]
 
-    def _declare(self, name: str, function: relax.Function, *, is_entry: bool = False) -> NativeFunction:
+    def _declare(self, name: str, function: relax.Function, *, is_entry: bool = False) -> aot.NativeFunction:
         arrays = [_array(param.ty) for param in function.params if not isinstance(param.ty, relax.ShapeType)]
         dims: dict[Var, None] = {}
         for array in arrays:
@@ -239,20 +214,22 @@ class _Planner:
         )
         if not known and is_entry and not self.measured_results:
             raise _UnsupportedError  # it depends on values
-        results, result_dims = list[Array](), list[Var]()
+        results, result_dims = list[aot.Array](), list[Var]()
         for field in fields:
             array, measured = _measured_array(field, dims)
             results.append(array)
             result_dims += measured
-        registers = [array.dtype if isinstance(self.place(array), Register) else None for array in results]
-        native = NativeFunction(name, list(dims), parameters, arrays, results, registers)
+        registers = [
+            array.dtype if isinstance(self.place(array), aot.Register) else None for array in results
+        ]
+        native = aot.NativeFunction(name, list(dims), parameters, arrays, results, registers)
         native.result_dims = result_dims
         native.parallel = _reductions(function)
         native.is_kernel = KERNEL_FUNCTION in (function.attrs or {})
         return native
 
     def _holds_element(self, value: RelaxExpr) -> bool:
-        return _has_shape(value.ty) and isinstance(self.place(_array(value.ty)), Register)
+        return _has_shape(value.ty) and isinstance(self.place(_array(value.ty)), aot.Register)
 
     def kernel_in_place(self, var: ir.GlobalVar) -> tuple[int, ir.GlobalVar, PrimFunc]:
         """Return a kernel that changes a copy of an operand without that copy, and the operand's number."""
@@ -271,14 +248,16 @@ class _Planner:
             self.updating_kernels[var, number] = name, update_in_place(self.module[var], number)
         return self.updating_kernels[var, number]
 
-    def place(self, array: Array, kind: str = "temporary", number: int = -1) -> Register | Storage:
+    def place(
+        self, array: aot.Array, kind: str = "temporary", number: int = -1
+    ) -> aot.Register | aot.Storage:
         """Return a new register or new storage for an array."""
         if self.has_control and array.is_element and array.dtype in _REGISTER_DTYPES:
-            return Register(array.dtype)
-        return Storage(kind, number, array.nbytes)
+            return aot.Register(array.dtype)
+        return aot.Storage(kind, number, array.nbytes)
 
 
-def _measured_array(type_: Any, dims: Container[Var]) -> tuple[Array, list[Var]]:
+def _measured_array(type_: Any, dims: Container[Var]) -> tuple[aot.Array, list[Var]]:
     """Return the array of a type, new names for sizes other than these dimensions, and these."""
     if not isinstance(type_, relax.TensorType) or type_.ndim < 0:
         raise _UnsupportedError
@@ -286,17 +265,17 @@ def _measured_array(type_: Any, dims: Container[Var]) -> tuple[Array, list[Var]]
     sizes: list[Extent] = []
     measured: list[Var] = []
     for dim in shape:
-        if dim is not None and _is_of(size := static_or_expr(dim), dims):
+        if dim is not None and _is_of(size := aot.static_or_expr(dim), dims):
             sizes.append(size)
         else:
             measured.append(tirx.Var("measured", "int64"))
             sizes.append(measured[-1])
-    return Array(str(type_.dtype.dtype), tuple(sizes)), measured
+    return aot.Array(str(type_.dtype.dtype), tuple(sizes)), measured
 
 
-def _resolve_results(native: NativeFunction) -> None:
+def _resolve_results(native: aot.NativeFunction) -> None:
     """State the sizes of results that are those of arguments, or constants, in terms of these."""
-    exits = [step for step in native.steps() if isinstance(step, Exit)]
+    exits = [step for step in native.steps() if isinstance(step, aot.Exit)]
     constant = [dim for dim in native.dims if dim not in native.carried_dims]
     resolved: dict[Var, PrimExpr] = {}
     for number, dim in enumerate(native.result_dims):
@@ -313,7 +292,7 @@ def _resolve_results(native: NativeFunction) -> None:
     _replace_exits(native, lambda step: replace(step, sizes=tuple(step.sizes[number] for number in kept)))
 
 
-def _leave_results(entry: NativeFunction) -> None:
+def _leave_results(entry: aot.NativeFunction) -> None:
     """Have an entry leave the results whose sizes values decide where they are.
 
     It takes an array instead for the address and the sizes of each.
@@ -322,19 +301,19 @@ def _leave_results(entry: NativeFunction) -> None:
     entry.all_results = entry.results
     words = sum(1 + len(entry.results[number].shape) for number in entry.left)
     given = [array for number, array in enumerate(entry.results) if number not in entry.left]
-    entry.results = [*given, Array("int64", (words,))]
+    entry.results = [*given, aot.Array("int64", (words,))]
 
 
-def _set_size(register: Register, size: Extent) -> ScalarCode:
+def _set_size(register: aot.Register, size: Extent) -> aot.ScalarCode:
     """Return the step that puts a size into a register."""
     buffer = tirx.decl_buffer((), "int64", "size")
-    return ScalarCode((Stage((buffer,), (), (), (), (as_expr(size),), None),), {buffer: register}, {}, ())
+    return aot.ScalarCode((Stage((buffer,), (), (), (), (as_expr(size),), None),), {buffer: register}, {}, ())
 
 
-def _replace_exits(function: NativeFunction, change: Callable[[Exit], Exit]) -> None:
+def _replace_exits(function: aot.NativeFunction, change: Callable[[aot.Exit], aot.Exit]) -> None:
     """Replace the ends of a function."""
-    for region in regions_of(function.body):
-        region[:] = [change(step) if isinstance(step, Exit) else step for step in region]
+    for region in aot.regions_of(function.body):
+        region[:] = [change(step) if isinstance(step, aot.Exit) else step for step in region]
 
 
 def _reductions(function: relax.Function) -> dict[int, str] | None:
@@ -361,15 +340,15 @@ def _has_control(module: tvm.IRModule, entry: relax.Function) -> bool:
     return bool(found)
 
 
-def _callees_first(functions: Sequence[NativeFunction]) -> list[NativeFunction]:
+def _callees_first(functions: Sequence[aot.NativeFunction]) -> list[aot.NativeFunction]:
     """Sort functions so that callees come first, and mark those that call themselves."""
     callees = {
-        function: [step.callee for step in function.steps() if isinstance(step, FunctionCall)]
+        function: [step.callee for step in function.steps() if isinstance(step, aot.FunctionCall)]
         for function in functions
     }
-    order: dict[NativeFunction, None] = {}
+    order: dict[aot.NativeFunction, None] = {}
     for root in functions:
-        path: dict[NativeFunction, Iterator[NativeFunction]] = {}
+        path: dict[aot.NativeFunction, Iterator[aot.NativeFunction]] = {}
         work = [root] if root not in order else []
         while work:
             function = work[-1]
@@ -397,7 +376,11 @@ class _FunctionPlanner:
     """
 
     def __init__(
-        self, planner: _Planner, native: NativeFunction, function: relax.Function, var: ir.GlobalVar | None
+        self,
+        planner: _Planner,
+        native: aot.NativeFunction,
+        function: relax.Function,
+        var: ir.GlobalVar | None,
     ) -> None:
         self.planner, self.program = planner, planner.program
         self.native, self.function, self.var = native, function, var
@@ -420,7 +403,7 @@ class _FunctionPlanner:
 
     # Regions
 
-    def _plan_tail(self, region: Region, sequence: RelaxExpr) -> None:
+    def _plan_tail(self, region: aot.Region, sequence: RelaxExpr) -> None:
         """Plan what ends the function."""
         bindings = _bindings(sequence)
         last = _forwarded(bindings, sequence.body, self.var)
@@ -437,12 +420,12 @@ class _FunctionPlanner:
                 self._require_shapes(region, arrays, wanted)
             if self.native.result_dims:
                 results = self._store_measured(region, results, arrays)
-            region.append(Exit(results, tuple(measured[dim] for dim in self.native.result_dims)))
+            region.append(aot.Exit(results, tuple(measured[dim] for dim in self.native.result_dims)))
             return
         value = bindings[last].value
         if isinstance(value, relax.If):
             then, other = self._branches(value)
-            branch = Conditional(self._condition(value.cond), [], [])
+            branch = aot.Conditional(self._condition(value.cond), [], [])
             region.append(branch)
             self._plan_tail(branch.then, then)
             self._plan_tail(branch.other, other)
@@ -453,11 +436,11 @@ class _FunctionPlanner:
         arrays = [self._array_of(arg) for arg in value.args if not isinstance(arg, relax.ShapeExpr)]
         sizes = self._carry_sizes(region, arrays, self._given_sizes(value, self.function))
         pairs = [
-            (param, self._in_memory(region, arg, array) if isinstance(param, Storage) else arg)
+            (param, self._in_memory(region, arg, array) if isinstance(param, aot.Storage) else arg)
             for param, arg, array in zip(self.native.parameters, args, arrays, strict=True)
         ]
-        assigned = Assign(tuple((param, arg) for param, arg in pairs if param is not arg))
-        region.append(NextRound(assigned, sizes))
+        assigned = aot.Assign(tuple((param, arg) for param, arg in pairs if param is not arg))
+        region.append(aot.NextRound(assigned, sizes))
 
     def _given_sizes(self, call: RelaxExpr, function: relax.Function) -> dict[Var, PrimExpr]:
         """Return the sizes that a call gives a function without an array that has them."""
@@ -470,7 +453,7 @@ class _FunctionPlanner:
         return given
 
     def _carry_sizes(
-        self, region: Region, arrays: Sequence[Array], sizes: dict[Var, PrimExpr]
+        self, region: aot.Region, arrays: Sequence[aot.Array], sizes: dict[Var, PrimExpr]
     ) -> tuple[tuple[Var, PrimExpr], ...]:
         """Return the dimensions that the next round of a loop has anew, with what they become.
 
@@ -494,7 +477,7 @@ class _FunctionPlanner:
         """Return what the sizes of the function's results are that it measures."""
         measured: dict[Var, PrimExpr] = {}
         for array, own in zip(arrays, self.native.results, strict=True):
-            if isinstance(array, Array) and len(array.shape) == len(own.shape):
+            if isinstance(array, aot.Array) and len(array.shape) == len(own.shape):
                 for size, dim in zip(array.shape, own.shape, strict=True):
                     if isinstance(dim, tirx.Var) and dim in self.native.result_dims:
                         measured[dim] = as_expr(size)
@@ -503,7 +486,7 @@ class _FunctionPlanner:
         return measured
 
     def _store_measured(
-        self, region: Region, results: Sequence[NativeValue], arrays: Sequence[Array]
+        self, region: aot.Region, results: Sequence[NativeValue], arrays: Sequence[aot.Array]
     ) -> tuple[NativeValue, ...]:
         """Put results whose sizes are measured into memory."""
         measured = self.native.measured_results()
@@ -512,35 +495,39 @@ class _FunctionPlanner:
             for number, (value, array) in enumerate(zip(results, arrays, strict=True))
         )
 
-    def _require_shapes(self, region: Region, arrays: Iterable[Any], wanted: Iterable[Array]) -> None:
+    def _require_shapes(self, region: aot.Region, arrays: Iterable[Any], wanted: Iterable[aot.Array]) -> None:
         """Have arrays of certain shapes: sizes of which that is not known are compared at run time."""
         for array, own in zip(arrays, wanted, strict=True):
-            if not isinstance(array, Array) or array.dtype != own.dtype or len(array.shape) != len(own.shape):
+            if (
+                not isinstance(array, aot.Array)
+                or array.dtype != own.dtype
+                or len(array.shape) != len(own.shape)
+            ):
                 raise _UnsupportedError
             for size, expected in zip(array.shape, own.shape, strict=True):
                 self._require_size(region, size, expected)
 
-    def _require_size(self, region: Region, size: Extent, expected: Extent) -> None:
+    def _require_size(self, region: aot.Region, size: Extent, expected: Extent) -> None:
         """Have two sizes be equal."""
         if _ANALYZER.can_prove_equal(as_expr(size), as_expr(expected)):
             return
         if isinstance(size, int) and isinstance(expected, int):
             raise _UnsupportedError
         number = self._failure(["required", f"@{self.native.name}: the sizes of two arrays differ"])
-        region.append(Check(number, as_expr(size) == as_expr(expected)))
+        region.append(aot.Check(number, as_expr(size) == as_expr(expected)))
 
     def _branches(self, value: relax.If) -> tuple[RelaxExpr, RelaxExpr]:
         return value.true_branch, value.false_branch
 
-    def _condition(self, expr: RelaxExpr) -> Register | Immediate:
+    def _condition(self, expr: RelaxExpr) -> aot.Register | aot.Immediate:
         condition = self._operand(expr)
-        if not isinstance(condition, Register | Immediate):
+        if not isinstance(condition, aot.Register | aot.Immediate):
             raise _UnsupportedError
         return condition
 
     # Bindings
 
-    def _bind(self, region: Region, binding: RelaxExpr) -> None:
+    def _bind(self, region: aot.Region, binding: RelaxExpr) -> None:
         if isinstance(binding, relax.MatchCast):
             self._match_cast(region, binding)
             return
@@ -552,7 +539,7 @@ class _FunctionPlanner:
             self.arrays[binding.var] = _evaluate(binding.value, self.arrays)
         self.values[binding.var] = self._value(region, binding)
 
-    def _value(self, region: Region, binding: RelaxExpr) -> _Planned:
+    def _value(self, region: aot.Region, binding: RelaxExpr) -> _Planned:
         """Plan the value of a binding that is no branch."""
         value = binding.value
         match value:
@@ -566,7 +553,7 @@ class _FunctionPlanner:
                 return self._check(region, value)
         return self._operand(value)
 
-    def _match_cast(self, region: Region, binding: relax.MatchCast) -> None:
+    def _match_cast(self, region: aot.Region, binding: relax.MatchCast) -> None:
         """Name dimensions: those of an array, which are known, those of a shape, or those in a vector."""
         if isinstance(binding.ty, relax.ShapeType):
             dims = tuple(binding.ty.values)
@@ -574,9 +561,9 @@ class _FunctionPlanner:
                 raise _UnsupportedError
             value = self._value(region, binding)
             if isinstance(value, _Shape):
-                region.extend(map(DefineSize, dims, value.sizes))
-            elif isinstance(value, Register | Immediate | Storage):
-                region.append(NameSizes(dims, value, self.bounds.get(value)))
+                region.extend(map(aot.DefineSize, dims, value.sizes))
+            elif isinstance(value, aot.Register | aot.Immediate | aot.Storage):
+                region.append(aot.NameSizes(dims, value, self.bounds.get(value)))
             else:
                 raise _UnsupportedError
             self.native.named.update(dict.fromkeys(dims))
@@ -592,7 +579,7 @@ class _FunctionPlanner:
             return tuple(map(self._name_dims, type_.fields, parts))
         if not _has_shape(type_):
             return arrays
-        sizes = arrays.shape if isinstance(arrays, Array) else [None] * len(type_.shape.values)
+        sizes = arrays.shape if isinstance(arrays, aot.Array) else [None] * len(type_.shape.values)
         for dim, size in zip(type_.shape.values, sizes, strict=True):
             if isinstance(dim, tirx.Var) and dim not in self.sizes and not self._is_own(dim):
                 if size is None:
@@ -603,12 +590,12 @@ class _FunctionPlanner:
     def _is_own(self, dim: Var) -> bool:
         return dim in self.native.named or any(dim.same_as(own) for own in self.native.dims)
 
-    def _plan_if(self, region: Region, value: relax.If) -> tuple[_Planned, _Planned]:
+    def _plan_if(self, region: aot.Region, value: relax.If) -> tuple[_Planned, _Planned]:
         """Plan a branch, and return its value and the arrays of that.
 
         The value is made of registers and pointers that both sides assign.
         """
-        branch = Conditional(self._condition(value.cond), [], [])
+        branch = aot.Conditional(self._condition(value.cond), [], [])
         outcomes, arrays = [], []
         for inner, sequence in zip((branch.then, branch.other), self._branches(value), strict=True):
             for binding in _bindings(sequence):
@@ -620,20 +607,20 @@ class _FunctionPlanner:
         planned = self._merge(outcomes[0], outcomes[1], branch, pairs)
         for inner, assignments in zip((branch.then, branch.other), pairs, strict=True):
             if assignments:
-                inner.append(Assign(tuple(assignments)))
-        named: list[NameSizes] = []
+                inner.append(aot.Assign(tuple(assignments)))
+        named: list[aot.NameSizes] = []
         common = self._merge_arrays(arrays[0], arrays[1], branch, named)
         region += named
         return planned, common
 
     def _merge_arrays(
-        self, left: _Planned, right: _Planned, branch: Conditional, named: list[NameSizes]
+        self, left: _Planned, right: _Planned, branch: aot.Conditional, named: list[aot.NameSizes]
     ) -> _Planned:
         """Return the arrays of a branch's value, None where that is not known; name sizes that it decides."""
         if isinstance(left, tuple) and isinstance(right, tuple):
             pairs = zip(left, right, strict=True)
             return tuple(self._merge_arrays(one, other, branch, named) for one, other in pairs)
-        if not isinstance(left, Array) or not isinstance(right, Array) or left.dtype != right.dtype:
+        if not isinstance(left, aot.Array) or not isinstance(right, aot.Array) or left.dtype != right.dtype:
             return None
         if len(left.shape) != len(right.shape):
             return None
@@ -642,43 +629,45 @@ class _FunctionPlanner:
             if _ANALYZER.can_prove_equal(as_expr(one), as_expr(other)):
                 shape.append(one)
                 continue
-            size, dim = Register("int64", "size"), tirx.Var("size", "int64")
+            size, dim = aot.Register("int64", "size"), tirx.Var("size", "int64")
             for inner, extent in ((branch.then, one), (branch.other, other)):
-                own = Register("int64", "size")
-                inner += [_set_size(own, extent), Assign(((size, own),))]
-            named.append(NameSizes((dim,), size))
+                own = aot.Register("int64", "size")
+                inner += [_set_size(own, extent), aot.Assign(((size, own),))]
+            named.append(aot.NameSizes((dim,), size))
             self.native.named[dim] = None
             shape.append(dim)
-        return Array(left.dtype, tuple(shape))
+        return aot.Array(left.dtype, tuple(shape))
 
     def _merge(
-        self, left: _Planned, right: _Planned, branch: Conditional, pairs: tuple[list[Any], list[Any]]
+        self, left: _Planned, right: _Planned, branch: aot.Conditional, pairs: tuple[list[Any], list[Any]]
     ) -> _Planned:
         if isinstance(left, tuple) and isinstance(right, tuple):
             return tuple(self._merge(a, b, branch, pairs) for a, b in zip(left, right, strict=True))
         if left is right:
             return left
-        if isinstance(left, Storage) and isinstance(right, Register | Immediate):
-            right = self._in_memory(branch.other, right, Array(right.dtype, ()))
-        elif isinstance(right, Storage) and isinstance(left, Register | Immediate):
-            left = self._in_memory(branch.then, left, Array(left.dtype, ()))
-        target: Register | Storage
-        if isinstance(left, Storage) and isinstance(right, Storage):
-            target = Storage("pointer", -1, left.nbytes, sources=[left, right])
+        if isinstance(left, aot.Storage) and isinstance(right, aot.Register | aot.Immediate):
+            right = self._in_memory(branch.other, right, aot.Array(right.dtype, ()))
+        elif isinstance(right, aot.Storage) and isinstance(left, aot.Register | aot.Immediate):
+            left = self._in_memory(branch.then, left, aot.Array(left.dtype, ()))
+        target: aot.Register | aot.Storage
+        if isinstance(left, aot.Storage) and isinstance(right, aot.Storage):
+            target = aot.Storage("pointer", -1, left.nbytes, sources=[left, right])
             self.native.pointers.append(target)
-        elif isinstance(left, Register | Immediate) and isinstance(right, Register | Immediate):
-            target = Register(left.dtype)
+        elif isinstance(left, aot.Register | aot.Immediate) and isinstance(
+            right, aot.Register | aot.Immediate
+        ):
+            target = aot.Register(left.dtype)
         else:
             raise _UnsupportedError
         pairs[0].append((target, left))
         pairs[1].append((target, right))
         return target
 
-    def _kernel_call(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
+    def _kernel_call(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
         kernel, operands, *extra = call.args
         function, type_ = self.planner.module[kernel], var.ty
         outputs = [self._array(field) for field in _fields(type_)]
-        arrays: list[Array] = []
+        arrays: list[aot.Array] = []
         reads: list[NativeValue] = []
         explicit: list[PrimExpr] = []
         for operand in operands.fields:
@@ -695,77 +684,83 @@ class _FunctionPlanner:
             return reads[0]  # the end of the program copies it, where it is not in the memory of the result
         if var in self.in_place.kernels:
             number, _, _ = self.planner.kernel_in_place(kernel)
-            if isinstance(reads[number], Storage):
+            if isinstance(reads[number], aot.Storage):
                 work = sum((_elements(array) for at, array in enumerate(arrays) if at != number), start=1)
                 work = sum(map(_elements, outputs[1:]), start=work)
                 more = [self.planner.place(output) for output in outputs[1:]]
                 changed = self._change(region, kernel, reads, more, sizes, work)
                 return (changed, *more) if more else changed
-        if (updated := self.in_place.updates.get(var)) is not None and isinstance(reads[updated], Storage):
+        if (updated := self.in_place.updates.get(var)) is not None and isinstance(
+            reads[updated], aot.Storage
+        ):
             return self._update(region, kernel, updated, reads, sizes, _elements(outputs[0]))
         written = [self.planner.place(output) for output in outputs]
         if COUNTS_ELEMENTS in (function.attrs or {}):
             self.bounds |= dict.fromkeys(written, _elements(arrays[0]))
         planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
-        if all(isinstance(value, Register) for value in written):
+        if all(isinstance(value, aot.Register) for value in written):
             stages = read_scalar_stages(expand_regions(function))
             if stages is not None:
                 buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
                 values: dict[Buffer, NativeValue] = dict(zip(buffers, [*reads, *written], strict=True))
                 for buffer in (buffer for stage in stages for buffer in stage.writes):
-                    values.setdefault(buffer, Register(dtype_of(buffer), buffer.name))
-                region.append(ScalarCode(stages, values, sizes, tuple(reads)))
+                    values.setdefault(buffer, aot.Register(dtype_of(buffer), buffer.name))
+                region.append(aot.ScalarCode(stages, values, sizes, tuple(reads)))
                 return planned
         self.program.kernels[kernel] = function
         work = sum((_elements(output) for output in outputs), start=1)
-        taken = tuple(sizes[var] for var in kernel_sizes(function))
-        region.append(KernelCall(kernel, (*reads, *written), len(reads), taken, work))
+        taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
+        region.append(aot.KernelCall(kernel, (*reads, *written), len(reads), taken, work))
         return planned
 
     def _update(
         self,
-        region: Region,
+        region: aot.Region,
         kernel: ir.GlobalVar,
         number: int,
         reads: Sequence[NativeValue],
         sizes: Mapping[Var, PrimExpr],
         work: Extent,
-    ) -> Storage:
+    ) -> aot.Storage:
         """Plan an element-wise kernel that updates one of its operands in place."""
         name, function = self.planner.updating_kernel(kernel, number)
         changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
-        assert isinstance(changed, Storage)
+        assert isinstance(changed, aot.Storage)
         self.program.kernels[name] = function
-        taken = tuple(sizes[var] for var in kernel_sizes(function))
-        region.append(KernelCall(name, (*others, changed), len(reads), taken, work))
+        taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
+        region.append(aot.KernelCall(name, (*others, changed), len(reads), taken, work))
         return changed
 
     def _change(
         self,
-        region: Region,
+        region: aot.Region,
         kernel: ir.GlobalVar,
         reads: Sequence[NativeValue],
         more: Sequence[NativeValue],
         sizes: Mapping[Var, PrimExpr],
         work: Extent,
-    ) -> Storage:
+    ) -> aot.Storage:
         """Plan a kernel that changes its first operand in place; ``more``: its other results."""
         number, name, function = self.planner.kernel_in_place(kernel)
         changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
-        assert isinstance(changed, Storage)
+        assert isinstance(changed, aot.Storage)
         buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
         values = dict(zip(buffers, [*others, changed, *more], strict=True))
         store = single_store(function)
-        if store is not None and not more and all(isinstance(each, Register | Immediate) for each in others):
+        if (
+            store is not None
+            and not more
+            and all(isinstance(each, aot.Register | aot.Immediate) for each in others)
+        ):
             indices = tuple(store.indices)
-            region.append(StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
+            region.append(aot.StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
             return changed
         self.program.kernels[name] = function
-        taken = tuple(sizes[var] for var in kernel_sizes(function))
-        region.append(KernelCall(name, (*others, changed, *more), len(reads), taken, work))
+        taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
+        region.append(aot.KernelCall(name, (*others, changed, *more), len(reads), taken, work))
         return changed
 
-    def _give(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> list[NativeValue]:
+    def _give(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> list[NativeValue]:
         """Return the arguments of a call; a copy of what the callee changes and is needed here."""
         consumed = self.planner.in_place[call.op].consumed
         given = self.in_place.given.get(var, set())
@@ -774,19 +769,21 @@ class _FunctionPlanner:
             if isinstance(arg, relax.ShapeExpr):
                 continue
             value = self._leaf(arg)
-            if number in consumed and number not in given and isinstance(value, Storage):
+            if number in consumed and number not in given and isinstance(value, aot.Storage):
                 nbytes = self._array_of(arg).nbytes
-                copy = Storage("temporary", -1, nbytes)
-                region.append(CopyArray(value, copy, nbytes))
+                copy = aot.Storage("temporary", -1, nbytes)
+                region.append(aot.CopyArray(value, copy, nbytes))
                 value = copy
             args.append(value)
         return args
 
-    def _function_call(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
+    def _function_call(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
         callee, type_ = self.planner.native(call.op), var.ty
         operands = [arg for arg in call.args if not isinstance(arg, relax.ShapeExpr)]
         args = tuple(
-            self._in_memory(region, value, self._array_of(operand)) if isinstance(param, Storage) else value
+            self._in_memory(region, value, self._array_of(operand))
+            if isinstance(param, aot.Storage)
+            else value
             for value, operand, param in zip(
                 self._give(region, call, var), operands, callee.parameters, strict=True
             )
@@ -806,22 +803,22 @@ class _FunctionPlanner:
         arrays = [_with_sizes(array, sizes) for array in callee.results]
         places = [self.planner.place(array) for array in arrays]
         results = [
-            Storage("temporary", -1, array.nbytes) if register is None else place
+            aot.Storage("temporary", -1, array.nbytes) if register is None else place
             for place, array, register in zip(places, arrays, callee.result_registers, strict=True)
         ]
         for result, number in _array_numbers(
             self.planner.module[call.op], self.planner.in_place[call.op]
         ).items():
             changed = args[number]
-            assert isinstance(changed, Storage)
+            assert isinstance(changed, aot.Storage)
             results[result] = changed
         for value, param in zip(args, callee.parameters, strict=True):
-            if isinstance(value, Storage) != isinstance(param, Storage):
+            if isinstance(value, aot.Storage) != isinstance(param, aot.Storage):
                 raise _UnsupportedError
-        frame = Storage("temporary", -1, 0)
-        region.append(FunctionCall(callee, taken, args, tuple(results), frame, result_dims))
+        frame = aot.Storage("temporary", -1, 0)
+        region.append(aot.FunctionCall(callee, taken, args, tuple(results), frame, result_dims))
         for at, (filled, place) in enumerate(zip(results, places, strict=True)):
-            if isinstance(filled, Storage) and isinstance(place, Register):
+            if isinstance(filled, aot.Storage) and isinstance(place, aot.Register):
                 region.append(load_element(filled, place))
                 results[at] = place
         is_tuple = isinstance(type_, relax.TupleType)
@@ -829,18 +826,18 @@ class _FunctionPlanner:
         self.arrays[var] = tuple(arrays) if is_tuple else arrays[0]
         return tuple(results) if is_tuple else results[0]
 
-    def _in_memory(self, region: Region, value: NativeValue, array: Array) -> Storage:
+    def _in_memory(self, region: aot.Region, value: NativeValue, array: aot.Array) -> aot.Storage:
         """Return where a value is in memory: a function has arrays of named sizes there.
 
         Here such an array may be a single element in a register.
         """
-        if isinstance(value, Storage):
+        if isinstance(value, aot.Storage):
             return value
-        stored = Storage("temporary", -1, array.nbytes)
+        stored = aot.Storage("temporary", -1, array.nbytes)
         region.append(store_element(value, stored))
         return stored
 
-    def _check(self, region: Region, call: RelaxExpr) -> _Planned:
+    def _check(self, region: aot.Region, call: RelaxExpr) -> _Planned:
         name, args = str(call.op.global_symbol), list(call.args)
         match name:
             case _ if name == REQUIRED:
@@ -849,20 +846,20 @@ class _FunctionPlanner:
                 if texts == [TOO_DEEP]:
                     return ()  # native functions count for themselves
                 number = self._failure(["required", *texts])
-                region.append(Check(number, self._truth(condition)))
+                region.append(aot.Check(number, self._truth(condition)))
             case _ if name == ASSERTED:
                 condition, which = args
                 number = self._failure(["assertion", int(self._size(which).value)])
-                region.append(Check(number, self._truth(condition)))
+                region.append(aot.Check(number, self._truth(condition)))
             case _ if name == INDEX_IN_RANGE:
                 report, shape = args
                 number = self._failure(["index"])
                 (size,) = shape.values
                 index = self._operand(report)
-                if isinstance(index, Register | Immediate):
-                    region.append(Check(number, index=index, size=self._size(size)))
+                if isinstance(index, aot.Register | aot.Immediate):
+                    region.append(aot.Check(number, index=index, size=self._size(size)))
                 else:
-                    region.append(Check(number, report=index, size=self._size(size)))
+                    region.append(aot.Check(number, report=index, size=self._size(size)))
             case _ if name == SIZES_NAMED:
                 pass
             case _ if name == SHAPE_TO_NAME:
@@ -871,15 +868,15 @@ class _FunctionPlanner:
                 key, fits, *shapes = args
                 sizes = [self._size(dim) for shape in shapes for dim in shape.values]
                 ranks = tuple(len(shape.values) for shape in shapes)
-                record = STATE_WORDS + self.program.records
+                record = aot.STATE_WORDS + self.program.records
                 fit = fits if isinstance(fits, tirx.IntImm) else self._size(fits)
-                region.append(ShapeCheck(str(key.value), fit, ranks, tuple(sizes), record))
+                region.append(aot.ShapeCheck(str(key.value), fit, ranks, tuple(sizes), record))
                 self.program.records += len(sizes) + 1
             case _:
                 raise _UnsupportedError
         return ()
 
-    def _truth(self, condition: RelaxExpr) -> Register | Immediate | PrimExpr:
+    def _truth(self, condition: RelaxExpr) -> aot.Register | aot.Immediate | PrimExpr:
         if isinstance(condition.ty, ir.PrimType):
             return self._size(getattr(condition, "value", condition))
         return self._condition(condition)
@@ -894,7 +891,7 @@ class _FunctionPlanner:
 
     def _leaf(self, expr: RelaxExpr) -> NativeValue:
         value = self._operand(expr)
-        if not isinstance(value, Register | Immediate | Storage):
+        if not isinstance(value, aot.Register | aot.Immediate | aot.Storage):
             raise _UnsupportedError
         return value
 
@@ -905,19 +902,19 @@ class _FunctionPlanner:
             return _Shape(tuple(map(self._size, expr.values)))
         return _evaluate(expr, self.values, self._operand)
 
-    def _constant(self, expr: RelaxExpr) -> Immediate | Storage:
+    def _constant(self, expr: RelaxExpr) -> aot.Immediate | aot.Storage:
         data = as_array(expr.value)
         array = _array(expr.ty)
         self.program.constants.append(data)
         number = len(self.program.constants) - 1
-        if isinstance(self.planner.place(array), Register):
+        if isinstance(self.planner.place(array), aot.Register):
             value: Any = np.asarray(data).reshape(()).item()
-            return Immediate(array.dtype, value, number)
-        return Storage("constant", number, 0)
+            return aot.Immediate(array.dtype, value, number)
+        return aot.Storage("constant", number, 0)
 
-    def _array_of(self, expr: RelaxExpr) -> Array:
+    def _array_of(self, expr: RelaxExpr) -> aot.Array:
         known = _evaluate(expr, self.arrays)
-        array = known if isinstance(known, Array) else self._array(expr.ty)
+        array = known if isinstance(known, aot.Array) else self._array(expr.ty)
         for extent in array.shape:
             key = _static_or_key(extent)
             if key not in self.native.extents and _is_of(extent, self.native.dims):
@@ -941,9 +938,9 @@ class _FunctionPlanner:
             return tuple(self._array(field) if _has_shape(field) else None for field in expr.ty.fields)
         return self._array(expr.ty) if _has_shape(expr.ty) else None
 
-    def _array(self, type_: Any) -> Array:
+    def _array(self, type_: Any) -> aot.Array:
         array = _array(type_)
-        return Array(array.dtype, tuple(static_or_expr(self._size(dim)) for dim in array.shape))
+        return aot.Array(array.dtype, tuple(aot.static_or_expr(self._size(dim)) for dim in array.shape))
 
     def _size(self, size: Any) -> PrimExpr:
         expr = as_expr(size) if isinstance(size, int) else size
@@ -1001,7 +998,7 @@ def _passed_sizes(param: RelaxExpr) -> list[Var]:
 
 def _is_own(value: NativeValue) -> bool:
     """Return whether a value is in the program's own memory."""
-    return isinstance(value, Storage) and value.kind in ("temporary", "pointer")
+    return isinstance(value, aot.Storage) and value.kind in ("temporary", "pointer")
 
 
 def _array_numbers(function: relax.Function, plan: InPlacePlan) -> dict[int, int]:
@@ -1030,15 +1027,15 @@ def _fields(type_: Any) -> list[Any]:
     return list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
 
 
-def _arrays(type_: Any) -> list[Array]:
+def _arrays(type_: Any) -> list[aot.Array]:
     """Return the arrays of a type, a tensor or a flat tuple."""
     return [_array(field) for field in _fields(type_)]
 
 
-def _array(type_: Any) -> Array:
+def _array(type_: Any) -> aot.Array:
     if not _has_shape(type_):
         raise _UnsupportedError
-    return Array(str(type_.dtype.dtype), tuple(map(static_or_expr, type_.shape.values)))
+    return aot.Array(str(type_.dtype.dtype), tuple(map(aot.static_or_expr, type_.shape.values)))
 
 
 def _is_of(size: Extent, dims: Container[Var]) -> bool:
@@ -1052,7 +1049,7 @@ def _has_shape(type_: Any) -> bool:
     return isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr)
 
 
-def _elements(array: Array) -> Extent:
+def _elements(array: aot.Array) -> Extent:
     elements: Extent = 1
     for dim in array.shape:
         elements = elements * dim
@@ -1067,14 +1064,14 @@ def _static_or_key(size: Extent) -> object:
 _ANALYZER = tvm.sym.Analyzer()
 
 
-def _same_shape(left: Array, right: Array) -> bool:
+def _same_shape(left: aot.Array, right: aot.Array) -> bool:
     pairs = zip(left.shape, right.shape, strict=True)
     return left.dtype == right.dtype and all(
         _ANALYZER.can_prove_equal(as_expr(a), as_expr(b)) for a, b in pairs
     )
 
 
-def _is_reshape(kernel: PrimFunc, arrays: Sequence[Array]) -> bool:
+def _is_reshape(kernel: PrimFunc, arrays: Sequence[aot.Array]) -> bool:
     """Return whether a kernel of sizes that only a call knows copies its array as it lies in memory."""
     static = all(isinstance(dim, int) for array in arrays for dim in array.shape)
     sized = [array for array in arrays if array.shape]
@@ -1088,7 +1085,7 @@ def _is_reshape(kernel: PrimFunc, arrays: Sequence[Array]) -> bool:
     return bool(_ANALYZER.can_prove_equal(before, after))  # what writes no elements has any pattern
 
 
-def _match_dims(declared: Sequence[Array], given: Sequence[Array]) -> dict[Var, PrimExpr]:
+def _match_dims(declared: Sequence[aot.Array], given: Sequence[aot.Array]) -> dict[Var, PrimExpr]:
     """Return the sizes of the dimensions that arrays declare."""
     sizes: dict[Var, PrimExpr] = {}
     for own, array in zip(declared, given, strict=True):
@@ -1098,20 +1095,20 @@ def _match_dims(declared: Sequence[Array], given: Sequence[Array]) -> dict[Var, 
     return sizes
 
 
-def _with_sizes(array: Array, sizes: dict[Var, PrimExpr]) -> Array:
+def _with_sizes(array: aot.Array, sizes: dict[Var, PrimExpr]) -> aot.Array:
     shape = (dim if isinstance(dim, int) else substitute(dim, sizes) for dim in array.shape)
-    return Array(
-        array.dtype, tuple(static_or_expr(dim) if not isinstance(dim, int) else dim for dim in shape)
+    return aot.Array(
+        array.dtype, tuple(aot.static_or_expr(dim) if not isinstance(dim, int) else dim for dim in shape)
     )
 
 
 def _bind_sizes(
-    kernel: PrimFunc, arrays: Sequence[Array], explicit: Sequence[PrimExpr]
+    kernel: PrimFunc, arrays: Sequence[aot.Array], explicit: Sequence[PrimExpr]
 ) -> dict[Var, PrimExpr]:
     """Return the sizes that a kernel takes, from the shapes of its arrays."""
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     declared = [
-        Array(str(buffer.ty.dtype), tuple(map(static_or_expr, buffer.ty.shape))) for buffer in buffers
+        aot.Array(str(buffer.ty.dtype), tuple(map(aot.static_or_expr, buffer.ty.shape))) for buffer in buffers
     ]
     if len(declared) != len(arrays):
         raise _UnsupportedError

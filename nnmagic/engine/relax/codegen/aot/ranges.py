@@ -14,29 +14,10 @@ from typing import TypeAlias
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
 from nnmagic.engine.relax.codegen.aot.linear import LEAST, MOST, Facts, Linear, Symbol, number, of_symbol
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, most
-from nnmagic.engine.relax.codegen.aot.program import (
-    AotProgram,
-    Assign,
-    Check,
-    Conditional,
-    DefineSize,
-    FunctionCall,
-    Immediate,
-    KernelCall,
-    NameSizes,
-    NativeFunction,
-    NextRound,
-    Region,
-    Register,
-    ScalarCode,
-    Step,
-    Storage,
-    StoreElement,
-    Value,
-)
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
@@ -75,7 +56,7 @@ _FALSE = _TRUE.negated()
 _Known: TypeAlias = Linear | _Truth | None
 
 
-def decide_checks(program: AotProgram) -> None:
+def decide_checks(program: aot.AotProgram) -> None:
     """Remove checks that hold, and decide choices, in all functions of a program."""
     separate = program.shared_functions()
     analysis = _Analysis(separate)
@@ -91,7 +72,7 @@ def decide_checks(program: AotProgram) -> None:
 class _NotInvariantError(Exception):
     """What was assumed about a parameter of a loop does not hold in all rounds."""
 
-    def __init__(self, function: NativeFunction, param: Register) -> None:
+    def __init__(self, function: aot.NativeFunction, param: aot.Register) -> None:
         super().__init__()
         self.function, self.param = function, param
 
@@ -102,25 +83,25 @@ class _Analysis:
     edits: the steps to replace, or to remove, with the regions that they are in.
     """
 
-    def __init__(self, separate: Collection[NativeFunction]) -> None:
+    def __init__(self, separate: Collection[aot.NativeFunction]) -> None:
         self.separate = separate
-        self.edits: list[tuple[Region, Step, Step | None]] = []
+        self.edits: list[tuple[aot.Region, aot.Step, aot.Step | None]] = []
         self.facts = Facts()
-        self.registers: dict[Register, _Known] = {}
+        self.registers: dict[aot.Register, _Known] = {}
         #: The values of a step's own buffers.
         self.buffers: dict[Buffer, _Known] = {}
         self.sizes: dict[Var, Linear] = {}
-        self.function: NativeFunction
+        self.function: aot.NativeFunction
         #: The symbols that stand for one of two numbers.
         self.choices: dict[Symbol, tuple[Linear, Linear]] = {}
         #: What each call of a separate function gives it: its arguments, and its sizes.
-        self.calls: dict[NativeFunction, list[tuple[list[_Known], list[_Known]]]] = {}
+        self.calls: dict[aot.NativeFunction, list[tuple[list[_Known], list[_Known]]]] = {}
         #: What holds of parameters in all rounds: is not negative for the parameter's value.
-        self.invariants: dict[Register, Callable[[Linear], Linear]] = {}
+        self.invariants: dict[aot.Register, Callable[[Linear], Linear]] = {}
 
     # Functions and regions
 
-    def args_of_all_calls(self, function: NativeFunction, sizes: Mapping[Var, Linear]) -> list[_Known]:
+    def args_of_all_calls(self, function: aot.NativeFunction, sizes: Mapping[Var, Linear]) -> list[_Known]:
         """Return what all calls of a function have in common: an argument is a size, or a number."""
         args: list[_Known] = [None] * len(function.parameters)
         calls = self.calls.get(function, [])
@@ -138,7 +119,9 @@ class _Analysis:
                     args[at] = sizes[dim]
         return args
 
-    def follow(self, function: NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]) -> None:
+    def follow(
+        self, function: aot.NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]
+    ) -> None:
         """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
         self.sizes |= {
             dim: (dim not in function.carried_dims and sizes.get(dim)) or _size_of_arrays(function, dim)
@@ -154,7 +137,7 @@ class _Analysis:
                 param: value for param, value in self.invariants.items() if param not in changed
             }
             for param, arg in zip(function.parameters, args, strict=True):
-                if not isinstance(param, Register):
+                if not isinstance(param, aot.Register):
                     continue
                 self.registers[param] = self.unknown(param.dtype) if param in changed or arg is None else arg
                 value = self.registers[param]
@@ -175,19 +158,19 @@ class _Analysis:
         if outer is not None:
             self.function = outer
 
-    def _region(self, region: Region) -> None:
+    def _region(self, region: aot.Region) -> None:
         begun = len(self.facts.known)
         for step in region:
             self._step(region, step)
         del self.facts.known[begun:]
 
-    def _step(self, region: Region, step: Step) -> None:
+    def _step(self, region: aot.Region, step: aot.Step) -> None:
         match step:
-            case ScalarCode():
+            case aot.ScalarCode():
                 stages = tuple(self._stage(stage, step) for stage in step.stages)
                 if any(new is not old for new, old in zip(stages, step.stages, strict=True)):
                     self.edits.append((region, step, replace(step, stages=stages)))
-            case StoreElement():
+            case aot.StoreElement():
                 scope = _Scope(self, step.values, step.sizes)
                 indices = tuple(map(scope.decide_choices, step.indices))
                 value = scope.decide_choices(step.value)
@@ -196,32 +179,32 @@ class _Analysis:
                     for new, old in zip((*indices, value), (*step.indices, step.value), strict=True)
                 ):
                     self.edits.append((region, step, replace(step, indices=indices, value=value)))
-            case Check():
+            case aot.Check():
                 if self._holds(step):
                     self.edits.append((region, step, None))
-            case Conditional():
+            case aot.Conditional():
                 self._conditional(step)
-            case FunctionCall():
+            case aot.FunctionCall():
                 self._call(step)
-            case KernelCall(args=args, reads=reads):
+            case aot.KernelCall(args=args, reads=reads):
                 self._forget(args[reads:])
-            case NameSizes():
+            case aot.NameSizes():
                 self._name_sizes(step)
-            case DefineSize(dim=dim, size=size):
+            case aot.DefineSize(dim=dim, size=size):
                 self._define_size(dim, size)
-            case Assign(pairs=pairs):
+            case aot.Assign(pairs=pairs):
                 values = [self.of(value) for _, value in pairs]
                 for (target, _), value in zip(pairs, values, strict=True):
-                    if isinstance(target, Register):
+                    if isinstance(target, aot.Register):
                         self.registers[target] = value
-            case NextRound(assign=Assign(pairs=pairs)):
+            case aot.NextRound(assign=aot.Assign(pairs=pairs)):
                 for param, value in pairs:
                     self._check_invariant(param, self.of(value))
 
-    def _name_sizes(self, step: NameSizes) -> None:
+    def _name_sizes(self, step: aot.NameSizes) -> None:
         """Note the sizes that a vector holds, and the most that each can be."""
         for dim in step.dims:
-            value = None if isinstance(step.vector, Storage) else self.of(step.vector)
+            value = None if isinstance(step.vector, aot.Storage) else self.of(step.vector)
             self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol())
             limit = self._most(self.sizes[dim])
             self.function.named[dim] = self._in_dims(step.most) if limit is None else limit
@@ -277,18 +260,18 @@ class _Analysis:
         options = self.choices.get(symbol, ())
         return bool(options) and all(self._is_at_most(option, most) for option in options)
 
-    def _check_invariant(self, param: Register | Storage, value: _Known) -> None:
+    def _check_invariant(self, param: aot.Register | aot.Storage, value: _Known) -> None:
         """Check that what is assumed about a parameter holds in the next round, too."""
-        if not isinstance(param, Register) or param not in self.invariants:
+        if not isinstance(param, aot.Register) or param not in self.invariants:
             return
         if not isinstance(value, Linear) or not self.facts.prove(self.invariants[param](value)):
             raise _NotInvariantError(self.function, param)
 
-    def _conditional(self, step: Conditional) -> None:
+    def _conditional(self, step: aot.Conditional) -> None:
         truth = self.of(step.condition)
         condition = truth if isinstance(truth, _Truth) else _Truth((), ())
         begun = len(self.facts.known)
-        merged: dict[Register, list[_Outcome]] = {}
+        merged: dict[aot.Register, list[_Outcome]] = {}
         for region, taken, holds in ((step.then, True, condition), (step.other, False, condition.negated())):
             self.facts.add(holds.when)
             self._region(region)
@@ -305,7 +288,7 @@ class _Analysis:
             if len(outcomes) == 2:
                 self.registers[target] = _merge_truths(*outcomes)
 
-    def _call(self, step: FunctionCall) -> None:
+    def _call(self, step: aot.FunctionCall) -> None:
         callee = step.callee
         if callee in self.separate:
             extents = [_Scope(self, {}, {}).evaluate(size) for size in step.sizes]
@@ -324,19 +307,19 @@ class _Analysis:
         self.sizes |= {dim: of_symbol(Symbol(0)) for dim in step.result_dims}
         self._forget(step.results)
 
-    def _forget(self, values: Sequence[Value]) -> None:
+    def _forget(self, values: Sequence[aot.Value]) -> None:
         for value in values:
-            if isinstance(value, Register):
+            if isinstance(value, aot.Register):
                 self.registers[value] = self.unknown(value.dtype)
 
-    def of(self, value: Value) -> _Known:
+    def of(self, value: aot.Value) -> _Known:
         """Return what is known about a value."""
         match value:
-            case Register():
+            case aot.Register():
                 return self.registers.get(value)
-            case Immediate(value=bool() as truth):
+            case aot.Immediate(value=bool() as truth):
                 return _TRUE if truth else _FALSE
-            case Immediate(value=int() as constant):
+            case aot.Immediate(value=int() as constant):
                 return number(constant)
         return None
 
@@ -349,7 +332,7 @@ class _Analysis:
 
     # Scalar code and checks
 
-    def _stage(self, stage: Stage, step: ScalarCode) -> Stage:
+    def _stage(self, stage: Stage, step: aot.ScalarCode) -> Stage:
         """Follow a stage, and return it with the choices decided that can be."""
         scope = _Scope(self, step.values, step.sizes)
         values = tuple(map(scope.decide_choices, stage.values))
@@ -358,14 +341,14 @@ class _Analysis:
             target = step.values.get(buffer)
             if known is None:
                 known = self.unknown(dtype_of(buffer))
-            if isinstance(target, Register):
+            if isinstance(target, aot.Register):
                 self.registers[target] = known
             else:
                 self.buffers[buffer] = known
         changed = any(new is not old for new, old in zip(values, stage.values, strict=True))
         return replace(stage, values=values) if changed else stage
 
-    def _holds(self, check: Check) -> bool:
+    def _holds(self, check: aot.Check) -> bool:
         """Return whether a check certainly holds; from then on it does."""
         scope = _Scope(self, {}, {})
         if check.index is not None:
@@ -380,7 +363,7 @@ class _Analysis:
         condition = check.condition
         if condition is None:
             return False
-        is_value = isinstance(condition, Register | Immediate)
+        is_value = isinstance(condition, aot.Register | aot.Immediate)
         truth = self.of(condition) if is_value else scope.evaluate(condition)
         if not isinstance(truth, _Truth):
             return False
@@ -403,7 +386,7 @@ class _Scope:
     """Evaluates expressions of TIR: ``values`` are those of buffers, ``sizes`` those of variables."""
 
     analysis: _Analysis
-    values: Mapping[Buffer, Value]
+    values: Mapping[Buffer, aot.Value]
     sizes: Mapping[Var, PrimExpr]
 
     def decide_choices(self, expr: PrimExpr) -> PrimExpr:
@@ -586,10 +569,10 @@ class _Outcome:
     decided: bool | None
 
 
-def _merges(region: Region) -> list[tuple[Register, Value]]:
+def _merges(region: aot.Region) -> list[tuple[aot.Register, aot.Value]]:
     """Return the registers that a branch assigns, as the other one does, each with its value."""
-    pairs = [pair for step in region if isinstance(step, Assign) for pair in step.pairs]
-    return [(target, value) for target, value in pairs if isinstance(target, Register)]
+    pairs = [pair for step in region if isinstance(step, aot.Assign) for pair in step.pairs]
+    return [(target, value) for target, value in pairs if isinstance(target, aot.Register)]
 
 
 def _merge_truths(then: _Outcome, other: _Outcome) -> _Truth:
@@ -625,7 +608,7 @@ def _choice(expr: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
     return None
 
 
-def _size_of_arrays(function: NativeFunction, dim: Var) -> Linear:
+def _size_of_arrays(function: aot.NativeFunction, dim: Var) -> Linear:
     """Return a size of which nothing is known but that arrays have it: their bytes are counted in 64 bits."""
     item_bytes = [
         NUMPY_DTYPES[array.dtype].itemsize

@@ -8,11 +8,7 @@ from typing import Any
 
 from tvm import ir, s_tir, tirx
 
-from nnmagic.engine.relax.codegen.aot.program import (
-    AotProgram,
-    KernelCall,
-    regions_of,
-)
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import sequence, static_int
 from nnmagic.engine.relax.tir.types import PrimFunc, Stmt
@@ -22,7 +18,7 @@ from nnmagic.engine.relax.tir.visitors import rewrite, visit
 _MOST_STORES, _MOST_STORES_TOGETHER = 64, 1500
 
 
-def kernels_of_loops(program: AotProgram) -> dict[ir.GlobalVar, PrimFunc]:
+def kernels_of_loops(program: aot.AotProgram) -> dict[ir.GlobalVar, PrimFunc]:
     """Return the kernels that loops call, and that may be small before they are scheduled."""
     if program.clocked:
         return {}
@@ -31,7 +27,7 @@ def kernels_of_loops(program: AotProgram) -> dict[ir.GlobalVar, PrimFunc]:
         for function in program.functions
         if function.loops
         for step in function.steps()
-        if isinstance(step, KernelCall)
+        if isinstance(step, aot.KernelCall)
     }
     return {var: kernel for var, kernel in program.kernels.items() if var in called and _is_static(kernel)}
 
@@ -41,7 +37,7 @@ def _is_static(kernel: PrimFunc) -> bool:
     return _count_stores(kernel.body) is not None
 
 
-def join_kernels(program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) -> set[ir.GlobalVar]:
+def join_kernels(program: aot.AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) -> set[ir.GlobalVar]:
     """Let loops contain prepared kernels that are small; return those that nobody calls any more."""
     kernels = {var: _without_plain_blocks(kernel) for var, kernel in kernels.items()}
     counts = {
@@ -54,9 +50,9 @@ def join_kernels(program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) 
     for function in program.functions:
         if not function.loops or function.is_kernel or function.parallel is not None:
             continue
-        for region in list(regions_of(function.body)):
+        for region in list(aot.regions_of(function.body)):
             for at, step in enumerate(region):
-                if not isinstance(step, KernelCall) or counts.get(step.kernel, left + 1) > left:
+                if not isinstance(step, aot.KernelCall) or counts.get(step.kernel, left + 1) > left:
                     continue
                 left -= counts[step.kernel]
                 kernel = kernels[step.kernel]
@@ -66,7 +62,7 @@ def join_kernels(program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) 
         step.kernel
         for function in (program.entry, *program.functions)
         for step in function.steps()
-        if isinstance(step, KernelCall) and step.joined is None
+        if isinstance(step, aot.KernelCall) and step.joined is None
     }
     return used - called
 

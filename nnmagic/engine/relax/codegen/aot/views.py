@@ -12,26 +12,8 @@ from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.memory import values_read
-from nnmagic.engine.relax.codegen.aot.program import (
-    AotProgram,
-    Assign,
-    CopyArray,
-    FunctionCall,
-    KernelCall,
-    NativeFunction,
-    NextRound,
-    PointAt,
-    Region,
-    ScalarCode,
-    Step,
-    Storage,
-    StoreElement,
-    Value,
-    kernel_sizes,
-    regions_of,
-    steps_of,
-)
 from nnmagic.engine.relax.legalize.slicing import COPIES_ROWS
 from nnmagic.engine.relax.schedules.kernel_analysis import KernelStages, Stage, read_kernel
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr, collect_loads, dtype_of, product, static_int
@@ -39,16 +21,16 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, PrimExpr
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 
-def point_at_parts(program: AotProgram) -> None:
+def point_at_parts(program: aot.AotProgram) -> None:
     """Replace the kernels of a program that need not copy, and drop those that nothing calls any more."""
     parts: dict[ir.GlobalVar, _Part | None] = {}
     functions = (program.entry, *program.functions)
     memory, has_control = _Memory(program), program.has_control
     for function in functions:
         memory.join_carried(function)
-        for region in list(regions_of(function.body)):
+        for region in list(aot.regions_of(function.body)):
             for step in list(region):
-                if not isinstance(step, KernelCall):
+                if not isinstance(step, aot.KernelCall):
                     continue
                 if step.kernel not in parts:
                     kernel = program.kernels[step.kernel]
@@ -58,7 +40,7 @@ def point_at_parts(program: AotProgram) -> None:
                 part = parts[step.kernel]
                 if part is not None and _may_point(function, region, step, part, memory):
                     _replace(function, region, step, part, memory)
-    called = {step.kernel for each in functions for step in each.steps() if isinstance(step, KernelCall)}
+    called = {step.kernel for each in functions for step in each.steps() if isinstance(step, aot.KernelCall)}
     for kernel in [kernel for kernel in program.kernels if kernel not in called]:
         del program.kernels[kernel]
 
@@ -91,7 +73,7 @@ def _read_part(kernel: PrimFunc) -> _Part | None:
         return None
     indices, step = found
     buffers = tuple(param for param in kernel.params if isinstance(param.ty, tirx.BufferType))
-    return _Part(load.source, indices, step, buffers, tuple(kernel_sizes(kernel)))
+    return _Part(load.source, indices, step, buffers, tuple(aot.kernel_sizes(kernel)))
 
 
 def _first_element(
@@ -139,77 +121,79 @@ def _is_shifted(index: Index, axis: Var) -> bool:
 class _Memory:
     """What the steps of functions change, and which arrays may share memory."""
 
-    def __init__(self, program: AotProgram) -> None:
+    def __init__(self, program: aot.AotProgram) -> None:
         self._shared = {*program.shared_functions(), *program.separate_functions()}
-        self._parent: dict[Storage, Storage] = {}
-        self._read_only: dict[Storage, bool] = {}
+        self._parent: dict[aot.Storage, aot.Storage] = {}
+        self._read_only: dict[aot.Storage, bool] = {}
 
-    def join_carried(self, function: NativeFunction) -> None:
+    def join_carried(self, function: aot.NativeFunction) -> None:
         """Note that what rounds and branches hand on may share memory with what it is handed on as."""
         for step in function.steps():
-            if isinstance(step, Assign | NextRound):
-                assign = step.assign if isinstance(step, NextRound) else step
+            if isinstance(step, aot.Assign | aot.NextRound):
+                assign = step.assign if isinstance(step, aot.NextRound) else step
                 for target, value in assign.pairs:
-                    if isinstance(target, Storage) and isinstance(value, Storage):
+                    if isinstance(target, aot.Storage) and isinstance(value, aot.Storage):
                         self.join(target, value)
 
-    def join(self, one: Storage, other: Storage) -> None:
+    def join(self, one: aot.Storage, other: aot.Storage) -> None:
         """Note that two arrays share memory."""
         one, other = self.find(one), self.find(other)
         if one is not other:
             self._parent[one] = other
 
-    def find(self, storage: Storage) -> Storage:
+    def find(self, storage: aot.Storage) -> aot.Storage:
         """Return what is the same for all arrays that may share the memory."""
         while storage in self._parent:
             storage = self._parent[storage]
         return storage
 
-    def mentioned(self, step: Step) -> list[Value]:
+    def mentioned(self, step: aot.Step) -> list[aot.Value]:
         """Return the values that a step reads or writes."""
         return [*values_read(step), *self.changed(step)]
 
-    def only_reads(self, step: Step, storage: Storage) -> bool:
+    def only_reads(self, step: aot.Step, storage: aot.Storage) -> bool:
         """Return whether a step that takes an array neither changes it nor hands it on."""
-        takes = isinstance(step, KernelCall | ScalarCode | StoreElement | PointAt | FunctionCall)
+        takes = isinstance(
+            step, aot.KernelCall | aot.ScalarCode | aot.StoreElement | aot.PointAt | aot.FunctionCall
+        )
         return takes and storage not in self.changed(step)
 
-    def changed(self, step: Step) -> list[Storage]:
+    def changed(self, step: aot.Step) -> list[aot.Storage]:
         """Return the arrays that a step may change."""
-        values: Iterable[Value] = ()
+        values: Iterable[aot.Value] = ()
         match step:
-            case KernelCall(args=args, reads=reads):  # what is changed in place is the last one
+            case aot.KernelCall(args=args, reads=reads):  # what is changed in place is the last one
                 values = args[reads:] or args[-1:]
-            case StoreElement(storage=storage):
+            case aot.StoreElement(storage=storage):
                 values = (storage,)
-            case CopyArray(target=target):
+            case aot.CopyArray(target=target):
                 values = (target,)
-            case FunctionCall(callee=callee, args=args, results=results):
+            case aot.FunctionCall(callee=callee, args=args, results=results):
                 pairs = zip(args, callee.parameters, strict=True)
                 values = (*results, *(arg for arg, param in pairs if not self._is_read_only(callee, param)))
-        return [value for value in values if isinstance(value, Storage)]
+        return [value for value in values if isinstance(value, aot.Storage)]
 
-    def only_elements(self, step: Step, storage: Storage) -> bool:
+    def only_elements(self, step: aot.Step, storage: aot.Storage) -> bool:
         """Return whether a step only reads single elements of an array, in all functions that it calls."""
         match step:
-            case ScalarCode():
+            case aot.ScalarCode():
                 return True
-            case StoreElement(storage=changed):
+            case aot.StoreElement(storage=changed):
                 return changed is not storage
-            case FunctionCall(callee=callee, args=args):
+            case aot.FunctionCall(callee=callee, args=args):
                 params = [param for arg, param in zip(args, callee.parameters, strict=True) if arg is storage]
                 return callee not in self._shared and all(
                     self.only_elements(inner, param)
                     for param in params
-                    if isinstance(param, Storage)
+                    if isinstance(param, aot.Storage)
                     for inner in callee.steps()
                     if param in self.mentioned(inner)
                 )
         return False
 
-    def _is_read_only(self, function: NativeFunction, param: Value) -> bool:
+    def _is_read_only(self, function: aot.NativeFunction, param: aot.Value) -> bool:
         """Return whether a function only reads an argument."""
-        if not isinstance(param, Storage) or function.recursive:
+        if not isinstance(param, aot.Storage) or function.recursive:
             return False
         if param not in self._read_only:
             steps = [step for step in function.steps() if param in self.mentioned(step)]
@@ -218,18 +202,18 @@ class _Memory:
 
 
 def _may_point(
-    function: NativeFunction, region: Region, call: KernelCall, part: _Part, memory: _Memory
+    function: aot.NativeFunction, region: aot.Region, call: aot.KernelCall, part: _Part, memory: _Memory
 ) -> bool:
     """Return whether a copy is only read, and before anything changes what it was copied from."""
     values = dict(zip(part.buffers, call.args, strict=True))
     source, copy = values[part.source], call.args[-1]
     indices = [values[load.source] for index in part.indices for load in collect_loads(as_expr(index))]
-    if not isinstance(source, Storage) or not isinstance(copy, Storage) or copy.kind != "temporary":
+    if not isinstance(source, aot.Storage) or not isinstance(copy, aot.Storage) or copy.kind != "temporary":
         return False
-    if any(isinstance(index, Storage) for index in indices):
+    if any(isinstance(index, aot.Storage) for index in indices):
         return False
     position = next(at for at, step in enumerate(region) if step is call)
-    following = list(steps_of(region[position + 1 :]))
+    following = list(aot.steps_of(region[position + 1 :]))
     uses = [at for at, step in enumerate(following) if copy in memory.mentioned(step)]
     if len(uses) + 1 != sum(copy in memory.mentioned(step) for step in function.steps()):
         return False
@@ -242,40 +226,42 @@ def _may_point(
 
 
 def _replace(
-    function: NativeFunction, region: Region, call: KernelCall, part: _Part, memory: _Memory
+    function: aot.NativeFunction, region: aot.Region, call: aot.KernelCall, part: _Part, memory: _Memory
 ) -> None:
     """Point at the part instead of calling the kernel; a part of that shares the source's memory, too."""
-    values: dict[Buffer, Value] = dict(zip(part.buffers, call.args, strict=True))
+    values: dict[Buffer, aot.Value] = dict(zip(part.buffers, call.args, strict=True))
     source, view = values[part.source], call.args[-1]
-    assert isinstance(source, Storage)
-    assert isinstance(view, Storage)
+    assert isinstance(source, aot.Storage)
+    assert isinstance(view, aot.Storage)
     view.kind = "view"
     view.sources.append(source)
     memory.join(view, source)
     function.pointers.append(view)
     sizes = dict(zip(part.sizes, call.sizes, strict=True))
     position = next(at for at, step in enumerate(region) if step is call)
-    region[position] = PointAt(view, source, part.source, part.indices, values, sizes)
+    region[position] = aot.PointAt(view, source, part.source, part.indices, values, sizes)
     if part.step is not None:
         _read_with_step(function, view, replace_vars(as_expr(part.step), sizes))
 
 
-def _read_with_step(function: NativeFunction, view: Storage, step: PrimExpr) -> None:
+def _read_with_step(function: aot.NativeFunction, view: aot.Storage, step: PrimExpr) -> None:
     """Make the reads of a vector's elements reads of elements that are some steps apart."""
-    for region in regions_of(function.body):
+    for region in aot.regions_of(function.body):
         for position, each in enumerate(region):
-            if isinstance(each, FunctionCall) and view in each.args:
+            if isinstance(each, aot.FunctionCall) and view in each.args:
                 distance = tirx.Var("step", "int64")
                 each.callee.dims.append(distance)
                 region[position] = replace(each, sizes=(*each.sizes, step))
                 for arg, param in zip(each.args, each.callee.parameters, strict=True):
-                    if arg is view and isinstance(param, Storage):
+                    if arg is view and isinstance(param, aot.Storage):
                         _read_with_step(each.callee, param, distance)
-            elif isinstance(each, ScalarCode | StoreElement) and view in each.values.values():
+            elif isinstance(each, aot.ScalarCode | aot.StoreElement) and view in each.values.values():
                 region[position] = _apart(each, view, step)
 
 
-def _apart(code: ScalarCode | StoreElement, view: Storage, step: PrimExpr) -> ScalarCode | StoreElement:
+def _apart(
+    code: aot.ScalarCode | aot.StoreElement, view: aot.Storage, step: PrimExpr
+) -> aot.ScalarCode | aot.StoreElement:
     """Return a step that reads the elements of a vector as the first column of an array with longer rows."""
     length = tirx.Var("step", "int64")
     columns = {
@@ -293,7 +279,7 @@ def _apart(code: ScalarCode | StoreElement, view: Storage, step: PrimExpr) -> Sc
 
     values = {columns.get(buffer, buffer): value for buffer, value in code.values.items()}
     sizes = {**code.sizes, length: step}
-    if isinstance(code, StoreElement):
+    if isinstance(code, aot.StoreElement):
         indices = tuple(apart(as_expr(index)) for index in code.indices)
         return replace(code, indices=indices, value=apart(code.value), values=values, sizes=sizes)
     stages = tuple(replace(stage, values=tuple(map(apart, stage.values))) for stage in code.stages)
