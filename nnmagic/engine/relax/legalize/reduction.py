@@ -80,6 +80,9 @@ def reduce(
 
 #: The most elements that are combined one by one for each result; in rows that lie together, fewer.
 _FEW, _FEW_IN_ROWS = 8, 4
+#: The most floats of which the largest or smallest is chosen so: each comparison, which looks for NaN, holds
+#: what was chosen before three times, so that the expression grows exponentially.
+_FEW_OF_WHICH_ONE_IS_CHOSEN = 2
 
 
 def combine_few(
@@ -94,7 +97,12 @@ def combine_few(
     rank = len(data.shape)
     others = [static_int(data.shape[axis]) for axis in range(rank) if axis not in axes]
     is_large = None in others or math.prod(size or 0 for size in others) >= count
-    if not is_large or not 0 < count <= (_FEW_IN_ROWS if rank - 1 in axes else _FEW):
+    most = _FEW_IN_ROWS if rank - 1 in axes else _FEW
+    if combine in (scalar_functions.maximum, scalar_functions.minimum) and is_float(
+        scalar_functions.dtype_of(data)
+    ):
+        most = _FEW_OF_WHICH_ONE_IS_CHOSEN
+    if not is_large or not 0 < count <= most:
         return None
     coordinates = ([tirx.const(at, "int64") for at in range(size or 0)] for size in sizes)
     places = [dict(zip(axes, at, strict=True)) for at in itertools.product(*coordinates)]

@@ -240,3 +240,13 @@ def test_sums_of_narrow_columns_of_several_matrices(columns: int) -> None:
         x, w = rng.standard_normal((n, m, columns)), rng.standard_normal((n, m))
         for one, other in zip(f(x, w), ((w[:, :, None] * x).sum(axis=1), x.max(axis=1)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_largest_of_few_that_are_computed_is_no_expression_of_all_comparisons(name: str) -> None:
+    where = "np.where(x > y, x * y, y)"
+    source = f'def f(x: Tensor[(8, "n"), f32], y: Tensor[(8, "n"), f32]): return {where}.{name}(0)'
+    x, y = np.random.default_rng(0).standard_normal((2, 8, 50), "f4")
+    x[3, 4] = np.nan
+    expected = getattr(np.where(x > y, x * y, y), name)(0)
+    np.testing.assert_array_equal(nnmagic.compile(source, namespace={"np": np})(x, y), expected)
