@@ -275,6 +275,7 @@ def test_a_list_changes_as_in_python(name: str, engine: str) -> None:
     assert_same(compiled(*copy.deepcopy(args)), python(source)(*copy.deepcopy(args)))
 
 
+@pytest.mark.machine_code
 def test_a_long_list_grows_in_place() -> None:
     source = """def f(n):
     rows, i = [], 0
