@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
@@ -358,24 +358,9 @@ def _elaborate_changing(
     ctx: Elaboration, loop: _Loop, rounds: Callable[[], Rounds] | None
 ) -> Terminator | None:
     """Elaborate a loop that changes lists: unrolled if what it does with them is known, and cheap."""
-    failed, lists = ctx.environment.failed, find_changing(ctx, loop.stmt)
-
-    def unroll() -> Terminator | None:
-        assert rounds is not None
-        end = try_unroll(ctx, loop.stmt, rounds, MAX_UNROLLED_OPERATORS, is_long=loop.is_long)
-        if isinstance(end, GivenUp):
-            raise give_up
-        return end
-
-    def accept(end: Terminator | None) -> bool:
-        if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
-            return False
-        values = (ctx.environment.bindings.locals.get(name) for name in lists)
-        return all(isinstance(value, v.TupleOf) for value in values)
-
-    give_up = GiveUpError()
     if rounds is not None and not ctx.compact:
-        end = attempt(ctx, unroll, give_up, accept)
+        lists, limit = find_changing(ctx, loop.stmt), MAX_UNROLLED_OPERATORS
+        end = _unroll_with_lists(ctx, loop, lists, rounds, limit, is_long=loop.is_long)
         if not isinstance(end, GivenUp):
             return end
 
@@ -404,27 +389,39 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | v.Computed) 
     """Elaborate a loop of which some rounds append: unrolled if it is known which. Raises RefusalError."""
     assert isinstance(loop.stmt, tree.For)
     assert loop.iterable is not None
-    stmt, iterable, failed = loop.stmt, loop.iterable, ctx.environment.failed
-    names = find_lists(ctx, stmt)
+    stmt, iterable = loop.stmt, loop.iterable
     if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
-
-        def unroll() -> Terminator | None:
-            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, loop, rounds))
-            if isinstance(end, GivenUp):
-                raise give_up
-            return end
-
-        def accept(end: Terminator | None) -> bool:
-            if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
-                return False
-            values = (ctx.environment.bindings.locals.get(name) for name in names)
-            return all(isinstance(value, v.TupleOf) for value in values)
-
-        give_up = GiveUpError()
-        end = attempt(ctx, unroll, give_up, accept)
+        end = _unroll_with_lists(ctx, loop, find_lists(ctx, stmt), lambda: _for_rounds(ctx, loop, rounds))
         if not isinstance(end, GivenUp):
             return end
     return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
+
+
+def _unroll_with_lists(
+    ctx: Elaboration,
+    loop: _Loop,
+    lists: Iterable[str],
+    rounds: Callable[[], Rounds],
+    limit: int | None = None,
+    *,
+    is_long: bool = False,
+) -> Terminator | GivenUp | None:
+    """Unroll a loop that changes lists; GivenUp where it is not known then what each of them holds."""
+    give_up, failed = GiveUpError(), ctx.environment.failed
+
+    def unroll() -> Terminator | None:
+        end = try_unroll(ctx, loop.stmt, rounds, limit, is_long=is_long)
+        if isinstance(end, GivenUp):
+            raise give_up
+        return end
+
+    def accept(end: Terminator | None) -> bool:
+        if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
+            return False
+        values = (ctx.environment.bindings.locals.get(name) for name in lists)
+        return all(isinstance(value, v.TupleOf) for value in values)
+
+    return attempt(ctx, unroll, give_up, accept)
 
 
 def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:

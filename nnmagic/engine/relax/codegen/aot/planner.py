@@ -55,6 +55,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import Stage, substitute
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
+from nnmagic.relay.tuple_trees import flatten
 
 #: The dtypes of single elements that live in registers.
 _REGISTER_DTYPES = frozenset(
@@ -410,10 +411,10 @@ class _FunctionPlanner:
         for binding in bindings if last is None else bindings[:last]:
             self._bind(region, binding)
         if last is None:
-            results = tuple(_flatten(self._operand(sequence.body)))
+            results = tuple(flatten(self._operand(sequence.body)))
             if len(results) != len(self.native.results):
                 raise _UnsupportedError
-            arrays = list(_flatten(self._arrays_of(sequence.body)))
+            arrays = list(flatten(self._arrays_of(sequence.body)))
             measured = self._measure(arrays)
             if self.native.named or self.native.result_dims:
                 wanted = [_with_sizes(array, measured) for array in self.native.results]
@@ -966,7 +967,7 @@ def _forwarded(bindings: Sequence[RelaxExpr], result: RelaxExpr, function: ir.Gl
     }
     for binding in bindings[last + 1 :]:
         values[binding.var] = _evaluate(binding.value, values)
-    return last if list(_flatten(_evaluate(result, values))) == marks else None
+    return last if list(flatten(_evaluate(result, values))) == marks else None
 
 
 def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = None) -> _Planned:
@@ -1007,14 +1008,6 @@ def _array_numbers(function: relax.Function, plan: InPlacePlan) -> dict[int, int
         number for number, param in enumerate(function.params) if not isinstance(param.ty, relax.ShapeType)
     ]
     return {result: numbers.index(number) for result, number in plan.returned.items()}
-
-
-def _flatten(value: _Planned) -> Iterator[_Planned]:
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _flatten(part)
-    else:
-        yield value
 
 
 def _bindings(sequence: RelaxExpr) -> list[RelaxExpr]:
