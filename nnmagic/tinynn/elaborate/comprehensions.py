@@ -161,7 +161,7 @@ def _definition(ctx: Elaboration, expr: tree.Comprehension) -> tree.DefinitionNo
         for condition in reversed(first.conditions):
             body = ast.Block(span, [ast.If(condition.span, condition, body, nothing)])
         loop = tree.For(span, first.target, first.iterable, body, nothing)
-        begin = ast.Assign(span, [made], None, ast.Tuple(span, []))
+        begin = ast.Assign(span, [made], None, ast.ArrayLiteral(span, []))
         body = ast.Block(span, [begin, loop, ast.Return(span, made)])
         ctx.rewritten[id(expr)] = tree.DefinitionNode(span, _FUNCTION, [], None, body, [], span, None)
         ctx.rewritten_sources.append(expr)

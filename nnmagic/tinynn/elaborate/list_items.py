@@ -42,7 +42,7 @@ def set_item(
     span: Span,
 ) -> None:
     """Assign an item of a list, or a part of one. Raises RefusalError."""
-    _check_holders(ctx, variable.id.name, items, span)
+    check_holders(ctx, variable.id.name, items, span)
     ctx.environment.bindings.bind(variable.id.name, _changed(ctx, items, indices, value, span), span)
 
 
@@ -174,7 +174,7 @@ def _place(items: v.TupleOf, index: Sequence[v.Operand], span: Span) -> int:
     return place % count
 
 
-def _check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, span: Span) -> None:
+def check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, span: Span) -> None:
     """Check that no other name shows a list that changes. Raises RefusalError."""
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
