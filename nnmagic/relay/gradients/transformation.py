@@ -9,13 +9,14 @@ from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.callgraph import call_graph, reachable
-from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
+from nnmagic.relay.expr import Call, Expr, Function, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
 from nnmagic.relay.gradients.cotangents import zeros_like
 from nnmagic.relay.gradients.registry import declared
 from nnmagic.relay.infer import infer_type
+from nnmagic.relay.loops import mentions
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.control_flow import simplify_control_flow
@@ -147,7 +148,7 @@ def pullback(
         **backward.made,
     }
     roots = [*helpers.values(), value, *found]
-    if any(isinstance(node, GlobalVar) and node.name == name for root in roots for node in post_order(root)):
+    if mentions(name, *roots):
         helpers[name] = function
     return Pullback((*params, *extra), value, tuple(found), tuple(unused), helpers)
 
