@@ -125,7 +125,7 @@ def _find_types(
     with ctx.trial() as diagnostics:
         emit(loop)
     unknown = {growth.rows for growth in growths.values() if growth.type is None}
-    if unknown and not all(isinstance(locals_[each], v.Computed) for each in unknown):
+    if not may_be_unknown and not all(isinstance(locals_[each], v.Computed) for each in unknown):
         body = attr.evolve(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
         with ctx.trial():
             emit(attr.evolve(loop, body=body))
