@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import natural_dtype
@@ -80,16 +80,21 @@ def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
     else:
         return
     held = rows.type.dtype
-    kinds = [np.dtype(NUMPY_DTYPES[each]).kind for each in (given, held)]
-    fits = "biufc".index(kinds[0]) <= "biufc".index(kinds[1]) if is_weak else is_wider(given, held)
+    fits = _kind(given) <= _kind(held) if is_weak else np.can_cast(ARRAY_DTYPES[given], ARRAY_DTYPES[held])
     if not fits:
         message = (
             f"{name} is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(given)}"
         )
         hint = f"begin with items of {dtype_short_name(given)}"
-        raise v.RefusalError(message, item.span, hint=hint + (", as in [0.0] * n" if is_weak else ""))
+        if is_weak:
+            hint += f", as in [{_ZEROS[_kind(given)]}] * n"
+        raise v.RefusalError(message, item.span, hint=hint)
 
 
-def is_wider(dtype: str, other: str) -> bool:
-    """Return whether another dtype holds every number of a dtype."""
-    return dtype == other or bool(np.can_cast(NUMPY_DTYPES[dtype], NUMPY_DTYPES[other], "safe"))
+#: A number of each of Python's kinds.
+_ZEROS = ("False", "0", "0.0", "0j")
+
+
+def _kind(dtype: str) -> int:
+    """Return the place of a dtype's kind among bools, integers, floats and complex numbers."""
+    return (dtype != "bool") + (is_float(dtype) or is_complex(dtype)) + is_complex(dtype)
