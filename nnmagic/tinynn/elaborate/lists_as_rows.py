@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float, is_integer
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import natural_dtype
@@ -48,7 +49,7 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
 
 
 def _are_alike(elements: Sequence[v.Value]) -> bool:
-    """Return whether values are Python's bools, or its ints and floats, or tensors of one type."""
+    """Return whether values are Python's bools, or its other numbers, or tensors of one type."""
     known = {type(each.value) for each in elements if isinstance(each, v.Known)}
     computed = [each for each in elements if isinstance(each, v.Computed)]
     if len(computed) + sum(isinstance(each, v.Known) for each in elements) != len(elements):
@@ -57,11 +58,31 @@ def _are_alike(elements: Sequence[v.Value]) -> bool:
     if strong:
         return not known and len(strong) == len(elements) and all(each == strong[0] for each in strong)
     kinds = known | {_PYTHON_TYPES.get(getattr(each.type, "dtype", ""), object) for each in computed}
-    return kinds == {bool} or kinds <= {int, float}
+    return kinds == {bool} or kinds <= {int, float, complex}
+
+
+def repeated_list(left: v.Operand, right: v.Operand, span: Span) -> v.ListOfRows | None:
+    """Return ``[0] * n`` of numbers, where ``n`` is known at run time only or large; None for other values."""
+    items, times = (left, right) if isinstance(left.value, v.TupleOf) else (right, left)
+    if not isinstance(items.value, v.TupleOf) or items.value.written != "list":
+        return None
+    count = times.value
+    if isinstance(count, v.Known) and isinstance(count.value, int):
+        if count.value * len(items.value.items) <= MAX_TUPLE_SIZE:
+            return None
+    elif not is_run_time([times]) or (isinstance(count, v.Computed) and not is_integer(count.type.dtype)):
+        return None
+    rows = as_list_of_rows(items.value, span)
+    if rows is None or rows.is_table or len(rows.rows.type.shape) > 1:
+        return None
+    count = BUILTINS["max"].call([times, v.Operand(v.Known(0), span)], span)
+    tiled = BUILTINS["tile"].call([v.Operand(rows.rows, span), v.Operand(count, span)], span)
+    assert isinstance(tiled, v.Computed)
+    return v.ListOfRows(replace(tiled, weak=rows.rows.weak, default_dtype=None))
 
 
 #: The types of Python's numbers that are known at run time only, by the dtypes that they have then.
-_PYTHON_TYPES: dict[str, type] = {"bool": bool, "int64": int, "float64": float}
+_PYTHON_TYPES: dict[str, type] = {"bool": bool, "int64": int, "float64": float, "complex128": complex}
 
 
 def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
