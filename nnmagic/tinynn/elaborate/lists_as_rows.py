@@ -14,6 +14,7 @@ from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float, 
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import natural_dtype
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 
 
 def is_run_time(index: Sequence[v.Operand]) -> bool:
@@ -62,21 +63,20 @@ def _are_alike(elements: Sequence[v.Value]) -> bool:
 
 
 def repeated_list(left: v.Operand, right: v.Operand, span: Span) -> v.ListOfRows | None:
-    """Return ``[0] * n`` of numbers, where ``n`` is known at run time only or large; None for other values."""
+    """Return ``[0] * n`` of numbers, where ``n`` is large or known at run time only; None otherwise."""
     items, times = (left, right) if isinstance(left.value, v.TupleOf) else (right, left)
     if not isinstance(items.value, v.TupleOf) or items.value.written != "list":
         return None
     count = times.value
     if isinstance(count, v.Known) and isinstance(count.value, int):
-        if count.value * len(items.value.items) <= MAX_TUPLE_SIZE:
-            return None
-    elif not is_run_time([times]) or (isinstance(count, v.Computed) and not is_integer(count.type.dtype)):
+        is_rows = count.value * len(items.value.items) > MAX_TUPLE_SIZE
+    else:
+        is_rows = is_run_time([times]) and not (is_tensor(count) and not is_integer(tensor_type(times).dtype))
+    rows = as_list_of_rows(items.value, span) if is_rows else None
+    if rows is None or rows.is_table or len(tensor_type(v.Operand(rows.rows, span)).shape) > 1:
         return None
-    rows = as_list_of_rows(items.value, span)
-    if rows is None or rows.is_table or len(rows.rows.type.shape) > 1:
-        return None
-    count = BUILTINS["max"].call([times, v.Operand(v.Known(0), span)], span)
-    tiled = BUILTINS["tile"].call([v.Operand(rows.rows, span), v.Operand(count, span)], span)
+    at_least = BUILTINS["max"].call([times, v.Operand(v.Known(0), span)], span)
+    tiled = BUILTINS["tile"].call([v.Operand(rows.rows, span), v.Operand(at_least, span)], span)
     assert isinstance(tiled, v.Computed)
     return v.ListOfRows(replace(tiled, weak=rows.rows.weak, default_dtype=None))
 
