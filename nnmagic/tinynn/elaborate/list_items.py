@@ -122,6 +122,12 @@ def update_item(
     An array changes in place, as in Python: no other name may show it.
     """
     span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
+    if isinstance(items, v.TupleOf) and is_run_time(indices[0]):
+        rows = as_list_of_rows(items, target_span)
+        if rows is not None and len(indices) == 1 and not rows.rows.weak:
+            for place in range(len(items.items)):
+                _check_alone(ctx, items, [v.Operand(v.Known(place), target_span)], span)
+        items = items if rows is None else rows
     before: v.Value = items
     for index in indices:
         before = subscript(v.Operand(before, target_span), index, target_span)

@@ -20,7 +20,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
-from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time, repeated_list
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
@@ -91,6 +91,8 @@ def binary_operation(
         return v.FAILED
     if compared is not None:
         return compared
+    if op is ast.BuiltinOp.Mul and (rows := repeated_list(left, right, span)) is not None:
+        return rows
     if op is ast.BuiltinOp.Add and isinstance(left.value, v.ListOfRows) and isinstance(right.value, _LIST):
         return _joined(left, right, span)
     if (

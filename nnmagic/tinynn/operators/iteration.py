@@ -99,8 +99,9 @@ def _enumerate(call: Arguments) -> v.Value:
 def _list(call: Arguments) -> v.Value:
     if "iterable" not in call.given:
         return v.TupleOf(())
-    if isinstance(call.given["iterable"].value, v.ListOfRows):
-        return call.given["iterable"].value
+    given = call.given["iterable"].value
+    if isinstance(given, v.ListOfRows):
+        return given if given.is_table else replace(given)  # the lists of a table stay those of both
     return v.TupleOf(tuple(items(call.given["iterable"], "list")))
 
 

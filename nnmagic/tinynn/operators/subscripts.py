@@ -100,6 +100,7 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
             isinstance(only.value, v.Computed | v.Dimension)
             and value.items
             and all(map(is_tensor, value.items))
+            and len({tensor_type(v.Operand(item, only.span)).shape for item in value.items}) == 1
         ):
             hint = "stack the items into one tensor, as in stack(items)[i]"
         raise v.RefusalError(
