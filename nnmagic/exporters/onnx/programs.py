@@ -17,7 +17,7 @@ from nnmagic.exporters.onnx.registry import OPERATORS
 from nnmagic.exporters.onnx.sites import Site
 from nnmagic.exporters.onnx.writer import Graph, Tensor, Writer, graph_proto
 from nnmagic.relay import expr as ir
-from nnmagic.relay.loops import mentions
+from nnmagic.relay.callgraph import mentions
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS as RELAY_OPERATORS
 from nnmagic.relay.traverse import post_order

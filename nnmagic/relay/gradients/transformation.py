@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callbacks import callbacks_in, has_effects
-from nnmagic.relay.callgraph import call_graph, reachable
+from nnmagic.relay.callgraph import call_graph, mentions, reachable
 from nnmagic.relay.expr import Call, Expr, Function, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
@@ -16,7 +16,6 @@ from nnmagic.relay.gradients.blocks import fresh
 from nnmagic.relay.gradients.cotangents import zeros_like
 from nnmagic.relay.gradients.registry import declared
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.loops import mentions
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.control_flow import simplify_control_flow

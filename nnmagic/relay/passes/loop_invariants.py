@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.callgraph import call_graph, components
-from nnmagic.relay.loops import find_invariants, is_call, is_passed_on, rounds_of
+from nnmagic.relay.callgraph import call_graph, components, find_invariants, is_call, is_passed_on, rounds_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import Trait, is_speculatable, traits_of
 from nnmagic.relay.passes.rewriting import keeps_types, substitute

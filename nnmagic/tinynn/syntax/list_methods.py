@@ -140,7 +140,7 @@ def _at(node: py.stmt | py.expr, made: py.stmt) -> py.stmt:
 
 
 class _Replaced(py.NodeTransformer):
-    """Puts names in the place of calls, in a copy of a statement. ``names``: by the calls' identities."""
+    """Replaces calls by names, in a copy of a statement. ``names``: by the calls' identities."""
 
     def __init__(self, names: Mapping[int, str]) -> None:
         self.names = names

@@ -43,7 +43,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class CompilerPass:
-    """A pass that the compiler runs by itself.
+    """A pass that the compiler runs without being asked.
 
     when: the programs that it runs on. opt_level: the lowest level at which it runs.
     """

@@ -40,7 +40,7 @@ _ROUNDS = ((256, 16), (4,))
 #: Loops in one of so few rounds ask by themselves, as passes over all elements do.
 _FEW_ROUNDS = 64
 
-#: The least work of a round that is counted by itself; shorter rounds are counted in pieces.
+#: The least work of a round that is counted alone; shorter rounds are counted in pieces.
 _ROUND = 1 << 8
 
 #: Threads share so many pieces of a parallel loop at most, and poll after each.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnmagic.relay.loops import find_invariants, is_passed_on, mentions, rounds_of
+from nnmagic.relay.callgraph import find_invariants, is_passed_on, mentions, rounds_of
 from nnmagic.relay.text.parser import parse_module
 
 MODULE = parse_module(
