@@ -154,7 +154,7 @@ class _Analysis:
                 del steps[error.param]
                 del self.edits[begun[0] :]
             finally:
-                del self.facts.known[begun[1] :]
+                self.facts.forget(begun[1])
         if outer is not None:
             self.function = outer
 
@@ -162,7 +162,7 @@ class _Analysis:
         begun = len(self.facts.known)
         for step in region:
             self._step(region, step)
-        del self.facts.known[begun:]
+        self.facts.forget(begun)
 
     def _step(self, region: aot.Region, step: aot.Step) -> None:
         match step:
@@ -281,7 +281,7 @@ class _Analysis:
                     decided = taken if value is step.condition else self.decide(truth)
                     known = truth if isinstance(truth, _Truth) else _Truth((), ())
                     merged.setdefault(target, []).append(_Outcome(holds, known, decided))
-            del self.facts.known[begun:]
+            self.facts.forget(begun)
         for region in (step.then, step.other):
             self._forget([target for target, _ in _merges(region)])
         for target, outcomes in merged.items():
@@ -551,7 +551,7 @@ class _Scope:
                 for value, known in ((a, truth.when), (b, truth.unless)):
                     facts.add(known)
                     holds = holds and facts.prove((value - bound).times(sign))
-                    del facts.known[begun:]
+                    facts.forget(begun)
                 if holds:
                     bounds.append((chosen - bound).times(sign))
         facts.add(bounds)

@@ -272,7 +272,8 @@ class _SeparateLoops:
         yield self._redirect(part, partial, names, [number], [inside]), inside
         slot = self._new_axis("chunk", slots)
         self.chunks[slot] = Chunk(_MOST_CHUNKS, slots)
-        yield self._combine_partial(stage, partial, [slot], slot), slot
+        # One after the other: few, of which mostly one is there.
+        yield replace(self._combine_partial(stage, partial, [slot], slot), in_order=False), slot
 
     def _split_narrow(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
         """Group rows of a narrow array until they fill vectors; combine the rows of a group at the end."""
