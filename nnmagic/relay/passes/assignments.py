@@ -17,7 +17,7 @@ from nnmagic.relay.passes.scopes import scopes_of
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import ANY, AnyDim, TensorType
 
-#: By axis, the begin, the end and the step of a region that leaves something out; or the operands that say it.
+#: By axis, the begin, end and step of a region that leaves something out; or the operands that say so.
 _Region: TypeAlias = Mapping[int, tuple[int, int, int]] | tuple[Expr, ...]
 
 #: The end of a slice that is beyond that of any axis.

@@ -22,7 +22,7 @@ from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.relay.types import NUMPY_DTYPES
 
 #: The integers of these dtypes are followed; arithmetic on the narrow ones is not.
@@ -345,6 +345,7 @@ class _Analysis:
                 self.registers[target] = known
             else:
                 self.buffers[buffer] = known
+        values = tuple(map(scope.without_divisions, values))
         changed = any(new is not old for new, old in zip(values, stage.values, strict=True))
         return replace(stage, values=values) if changed else stage
 
@@ -398,6 +399,22 @@ class _Scope:
             return node if taken is None else (then if taken else other)
 
         return rewrite(expr, [((tirx.Select, ir.Call), decide)])
+
+    def without_divisions(self, expr: PrimExpr) -> PrimExpr:
+        """Return an expression without divisions for the rest of a number that is near to the divisor."""
+        return rewrite(expr, [(tirx.FloorMod, self._rest_of_near)])
+
+    def _rest_of_near(self, rest: PrimExpr) -> PrimExpr:
+        """Return ``a % b`` by a comparison or two if ``a`` is in ``range(-b, 2 * b)``, as around a torus."""
+        a, b, prove = self.evaluate(rest.a), self.evaluate(rest.b), self.analysis.facts.prove
+        choices: list[PrimExpr] = []
+        visit(rest.a, [((tirx.Select, ir.Call), choices.append)])
+        if not isinstance(a, Linear) or not isinstance(b, Linear) or choices:
+            return rest
+        if not (prove(b - 1) and prove(a + b) and prove(b + b - a - 1)):
+            return rest
+        result = rest.a if prove(b - a - 1) else tirx.Select(rest.a >= rest.b, rest.a - rest.b, rest.a)
+        return result if prove(a) else tirx.Select(rest.a < 0, rest.a + rest.b, result)
 
     def evaluate(self, expr: PrimExpr) -> _Known:
         """Return what is known about an expression."""
