@@ -135,10 +135,12 @@ def _fits(call: OpCall) -> PrimExpr:
             wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
             return _all_equal(wanted, updates) if len(wanted) == len(updates) else never
         case "reshape_like":
-            parts = [
-                shape[slice(*(call.attrs[f"{side}_{end}"] for end in ("begin", "end")))]
-                for side, shape in zip(("lhs", "rhs"), shapes, strict=True)
-            ]
+            parts = []
+            for side, shape in zip(("lhs", "rhs"), shapes, strict=True):
+                end = call.attrs[f"{side}_end"]
+                parts.append(
+                    shape[integer(call.attrs[f"{side}_begin"]) : end if end is None else integer(end)]
+                )
             return _all_equal(*parts) if len(parts[0]) == len(parts[1]) else never
         case "concatenate" if len({len(shape) for shape in shapes}) == 1:
             axis = integer(call.attrs["axis"]) % len(shapes[0])
