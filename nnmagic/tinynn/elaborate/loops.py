@@ -83,7 +83,7 @@ _INT64 = TensorType((), "int64")
 
 #: The most rounds of a loop, with those inside it, that is unrolled only because sizes of its tensors depend
 #: on the round.
-_MAX_CHANGING_SHAPES = 8
+_MAX_CHANGING_SHAPES = 9
 
 
 @dataclass(slots=True)
