@@ -25,8 +25,8 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
     match value:
         case v.Computed(expr=expr) if not is_atom(expr):
             return let_bind(ctx, value, name)
-        case v.ListOfRows(rows=rows, is_table=is_table) if not is_atom(rows.expr):
-            return v.ListOfRows(let_bind(ctx, rows, name), is_table)
+        case v.ListOfRows(rows=rows) if not is_atom(rows.expr):
+            return replace(value, rows=let_bind(ctx, rows, name))
         case v.Dimension(dim=dim, number=number) if not is_atom(number.expr):
             return v.Dimension(dim, let_bind(ctx, number, name))
         case v.TupleOf(items=_, whole=v.Computed() as whole):
@@ -36,8 +36,10 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
             again = v.as_value(kept.expr, kept.type)
             return replace(again, names=value.names) if isinstance(again, v.TupleOf) else again
         case v.TupleOf(items=items):
-            parts = (atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
-            return v.TupleOf(tuple(parts), record=value.record, names=value.names)
+            parts = tuple(atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
+            if all(part is item for part, item in zip(parts, items, strict=True)):
+                return value  # a list stays the one that other names hold
+            return v.TupleOf(parts, record=value.record, names=value.names)
         case v.Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return v.Method(v.Operand(kept_receiver, receiver.span), word, callee)

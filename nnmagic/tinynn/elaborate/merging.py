@@ -47,6 +47,7 @@ class Items:
     record: ty.RecordType | None = None
     is_list: bool = False  # a list of rows, whose tensor is the only item
     is_table: bool = False  # a list of rows that are lists
+    is_row: bool = False  # such a row
 
 
 MergePlan = Same | Expression | Items
@@ -91,8 +92,9 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
             return Same(value) if keep else Expression(type_, weak, place)
         case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
-        case v.ListOfRows(rows=rows, is_table=is_table):
-            return Items((plan_value(rows, keep=keep),), is_list=True, is_table=is_table)
+        case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row):
+            plan = (plan_value(rows, keep=keep),)
+            return Items(plan, is_list=True, is_table=is_table, is_row=is_row)
         case v.TupleOf(items=items) if items:
             return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
         case v.Known(value=bool() | int() | float() | complex() as number) if not keep:
@@ -333,7 +335,7 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
         case Items(items=(only,), is_list=True):
             rows = rebuild(only, parts)
             assert isinstance(rows, v.Computed)
-            return v.ListOfRows(rows, plan.is_table)
+            return v.ListOfRows(rows, plan.is_table, plan.is_row)
         case Items(items=items):
             return v.TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
         case Expression(type=type_, weak=weak):

@@ -141,8 +141,8 @@ class SharedMemory:
         match value:
             case v.Computed(expr=expr, type=type_):
                 return self.of_expr(expr) if _has_memory(type_) else _NONE
-            case v.ListOfRows(rows=rows):
-                return self.of_expr(rows.expr) if _has_arrays(rows.type) else _NONE
+            case v.ListOfRows(rows=rows, is_row=is_row):
+                return self.of_expr(rows.expr) if is_row or _has_arrays(rows.type) else _NONE
             case v.TupleOf(items=items):
                 return _union(self._of_value(item, chain, seen) for item in items)
             case v.DictOf(items=named):
