@@ -141,8 +141,8 @@ IN_PLACE: dict[str, str] = {
     "sort": "write y = sort(x, axis=-1)",
     "fill": "write y = full_like(x, value), or x[...] = value for an array that the function made",
     "resize": "write y = x.reshape(shape)",
-    "put": "write y = where(condition, value, x)",
-    "partition": "write y = sort(x, axis=-1)",
+    "put": "write it as a statement of its own, as x.put(places, values)",
+    "partition": "write y = partition(x, k), or x.partition(k) as a statement of its own",
     "itemset": "write y = where(condition, value, x)",
     **{
         f"{name}_": f"write y = {name}(x)"

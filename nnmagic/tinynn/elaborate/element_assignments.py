@@ -13,7 +13,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.dictionaries import assign_key, has_keys
+from nnmagic.tinynn.elaborate.dictionary_items import assign_key, has_keys
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.list_items import list_to_change, set_item, update_item

@@ -14,10 +14,14 @@ from nnmagic.tinynn.values import values as v
 
 def let_bind_names(ctx: Elaboration, names: Iterable[str]) -> None:
     """Bind by let what the names stand for, so that a branch or an inner function can use it."""
+    made = dict[int, v.Value]()  # names of one dictionary stay names of one
     for name in names:
         owner = ctx.environment.owner(name)
         if owner is not None and name in owner.bindings.locals:
-            owner.bindings.locals[name] = atomize(ctx, owner.bindings.locals[name], name, set())
+            value = owner.bindings.locals[name]
+            if id(value) not in made:
+                made[id(value)] = atomize(ctx, value, name, set())
+            owner.bindings.locals[name] = made[id(value)]
 
 
 def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Value:
@@ -27,6 +31,10 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
             return let_bind(ctx, value, name)
         case v.ListOfRows(rows=rows, is_table=is_table) if not is_atom(rows.expr):
             return v.ListOfRows(let_bind(ctx, rows, name), is_table)
+        case v.TableOf() as table:
+            names = (f"{name}_{part}" for part in ("slots", "keys", "used", "size", "values"))
+            kept_rows = (atomize(ctx, part, own, seen) for part, own in zip(table.parts, names, strict=True))
+            return v.TableOf(*kept_rows)  # type: ignore[arg-type]  # its parts
         case v.Dimension(dim=dim, number=number) if not is_atom(number.expr):
             return v.Dimension(dim, let_bind(ctx, number, name))
         case v.TupleOf(items=_, whole=v.Computed() as whole):

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
@@ -47,6 +50,7 @@ class Items:
     record: ty.RecordType | None = None
     is_list: bool = False  # a list of rows, whose tensor is the only item
     is_table: bool = False  # a list of rows that are lists
+    is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
 
 
 MergePlan = Same | Expression | Items
@@ -93,6 +97,8 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
             return Expression(number.type, weak=True)
         case v.ListOfRows(rows=rows, is_table=is_table):
             return Items((plan_value(rows, keep=keep),), is_list=True, is_table=is_table)
+        case v.TableOf(parts=parts):
+            return Items(tuple(plan_value(part, keep=keep) for part in parts), is_hashed=True)
         case v.TupleOf(items=items) if items:
             return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
         case v.Known(value=bool() | int() | float() | complex() as number) if not keep:
@@ -106,19 +112,91 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
         case Same(value=same):
             if _same_value(same, value):
                 return plan
+            if tables.is_dictionary(same):
+                return _merge_dictionaries(same, value)
             expression = _of(same)
             return None if expression is None else widen(expression, value)
         case Items(items=items):
+            if plan.is_hashed or _keys(plan.record) != _keys(getattr(value, "record", None)):
+                return _widen_by_dictionary(plan, value)
             given = (value.rows,) if isinstance(value, v.ListOfRows) else getattr(value, "items", ())
             if not isinstance(value, v.ListOfRows if plan.is_list else v.TupleOf) or len(given) != len(items):
-                return None
-            if _keys(plan.record) != _keys(getattr(value, "record", None)):
                 return None
             parts = tuple(map(widen, items, given))
             return replace(plan, items=parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case Expression():
             expression_of_value = _of(value)
             return None if expression_of_value is None else _common(plan, expression_of_value)
+
+
+#: Where a plan makes a table of what is known, whose parts no error points at.
+_NOWHERE = Span("", 1, 1, 1, 1)
+
+
+def _merge_dictionaries(one: v.Value, other: v.Value) -> MergePlan | None:
+    """Return a plan for two dictionaries, or two sets, whose keys differ: a table."""
+    both = (one, other)
+    if v.is_set(one) is not v.is_set(other) or not all(map(tables.is_dictionary, both)):
+        return None
+    found = [tables.as_table(each, _NOWHERE) for each in both if not tables.is_empty(each)]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found) or not known:
+        return None
+    plan: MergePlan | None = plan_value(known[0], keep=False)
+    for table in known[1:]:
+        plan = None if plan is None else widen(plan, table)
+    return plan
+
+
+def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
+    """Widen the plan of a table, or of a dictionary that has other keys."""
+    if not plan.is_hashed:
+        own = rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)]))
+        return _merge_dictionaries(own, value)
+    if not tables.is_dictionary(value) or v.is_set(value) is not (plan.items[-1] == Same(v.Known(None))):
+        return None
+    if tables.is_empty(value):
+        return _as_expressions(plan)
+    table = tables.as_table(value, _NOWHERE)
+    parts = () if table is None else tuple(map(widen, plan.items, table.parts))
+    return replace(plan, items=parts) if parts and None not in parts else None  # type: ignore[arg-type]  # none is None
+
+
+def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
+    """Return the values that merge with the items of a plan. Raises RefusalError."""
+    if isinstance(value, v.ListOfRows):
+        return (value.rows,)
+    if not plan.is_hashed:
+        assert isinstance(value, v.TupleOf)
+        return value.items
+    table = tables.as_table(value, span)
+    if table is None:  # it is empty
+        key, example = _entry_of(plan.items[1]), _entry_of(plan.items[-1])
+        assert isinstance(key, v.Computed)
+        table = tables.empty_table(key, example, span)
+    return table.parts
+
+
+def _as_expressions(plan: MergePlan) -> MergePlan:
+    """Return a plan of rows with an expression for each, also for those that are one so far."""
+    match plan:
+        case Items(items=items):
+            return replace(plan, items=tuple(map(_as_expressions, items)))
+        case Same(value=v.Computed(type=type_, weak=weak)):
+            return Expression(type_, weak)
+    return plan
+
+
+def _entry_of(plan: MergePlan) -> v.Value:
+    """Return zeros that are like one of the rows that merge."""
+    match _as_expressions(plan):
+        case Items(items=items):
+            return v.TupleOf(tuple(map(_entry_of, items)), written="tuple")
+        case Expression(type=ty.TensorType(shape=shape, dtype=dtype), weak=weak):
+            sizes = tuple(size if isinstance(size, int) else 1 for size in shape[1:])
+            zeros = ir.constant(np.zeros(sizes, ty.NUMPY_DTYPES.get(dtype, dtype)), dtype)
+            return v.Computed(zeros, ty.TensorType(sizes, dtype), weak)
+    return v.Known(None)
 
 
 def _same_value(left: v.Value, right: v.Value) -> bool:
@@ -139,8 +217,10 @@ def _same_value(left: v.Value, right: v.Value) -> bool:
 
 
 def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
-    """Return the keys of a dictionary, which merges with others of these keys alone."""
-    return record.names if record is not None and record.name == ty.DICTIONARY else None
+    """Return the kind and the keys of a dictionary or a set, which merges by items with others of these."""
+    if record is None or record.name not in (ty.DICTIONARY, ty.SET):
+        return None
+    return record.name, *record.names
 
 
 def _of(value: v.Value) -> Expression | None:
@@ -258,7 +338,7 @@ def expressions_in(value: v.Value) -> Iterator[int]:
             yield id(expr)
         case v.ListOfRows(rows=rows):
             yield id(rows.expr)
-        case v.TupleOf(items=items):
+        case v.TupleOf(items=items) | v.TableOf(parts=items):
             for item in items:
                 yield from expressions_in(item)
 
@@ -270,9 +350,7 @@ def expressions(plan: MergePlan, value: v.Value, span: Span) -> Iterator[ir.Expr
     """Yield what a value contributes to a plan. Raises RefusalError for a number that does not fit."""
     match plan:
         case Items(items=items):
-            assert isinstance(value, v.TupleOf | v.ListOfRows)
-            parts = (value.rows,) if isinstance(value, v.ListOfRows) else value.items
-            for item, part in zip(items, parts, strict=True):
+            for item, part in zip(items, _parts_of(plan, value, span), strict=True):
                 yield from expressions(item, part, span)
         case Expression(type=type_):
             yield convert(value, type_, span)
@@ -334,6 +412,8 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
             rows = rebuild(only, parts)
             assert isinstance(rows, v.Computed)
             return v.ListOfRows(rows, plan.is_table)
+        case Items(items=items, is_hashed=True):
+            return v.TableOf(*(rebuild(item, parts) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):
             return v.TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
         case Expression(type=type_, weak=weak):
@@ -383,6 +463,8 @@ def to_planned_type(plan: MergePlan, value: v.Operand) -> v.Computed:
     match plan:
         case Expression(type=type_):
             return v.Computed(convert(value.value, type_, value.span), type_)
+        case Items(is_hashed=True):
+            return to_relay(replace(value, value=rebuild(plan, expressions(plan, value.value, value.span))))
         case Items(items=items):
             assert isinstance(value.value, v.TupleOf)
             pairs = zip(items, value.value.items, strict=True)

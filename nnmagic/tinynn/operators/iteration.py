@@ -148,6 +148,8 @@ def count(operand: v.Operand) -> int | v.Computed:
     match value:
         case v.ListOfRows(rows=rows):
             return count(v.Operand(rows, span))
+        case v.TableOf(size=size):
+            return size
         case v.TupleOf(items=items_):
             return len(items_)
         case v.Known(value=str() as text):
@@ -375,7 +377,7 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             assert isinstance(index, v.Known)
             assert isinstance(index.value, int)
             keys = v.entries_of(value)
-            return items_[index.value] if keys is None else v.Known(list(keys)[index.value])
+            return items_[index.value] if keys is None else v.known_value(list(keys)[index.value])
     if isinstance(index, v.Known):
         return subscript(operand, [v.Operand(index, span)], span)
     assert isinstance(value, v.Computed)

@@ -56,7 +56,7 @@ def _index_dictionary(value: v.DictOf, index: Sequence[v.Operand]) -> v.Value:
         key = v.static_value(index[0].value) if len(index) == 1 else None
     except v.NotStaticError:
         key = None
-    if not isinstance(key, str | int):
+    if not isinstance(key, str | int | float | tuple):
         message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
         if len(index) == 1 and isinstance(index[0].value, v.Computed):
             hint = "stack the values in another cell, as in weights = numpy.stack(list(state.values())), "

@@ -14,7 +14,7 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.patterns import find_bound_names
-from nnmagic.tinynn.syntax.sets import with_lists_for_sets
+from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
@@ -183,7 +183,7 @@ class CellCompiler(StatementCompiler):
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         if not nested:
-            stmt = with_lists_for_sets(stmt)
+            stmt = with_plain_dictionaries(stmt)
         if any(map(_is_vectorize, stmt.decorator_list)):
             stmt = _of_elements(stmt)
         first = next(iter([*stmt.args.posonlyargs, *stmt.args.args]), None)
