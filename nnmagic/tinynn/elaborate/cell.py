@@ -671,8 +671,15 @@ def _value_of_parameter(
     if destination == "Out":
         zeros = apply("zeros_like", ctx.span(parameter.span), v.Computed(variable, type_))
         return v.Computed(zeros.expr, type_)
-    value = _with_numbers(v.as_value(variable, type_), given)
+    value = _as_tuple(_with_numbers(v.as_value(variable, type_), given))
     return as_weak(value) if is_python_number(parameter.ty) else value
+
+
+def _as_tuple(value: v.Value) -> v.Value:
+    """Return an argument that is a tuple as one that was written so: no list is an argument."""
+    if isinstance(value, v.TupleOf) and value.record is None:
+        return replace(value, written="tuple")
+    return value
 
 
 def _enter_dictionaries(ctx: Elaboration) -> None:
@@ -719,7 +726,7 @@ def _try_body(
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     for known, value in signature.known.items():
-        bindings.bind(known, value, ctx.span(definition.name_span))
+        bindings.bind(known, _as_tuple(value), ctx.span(definition.name_span))
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = v.Environment(

@@ -29,8 +29,8 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
     match value:
         case v.Computed(expr=expr) if not is_atom(expr):
             return let_bind(ctx, value, name)
-        case v.ListOfRows(rows=rows, is_table=is_table) if not is_atom(rows.expr):
-            return v.ListOfRows(let_bind(ctx, rows, name), is_table)
+        case v.ListOfRows(rows=rows) if not is_atom(rows.expr):
+            return replace(value, rows=let_bind(ctx, rows, name))
         case v.TableOf() as table:
             names = (f"{name}_{part}" for part in ("slots", "keys", "used", "size", "values"))
             kept_rows = (atomize(ctx, part, own, seen) for part, own in zip(table.parts, names, strict=True))
@@ -42,10 +42,12 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
                 return value  # its items are taken anew wherever it is read
             kept = let_bind(ctx, whole, name)
             again = v.as_value(kept.expr, kept.type)
-            return replace(again, names=value.names) if isinstance(again, v.TupleOf) else again
+            if not isinstance(again, v.TupleOf):
+                return again
+            return replace(again, names=value.names, written=value.written)
         case v.TupleOf(items=items):
             parts = (atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
-            return v.TupleOf(tuple(parts), record=value.record, names=value.names)
+            return v.TupleOf(tuple(parts), record=value.record, names=value.names, written=value.written)
         case v.Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return v.Method(v.Operand(kept_receiver, receiver.span), word, callee)
@@ -104,7 +106,8 @@ def is_atom(expr: ir.Expr) -> bool:
 def reread(value: v.Value) -> v.Value:
     """Return the value for one use: the parts of a variable that holds a tuple are projected anew."""
     if isinstance(value, v.TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
-        return v.as_value(value.whole.expr, value.whole.type)
+        again = v.as_value(value.whole.expr, value.whole.type)
+        return replace(again, written=value.written) if isinstance(again, v.TupleOf) else again
     return value
 
 

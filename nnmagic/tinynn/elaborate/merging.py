@@ -7,7 +7,7 @@ Loops widen a plan from round to round until it no longer changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
@@ -50,6 +51,7 @@ class Items:
     record: ty.RecordType | None = None
     is_list: bool = False  # a list of rows, whose tensor is the only item
     is_table: bool = False  # a list of rows that are lists
+    written: str = field(default="", compare=False)  # of a tuple: how it was written
     is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
 
 
@@ -100,7 +102,8 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
         case v.TableOf(parts=parts):
             return Items(tuple(plan_value(part, keep=keep) for part in parts), is_hashed=True)
         case v.TupleOf(items=items) if items:
-            return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
+            plans = tuple(plan_value(item, keep=keep) for item in items)
+            return Items(plans, value.record, written=value.written)
         case v.Known(value=bool() | int() | float() | complex() as number) if not keep:
             return Expression(ty.TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
@@ -119,10 +122,14 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
         case Items(items=items):
             if plan.is_hashed or _keys(plan.record) != _keys(getattr(value, "record", None)):
                 return _widen_by_dictionary(plan, value)
+            if plan.is_list is not isinstance(value, v.ListOfRows):
+                return _widen_list(plan, value)
             given = (value.rows,) if isinstance(value, v.ListOfRows) else getattr(value, "items", ())
             if not isinstance(value, v.ListOfRows if plan.is_list else v.TupleOf) or len(given) != len(items):
                 return None
             parts = tuple(map(widen, items, given))
+            if getattr(value, "written", "") != plan.written:
+                plan = replace(plan, written="")
             return replace(plan, items=parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case Expression():
             expression_of_value = _of(value)
@@ -162,10 +169,41 @@ def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
     return replace(plan, items=parts) if parts and None not in parts else None  # type: ignore[arg-type]  # none is None
 
 
+def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
+    """Return a plan for a list of rows and one whose items are known."""
+    if plan.is_list:
+        rows, types = _as_rows(value), list(types_of(_as_expressions(plan)))
+        if rows is None or _dtype_of(rows.rows.type) != _dtype_of(types[0].type):
+            return None
+        return widen(_as_expressions(plan), rows)
+    own = _as_rows(rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)])))
+    assert isinstance(value, v.ListOfRows)
+    if own is None or _dtype_of(own.rows.type) != _dtype_of(value.rows.type):
+        return None
+    return widen(plan_value(own, keep=False), value)
+
+
+def _dtype_of(type_: ty.Type) -> str:
+    """Return the dtype of the rows of a list: Python's lists convert no number."""
+    assert isinstance(type_, ty.TensorType)
+    return type_.dtype
+
+
+def _as_rows(value: v.Value) -> v.ListOfRows | None:
+    """Return a list of numbers or equal tensors as rows, as many as only the call knows; None for others."""
+    is_list = isinstance(value, v.TupleOf) and value.written != "tuple"
+    rows = as_list_of_rows(value, _NOWHERE) if is_list else None  # type: ignore[arg-type]  # a list
+    if rows is None or not isinstance(rows.rows.type, ty.TensorType):
+        return None
+    return rows
+
+
 def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
     """Return the values that merge with the items of a plan. Raises RefusalError."""
-    if isinstance(value, v.ListOfRows):
-        return (value.rows,)
+    if plan.is_list:
+        rows = value if isinstance(value, v.ListOfRows) else _as_rows(value)
+        assert rows is not None
+        return (rows.rows,)
     if not plan.is_hashed:
         assert isinstance(value, v.TupleOf)
         return value.items
@@ -415,7 +453,8 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
         case Items(items=items, is_hashed=True):
             return v.TableOf(*(rebuild(item, parts) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):
-            return v.TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
+            made = tuple(rebuild(item, parts) for item in items)
+            return v.TupleOf(made, record=plan.record, written=plan.written)
         case Expression(type=type_, weak=weak):
             expr = next(parts)
             if plan.default_dtype is not None:

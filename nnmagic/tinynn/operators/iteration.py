@@ -17,7 +17,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of, unary
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.strings import index_string
-from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.operators.subscripts import numbers_of, subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -369,8 +369,9 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             return item(only, _from_end(count(only), index, span), span)
         case v.Zipped(parts=parts):
             return v.TupleOf(tuple(item(part, index, span) for part in parts))
-        case v.ListOfRows(rows=rows):
-            return item(v.Operand(rows, operand.span), index, span)
+        case v.ListOfRows(rows=rows, of_tuples=of_tuples):
+            row = item(v.Operand(rows, operand.span), index, span)
+            return numbers_of(row, span) if of_tuples else row
         case v.Known(value=str() as text):
             return index_string(text, v.Operand(index, span), span)
         case v.TupleOf(items=items_):

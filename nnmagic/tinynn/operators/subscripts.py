@@ -43,12 +43,24 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
         is_slice = (
             len(index) == 1 and isinstance(index[0].value, v.SliceOf) and isinstance(result, v.Computed)
         )
-        return v.ListOfRows(result) if is_slice and isinstance(result, v.Computed) else result
+        if is_slice and isinstance(result, v.Computed):
+            return replace(value.value, rows=result)
+        return numbers_of(result, span) if value.value.of_tuples and len(index) == 1 else result
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, v.Computed)
     result = _index_tensor(value.value, index, span)
     return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
+
+
+def numbers_of(row: v.Value, span: Span) -> v.Value:
+    """Return the numbers of a vector as the tuple that it stands for."""
+    if not isinstance(row, v.Computed) or not isinstance(row.type, TensorType):
+        return row
+    (size,) = row.type.shape
+    assert isinstance(size, int)
+    places = (subscript(v.Operand(row, span), [v.Operand(v.Known(at), span)], span) for at in range(size))
+    return v.TupleOf(tuple(places), written="tuple")
 
 
 def _index_dictionary(value: v.DictOf, index: Sequence[v.Operand]) -> v.Value:

@@ -47,10 +47,6 @@ def as_key(operand: v.Operand) -> v.Computed:
                 words = [_in_dtype(word, "float64", span) for word in words]
             if len({word.type for word in words}) == 1:
                 return vector_of(words, span)
-        case v.Computed(type=ty.TensorType(shape=(int() as width,), dtype=dtype)) if width:
-            wide = dtype_of_keys(dtype)
-            if wide is not None:
-                return cast(value, wide, span)
         case _:
             return _number(v.Operand(value, span))
     raise v.RefusalError(f"a key is {_WHAT} of one kind, not {describe(value)}", span)
@@ -372,7 +368,9 @@ def rows_of(table: v.TableOf, rows: v.Computed, span: Span) -> v.ListOfRows:
 
 def keys_of(table: v.TableOf, span: Span) -> v.ListOfRows:
     """Return the keys of a table in order, as Python's numbers or as rows of these."""
-    return rows_of(table, replace(table.keys, weak=True), span)
+    assert isinstance(table.keys.type, ty.TensorType)
+    keys = rows_of(table, replace(table.keys, weak=True), span)
+    return replace(keys, of_tuples=len(table.keys.type.shape) > 1)
 
 
 def keys_of_table(operand: v.Operand) -> v.Operand:

@@ -1,7 +1,7 @@
 """Write the dictionaries and sets of Python's library, and of numba's, with those of the language.
 
 ``defaultdict(int)`` and ``Counter()`` are dictionaries whose missing keys have a number, with which
-``d[k] += x`` begins; a set that is written behind ``in`` is a list.
+``d[k] += x`` begins; a ``deque`` is a list; a set that is written behind ``in`` is a list.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
 
 
 def _makes_other(node: py.AST) -> bool:
-    return isinstance(node, py.Call) and (_default(node) is not None or _is_empty(node))
+    if not isinstance(node, py.Call):
+        return False
+    return _default(node) is not None or _is_empty(node) or _as_queue(node) is not None
 
 
 def _name_of(function: py.expr) -> str:
@@ -53,6 +55,18 @@ def _default(made: py.expr) -> bool | int | float | None:
         ):
             if isinstance(value, bool | int | float) and _name_of(function) == "defaultdict":
                 return value
+    return None
+
+
+def _as_queue(made: py.expr) -> py.expr | None:
+    """Return the list for a ``deque`` of the library; None for any other expression."""
+    match made:
+        case py.Call(func=function, args=[], keywords=[]) if _name_of(function) == "deque":
+            return py.List([], py.Load())
+        case py.Call(func=function, args=[py.List() | py.Tuple() as items], keywords=[]):
+            return py.List(items.elts, py.Load()) if _name_of(function) == "deque" else None
+        case py.Call(func=function, args=[items], keywords=[]) if _name_of(function) == "deque":
+            return py.Call(py.Name("list", py.Load()), [items], [])
     return None
 
 
@@ -79,6 +93,9 @@ class _Plain(py.NodeTransformer):
         self.generic_visit(node)
         if _default(node) is not None or _is_empty(node):
             return py.copy_location(py.Dict([], []), node)
+        if (queue := _as_queue(node)) is not None:
+            py.copy_location(queue, node)
+            return py.fix_missing_locations(queue)
         return node
 
     def visit_AugAssign(self, node: py.AugAssign) -> py.AST:

@@ -93,11 +93,12 @@ class TupleOf:
 class ListOfRows:
     """A list that grew in a loop: its items are the rows of a tensor.
 
-    ``is_table``: they are lists of numbers, whose items can be assigned.
+    ``is_table``: they are lists of numbers, whose items can be assigned. ``of_tuples``: they are tuples.
     """
 
     rows: Computed
     is_table: bool = False
+    of_tuples: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
