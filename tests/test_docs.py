@@ -14,6 +14,9 @@ from nnmagic.tinynn.editor.symbols import members, operator_symbol, symbols
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+#: Where a page that is also shown elsewhere finds the files of the repository.
+ABSOLUTE = r"^https://(github\.com/nnmagic/nnmagic/blob|raw\.githubusercontent\.com/nnmagic/nnmagic)/main/"
+
 #: Where the first function of the documentation's picture comes from.
 PICTURE = """
 def layer(x: Tensor[("n", 784), f32], w: Tensor[(784, 10), f32], b: Tensor[(10,), f32]):
@@ -26,10 +29,13 @@ def layer(x: Tensor[("n", 784), f32], w: Tensor[(784, 10), f32], b: Tensor[(10,)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "`code`", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        inside = re.sub(ABSOLUTE, "", target)
         if target.startswith("https://"):
+            assert inside == target or (ROOT / inside).exists(), target
             continue
-        made = target.removeprefix("docs/").startswith(("reference/", "examples/"))  # when the site is built
-        assert (page.parent / target).exists() or (made and page.name != "README.md"), target
+        assert page.name != "README.md", f"{target}: a package index shows the page, too"
+        made = target.startswith(("reference/", "examples/"))  # when the site is built
+        assert (page.parent / target).exists() or made, target
 
 
 def test_every_page_is_in_the_contents() -> None:

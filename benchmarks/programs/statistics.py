@@ -164,15 +164,12 @@ class kernel_density:
         return np.exp(-0.5 * z**2).sum(axis=1) / (len(x) * width * np.sqrt(2 * np.pi))
 
     def loops(x, grid, width):
-        density = np.empty_like(grid)
-        factor = 1 / (len(x) * width * math.sqrt(2 * math.pi))
+        density = np.zeros_like(grid)
         for i in range(len(grid)):
-            total = 0.0
-            for j in range(len(x)):
-                z = (grid[i] - x[j]) / width
-                total += math.exp(-0.5 * z * z)
-            density[i] = factor * total
-        return density
+            for sample in x:
+                z = (grid[i] - sample) / width
+                density[i] += math.exp(-0.5 * z * z)
+        return density / (len(x) * width * math.sqrt(2 * math.pi))
 
     def mixed(x, grid, width):
         density = np.empty_like(grid)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from nnmagic.tinynn.builtins.callbacks import CALLBACK
 from nnmagic.tinynn.builtins.generators import GENERATORS
 from nnmagic.tinynn.builtins.gradients import GRADIENTS
+from nnmagic.tinynn.builtins.jax_names import jax_functions, lax_functions
 from nnmagic.tinynn.builtins.loop_functions import LOOP_FUNCTIONS
 from nnmagic.tinynn.builtins.math_functions import math_functions
 from nnmagic.tinynn.builtins.nn.activations import ACTIVATIONS
@@ -188,6 +189,8 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "numpy.fft": _FOURIER,
     "numpy.random": GENERATORS,
     "numpy.lib.stride_tricks": {"sliding_window_view": BUILTINS["sliding_window_view"]},
+    "jax": jax_functions(BUILTINS),
+    "jax.lax": lax_functions(BUILTINS),
     "jax.numpy.fft": _FOURIER,
     "jax.numpy": _NUMPY,
     "jax.numpy.linalg": _LINALG,

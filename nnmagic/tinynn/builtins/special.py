@@ -14,7 +14,6 @@ import numpy as np
 from nnmagic.relay.functions import normal_distribution, scipy_special, special
 from nnmagic.relay.ops.unary import MAX_ORDER
 from nnmagic.relay.reference.special import ArrayExpr
-from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import axes, flag, formula, pair, python_number, static_int
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -135,11 +134,14 @@ def _combinations(n: Any, k: Any) -> Any:
     return inside.choose(scipy_special.binom(inside.choose(n, 1.0), inside.choose(k, 1.0)), 0.0)
 
 
+def _multisets(n: Any, k: Any) -> Any:
+    return (k.equal(0) & (n >= 0)).choose(1.0, scipy_special.binom(n + k - 1, k))
+
+
 def _comb(call: Arguments) -> Value:
     _refuse_exact(call)
-    if flag(call, "repetition"):
-        raise RefusalError("comb: `repetition` is not supported", call.span, hint="write comb(n + k - 1, k)")
-    return _COMB.apply(Arguments(call.name, {"N": call.given["N"], "k": call.given["k"]}, call.span))
+    row = _MULTISETS if flag(call, "repetition") else _COMB
+    return row.apply(Arguments(call.name, {"N": call.given["N"], "k": call.given["k"]}, call.span))
 
 
 def _factorials(n: Any) -> Any:
@@ -148,23 +150,15 @@ def _factorials(n: Any) -> Any:
 
 def _factorial(call: Arguments) -> Value:
     _refuse_exact(call)
-    data = call.given["n"]
-    number = python_number(data.value)
-    if isinstance(number, float) or (number is None and formula(call, "n").is_float):
-        message = f"factorial is defined for integers, not {_kind(call)}"
-        raise RefusalError(message, data.span, hint="write special.gamma(n + 1)")
-    if number is None:
-        wide = formula(call, "n").cast("float64")
-        return _factorials(wide).value  # type: ignore[no-any-return]
-    return _FACTORIAL.apply(call)
-
-
-def _kind(call: Arguments) -> str:
-    known = python_number(call.given["n"].value)
-    return "f64" if known is not None else dtype_short_name(formula(call, "n").dtype)
+    if python_number(call.given["n"].value) is not None:
+        return _FACTORIAL.apply(call)
+    data = formula(call, "n")
+    wide = data if data.dtype == "float32" and not data.rank else data.cast("float64")  # as SciPy chooses
+    return _factorials(wide).value  # type: ignore[no-any-return]
 
 
 _COMB = _function("comb", "N k", _combinations, "")
+_MULTISETS = _function("comb", "N k", _multisets, "")
 _FACTORIAL = _function("factorial", "n", _factorials, "")
 
 
@@ -226,14 +220,14 @@ def special_functions(rows: Mapping[str, Builtin]) -> dict[str, Builtin]:
             "comb",
             "N k * exact? repetition?",
             _comb,
-            "Compute the number of combinations, as a float; 0 out of range.",
+            "Compute the number of combinations, with or without repetition, as a float.",
             method=False,
         ),
         Builtin(
             "factorial",
             "n exact?",
             _factorial,
-            "Compute the factorial of integers, as a float; 0 of negative ones.",
+            "Compute the factorial, as a float: gamma(n + 1), and 0 of negative numbers.",
             method=False,
         ),
         Builtin(

@@ -15,6 +15,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.operand_memory import shares_memory
 from nnmagic.tinynn.elaborate.shared_memory import (
     A_CONSTANT,
@@ -158,6 +159,8 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
         ctx.updating = outer
     if not v.is_failed(value.value):
         sign = f"{SIGNS[stmt.rhs.func_name.name]}="
+        if isinstance(before, v.ListOfRows) or (isinstance(before, v.TupleOf) and before.written == "list"):
+            check_holders(ctx, name, before, span)
         value = keep_shape(sign, before, check_update(sign, before, value))
         _warn_of_parameter(ctx, sign, name, before, span)
         _forget_other_names(ctx, name, before, span, sign[:-1])

@@ -134,7 +134,8 @@ def kind_subscript(ctx: Elaboration, kind: DTypeKind, index: Sequence[ast.Expr],
         return v.FAILED
     dims = static_value_or_none(operands[-1].value)
     if len(operands) != 2 or not isinstance(dims, str) or not _is_array(operands[0]):
-        hint = f'write it as in {kind.name}[np.ndarray, "n 3"]'
+        is_numpy = kind.name.islower()
+        hint = f"write NDArray[np.{kind.name}]" if is_numpy else f'write {kind.name}[np.ndarray, "n 3"]'
         raise v.RefusalError(f"`{kind.name}` takes an array class and the dimensions", span, hint=hint)
     try:
         found = tensor_of(kind, dims)

@@ -46,8 +46,10 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
                 return again
             return replace(again, names=value.names, written=value.written)
         case v.TupleOf(items=items):
-            parts = (atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
-            return v.TupleOf(tuple(parts), record=value.record, names=value.names, written=value.written)
+            parts = tuple(atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
+            if all(part is item for part, item in zip(parts, items, strict=True)):
+                return value  # a list stays the one that other names hold
+            return v.TupleOf(parts, record=value.record, names=value.names, written=value.written)
         case v.Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return v.Method(v.Operand(kept_receiver, receiver.span), word, callee)

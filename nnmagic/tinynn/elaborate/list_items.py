@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from synr import ast
 
-from nnmagic.diagnostics import Span
+from nnmagic.diagnostics import Note, Span
 from nnmagic.tinynn.analysis.bound_names import walk
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, check_item, is_run_time
 from nnmagic.tinynn.elaborate.operations import binary_operation
-from nnmagic.tinynn.elaborate.shared_memory import Foreign, may_share
+from nnmagic.tinynn.elaborate.shared_memory import Foreign, forget_shared_names, may_share
 from nnmagic.tinynn.operators.index_chains import set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -42,8 +42,80 @@ def set_item(
     span: Span,
 ) -> None:
     """Assign an item of a list, or a part of one. Raises RefusalError."""
-    _check_holders(ctx, variable.id.name, items, span)
-    ctx.environment.bindings.bind(variable.id.name, _changed(ctx, items, indices, value, span), span)
+    name = variable.id.name
+    if isinstance(items, v.ListOfRows) and items.is_row:
+        message = f"`{name}` is a list inside of another, which Python would change, too"
+        raise v.RefusalError(
+            message, span, hint="assign to the item of the outer list, as in rows[i][j] = value"
+        )
+    check_holders(ctx, name, items, span)
+    before: Sequence[v.TupleOf | v.ListOfRows] = list(_inner_lists(items, indices))
+    changed = _changed(ctx, items, indices, value, span)
+    for inner in before:
+        _forget_holders(ctx, name, items, inner, span)
+    ctx.environment.bindings.bind(name, changed, span)
+
+
+def _inner_lists(
+    items: v.TupleOf | v.ListOfRows, indices: Sequence[Sequence[v.Operand]]
+) -> Iterator[v.TupleOf | v.ListOfRows]:
+    """Yield the lists inside a list that an assignment to a part of an item changes."""
+    while len(indices) > 1 and isinstance(items, v.TupleOf):
+        if is_run_time(indices[0]):
+            yield from (each for each in items.items if isinstance(each, v.TupleOf | v.ListOfRows))
+            return
+        item = items.items[_place(items, indices[0], indices[0][0].span)]
+        if not isinstance(item, v.TupleOf | v.ListOfRows):
+            return
+        yield item
+        items, indices = item, indices[1:]
+    if len(indices) > 1 and isinstance(items, v.ListOfRows):
+        yield items
+
+
+def forget_inner_lists(ctx: Elaboration, name: str, span: Span) -> None:
+    """Take the values of names that show a list inside of the list ``name``, which a loop changes."""
+    items = ctx.environment.bindings.locals[name]
+    if isinstance(items, v.TupleOf):
+        for inner in items.items:
+            if isinstance(inner, v.TupleOf | v.ListOfRows):
+                _forget_holders(ctx, name, items, inner, span)
+
+
+def _forget_holders(
+    ctx: Elaboration,
+    name: str,
+    items: v.TupleOf | v.ListOfRows,
+    inner: v.TupleOf | v.ListOfRows,
+    span: Span,
+) -> None:
+    """Take the values of names that show a list inside of another, which changes. Raises RefusalError.
+
+    They may be read before the change, as in ``row = a[0]`` and ``a[0][0] = row[1]``.
+    """
+    if isinstance(inner, v.ListOfRows):
+        chain = ctx.environment.chain()
+        forget_shared_names(ctx.memory, chain, name, ctx.memory.of_value(inner, chain), span)
+    if _occurrences(items, inner) > 1:
+        message = f"`{name}` holds one list at several places, which Python would change at all of them"
+        raise v.RefusalError(
+            message, span, hint="make each list of its own, as in [[0] * 2 for _ in range(3)]"
+        )
+    for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
+        bindings = environment.bindings
+        for other, held in list(bindings.locals.items()):
+            if (environment, other) == (ctx.environment, name) or not holds(held, inner):
+                continue
+            message = f"`{other}` shows a list inside of `{name}`, which was changed"
+            notes = (Note(f"`{name}` is changed here", span),)
+            hint = f"let it hold a new list before the change, as in {other} = list({other})"
+            bindings.bind(other, v.Unassigned(message, hint, notes, (other, name)), bindings.spans.get(other))
+
+
+def _occurrences(value: v.Value, item: v.Value) -> int:
+    if value is item:
+        return 1
+    return sum(_occurrences(each, item) for each in value.items) if isinstance(value, v.TupleOf) else 0
 
 
 def _changed(
@@ -122,6 +194,12 @@ def update_item(
     An array changes in place, as in Python: no other name may show it.
     """
     span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
+    if isinstance(items, v.TupleOf) and is_run_time(indices[0]):
+        rows = as_list_of_rows(items, target_span)
+        if rows is not None and len(indices) == 1 and not rows.rows.weak:
+            for place in range(len(items.items)):
+                _check_alone(ctx, items, [v.Operand(v.Known(place), target_span)], span)
+        items = items if rows is None else rows
     before: v.Value = items
     for index in indices:
         before = subscript(v.Operand(before, target_span), index, target_span)
@@ -174,7 +252,7 @@ def _place(items: v.TupleOf, index: Sequence[v.Operand], span: Span) -> int:
     return place % count
 
 
-def _check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, span: Span) -> None:
+def check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, span: Span) -> None:
     """Check that no other name shows a list that changes. Raises RefusalError."""
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():

@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float, is_integer
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import natural_dtype
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 
 
 def is_run_time(index: Sequence[v.Operand]) -> bool:
@@ -48,7 +50,7 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
 
 
 def _are_alike(elements: Sequence[v.Value]) -> bool:
-    """Return whether values are Python's bools, or its ints and floats, or tensors of one type."""
+    """Return whether values are Python's bools, or its other numbers, or tensors of one type."""
     known = {type(each.value) for each in elements if isinstance(each, v.Known)}
     computed = [each for each in elements if isinstance(each, v.Computed)]
     if len(computed) + sum(isinstance(each, v.Known) for each in elements) != len(elements):
@@ -57,11 +59,30 @@ def _are_alike(elements: Sequence[v.Value]) -> bool:
     if strong:
         return not known and len(strong) == len(elements) and all(each == strong[0] for each in strong)
     kinds = known | {_PYTHON_TYPES.get(getattr(each.type, "dtype", ""), object) for each in computed}
-    return kinds == {bool} or kinds <= {int, float}
+    return kinds == {bool} or kinds <= {int, float, complex}
+
+
+def repeated_list(left: v.Operand, right: v.Operand, span: Span) -> v.ListOfRows | None:
+    """Return ``[0] * n`` of numbers, where ``n`` is large or known at run time only; None otherwise."""
+    items, times = (left, right) if isinstance(left.value, v.TupleOf) else (right, left)
+    if not isinstance(items.value, v.TupleOf) or items.value.written != "list":
+        return None
+    count = times.value
+    if isinstance(count, v.Known) and isinstance(count.value, int):
+        is_rows = count.value * len(items.value.items) > MAX_TUPLE_SIZE
+    else:
+        is_rows = is_run_time([times]) and not (is_tensor(count) and not is_integer(tensor_type(times).dtype))
+    rows = as_list_of_rows(items.value, span) if is_rows else None
+    if rows is None or rows.is_table or len(tensor_type(v.Operand(rows.rows, span)).shape) > 1:
+        return None
+    at_least = BUILTINS["max"].call([times, v.Operand(v.Known(0), span)], span)
+    tiled = BUILTINS["tile"].call([v.Operand(rows.rows, span), v.Operand(at_least, span)], span)
+    assert isinstance(tiled, v.Computed)
+    return v.ListOfRows(replace(tiled, weak=rows.rows.weak, default_dtype=None))
 
 
 #: The types of Python's numbers that are known at run time only, by the dtypes that they have then.
-_PYTHON_TYPES: dict[str, type] = {"bool": bool, "int64": int, "float64": float}
+_PYTHON_TYPES: dict[str, type] = {"bool": bool, "int64": int, "float64": float, "complex128": complex}
 
 
 def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
@@ -80,16 +101,21 @@ def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
     else:
         return
     held = rows.type.dtype
-    kinds = [np.dtype(NUMPY_DTYPES[each]).kind for each in (given, held)]
-    fits = "biufc".index(kinds[0]) <= "biufc".index(kinds[1]) if is_weak else is_wider(given, held)
+    fits = _kind(given) <= _kind(held) if is_weak else np.can_cast(ARRAY_DTYPES[given], ARRAY_DTYPES[held])
     if not fits:
         message = (
             f"{name} is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(given)}"
         )
         hint = f"begin with items of {dtype_short_name(given)}"
-        raise v.RefusalError(message, item.span, hint=hint + (", as in [0.0] * n" if is_weak else ""))
+        if is_weak:
+            hint += f", as in [{_ZEROS[_kind(given)]}] * n"
+        raise v.RefusalError(message, item.span, hint=hint)
 
 
-def is_wider(dtype: str, other: str) -> bool:
-    """Return whether another dtype holds every number of a dtype."""
-    return dtype == other or bool(np.can_cast(NUMPY_DTYPES[dtype], NUMPY_DTYPES[other], "safe"))
+#: A number of each of Python's kinds.
+_ZEROS = ("False", "0", "0.0", "0j")
+
+
+def _kind(dtype: str) -> int:
+    """Return the place of a dtype's kind among bools, integers, floats and complex numbers."""
+    return (dtype != "bool") + (is_float(dtype) or is_complex(dtype)) + is_complex(dtype)

@@ -13,7 +13,13 @@ from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import PARALLEL, PRANGE, reductions_to_text
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
+from nnmagic.tinynn.analysis.bound_names import (
+    find_assigned_names,
+    find_elements_assigned,
+    find_mentioned_names,
+    targets_of,
+    walk,
+)
 from nnmagic.tinynn.analysis.kernels import in_order
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.assignments import assign_target
@@ -38,7 +44,7 @@ from nnmagic.tinynn.elaborate.generators import is_state, names_assigned
 from nnmagic.tinynn.elaborate.growing_lists import appends_each_round, find_lists, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
-from nnmagic.tinynn.elaborate.list_items import lists_to_index
+from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
 from nnmagic.tinynn.elaborate.merging import (
     MergeConflictError,
     MergePlan,
@@ -151,7 +157,10 @@ def _with_rows(
     end = attempt(ctx, elaborate, GiveUpError(), accept)
     if not isinstance(end, GivenUp):
         return end
+    assigned = find_elements_assigned(stmt)
     for name, rows in lists.items():
+        if name in assigned:
+            forget_inner_lists(ctx, name, ctx.span(stmt.span))
         ctx.environment.bindings.bind(name, atomize(ctx, rows, name, set()), ctx.span(stmt.span))
     ctx.items_as_rows = True
     try:

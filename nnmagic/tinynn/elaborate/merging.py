@@ -53,6 +53,7 @@ class Items:
     is_table: bool = False  # a list of rows that are lists
     written: str = field(default="", compare=False)  # of a tuple: how it was written
     is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
+    is_row: bool = False  # such a row
 
 
 MergePlan = Same | Expression | Items
@@ -97,8 +98,9 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
             return Same(value) if keep else Expression(type_, weak, place)
         case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
-        case v.ListOfRows(rows=rows, is_table=is_table):
-            return Items((plan_value(rows, keep=keep),), is_list=True, is_table=is_table)
+        case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row):
+            only = (plan_value(rows, keep=keep),)
+            return Items(only, is_list=True, is_table=is_table, is_row=is_row)
         case v.TableOf(parts=parts):
             return Items(tuple(plan_value(part, keep=keep) for part in parts), is_hashed=True)
         case v.TupleOf(items=items) if items:
@@ -449,7 +451,7 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
         case Items(items=(only,), is_list=True):
             rows = rebuild(only, parts)
             assert isinstance(rows, v.Computed)
-            return v.ListOfRows(rows, plan.is_table)
+            return v.ListOfRows(rows, plan.is_table, plan.is_row)
         case Items(items=items, is_hashed=True):
             return v.TableOf(*(rebuild(item, parts) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):

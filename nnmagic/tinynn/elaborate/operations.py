@@ -20,7 +20,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
-from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time, repeated_list
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators import tables
@@ -92,14 +92,16 @@ def binary_operation(
         return v.FAILED
     if compared is not None:
         return compared
+    if op is ast.BuiltinOp.Mul and (rows := repeated_list(left, right, span)) is not None:
+        return rows
     if op is ast.BuiltinOp.Add and isinstance(left.value, v.ListOfRows) and isinstance(right.value, _LIST):
-        return _joined(left, right, span)
+        return _joined(ctx, left, right, span)
     if (
         op is ast.BuiltinOp.Add
         and isinstance(left.value, v.TupleOf)
         and isinstance(right.value, v.ListOfRows)
     ):
-        return _joined(left, right, span)
+        return _joined(ctx, left, right, span)
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], left, right, span)
@@ -116,7 +118,7 @@ def binary_operation(
 _LIST = (v.ListOfRows, v.TupleOf)
 
 
-def _joined(left: v.Operand, right: v.Operand, span: Span) -> v.Value:
+def _joined(ctx: Elaboration, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
     """Return the items of two lists, of which one grew in a loop, in one list. Raises RefusalError."""
     lists = [each for each in (left, right) if each.value != v.TupleOf(())]
     rows = [
@@ -127,12 +129,17 @@ def _joined(left: v.Operand, right: v.Operand, span: Span) -> v.Value:
     if len(known) < len(rows):
         message = f"`+` of {describe(left.value)} and {describe(right.value)}"
         raise v.RefusalError(message, span, hint="give all items one shape and one dtype")
+    is_table = any(each is not None and each.is_table for each in rows)
     if len(known) == 1:
-        return v.ListOfRows(known[0])
+        return v.ListOfRows(known[0], is_table)
     parts = v.TupleOf(tuple(known))
     joined = BUILTINS["concatenate"].call([v.Operand(parts, span)], span)
     assert isinstance(joined, v.Computed)
-    return v.ListOfRows(replace(joined, weak=all(each.weak for each in known)))
+    if is_table:
+        chain = ctx.environment.chain()
+        tokens = ctx.memory.of_value(left.value, chain) | ctx.memory.of_value(right.value, chain)
+        ctx.memory.hold(joined.expr, tokens | {joined.expr})
+    return v.ListOfRows(replace(joined, weak=all(each.weak for each in known)), is_table)
 
 
 def _is_binary(expr: ast.Expr) -> bool:

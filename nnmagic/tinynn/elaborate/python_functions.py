@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast as py
 import contextlib
 import inspect
 import types
@@ -139,17 +140,16 @@ def _inlined(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunct
     if method.__closure__ and is_method:
         hint = "define the class at the top of a cell, and give it what it needs as attributes"
         raise v.RefusalError(f"{name} uses names of a function around it, or super()", callee, hint=hint)
-    if method.__name__ == "<lambda>":
-        hint = f"write it with def, as in def {called.path}(x): return x"
-        raise v.RefusalError(f"`{called.path}` is a lambda of another cell", callee, hint=hint)
-    source, diagnostics = _source(method, name, callee), Diagnostics()
+    is_lambda = method.__name__ == "<lambda>"
+    source = _lambda_source(method, name, callee) if is_lambda else _source(method, name, callee)
+    diagnostics = Diagnostics()
     cell = parse(source, diagnostics, methods=True)
     for error in diagnostics.errors:
         notes = () if error.span is None else (Note(f"in {name}: {error.message}", error.span),)
         message = f"{name} is not within the language of a cell: {error.message}"
         raise v.RefusalError(message, callee, hint=error.hint, notes=notes)
     assert cell is not None
-    definition = cell.funcs[method.__name__]
+    definition = next(iter(cell.funcs.values())) if is_lambda else cell.funcs[method.__name__]
     params = [attr.evolve(parameter, ty=None) for parameter in definition.params]
     definition = attr.evolve(definition, params=params, ret_type=None)
     ctx.other_sources.append(source)
@@ -176,6 +176,29 @@ def _names_of(function: types.FunctionType) -> dict[str, object]:
         with contextlib.suppress(ValueError):  # not assigned yet
             names[name] = cell.cell_contents
     return names
+
+
+def _lambda_source(function: types.FunctionType, name: str, callee: Span) -> Source:
+    """Return a lambda as the source of a function. Raises RefusalError."""
+    code = function.__code__
+    try:
+        lines, _ = inspect.findsource(code)
+        written = [each for each in py.walk(py.parse("".join(lines))) if isinstance(each, py.Lambda)]
+    except (OSError, TypeError, SyntaxError):
+        written = []
+    names = code.co_varnames[: code.co_argcount]
+    known = [
+        each
+        for each in written
+        if each.lineno == code.co_firstlineno
+        and tuple(arg.arg for arg in (*each.args.posonlyargs, *each.args.args)) == names
+    ]
+    if len(known) != 1:
+        what = "is one of several in a line" if known else "has no source that can be read"
+        raise v.RefusalError(f"the lambda `{name}` {what}", callee, hint="define it with `def`")
+    (found,) = known
+    text = f"def {name.rpartition('.')[2]}({py.unparse(found.args)}):\n    return {py.unparse(found.body)}\n"
+    return Source(code.co_filename, text, code.co_firstlineno)
 
 
 def _source(method: types.FunctionType, name: str, callee: Span) -> Source:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from synr import ast
 
-from nnmagic.relay.types import ARRAY_DTYPES, TensorType
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.operators.dtype_questions import as_dtype
 from nnmagic.tinynn.values import values as v
@@ -108,6 +108,8 @@ def _is_of(ctx: Elaboration, value: v.Value, kind: ast.Expr) -> bool:
     if name not in _KINDS:
         known = "tuple, list, dict, str, bool, int, float, complex, np.ndarray"
         message = f"`isinstance` asks for {known} and NumPy's kinds of numbers, not for `{name}`"
-        hint = "to ask which constructor made a value write match, as in case Leaf(value): ..."
+        hint = None
+        if isinstance(value, v.Computed) and isinstance(value.type, TypeCall):
+            hint = f"to ask which constructor made a value write match, as in case {name}(value): ..."
         raise v.RefusalError(message, ctx.span(kind.span), hint=hint)
     return _KINDS[name](value)

@@ -18,6 +18,7 @@ from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.dtype_questions import ATTRIBUTES as OF_DTYPES
 from nnmagic.tinynn.operators.dtype_questions import attribute_of_dtype
+from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.operators.strings import string_method
 from nnmagic.tinynn.syntax.in_place_calls import LEFT
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
@@ -203,6 +204,35 @@ _VIEWS = {
 }
 
 
+_COUNT = """
+def count(items, value):
+    found = 0
+    for each in items:
+        if each == value:
+            found += 1
+    return found
+"""
+_INDEX = """
+def index(items, value):
+    for place, each in enumerate(items):
+        if each == value:
+            return place
+    raise ValueError("the value is not in the list")
+"""
+
+
+def _in_the_language(text: str) -> Callable[[Arguments], v.Value]:
+    return lambda call: v.LoopCall("text", (call.given["a"], call.given["value"]), text=text)
+
+
+#: Methods of lists that change nothing.
+_OF_LISTS = {
+    "copy": ITERATION["list"],
+    "count": Builtin("count", "a value", _in_the_language(_COUNT), "Return how many items equal a value."),
+    "index": Builtin("index", "a value", _in_the_language(_INDEX), "Return the first place of a value."),
+}
+
+
 def _no_tensor_hint(owner: v.Operand, name: str) -> str | None:
     """Return a hint for an attribute of a value that is not a tensor."""
     text = source_text(owner.span)
@@ -267,6 +297,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         return _field(value, name, span)
     if isinstance(value, v.TupleOf) and name in value.names:
         return value.items[value.names.index(name)]
+    if isinstance(value, v.TupleOf | v.ListOfRows) and name in _OF_LISTS:
+        return v.Method(owner, name, v.BuiltinName(_OF_LISTS[name]))
     if isinstance(value, v.BuiltinName):
         builtin = BUILTINS.get(value.builtin.name)
         method = None if builtin is None else ufunc_method(builtin, name, BUILTINS)

@@ -483,17 +483,24 @@ def _capture_items(
 ) -> Iterator[tuple[_Key, _Captured]]:
     """Yield each converted item with its key; an error gets the item's key added to its path."""
     key: object = None
+    item: object = None
     try:
         for key, item in items:
             yield key, take(item)
     except NotCapturableError as problem:
+        if isinstance(item, types.FunctionType):
+            problem = NotCapturableError(problem.what, _NAME_IT)
         raise problem.inside(key) from None
+
+
+#: What to do with a function that a list or a dictionary holds.
+_NAME_IT = "give it a name of its own in another cell"
 
 
 def not_capturable(value: object) -> NotCapturableError:
     """Return an error that describes a value and suggests an alternative."""
     if as_compiled_function(value) is not None or as_template(value) is not None:  # in a list or a dictionary
-        return NotCapturableError("a compiled function", "give it a name of its own in another cell")
+        return NotCapturableError("a compiled function", _NAME_IT)
     name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
     kind = type(value)
     if isinstance(value, np.ufunc):

@@ -99,8 +99,10 @@ def _enumerate(call: Arguments) -> v.Value:
 def _list(call: Arguments) -> v.Value:
     if "iterable" not in call.given:
         return v.TupleOf(())
-    if isinstance(call.given["iterable"].value, v.ListOfRows):
-        return call.given["iterable"].value
+    given = call.given["iterable"].value
+    if isinstance(given, v.ListOfRows):
+        # The lists of a table stay those of both.
+        return given if given.is_table else replace(given, is_row=False)
     return v.TupleOf(tuple(items(call.given["iterable"], "list")))
 
 
@@ -369,9 +371,11 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             return item(only, _from_end(count(only), index, span), span)
         case v.Zipped(parts=parts):
             return v.TupleOf(tuple(item(part, index, span) for part in parts))
-        case v.ListOfRows(rows=rows, of_tuples=of_tuples):
+        case v.ListOfRows(rows=rows, is_table=is_table, of_tuples=of_tuples):
             row = item(v.Operand(rows, operand.span), index, span)
-            return numbers_of(row, span) if of_tuples else row
+            if of_tuples:
+                return numbers_of(row, span)
+            return v.ListOfRows(row, is_row=True) if is_table and isinstance(row, v.Computed) else row
         case v.Known(value=str() as text):
             return index_string(text, v.Operand(index, span), span)
         case v.TupleOf(items=items_):

@@ -65,9 +65,12 @@ def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | Non
     """Return whether a number is among others, those of an array too; None where something is no number."""
     if isinstance(item.value, v.TupleOf) and isinstance(among.value, v.ListOfRows):
         return _has_row(item.value, among.value.rows, span)
-    if not _is_number(item.value):
-        return None
     match among.value:
+        case v.Computed(type=TensorType(shape=shape)) if shape and isinstance(item.value, v.Computed):
+            equal = _compared(BuiltinOp.Eq, "==", among, item, span)
+            return apply("any", span, equal)
+        case _ if not _is_number(item.value):
+            return None
         case v.ListOfRows(rows=rows):
             return _is_among(item, replace(among, value=rows), span)
         case v.RangeOf(start=start, stop=stop, step=v.Known(value=1)):

@@ -39,13 +39,17 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
     if isinstance(value.value, v.TupleOf):
         return _index_tuple(value.value, index, span)
     if isinstance(value.value, v.ListOfRows):
-        result = subscript(v.Operand(value.value.rows, value.span), index, span)
-        is_slice = (
-            len(index) == 1 and isinstance(index[0].value, v.SliceOf) and isinstance(result, v.Computed)
+        result, is_table = (
+            subscript(v.Operand(value.value.rows, value.span), index, span),
+            value.value.is_table,
         )
-        if is_slice and isinstance(result, v.Computed):
-            return replace(value.value, rows=result)
-        return numbers_of(result, span) if value.value.of_tuples and len(index) == 1 else result
+        if len(index) > 1 or not isinstance(result, v.Computed):
+            return result
+        if isinstance(index[0].value, v.SliceOf):
+            return v.ListOfRows(result, is_table, of_tuples=value.value.of_tuples)
+        if value.value.of_tuples:
+            return numbers_of(result, span)
+        return v.ListOfRows(result, is_row=True) if is_table else result
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, v.Computed)
@@ -112,6 +116,7 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
             isinstance(only.value, v.Computed | v.Dimension)
             and value.items
             and all(map(is_tensor, value.items))
+            and len({tensor_type(v.Operand(item, only.span)).shape for item in value.items}) == 1
         ):
             hint = "stack the items into one tensor, as in stack(items)[i]"
         raise v.RefusalError(

@@ -332,7 +332,9 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             parameters.insert(len(positional), gathered)
         elif args.vararg is not None:
             parameters.append(self._silent_parameter(args.vararg))
-        return parameters + ([] if args.kwarg is None else [self._silent_parameter(args.kwarg)])
+        parameters += [] if args.kwarg is None else [self._silent_parameter(args.kwarg)]
+        # Python's own compiler reports a name that stands twice; what comes after wants each once.
+        return list({each.name: each for each in parameters}.values())
 
     def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, typed: bool) -> tree.ParameterNode:
         span = self.spans.word(arg.lineno, arg.col_offset)

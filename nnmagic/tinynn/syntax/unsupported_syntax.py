@@ -78,7 +78,7 @@ TOP_LEVEL: dict[str, tuple[str, str]] = {
 
 #: Expressions: (message, hint).
 EXPRESSIONS: dict[str, tuple[str, str]] = {
-    "Set": (f"a set {_NEVER}", "use a tuple"),
+    "Set": ("a set is only asked for its members and its size", "use a tuple"),
     "SetComp": (
         f"a comprehension {_NEVER}",
         "write a list instead, as in [x * 2, x * 3]",

@@ -93,11 +93,13 @@ class TupleOf:
 class ListOfRows:
     """A list that grew in a loop: its items are the rows of a tensor.
 
-    ``is_table``: they are lists of numbers, whose items can be assigned. ``of_tuples``: they are tuples.
+    ``is_table``: they are lists of numbers, whose items can be assigned. ``is_row``: it is one of these.
+    ``of_tuples``: they are tuples of numbers.
     """
 
     rows: Computed
     is_table: bool = False
+    is_row: bool = False
     of_tuples: bool = False
 
 

@@ -124,8 +124,8 @@ def test_polygamma(order: int) -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "i1", "u2", "?"])
 @pytest.mark.parametrize("name", ["gammaln", "erf", "expit", "i0", "factorial"])
 def test_dtypes_are_those_of_scipy(name: str, dtype: str) -> None:
-    if name == "factorial" and dtype in ("f4", "f8", "?"):
-        pytest.skip("factorials are of integers")
+    if name == "factorial" and dtype == "?":
+        pytest.skip("SciPy's factorials are not of bools")
     data = np.array([0, 1, 3, 5, 1, 0]).astype(dtype)
     shown = {"?": "bool_"}.get(dtype) or f"{dtype[0]}{8 * int(dtype[1])}"
     found = cell(f"special.{name}(x)", f"x: Tensor[(6,), {shown}]", engine="numpy")(data)
@@ -199,6 +199,30 @@ def test_names_are_those_of_the_notebook() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "special.factorial(x), special.factorial(x[0]), special.factorial(x[0].astype(np.float32))",
+        "special.comb(n, k, repetition=True), special.comb(x, k, repetition=True)",
+        "special.comb(n[-1], k[-1], repetition=True), special.comb(4, 2, repetition=True) * x",
+        "special.factorial(2.5) * x + special.factorial(-0.5)",
+    ],
+)
+def test_factorials_of_floats_and_combinations_with_repetition(text: str) -> None:
+    x = np.array([2.5, 0, -0.5, 1, 7.25, -3, 4])
+    n, k = np.array([0, 3, 5, 5, 0, 2, 9]), np.array([0, 0, 2, 7, 2, -1, 4])
+    parameters = "x: Tensor[(7,), f64]", "n: Tensor[(7,), i64]", "k: Tensor[(7,), i64]"
+    results = cell(text, *parameters, engine="numpy")(x, n, k)
+    wanted = eval(text, {"special": special, "np": np, "x": x, "n": n, "k": k})
+    for found, expected in zip(*map(_tuple, (results, wanted)), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=2e-7 if found.dtype == "f4" else 1e-13)
+
+
+def _tuple(value: object) -> tuple[np.ndarray, ...]:
+    return value if isinstance(value, tuple) else (np.asarray(value),)
+
+
 def test_numbers_stay_numbers() -> None:
     text = "x * special.gamma(5) + special.comb(5, 2) * x + special.polygamma(1, 2.0) * x"
     found = cell(text, "x: f32", engine="numpy")(np.float32(2))
@@ -210,7 +234,6 @@ def test_numbers_stay_numbers() -> None:
     ("text", "message"),
     [
         ("special.polygamma(21, x)", "the order must be from 0 to 20, not 21"),
-        ("special.factorial(x)", "factorial is defined for integers, not f64"),
         ("special.comb(x, 2, exact=True)", "`exact` is not supported"),
         ("special.hyp2f1(x, x, x, x)", "`special.hyp2f1` is not supported in a cell"),
     ],

@@ -62,6 +62,44 @@ PROGRAMS: dict[str, tuple[str, tuple[object, ...]]] = {
         "    return rows[3] + rows[4]\n",
         (X, 3),
     ),
+    "items by numbers of the call are updated": (
+        "def f(x, k):\n    rows, c, d = [x + 1, x * 2, x - 1], [1.0, 2.0], [x[0], x[1]]\n    rows[k] += x\n"
+        "    rows[k - 1] *= 2\n    c[k] += x[1]\n    d[k] -= 1\n"
+        "    return np.stack(rows), c[0], c[1], d[1]\n",
+        (X, 1),
+    ),
+    **{
+        f"a list of {repeated}": (
+            f"def f(x, n):\n    m = {repeated}\n    for i in range(1, 3):\n        m[i] = m[i - 1] + {step}\n"
+            "    m[n] += 1\n    return np.array(m), len(m), m[2]\n",
+            (X, 2),
+        )
+        for repeated, step in (
+            ("[0] * (n + 1)", "i"),
+            ("(n + 1) * [0.0]", "x[i]"),
+            ("[1, 2.5] * len(x)", "0.5"),
+            ("[x[0], x[1]] * n", "x[1]"),
+            ("[0j] * (n + 3)", "1j * i"),
+            ("[0j, 1] * 2", "2j"),
+            ("[0] * 20_000", "i"),
+        )
+    },
+    "a sieve": (
+        "def f(n):\n    is_prime = [True] * (n + 1)\n    for i in range(2, n + 1):\n        if is_prime[i]:\n"
+        "            for j in range(i * i, n + 1, i):\n                is_prime[j] = False\n"
+        "    return sum(is_prime), np.array(is_prime)\n",
+        (30,),
+    ),
+    "none of a list": ("def f(n):\n    m = [1, 2] * (n - 4)\n    return len(m), np.array(m + [3])\n", (2,)),
+    "a copy of a list whose length the call knows": (
+        "def f(n):\n    m = [0] * n\n    other = list(m)\n    m[0] = 5\n    other[n - 1] = 7\n"
+        "    return np.array(m), np.array(other)\n",
+        (3,),
+    ),
+    "arrays in arrays": (
+        "def f(x):\n    return x in x, x + 9 in x, x[:1] in x, np.ones((2, 1)) not in x\n",
+        (X,),
+    ),
 }
 
 
@@ -91,6 +129,11 @@ def test_as_in_python(name: str) -> None:
         ("y = x + 1\n    m = [y, x]\n    m[0] += 1", "may share memory with `y`, which Python would change"),
         ("m = [x, x + 1]\n    m[0] += 1", "this item may share memory with `x`"),
         ("m = [x + 1] * 2\n    m[0] += 1", "may share memory with another item"),
+        ("m = [x + 1] * 2\n    m[k] += 1", "may share memory with another item"),
+        (
+            "y = x + 1\n    m = [x * 2, y]\n    m[k] += 1",
+            "may share memory with `y`, which Python would change",
+        ),
     ],
 )
 def test_what_python_would_show_elsewhere_is_refused(body: str, message: str) -> None:

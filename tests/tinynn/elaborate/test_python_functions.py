@@ -81,6 +81,11 @@ layer = Layer(np.eye(4), Layer(np.arange(16.0).reshape(4, 4)))
         "layer.inner.twice(x) + layer.w[0]",
         "factorial(len(x)) + x",
         "heapsort(x)",
+        "doubled(x) + doubled(x[0])",
+        "shifted(x) + shifted(x, k=3) + shifted(x, 1.5)",
+        "added(2.0)(x)",
+        "np.array([doubled(v) for v in x]) + np.array(list(map(doubled, x)))",
+        "scaled(x) if doubled(x[1]) > 3 else x",
     ],
 )
 def test_what_python_computes(expression: str) -> None:
@@ -117,7 +122,13 @@ def wrapper(x):
     return scaled(x) + 1
 
 
-doubled = lambda x: x * 2  # noqa: E731 - a lambda is what is refused
+doubled = lambda x: x * 2  # noqa: E731 - lambdas are what is tested
+shifted = lambda x, by=3.0, *, k=2: (  # noqa: E731
+    doubled(x) * k + by + OFFSET
+)
+added = lambda n: lambda x: x + n  # noqa: E731
+made = eval("lambda x: x + 1")
+one, other = lambda x: x + 1, lambda x: x - 1  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -125,7 +136,8 @@ doubled = lambda x: x * 2  # noqa: E731 - a lambda is what is refused
     [
         ("layer.changes(x)", "an attribute cannot be assigned"),
         ("wrapper(x)", "is the Python function"),
-        ("doubled(x)", "`doubled` is a lambda of another cell"),
+        ("one(x)", "the lambda `one` is one of several in a line"),
+        ("made(x)", "the lambda `made` has no source that can be read"),
     ],
 )
 def test_what_is_beyond_the_language_is_refused(expression: str, message: str) -> None:

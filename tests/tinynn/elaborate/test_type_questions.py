@@ -78,4 +78,4 @@ def test_the_dtypes_of_a_cell_are_compared() -> None:
 def test_an_unknown_kind_is_refused_where_it_is() -> None:
     with pytest.raises(nnmagic.TinyNNError, match="not for `Leaf`") as caught:
         nnmagic.compile("def f(x: f64):\n    return isinstance(x, Leaf)\n", cache=False)
-    assert "match" in (caught.value.diagnostics[0].hint or "")
+    assert caught.value.diagnostics[0].hint is None  # no constructor made an f64

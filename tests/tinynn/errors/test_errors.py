@@ -206,6 +206,11 @@ CASES: list[tuple[str, list[str]]] = [
     # syntax, with characters of several bytes before the error
     ("def f(ü: f32):\n    é = '🎉🎉'; return ü + «nothing»\n", ["unknown name `nothing`"]),
     ("def f(ü: f32, x: f32, «x: f32»):\n    return x\n", ["duplicate argument 'x' in function definition"]),
+    (
+        "def copy(x: Tensor[(3,), f32], y: Out[Tensor[(3,), f32]], «y: Out[Tensor[(3,), f32]]»):\n    y[...] = x\n"
+        "def f(x: Tensor[(3,), f32]):\n    y = zeros_like(x)\n    copy(x, y)\n    return y\n",
+        ["duplicate argument 'y' in function definition"],
+    ),
     ("def f(x: f32):\n    '''é'''; «break»\n    return x\n", ["'break' outside loop"]),
     ("def «f»(x: f32):\n    return f(x)\n", ["`f` calls itself, and no branch says what it returns"]),
     ("def f(x: f32):\r\n    y = x # é\r\n    return «q»\r\n", ["unknown name `q`"]),

@@ -9,15 +9,19 @@ hints generate their cases. A collector reads every hint out of the source: one 
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy import special
 
 import nnmagic
 from nnmagic.relay.ops import OPERATORS
@@ -25,7 +29,8 @@ from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE
 from nnmagic.tinynn.builtins.python_names import PYTHON_ONLY
 from nnmagic.tinynn.namespace import attributes, unsupported_functions
 from nnmagic.tinynn.syntax import unsupported_syntax
-from tests.tinynn.cases import errors_of
+from nnmagic.tinynn.types.annotations import DTypeKind, f32, f64
+from tests.tinynn.cases import errors_of, program_of
 from tests.tinynn.programs.snippets.cases import Accepted
 from tests.tinynn.programs.snippets.runner import run, same
 
@@ -34,10 +39,26 @@ PACKAGE = Path(nnmagic.__file__).parent / "tinynn"
 X = "x: Tensor[(3, 4), f32], y: Tensor[(3, 4), f32]"
 N = 'x: Tensor[("n", 3), f32]'
 V = "v: Tensor[(5,), f32]"
+W = "x: Tensor[(5,), f32]"
+
+#: As jaxtyping's.
+FLOAT = DTypeKind("Float", (f32, f64))
+
+
+def plain(x):
+    return x + 1
+
+
+@functools.wraps(plain)
+def decorated(x):
+    return plain(x)
+
 
 NOTEBOOK: dict[str, object] = {
     "np": np,
     "math": math,
+    "special": special,
+    "decorated": decorated,
     "state": {"0.weight": np.ones(4, np.float32), "1.weight": np.full(4, 2, np.float32)},
     "settings": {"rate": 2.0},
     "weights": [np.ones(4, np.float32), np.full(4, 2, np.float32)],
@@ -91,7 +112,18 @@ def _array(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 Z = "z: Tensor[(4,), c128], x: f64"
+DRAWN = "x: Tensor[(5,), f64], rng: np.random.Generator"
+MAKE_RNG = "rng = np.random.default_rng(seed)"
+TREE = "class Tree:\n    def Leaf(value: f32): ...\n    def Empty(): ...\n\n"
 _COMPLEX = np.array([1j, 2, 3 - 4j, 0.25])
+
+
+def shuffled(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """A copy of an array, shuffled in place."""
+    copy = x.copy()
+    rng.shuffle(copy)
+    return copy
+
 
 GROWING = f"a list keeps its length here: {unsupported_syntax.FILL_A_TENSOR}"
 FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
@@ -257,6 +289,20 @@ CASES = [
         "to leave `z` as it is, go over z.copy()",
         "z = x.copy()\nfor row in z.copy():\n    z[0] = row + 1\nreturn z",
     ),
+    case(
+        W,
+        "y = x + 1\nm = [y, x * 2]\nm[0] += 1\nreturn y + m[0]",
+        "write name[i] = name[i] + value for a new array",
+        "y = x + 1\nm = [y, x * 2]\nm[0] = m[0] + 1\nreturn y + m[0]",
+        lambda x: (x + 1) + (x + 2),
+        _array(5),
+    ),
+    case(
+        W,
+        "d = {'sum': x}\nd['sum'] += x\nreturn d['sum']",
+        "assign a new one, as in d['key'] = d['key'] + value",
+        "d = {'sum': x}\nd['sum'] = d['sum'] + x\nreturn d['sum']",
+    ),
     # lists that grow
     case(
         X,
@@ -328,6 +374,57 @@ CASES = [
         "d = np.array((0.5,) * 3)\nd[1] = 4\nreturn x + d[1]",
         lambda x: x + 4,
         _array(3, dtype="f8"),
+    ),
+    case(
+        f"{W}, k: i64",
+        "rows = []\nfor i in range(k):\n    rows.append(x * i)\nrows[0][1] = 3\nreturn np.array(rows)",
+        "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)",
+        "rows = []\nfor i in range(k):\n    rows.append(x * i)\nrows = np.array(rows)\nrows[0][1] = 3\nreturn rows",
+        lambda x, k: np.array([[0, 3, 0, 0, 0], x]).astype("f4"),
+        _array(5),
+        np.int64(2),
+    ),
+    case(
+        f"{W}, k: i64",
+        "m = [x, x.astype(f64)]\nm[k] = x\nreturn m[0]",
+        "hold equal arrays in one, as in m = np.stack(m), and write m[i] = value",
+        "m = [x, x.astype(f64)]\nm = np.stack(m)\nm[k] = x\nreturn m[0]",
+        lambda x, k: x.astype("f8"),
+        _array(5),
+        np.int64(1),
+    ),
+    case(
+        f"{W}, k: i64",
+        "t = (x, x.astype(f64) + 1)\nreturn t[k]",
+        "stack the items into one tensor, as in stack(items)[i]",
+        "t = (x, x.astype(f64) + 1)\nreturn stack(t)[k]",
+        lambda x, k: x.astype("f8") + 1,
+        _array(5),
+        np.int64(1),
+    ),
+    *(
+        case(
+            "n: i64",
+            f"m = [{zero}] * n\nfor i in range(n):\n    m[i] = i * {step}\nreturn np.array(m)",
+            f"begin with items of {dtype}, as in [{other}] * n",
+            f"m = [{other}] * n\nfor i in range(n):\n    m[i] = i * {step}\nreturn np.array(m)",
+            lambda n, step=step: np.arange(n) * eval(step),
+            np.int64(4),
+        )
+        for zero, step, dtype, other in (
+            ("0", "0.5", "f64", "0.0"),
+            ("False", "2", "i64", "0"),
+            ("0.0", "1j", "c128", "0j"),
+        )
+    ),
+    case(
+        f"{W}, k: i64",
+        "items = [x, x + 1]\nif k > 0 and items.pop().sum() > 0:\n    x = x * 2\nreturn x",
+        "take the item in a statement of its own, as in item = items.pop()",
+        "items = [x, x + 1]\nitem = items.pop()\nif k > 0 and item.sum() > 0:\n    x = x * 2\nreturn x",
+        lambda x, k: x * 2,
+        _array(5),
+        np.int64(1),
     ),
     # dtypes
     case("x: Tensor[(3,), i32]", "np.finfo(x.dtype).max - x", "write iinfo", "np.iinfo(x.dtype).max - x"),
@@ -667,12 +764,35 @@ CASES = [
         lambda x: x[[0, 2]],
         _array(3, 4),
     ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x in (1, 2)",
+        "compare with ==, as in (x == 1) | (x == 2)",
+        "(x == 1) | (x == 2)",
+    ),
+    case(
+        "x: Tensor[(3, 2), f32]",
+        "(1, 2) in x",
+        "write (x == value).any()",
+        "(x == array((1, 2))).any()",
+        lambda x: np.bool_((1, 2) in x),
+        _array(3, 2),
+    ),
+    case(
+        "x: Tensor[(4,), f32], i: i64",
+        "d = {}\nd[i] = x\nreturn x",
+        "for keys of the call use an array, and index it",
+        "d = np.zeros((3, 4), f32)\nd[i] = x\nreturn d",
+        lambda x, i: np.stack([0 * x, x, 0 * x]),
+        _array(4),
+        np.int64(1),
+    ),
     # sizes that only the call knows
     Case(
-        cell(N, "logspace(0, 1, x.shape[0])"),
+        cell(N, "vander(x[:, 0], x.shape[0])"),
         FIXED,
-        cell("x: Tensor[(4, 3), f32]", "logspace(0, 1, x.shape[0])"),
-        lambda x: np.logspace(0, 1, len(x)),
+        cell("x: Tensor[(4, 3), f32]", "vander(x[:, 0], x.shape[0])"),
+        lambda x: np.vander(x[:, 0], len(x)),
         (_array(4, 3),),
     ),
     case(
@@ -759,6 +879,31 @@ CASES = [
         "def f(x: tuple):\n    return x[0]\n",
         "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
         "def f(x: tuple[Tensor[(2, 3), f32], f32]):\n    return x[0]\n",
+    ),
+    *(
+        Case(
+            f"def f(x: {refused}):\n    return x\n",
+            hint,
+            f"def f(x: {followed}):\n    return x * 2\n",
+            lambda x: x * 2,
+            (_array(4, 3),),
+            {**NOTEBOOK, "NDArray": NDArray, "Annotated": Annotated, "Float": FLOAT},
+        )
+        for refused, hint, followed in (
+            ("Float[np.ndarray, 3]", 'write Float[np.ndarray, "n 3"]', 'Float[np.ndarray, "n 3"]'),
+            ("np.floating[np.float32, 3]", "write NDArray[np.floating]", "NDArray[np.floating]"),
+            (
+                "np.ndarray[np.float32]",
+                'write it as in Annotated[np.ndarray, Tensor[("n", 3), f32]]',
+                'Annotated[np.ndarray, Tensor[("n", 3), f32]]',
+            ),
+            ("NDArray[3, np.float32]", "write it as in NDArray[np.float32]", "NDArray[np.float32]"),
+            (
+                "np.ndarray[Any, np.dtype[np.float32, 3]]",
+                "write it as in np.dtype[np.float32]",
+                "np.ndarray[Any, np.dtype[np.float32]]",
+            ),
+        )
     ),
     # strings
     case(
@@ -864,6 +1009,22 @@ CASES = [
         "write its real and its imaginary part",
         "assert x.sum() > -999, (x + 1j).real\nreturn x",
     ),
+    case(
+        "x: f32",
+        "if x < 0:\n    raise ValueError(x, 'is negative')\nreturn x",
+        "put what it says into one formatted string, as in raise ValueError(f'{x} is negative')",
+        "if x < 0:\n    raise ValueError(f'{x} is negative')\nreturn x",
+        lambda x: x,
+        np.float32(2),
+    ),
+    case(
+        "x: f32",
+        "if x < 0:\n    raise ValueError(b'negative')\nreturn x",
+        "write a plain string",
+        "if x < 0:\n    raise ValueError('negative')\nreturn x",
+        lambda x: x,
+        np.float32(2),
+    ),
     # other libraries
     case(
         "x: Tensor[(3, 3), i64]",
@@ -909,6 +1070,101 @@ CASES = [
         lambda x, i: np.insert(x, int(i), 1.0),
         _array(6),
         np.int64(2),
+    ),
+    case(
+        "x: Tensor[(9,), f32], k: i64",
+        "np.partition(x, (k, 2))",
+        "write sort(x)",
+        "sort(x)",
+        lambda x, k: np.sort(x),
+        _array(9),
+        np.int64(1),
+    ),
+    case(
+        "n: i64, k: i64",
+        "special.comb(n, k, exact=True)",
+        "write math.comb(n, k) or math.factorial(n) of single numbers",
+        "math.comb(n, k), math.factorial(n)",
+        lambda n, k: (math.comb(n, k), math.factorial(n)),
+        np.int64(5),
+        np.int64(2),
+    ),
+    case(
+        W,
+        "y = x * 2\nfor i in parallel(5):\n    if x[i] < -9:\n        raise ValueError(f'{x[i]} is low')\n    y[i] = x[i]\nreturn y",
+        "leave the values out of the message, or write range(...)",
+        "y = x * 2\nfor i in parallel(5):\n    if x[i] < -9:\n        raise ValueError('a number is low')\n    y[i] = x[i]\nreturn y",
+        lambda x: x,
+        _array(5),
+    ),
+    # random numbers of NumPy
+    *(
+        Case(
+            cell(DRAWN, refused),
+            hint,
+            cell(DRAWN, followed),
+            lambda x, rng, drawn=drawn: drawn(np.random.default_rng(3), x),
+            (_array(5, dtype="f8"), np.random.default_rng(3)),
+        )
+        for refused, hint, followed, drawn in (
+            (
+                "np.random.seed(3)\nreturn x",
+                f"write {MAKE_RNG}, or pass a generator as an argument: rng: np.random.Generator",
+                "rng = np.random.default_rng(3)\nreturn x + rng.random(5)",
+                lambda rng, x: x + rng.random(5),
+            ),
+            (
+                "rng = np.random.default_rng()\nreturn x + rng.random(5)",
+                "write np.random.default_rng(seed), or pass a generator as an argument: rng: np.random.Generator",
+                "return x + rng.random(5)",
+                lambda rng, x: x + rng.random(5),
+            ),
+            (
+                "x + np.random.rand(5)",
+                f"write {MAKE_RNG}, then rng.random(size)",
+                "rng = np.random.default_rng(3)\nreturn x + rng.random(5)",
+                lambda rng, x: x + rng.random(5),
+            ),
+            (
+                "x + np.random.normal(size=5)",
+                f"write {MAKE_RNG}, then rng.normal(...)",
+                "rng = np.random.default_rng(3)\nreturn x + rng.normal(size=5)",
+                lambda rng, x: x + rng.normal(size=5),
+            ),
+            (
+                "rng.bytes(4)",
+                "write rng.integers(0, 256, n, dtype=np.uint8)",
+                "rng.integers(0, 256, 4, dtype=np.uint8)",
+                lambda rng, x: rng.integers(0, 256, 4, dtype=np.uint8),
+            ),
+            (
+                "y = rng.shuffle(x)\nreturn y",
+                "write rng.shuffle(x) as a statement, or y = rng.permutation(x)",
+                "z = x.copy()\nrng.shuffle(z)\ny = rng.permutation(x)\nreturn y + z",
+                lambda rng, x: shuffled(rng, x) + rng.permutation(x),
+            ),
+            (
+                "rng.integers(300, size=5, dtype=np.uint8)",
+                "write a wider dtype, as in dtype=np.int64",
+                "rng.integers(300, size=5, dtype=np.int64)",
+                lambda rng, x: rng.integers(300, size=5, dtype=np.int64),
+            ),
+            (
+                "y = x.copy()\nfor i in parallel(5):\n    y[i] = rng.random()\nreturn y",
+                "write range(...), or draw an array before the loop",
+                "y, drawn = x.copy(), rng.random(5)\nfor i in parallel(5):\n    y[i] = drawn[i]\nreturn y",
+                lambda rng, x: rng.random(5),
+            ),
+            (
+                "def g(rng: np.random.Generator):\n    return rng.random(5)\n\n"
+                "def f(x: Tensor[(5,), f64]):\n    return g(x)\n",
+                f"make one, as in {MAKE_RNG}",
+                "def g(rng: np.random.Generator):\n    return rng.random(5)\n\n"
+                "def f(x: Tensor[(5,), f64], _: np.random.Generator):\n"
+                "    rng = np.random.default_rng(3)\n    return x + g(rng)\n",
+                lambda rng, x: x + rng.random(5),
+            ),
+        )
     ),
     # arguments
     case(
@@ -1231,6 +1487,25 @@ CASES = [
         "a method cannot be compiled: write a function, and give it what it needs",
         "def f(x: f32):\n    return x\n",
     ),
+    case(
+        "",
+        "def total(x, kind, n):\n    if n == 0:\n        return x\n    return total(x, 'b', n - 1)\n\n"
+        "def f(x: f32, n: i64):\n    return total(x, 'a', n)\n",
+        "write another function for the other value",
+        "def total_b(x, n):\n    if n == 0:\n        return x\n    return total_b(x, n - 1)\n\n"
+        "def f(x: f32, n: i64):\n    return x if n == 0 else total_b(x, n - 1)\n",
+        lambda x, n: x,
+        np.float32(2),
+        np.int64(3),
+    ),
+    case(
+        "",
+        "def f(x: f32):\n    return decorated(x)\n",
+        "put %%tinynn above its definition, or write callback(decorated, x, result=f32), which calls Python",
+        "def decorated(x):\n    return x + 1\n\ndef f(x: f32):\n    return decorated(x)\n",
+        lambda x: x + 1,
+        np.float32(2),
+    ),
     # classes
     case(
         "",
@@ -1278,6 +1553,15 @@ CASES = [
         "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1",
         "def f(x: Tensor[(2, 3), f32]): return x + 1\n",
     ),
+    case(
+        "",
+        f"{TREE}def f(x: f32):\n    t = Leaf(x)\n    return x if isinstance(t, Leaf) else x + 1\n",
+        "to ask which constructor made a value write match, as in case Leaf(value): ...",
+        f"{TREE}def f(x: f32):\n    t = Leaf(x)\n    match t:\n        case Leaf(value):\n            return value\n"
+        "        case Empty():\n            return x + 1\n",
+        lambda x: x,
+        np.float32(2),
+    ),
     # what Python has and a cell has not
     case(X, "async def g(a):\n    return a\nreturn x", "write `def`", "def g(a):\n    return a\nreturn g(x)"),
     case(
@@ -1285,6 +1569,12 @@ CASES = [
         "if x.sum() > 999:\n    raise MyError\nreturn x",
         "raise a built-in exception with a message, as in raise ValueError('x must be positive')",
         "if x.sum() > 999:\n    raise ValueError('x must be positive')\nreturn x",
+    ),
+    case(
+        X,
+        "for k in {1, 2}:\n    x = x * k\nreturn x",
+        "use a tuple",
+        "for k in (1, 2):\n    x = x * k\nreturn x",
     ),
     case(
         X,
@@ -1387,6 +1677,39 @@ CASES = [
     ),
     # what a notebook imports
 ]
+#: Cells below which a line stands, with a hint; there is none below the cell that follows it.
+NOTES = [
+    case(
+        "x: Tensor[(8, 3, 3), f64]",
+        "y = x.copy()\nfor i in prange(8):\n    y[i] = x[i] @ x[i]\nreturn y",
+        "let a round compute single elements, or write range(...)",
+        "y = x * 0\nfor i in prange(8):\n    for j in range(3):\n        for k in range(3):\n"
+        "            for m in range(3):\n                y[i, j, k] += x[i, j, m] * x[i, m, k]\nreturn y",
+        lambda x: x @ x,
+        _array(8, 3, 3, dtype="f8"),
+    ),
+    case(
+        W,
+        "y = x.copy()\nfor i in prange(1, 5):\n    y[i] = y[i - 1] + x[i]\nreturn y",
+        "write range(...) if that is meant",
+        "y = x.copy()\nfor i in range(1, 5):\n    y[i] = y[i - 1] + x[i]\nreturn y",
+    ),
+    case(
+        W, "x * np.ones(5)", "to compute in f32, write np.ones(5).astype(f32)", "x * np.ones(5).astype(f32)"
+    ),
+    case(
+        "x: Tensor[(3,), u64], y: Tensor[(3,), i64]",
+        "x + y",
+        "convert one of them for another dtype, as in x.astype(i64)",
+        "x.astype(i64) + y",
+    ),
+    case(
+        "x: Tensor[(3,), f32], y: Tensor[(3,), f64]",
+        "if x[0] > 0:\n    x = x * y\nreturn x",
+        "give it one dtype, as in x.astype(f32)",
+        "if x[0] > 0:\n    x = (x * y).astype(f32)\nreturn x",
+    ),
+]
 
 
 @pytest.mark.sampled(every=2)
@@ -1399,13 +1722,23 @@ def test_a_hint_can_be_followed(each: Case) -> None:
     compiles_as_numpy(each)
 
 
+@pytest.mark.parametrize("each", NOTES, ids=lambda each: each.hint[:60])
+def test_a_line_below_a_cell_can_be_followed(each: Case) -> None:
+    (note,) = program_of(each.refused, each.namespace).warnings
+    assert note.hint == each.hint
+    assert not program_of(each.followed, each.namespace).warnings
+    compiles_as_numpy(each)
+
+
 def compiles_as_numpy(each: Case) -> None:
     """Raises AssertionError unless the cell that follows a hint compiles and gives NumPy's numbers."""
     if each.judge is None:
         run(Accepted("followed", each.followed, namespace=each.namespace, everything=False))
         return
     function = nnmagic.compile(each.followed, namespace=each.namespace, cache=False)
-    same(function(*each.arguments), np.asarray(each.judge(*each.arguments)), "the result", None)
+    expected = each.judge(*each.arguments)
+    expected = tuple(map(np.asarray, expected)) if isinstance(expected, tuple) else np.asarray(expected)
+    same(function(*each.arguments), expected, "the result", None)
 
 
 # -- tables of hints -----------------------------------------------------------------------------------
@@ -1591,20 +1924,22 @@ def _pattern(text: str) -> str:
 
 def collect_hints() -> set[str]:
     """The hints of all cases."""
-    return {each.hint for each in CASES}
+    return {each.hint for each in (*CASES, *NOTES)}
 
 
 @pytest.mark.machine_code
 @pytest.mark.full
 def test_every_hint_that_shows_code_is_followed() -> None:
     followed = collect_hints()
+    hints = dict.fromkeys(hints_of_the_source())
     missing = [
         (where, text)
-        for where, text in dict.fromkeys(hints_of_the_source())
+        for where, text in hints
         if text not in NOT_FOLLOWED
         and not any(re.search(_pattern(text), hint, re.DOTALL) for hint in followed)
     ]
     assert not missing, "\n".join(f"{where}: {text}" for where, text in missing)
+    assert NOT_FOLLOWED.keys() <= {text for _, text in hints}, "no hint of the source"
 
 
 #: Hints that show nothing to compile, or that other tests follow.
@@ -1617,7 +1952,6 @@ NOT_FOLLOWED: dict[str, str] = {
             "write range(...), or call it outside of the loop",
             "give its arguments by position, as in {}",
             "write {}",
-            "say what it returns, as result=Tensor[(3,), f32], or that it has effects, effects=True",
             "write result=Tensor[(3,), f32]",
             "use its result, or declare none: callback(function, x, effects=True)",
         ),
@@ -1655,10 +1989,8 @@ NOT_FOLLOWED: dict[str, str] = {
         ),
         "test_parallel_loops.py",
     ),
-    "use one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_": "of dtypes that NumPy has beside these",
     "write // for a whole number, as in {}": "test_newcomers.py",
     "change its rows by their numbers, as in for i in range(len({})): {}[i] = value": "test_newcomers.py",
-    "`{}` is a name of the function's own here, which hides the function: rename it": "test_newcomers.py",
     "say what is meant, as in {}.astype({})": "test_default_dtypes.py",
     "write the types of its other parameters": "test_specializing.py",
     "define the function in this cell, or write the type of the parameter": "test_specializing.py",

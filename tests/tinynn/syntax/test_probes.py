@@ -40,4 +40,4 @@ def test_a_program_or_located_errors(text: str) -> None:
 def test_few_pieces_are_taken() -> None:
     """A probe that is refused for another reason than its own would make the test above empty."""
     taken = [text for text in CELLS if not errors_of(text)]
-    assert 80 < len(taken) < len(CELLS) / 3
+    assert 80 < len(taken) < len(CELLS) / 2

@@ -8,7 +8,7 @@ import pytest
 import nnmagic
 from nnmagic import TinyNNError
 
-pytestmark = pytest.mark.filterwarnings("ignore:note. .* f64:nnmagic.TinyNNWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:note. .* (f64|c128):nnmagic.TinyNNWarning")
 X = np.random.default_rng(3).random((4, 3)).astype("float32")
 INTEGERS = np.arange(6, dtype="int32")
 

@@ -293,14 +293,8 @@ def _linspace(call: Arguments) -> v.Value:
     dtype = dtype_argument(call) or "float64"
     count = as_size(call.given["num"]) if "num" in call else None
     ends = [as_number(call.given[name]).value for name in ("start", "stop")]
-    if call.name == "linspace" and (isinstance(count, v.Dimension) or any(map(_is_dynamic, ends))):
-        spaced, step = spaced_numbers(
-            call,
-            _end(call, "start"),
-            _end(call, "stop"),
-            size_argument(call, "num", 50),
-            endpoint=flag(call, "endpoint", default=True),
-        )
+    if isinstance(count, v.Dimension) or any(map(_is_dynamic, ends)):
+        spaced, step = _spaced_at_the_call(call)
         spaced = (spaced if is_float(dtype) else spaced.op("floor")).cast(dtype)
         return v.TupleOf((spaced.value, step.value)) if flag(call, "retstep") else spaced.value
     with np.errstate(all="ignore"):  # the ends may be infinite or far apart
@@ -322,6 +316,35 @@ def _linspace(call: Arguments) -> v.Value:
     return v.TupleOf((result.value, v.Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
+def _spaced_at_the_call(call: Arguments) -> tuple[Formula, Formula]:
+    """Return numbers whose count or ends only the call knows, and the step of ``linspace``, as NumPy does."""
+    count, endpoint = size_argument(call, "num", 50), flag(call, "endpoint", default=True)
+    if call.name != "geomspace":
+        spaced, step = spaced_numbers(call, _end(call, "start"), _end(call, "stop"), count, endpoint=endpoint)
+        if call.name == "logspace":
+            spaced = spaced.like(float(static_number(call, "base", 10.0))).op("power", spaced)
+        return spaced, step
+    start, stop = (_geometric_end(call, name) for name in ("start", "stop"))
+    sign = start.op("sign")
+    exponents, step = spaced_numbers(
+        call, (start / sign).op("log10"), (stop / sign).op("log10"), count, endpoint=endpoint
+    )
+    index, spaced = arange(count, call.span), exponents.like(10.0).op("power", exponents) * sign
+    if endpoint:
+        spaced = (index + 1).equal(_as_formula(count, call.span)).choose(stop, spaced)
+    return index.equal(0).choose(start, spaced), step
+
+
+def _geometric_end(call: Arguments, name: str) -> Formula:
+    """Return an end of ``geomspace`` as f64, which a call refuses if it is 0."""
+    end = _end(call, name)
+    if isinstance(end, Formula):
+        return end.require(end.op("abs") > 0, f"geomspace: `{name}` is 0")
+    if end == 0:
+        raise v.RefusalError(f"geomspace: `{name}` is 0", call.at(name))
+    return Formula(number_constant(end, "float64", call.span), call.span)
+
+
 def _is_dynamic(value: v.Value) -> bool:
     return isinstance(value, v.Computed) and not isinstance(value.expr, Constant)
 
@@ -331,10 +354,10 @@ def _end(call: Arguments, name: str) -> Formula | float:
     operand = as_number(call.given[name])
     if not _is_dynamic(operand.value):
         return float(static_number(call, name, 0))
-    end = as_formula(operand, call.span, f"linspace: `{name}`")
+    end = as_formula(operand, call.span, f"{call.name}: `{name}`")
     if end.rank:
         raise v.RefusalError(
-            f"linspace: `{name}` must be one number, not {describe(end.value)}", operand.span
+            f"{call.name}: `{name}` must be one number, not {describe(end.value)}", operand.span
         )
     return end.cast("float64")
 
@@ -343,9 +366,7 @@ def spaced_numbers(
     call: Arguments, start: Formula | float, stop: Formula | float, count: Size, *, endpoint: bool = True
 ) -> tuple[Formula, Formula]:
     """Return ``count`` numbers and their step, each computed as NumPy does: the first is ``start``."""
-    number = Formula(
-        count.number if isinstance(count, v.Dimension) else _number(count, "int64", call.span), call.span
-    )
+    number = _as_formula(count, call.span)
     gaps = (number - 1 if endpoint else number).op("maximum", 1).cast("float64")
     index = arange(count, call.span)
     distance = stop - start
@@ -357,6 +378,10 @@ def spaced_numbers(
         result = ((index + 1).equal(number) & (index > 0)).choose(stop, result)
     several = number > (1 if endpoint else 0)
     return result, several.choose(step, math.nan)
+
+
+def _as_formula(size: Size, span: Span) -> Formula:
+    return Formula(size.number if isinstance(size, v.Dimension) else _number(size, "int64", span), span)
 
 
 def size_argument(

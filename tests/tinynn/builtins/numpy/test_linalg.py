@@ -648,13 +648,13 @@ assert not any(name.partition(".")[0] == "scipy" for name in sys.modules)
 find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == "scipy" else find_spec(name)
 try:
-    inverse(2, cache=False)
+    inverse(9, cache=False)
 except nnmagic.EngineError as error:
     assert all(text in str(error) for text in ("SciPy is not installed", "pip install", ":2:12")), error
 else:
     raise AssertionError
 importlib.util.find_spec = find_spec
-inverse(2, cache=False)
+inverse(9, cache=False)
 assert "scipy.linalg.cython_lapack" in sys.modules
 """
     run_python("-c", _INVERSE + code)

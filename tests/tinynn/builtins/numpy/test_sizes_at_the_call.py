@@ -36,6 +36,8 @@ NO_NEGATIVE_SIZE = [
     "np.identity(n - 1)",
     "np.linspace(0, 1, n - 1)",
     "np.linspace(x[0], 1, n - 1)",
+    "np.logspace(0, x[1], n - 1)",
+    "np.geomspace(1, 8, n - 1)",
     "np.zeros(n - 1)",
     "np.ones((2, n - 1))",
     "np.full(n - 1, 2.0)",
@@ -65,6 +67,33 @@ def test_the_call_raises_where_numpy_does(body: str) -> None:
     with pytest.raises((ValueError, IndexError), match=r"empty|no elements|negative|out of range"):
         function(x, np.outer(x, x), 0)
     np.testing.assert_allclose(function(x, np.outer(x, x), 3), _numpys(body, 3), atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "np.logspace(0, 3, n)",
+        "np.logspace(x[0], 0.5, n, endpoint=False)",
+        "np.logspace(0.5, 3, n, base=2, dtype=np.float32)",
+        "np.geomspace(1, 1000, n)",
+        "np.geomspace(x[0], x[1], n)",
+        "np.geomspace(-x[0], -2.5, n, endpoint=False)",
+    ],
+)
+def test_logarithmic_spaces_of_a_count_that_the_call_knows(body: str, count: int) -> None:
+    x = np.array([3.0, 1, 2])
+    result, expected = _compiled(body, "numpy")(x, np.outer(x, x), count), _numpys(body, count)
+    assert isinstance(expected, np.ndarray)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-7 if expected.dtype == "f4" else 1e-15)
+
+
+def test_a_geometric_progression_has_no_zero() -> None:
+    function = _compiled("np.geomspace(x[0], x[1], n)", "numpy")
+    for x in (np.array([0.0, 1, 2]), np.array([1.0, 0, 2])):
+        with pytest.raises(ValueError, match=r"geomspace: `(start|stop)` is 0"):
+            function(x, np.outer(x, x), 3)
 
 
 @pytest.mark.machine_code

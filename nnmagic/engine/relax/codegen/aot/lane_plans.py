@@ -260,12 +260,11 @@ class _Planner:
         plan.steps, following, _ = self._flatten(self._counted.round, {}, {})
         if any(target is not plan.counter for target, _ in following):
             raise _RefusedError
-        loops = list(_loops(plan.steps))
-        if not any(_has_sum(each) for each in loops):
-            raise _RefusedError
         plan.facts[plan.counter] = Fact(1, (), Affine({plan.counter: 1}))
         defined = set(_defined(plan.steps))
         self._follow(plan.steps)
+        if not any(_has_sum(loop) or self._has_sum_in_memory(loop) for loop in _loops(plan.steps)):
+            raise _RefusedError
         if self._checks:
             plan.checks = [self._range_check(*check, defined) for check in self._checks]
             self._follow(plan.steps)
@@ -431,6 +430,15 @@ class _Planner:
         if any(bound in defined for loop in around for bound in (loop.first, loop.limit)):
             raise _RefusedError
         return RangeCheck(index, size, around)
+
+    def _has_sum_in_memory(self, loop: InnerLoop) -> bool:
+        """Return whether the rounds of a loop change one float of an array, as in ``total[i] += x[j]``."""
+        for step in loop.body:
+            if isinstance(step, aot.StoreElement) and dtype_of(step.buffer) in ("float32", "float64"):
+                sums = [self._plan.of_expression(as_expr(index), step).affine for index in step.indices]
+                if all(affine is not None and loop.counter not in affine.terms for affine in sums):
+                    return True
+        return False
 
     # What rounds share
 

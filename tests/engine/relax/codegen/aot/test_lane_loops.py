@@ -53,6 +53,19 @@ LANES = {
                 s += x[i, j]
             out[0, j] += s
     """,
+    "a sum in the array": """
+        out = np.zeros((n, m))
+        for i in range(n):
+            for j in range(m):
+                out[i, 0] += x[i, j] * v[j]
+    """,
+    "sums in the array": """
+        out = np.ones((n, m))
+        for j in range(m):
+            for i in range(n):
+                out[0, j] += x[i, j]
+                out[n - 1, j] = max(out[n - 1, j], out[0, j] * v[j])
+    """,
     "backwards": """
         out = np.zeros((n, m))
         for j in range(m):
