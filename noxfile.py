@@ -15,9 +15,6 @@ from pathlib import Path
 
 import nox
 
-# Where modules are compiled anew in each process, the many that tests start take twice as long.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = False

@@ -184,7 +184,7 @@ class DatabaseCache:
 @contextmanager
 def _transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("BEGIN IMMEDIATE")
-    with database:  # SQLite may have rolled back by itself, as where the disk is full
+    with database:  # SQLite may have rolled back already, as where the disk is full
         yield
 
 

@@ -21,7 +21,7 @@ from nnmagic.relay.values import AdtValue, is_masked
 
 #: An argument or a result: an array, or a tuple or a value of a data type of them.
 Value = "np.ndarray | tuple[Value, ...] | AdtValue"
-#: An int of more bits is told by their number; Python writes none of more than 4300 digits.
+#: An int of more bits is shown as their number; Python writes none of more than 4300 digits.
 _MOST_BITS = 1024
 
 

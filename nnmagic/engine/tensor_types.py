@@ -1,7 +1,7 @@
 """Refuse programs with tensors that no machine holds, and with calls that no engine gives a meaning.
 
 Relay's type rules accept both, as the original Relay does. An engine would fail in the middle of its work, or
-compile for ever.
+compile forever.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from nnmagic.tracebacks import short_errors
 #: Every stage, in the order of the compiler's work.
 STAGES = ("source", "tree", "relay", "relay-typed", "passes", "relax", "tir", "llvm", "asm", "linked")
 
-#: What stands in the place of the last three of a function that is compiled for CUDA.
+#: What stands in for the last three of a function that is compiled for CUDA.
 CUDA_STAGE = "cuda"
 
 

@@ -17,6 +17,7 @@ from nnmagic.exporters.onnx.registry import OPERATORS
 from nnmagic.exporters.onnx.sites import Site
 from nnmagic.exporters.onnx.writer import Graph, Tensor, Writer, graph_proto
 from nnmagic.relay import expr as ir
+from nnmagic.relay.callgraph import mentions
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS as RELAY_OPERATORS
 from nnmagic.relay.traverse import post_order
@@ -90,10 +91,7 @@ class ProgramExporter:
                 return Closure(expr)
             case ir.GlobalVar(name=name):
                 function = self.module.functions[name]
-                mentions = any(
-                    isinstance(node, ir.GlobalVar) and node.name == name for node in post_order(function)
-                )
-                return Closure(function, name if mentions else None)
+                return Closure(function, name if mentions(name, function) else None)
             case ir.Match():
                 return self._match(expr)
             case ir.Call(op=ir.OpRef()):

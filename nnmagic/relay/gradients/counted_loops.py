@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Var, operator_of
+from nnmagic.relay.callgraph import is_call, mentions
+from nnmagic.relay.expr import Call, Constant, Expr, Function, If, Let, Var, operator_of
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import Block, block_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.traverse import post_order
 from nnmagic.relay.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 
@@ -55,9 +55,8 @@ def counted_loop(
     own = dict[Expr, Expr](before)
     again = block_of(decision.true_branch)
     call = _tail_call(again, name)
-    if call is None or any(_calls(name, expr) for expr in (*own.values(), decision.false_branch)):
-        return None
-    if any(_calls(name, value) for _, value in again.bindings[:-1]):
+    inside = (value for _, value in again.bindings[:-1])
+    if call is None or mentions(name, *own.values(), decision.false_branch, *inside):
         return None
     following = dict(zip(function.params, call.args, strict=True))
     given = dict(zip(function.params, args, strict=True))
@@ -112,16 +111,11 @@ def _tail_call(block: Block, name: str) -> Call | None:
     if not block.bindings or block.bindings[-1][0] is not block.result:
         return None
     value = block.bindings[-1][1]
-    is_call = isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op.name == name
-    return value if is_call and isinstance(value, Call) else None
+    return value if is_call(value, name) else None
 
 
 def _is_operator(expr: Expr, name: str) -> bool:
     return operator_of(expr) == name
-
-
-def _calls(name: str, expr: Expr) -> bool:
-    return any(isinstance(node, GlobalVar) and node.name == name for node in post_order(expr))
 
 
 def _integer(expr: Expr) -> int | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callbacks import callbacks_in, has_effects
-from nnmagic.relay.callgraph import call_graph, reachable
-from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
+from nnmagic.relay.callgraph import call_graph, mentions, reachable
+from nnmagic.relay.expr import Call, Expr, Function, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
@@ -147,7 +147,7 @@ def pullback(
         **backward.made,
     }
     roots = [*helpers.values(), value, *found]
-    if any(isinstance(node, GlobalVar) and node.name == name for root in roots for node in post_order(root)):
+    if mentions(name, *roots):
         helpers[name] = function
     return Pullback((*params, *extra), value, tuple(found), tuple(unused), helpers)
 

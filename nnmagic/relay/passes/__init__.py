@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+from nnmagic.relay.passes.assignments import fold_assignments
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -53,6 +54,7 @@ __all__ = [
     "eliminate_common_subexpr",
     "evaluate_with_numpy",
     "expand_operators",
+    "fold_assignments",
     "fold_batch_norm",
     "fold_constants",
     "fold_partial_sorts",

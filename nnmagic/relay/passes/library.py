@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnmagic.diagnostics import closest
+from nnmagic.relay.passes.assignments import fold_assignments
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -23,6 +24,7 @@ LIBRARY: dict[str, Pass] = {
     "dead_code_elimination": dead_code_elimination,
     "eliminate_common_subexpr": eliminate_common_subexpr,
     "expand_operators": expand_operators,
+    "fold_assignments": fold_assignments,
     "fold_batch_norm": fold_batch_norm,
     "fold_constants": fold_constants,
     "fold_partial_sorts": fold_partial_sorts,

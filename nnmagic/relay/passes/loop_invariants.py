@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.callgraph import call_graph, components, find_invariants, is_call, is_passed_on, rounds_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import Trait, is_speculatable, traits_of
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
@@ -37,8 +37,10 @@ def hoist_loop_invariants(module: Module, entry: str) -> Module:
         name = group[0]
         if len(group) > 1 or name == entry or is_opaque(functions[name]):
             continue
-        callers = [function for caller, function in functions.items() if caller != name]
-        if not _is_loop(functions[name], name) or any(_is_passed_on(function, name) for function in callers):
+        function, bodies = functions[name], [each.body for each in functions.values()]
+        if function.type_params or not rounds_of(name, function):
+            continue
+        if any(is_passed_on(name, body) for body in bodies):
             continue
         loop, transposes = _transpose_matrices(_inline_invariant_lets(functions[name], name), name)
         parts = _parts_to_hoist(loop, name, transposes)
@@ -50,30 +52,6 @@ def hoist_loop_invariants(module: Module, entry: str) -> Module:
             if caller != name
         } | {name: _take_parts(loop, name, parts)}
     return replace(module, functions={name: functions[name] for name in module.functions})
-
-
-def _calls_to(function: ir.Function, name: str) -> list[ir.Call]:
-    return [node for node in post_order(function.body) if isinstance(node, ir.Call) and _is_call(node, name)]
-
-
-def _is_call(node: ir.Expr, name: str) -> bool:
-    return isinstance(node, ir.Call) and isinstance(node.op, ir.GlobalVar) and node.op.name == name
-
-
-def _is_passed_on(function: ir.Function, name: str) -> bool:
-    """Return whether a function uses the function of a name as a value."""
-    return any(
-        isinstance(part, ir.GlobalVar)
-        and part.name == name
-        and not (isinstance(node, ir.Call) and node.op is part)
-        for node in post_order(function.body)
-        for part in (node.args if isinstance(node, ir.Call) else ir.children(node))
-    )
-
-
-def _is_loop(function: ir.Function, name: str) -> bool:
-    """Return whether a function calls itself, and is used in no other way inside."""
-    return bool(_calls_to(function, name)) and not function.type_params and not _is_passed_on(function, name)
 
 
 @dataclass(slots=True)
@@ -98,10 +76,9 @@ class _Invariants:
 
 def _invariants_of(function: ir.Function, name: str, kept: Collection[ir.Expr] = ()) -> _Invariants:
     """Return the invariants of a loop; ``kept`` are calls that are worth computing once, whatever they do."""
-    invariants, calls = _Invariants(), _calls_to(function, name)
-    for index, param in enumerate(function.params):
-        if all(call.args[index] is param for call in calls):
-            invariants.add(param, (), works=False)
+    invariants = _Invariants()
+    for number in find_invariants(name, function):
+        invariants.add(function.params[number], (), works=False)
     nodes = list(post_order(function.body))
     values = {node.var: node.value for node in nodes if isinstance(node, ir.Let)}
     for node in nodes:
@@ -240,9 +217,7 @@ def _take_parts(function: ir.Function, name: str, parts: Sequence[ir.Expr]) -> i
     ]
 
     def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
-        if isinstance(new, ir.Call) and _is_call(new, name):
-            return replace(new, args=(*new.args, *params))
-        return new
+        return replace(new, args=(*new.args, *params)) if is_call(new, name) else new
 
     body = rewrite(function.body, transform, dict(zip(parts, params, strict=True)))
     return replace(function, params=(*function.params, *params), body=body, checked_type=None)
@@ -252,7 +227,7 @@ def _pass_parts(caller: ir.Function, name: str, loop: ir.Function, parts: Sequen
     """Return a function that computes the parts wherever it calls the loop."""
 
     def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
-        if not isinstance(new, ir.Call) or not _is_call(new, name):
+        if not is_call(new, name):
             return new
         values: dict[ir.Expr, ir.Expr] = dict(zip(loop.params, new.args, strict=True))
         more = [rewrite(part, lambda _before, after: after, values) for part in parts]

@@ -69,7 +69,7 @@ def _write_out_inside(definition: tree.DefinitionNode, names: Collection[str]) -
 
 
 def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
-    """Return a part of a tree with another node in the place of one."""
+    """Return a part of a tree with another node in place of one."""
     return new if node is old else tree.map_parts(node, lambda part: _with(part, old, new))
 
 

@@ -96,7 +96,7 @@ class Builtin:
     in it stand for several. ``aliases``: other
     names that a keyword may have, each as ``dim=axis``; ``data``, which Relay calls the first parameter, is
     one everywhere. ``numpy``: the name of the twin in NumPy, if there is one. ``method``: whether tensors
-    have it as a method, too. ``has_loops``: whether its result holds lets, of loops.
+    have it as a method, too.
     """
 
     name: str
@@ -107,7 +107,6 @@ class Builtin:
     aliases: str = ""
     method: bool = True
     form: str = ""
-    has_loops: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -199,10 +198,9 @@ def numpy_function(
     *,
     method: bool = True,
     form: str = "",
-    has_loops: bool = False,
 ) -> Builtin:
     """Return a function that NumPy has by the same name."""
-    return Builtin(name, signature, apply, summary, name, aliases, method, form, has_loops)
+    return Builtin(name, signature, apply, summary, name, aliases, method, form)
 
 
 #: Functions that mean something else in PyTorch along a dimension: it gives indices, too, or another number.

@@ -264,7 +264,7 @@ def _call_builtin(
         return carry_out(ctx, result, span)
     if isinstance(result, v.Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
-    return hoist_lets(ctx, result) if builtin.has_loops else result
+    return result
 
 
 #: What takes a dictionary as it is; of others it is the list of its keys.

@@ -1,15 +1,17 @@
-"""Elaborate lists whose length changes in a loop as no count of its rounds tells: stacks, queues, work lists.
+"""Elaborate loops that change lists, as functions: a list is a tensor with room for more rows.
 
-Such a list is a tensor with room for more rows, and the numbers of its first item and of the one behind its
-last. A loop is written anew with these three names in place of the list's; where the room is used up, the
-tensor is copied to one of twice the size.
+In a loop that is not unrolled, a list to which every round appends one item is a tensor with a row for each
+round: it is made before the loop, and its rows are assigned in it. If only some rounds append, as in
+``if x > 0: rows.append(x)``, the tensor has room for all that they can, and a number counts the items. Lists
+that change in other ways, as stacks, queues and work lists, have the numbers of their first item and of the
+one behind their last; where the room is used up, the tensor is copied to one of twice the size. After the
+loop the list is a `ListOfRows`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import attr
 from synr import ast
@@ -18,19 +20,20 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import AnyDim, TensorType, TupleType
-from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, names_bound, walk
-from nnmagic.tinynn.elaborate.context import Elaboration, Growth
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names
+from nnmagic.tinynn.elaborate.context import Elaboration, Growth, ListNames
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.growing_lists import (
     example_of,
     first_example,
-    free_name,
     grown,
+    growth_of,
     make_rows,
-    read_last,
+    number_of_rounds,
     unreadable,
 )
-from nnmagic.tinynn.elaborate.list_items import list_to_change
+from nnmagic.tinynn.elaborate.list_items import check_holders
+from nnmagic.tinynn.elaborate.list_rewriting import LoopLists, items_before, rewrite
 from nnmagic.tinynn.elaborate.sequencing import run_steps
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count
@@ -45,162 +48,106 @@ from nnmagic.tinynn.values.symbolic_sizes import as_number, full, number_of, siz
 #: The room of a list that begins.
 _ROOM = 8
 
-#: Elaborates a loop: `loops.elaborate_for_over` of one with rows in place of lists.
-Emit = Callable[[Elaboration, "tree.For | tree.While"], "Terminator | None"]
+#: Elaborates a loop with rows in place of lists.
+Emit = Callable[[tree.For | tree.While], Terminator | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """The names that stand for a list: its tensor, its first item, and the one behind its last."""
+def change_in_loop(
+    ctx: Elaboration,
+    stmt: tree.For | tree.While,
+    lists: LoopLists,
+    emit: Emit,
+    room: Callable[[int], v.Value],
+) -> Terminator | None:
+    """Elaborate a loop in which lists change, as a function. Raises RefusalError.
 
-    rows: str
-    begin: str
-    end: str
-
-
-def find_changing(ctx: Elaboration, stmt: tree.For | tree.While) -> dict[str, v.TupleOf | v.ListOfRows]:
-    """Return the lists of the function that a loop appends to or takes items from, by their names."""
-    parts = list(walk(stmt, into_functions=False))
-    names = [part.lhs[0].id.name for part in parts if isinstance(part, tree.Append | tree.ChangeList)]
-    moved = [
-        (part.lhs[0].id.name, part.rhs.id.name)
-        for part in parts
-        if type(part) is ast.Assign and isinstance(part.rhs, ast.Var)
-    ]
-    names += [target for target, source in moved if source in names]
-    found: dict[str, v.TupleOf | v.ListOfRows] = {}
-    for name in dict.fromkeys(names):
-        value = list_to_change(ctx, ast.Var(stmt.span, ast.Id(stmt.span, name)))
-        if value is not None:
-            found[name] = value
-    return found
-
-
-def reads_changing(ctx: Elaboration, stmt: tree.For) -> bool:
-    """Return whether a loop reads a list that it appends to otherwise than its length and its last item."""
-    lists = find_changing(ctx, stmt)
-    mentions, allowed = Counter[str](), Counter[str]()
-    for part in walk(stmt.body, into_functions=False) if lists else ():
-        match part:
-            case ast.Var(id=ast.Id(name=name)) if name in lists:
-                mentions[name] += 1
-            case tree.Append():
-                allowed[part.lhs[0].id.name] += 2  # on the left side, and on the right
-            case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
-                allowed[name] += 1
-            case ast.Call() if (name := read_last(part)) in lists and _items_before(lists[name]):
-                allowed[name] += 1
-    return any(mentions[name] > allowed[name] for name in lists)
-
-
-def over_changing_list(ctx: Elaboration, stmt: tree.For) -> tuple[str, tree.While] | None:
-    """Return a loop over a list that its rounds change, as one that counts the items; None for other loops.
-
-    As in Python it goes over the items that the list has by then. Also the name of what counts them.
+    ``room``: returns the number of rows that all rounds need, for the most items of one.
     """
-    if not _changes_what_it_goes_over(stmt) or list_to_change(ctx, stmt.iterable) is None:
-        return None
-    if id(stmt) not in ctx.changing_lists:
-        taken = set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
-        ctx.changing_lists[id(stmt)] = _counting(stmt, free_name(f"{stmt.iterable.id.name}_next", taken)), {}
-        ctx.rewritten_sources += [stmt, ctx.changing_lists[id(stmt)][0]]
-    loop = ctx.changing_lists[id(stmt)][0]
-    assert isinstance(loop, tree.While)
-    return str(loop.condition.params[0].id.name), loop
-
-
-def _changes_what_it_goes_over(stmt: tree.For) -> bool:
-    """Return whether a loop goes over a list that its rounds change."""
-    changed = {
-        part.lhs[0].id.name
-        for part in walk(stmt.body, into_functions=False)
-        if isinstance(part, tree.Append | tree.ChangeList)
-    }
-    return isinstance(stmt.iterable, ast.Var) and stmt.iterable.id.name in changed
-
-
-def _counting(stmt: tree.For, name: str) -> tree.While:
-    span, place = stmt.iterable.span, tree.variable(stmt.iterable.span, name)
-    length = ast.Call(span, tree.variable(span, "len"), [stmt.iterable], {})
-    condition = ast.Call(span, ast.Op(span, BuiltinOp.LT), [place, length], {})
-    item = tree.subscript(span, stmt.iterable, [place])
-    begin = (
-        ast.Assign(span, [stmt.target], None, item)
-        if isinstance(stmt.target, ast.Var)
-        else tree.Unpack(span, [stmt.target], item)
-    )
-    count_on = ast.Assign(
-        span, [place], None, tree.operation(place.span, BuiltinOp.Add, place, _number(span, 1))
-    )
-    body = ast.Block(stmt.body.span, [begin, count_on, *stmt.body.stmts])
-    return tree.While(stmt.span, condition, body, stmt.orelse)
-
-
-def change_in_loop(ctx: Elaboration, stmt: tree.For | tree.While, emit: Emit) -> Terminator | None:
-    """Elaborate a loop in which lists change, as a function. Raises RefusalError."""
-    lists = find_changing(ctx, stmt)
-    loop, names = _rewrite(ctx, stmt, lists)
+    loop, names = rewrite(ctx, stmt, lists)
     bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
-    growths = {name: Growth(name, each.rows, _items_before(lists[name])) for name, each in names.items()}
-    for part in walk(loop, into_functions=False):
-        if isinstance(part, tree.Grow | tree.ListPart) and part.source in growths:
-            ctx.growing[id(part)] = growths[part.source]
+    growths = {
+        name: Growth(name, each.rows, items_before(lists.values[name])) for name, each in names.items()
+    }
     for name, each in names.items():
-        _check_holders(ctx, name, lists[name], span)
-        value = lists[name]
-        example = _example_of_rows(ctx, growths[name], value, span)
-        bindings.bind(each.rows, example)
+        value = lists.values[name]
+        check_holders(ctx, name, value, span)
+        ctx.growing[ctx.environment, name] = growths[name]
+        bindings.bind(each.rows, _example_of_rows(ctx, growths[name], value, span))
         bindings.bind(each.begin, v.Known(0))
         bindings.bind(each.end, _length(value, span))
         bindings.bind(name, unreadable(name, span))
-    ctx.live |= {part for each in names.values() for part in (each.rows, each.begin, each.end)}
-    with ctx.trial() as diagnostics:
-        emit(ctx, loop)
-    unknown = {names[name].rows for name, growth in growths.items() if growth.type is None}
-    if unknown and not all(isinstance(bindings.locals[each], v.Computed) for each in unknown):
-        body = attr.evolve(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
-        with ctx.trial():
-            emit(ctx, attr.evolve(loop, body=body))
-    for name, growth in growths.items():
-        rows = bindings.locals[names[name].rows]
-        if growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
-            growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)
-    if any(growth.type is None for growth in growths.values()):
-        for diagnostic in diagnostics.errors:
-            ctx.diagnostics.add(diagnostic)
+    ctx.live |= {part for each in names.values() for part in each}
+    if not _find_types(ctx, loop, growths, emit, may_be_unknown=bool(lists.times)):
         for name in (*find_assigned_names(loop), *growths):
             bindings.bind(name, v.FAILED)
         ctx.environment.failed = True
-        if not diagnostics.errors:
+        if not ctx.diagnostics.errors:
             message = f"nothing says of what type the items of `{next(iter(growths))}` are"
             raise v.RefusalError(message, span, hint="append one before the loop")
         return None
-    for name, each in names.items():
-        growths[name].is_tried = False
-        bindings.bind(each.rows, _begin_rows(ctx, growths[name], lists[name], span))
+    for name, growth in growths.items():
+        if growth.type is not None:
+            growth.is_tried = False
+            if name in lists.times:
+                rows = make_rows(ctx, growth, room(lists.times[name]), span)
+            else:
+                rows = _begin_rows(ctx, growth, lists.values[name], span)
+            bindings.bind(growth.rows, rows)
 
     def leave() -> None:
-        bound = ctx.environment.bindings
         for name, each in names.items():
-            rows, begin, end = (
-                bound.locals.get(part, v.FAILED) for part in (each.rows, each.begin, each.end)
-            )
-            value: v.Value = rows if isinstance(rows, v.Unassigned) else v.FAILED
-            if isinstance(rows, v.Computed):
-                kept = subscript(
-                    v.Operand(rows, span), [v.Operand(v.SliceOf(begin, end, v.Known(None)), span)], span
-                )
-                value = grown(ctx, growths[name], kept)
-            bound.bind(name, value, span)
-            for part in (each.rows, each.begin, each.end):
-                bound.forget(part)
+            value = _leave(ctx, each, growths[name], span, is_stepped=lists.is_stepped)
+            ctx.environment.bindings.bind(name, value, span)
+            for part in each:
+                ctx.environment.bindings.forget(part)
 
     block, live, ctx.block = ctx.block, ctx.live, Block(ctx.block.lets)
     try:
-        run_steps(ctx, [lambda: emit(ctx, loop), leave])
+        run_steps(ctx, [lambda: emit(loop), leave])
         return ctx.block.end
     finally:
         ctx.block, ctx.live = block, live
+
+
+def _find_types(
+    ctx: Elaboration,
+    loop: tree.For | tree.While,
+    growths: Mapping[str, Growth],
+    emit: Emit,
+    *,
+    may_be_unknown: bool,
+) -> bool:
+    """Find the types of the items of lists by a trial; return whether they are known.
+
+    ``may_be_unknown``: whether a list to which no round appends may stay one without items.
+    """
+    locals_ = ctx.environment.bindings.locals
+    with ctx.trial() as diagnostics:
+        emit(loop)
+    unknown = {growth.rows for growth in growths.values() if growth.type is None}
+    if not may_be_unknown and not all(isinstance(locals_[each], v.Computed) for each in unknown):
+        body = attr.evolve(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
+        with ctx.trial():
+            emit(attr.evolve(loop, body=body))
+    for growth in growths.values():
+        rows = locals_[growth.rows]
+        if growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
+            growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
+    if all(growth.type is not None for growth in growths.values()):
+        return True
+    for diagnostic in diagnostics.errors:
+        ctx.diagnostics.add(diagnostic)
+    return may_be_unknown and not diagnostics.errors
+
+
+def _leave(ctx: Elaboration, names: ListNames, growth: Growth, span: Span, *, is_stepped: bool) -> v.Value:
+    """Return what a list is after the loop in which it changed."""
+    if growth.type is None:
+        return v.TupleOf(())
+    rows, begin, end = (ctx.environment.bindings.locals.get(part, v.FAILED) for part in names)
+    if isinstance(rows, v.Computed) and not is_stepped:
+        rows = _first_rows(rows, begin, end, span)
+    return grown(ctx, growth, rows)
 
 
 def _without_readers(statements: Sequence[ast.Stmt], rows: Set[str]) -> Iterator[ast.Stmt]:
@@ -216,19 +163,6 @@ def _without_readers(statements: Sequence[ast.Stmt], rows: Set[str]) -> Iterator
             yield attr.evolve(
                 stmt, body=attr.evolve(stmt.body, stmts=list(_without_readers(stmt.body.stmts, rows)))
             )
-
-
-def _check_holders(ctx: Elaboration, name: str, value: v.TupleOf | v.ListOfRows, span: Span) -> None:
-    """Check that no other name holds a list that a loop changes. Raises RefusalError."""
-    for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
-        for other, held in environment.bindings.locals.items():
-            if held is value and (environment, other) != (ctx.environment, name):
-                message = f"`{other}` holds the list `{name}`, which Python would change there, too"
-                raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
-
-
-def _items_before(value: v.TupleOf | v.ListOfRows) -> tuple[v.Value, ...]:
-    return value.items if isinstance(value, v.TupleOf) else ()
 
 
 def _length(value: v.TupleOf | v.ListOfRows, span: Span) -> v.Value:
@@ -255,8 +189,7 @@ def _begin_rows(ctx: Elaboration, growth: Growth, value: v.TupleOf | v.ListOfRow
         ctx.memory.shown[growth.rows] = growth.name
         ctx.memory.hold(rows.expr, ctx.memory.of_expr(value.rows.expr) | {rows.expr})
         return rows
-    room = weak_int(number_constant(_ROOM, "int64", span))
-    return make_rows(ctx, growth, 1, room, v.Operand(v.Known(None), span), span)
+    return make_rows(ctx, growth, number_of_rounds(number_constant(_ROOM, "int64", span), span), span)
 
 
 def _with_room(items: v.Computed, more: v.Value, span: Span) -> v.Computed:
@@ -288,7 +221,7 @@ def _int64(value: v.Value, span: Span) -> v.Computed:
 
 def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
     """Elaborate a part of a list that changes in a loop. Raises RefusalError."""
-    span, growth = ctx.span(expr.span), ctx.growing[id(expr)]
+    span, growth = ctx.span(expr.span), growth_of(ctx, expr.source)
     if expr.kind == "moved":
         other = source_of(expr)
         message = f"`{expr.source}` and `{other}` are one list here, which Python would change in both"
@@ -394,251 +327,3 @@ def _take(ctx: Elaboration, growth: Growth, given: v.Operand) -> v.Value:
         assert growth.type is not None
         return _begin_rows(ctx, growth, value, span)
     return _begin_rows(ctx, replace(growth, before=value.items), value, span)
-
-
-# -- the loop written anew -------------------------------------------------------------------------------
-
-
-def _rewrite(
-    ctx: Elaboration, stmt: tree.For | tree.While, lists: Mapping[str, object]
-) -> tuple[tree.For | tree.While, dict[str, _Names]]:
-    """Return the loop with rows in place of lists, and their names."""
-    known = ctx.changing_lists.get(id(stmt))
-    if known is None or known[1].keys() != lists.keys():
-        taken = set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
-        names = {
-            name: _Names(*(free_name(f"{name}_{part}", taken) for part in ("rows", "begin", "end")))
-            for name in lists
-        }
-        rewriter = _Rewriter(names, _queues(stmt), taken)
-        body, orelse = rewriter.replace(stmt.body), rewriter.replace(stmt.orelse)
-        if isinstance(stmt, tree.While):
-            condition = rewriter.condition(stmt.condition)
-            loop: tree.For | tree.While = tree.While(stmt.span, condition, body, orelse)
-        else:
-            loop = tree.For(stmt.span, stmt.target, stmt.iterable, body, orelse)
-        known = loop, {name: (each.rows, each.begin, each.end) for name, each in names.items()}
-        ctx.changing_lists[id(stmt)] = known
-        ctx.rewritten_sources += [stmt, loop]
-    return known[0], {name: _Names(*each) for name, each in known[1].items()}
-
-
-def _queues(stmt: tree.For | tree.While) -> frozenset[str]:
-    """Return the lists from whose beginning a loop takes items."""
-    return frozenset(
-        part.lhs[0].id.name
-        for part in walk(stmt, into_functions=False)
-        if isinstance(part, tree.ChangeList) and _taken(part) == 0
-    )
-
-
-def _taken(stmt: tree.ChangeList) -> int | None:
-    """Return 0 or -1 where the first or the last item of a list is taken from it; None for other changes."""
-    match stmt.rhs:
-        case ast.Call(params=[ast.Var(), ast.Tuple(values=[ast.Slice(start=start, end=end)])]):
-            if isinstance(start, ast.Constant) and start.value == 1:
-                return 0
-            if isinstance(end, ast.Call):  # [:-1]; [::-1] has no end
-                return -1
-    return None
-
-
-@dataclass(slots=True)
-class _Rewriter:
-    """Replaces what a loop does with lists by what it does with rows.
-
-    ``queues``: the lists whose first items are taken. ``taken``: the names that are not free. ``roomy``: the
-    lists that have room for what the loop at hand appends.
-    """
-
-    names: Mapping[str, _Names]
-    queues: frozenset[str]
-    taken: set[str]
-    roomy: frozenset[str] = frozenset()
-
-    def replace(self, node: ast.Node) -> ast.Node:
-        """Return a piece of a loop with all of them replaced."""
-        if not find_mentioned_names(node) & self.names.keys():
-            return node
-        match node:
-            case ast.Block(stmts=stmts):
-                return attr.evolve(node, stmts=[part for each in stmts for part in self._statement(each)])
-            case ast.Var(id=ast.Id(name=name)) if name in self.names:
-                each = self.names[name]
-                return self._part("whole", name, node.span, each.rows, each.begin, each.end)
-            case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
-                if name in self.names:
-                    return self._length(name, node.span)
-            case ast.Call(
-                func_name=ast.Op(name=BuiltinOp.Subscript), params=[ast.Var() as owner, ast.Tuple()]
-            ):
-                index = node.params[1].values
-                if owner.id.name not in self.names:
-                    indices = attr.evolve(node.params[1], values=[self.replace(each) for each in index])
-                    return attr.evolve(node, params=[owner, indices])
-                if len(index) == 1 and not isinstance(index[0], ast.Slice):
-                    each = self.names[owner.id.name]
-                    span = node.span
-                    place = self._part(
-                        "place", owner.id.name, span, each.rows, each.begin, each.end, self.replace(index[0])
-                    )
-                    return tree.subscript(span, tree.variable(span, each.rows), [place])
-            case ast.Tuple(values=values) | ast.ArrayLiteral(values=values):
-                held = [
-                    self._held(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
-                ]
-                return attr.evolve(node, values=held)
-            case ast.Call(func_name=ast.Op(name=BuiltinOp.Not), params=[only]):
-                return attr.evolve(node, params=[self.condition(only)])
-            case tree.Conditional(condition=condition):
-                kept = attr.evolve(node, condition=ast.Constant(node.span, value=True))
-                return attr.evolve(tree.map_parts(kept, self.replace), condition=self.condition(condition))
-        return tree.map_parts(node, self.replace)
-
-    def condition(self, node: ast.Expr) -> ast.Expr:
-        """Return a condition, where a list stands for whether it has items."""
-        match node:
-            case ast.Var(id=ast.Id(name=name)) if name in self.names:
-                greater = ast.Op(node.span, BuiltinOp.GT)
-                return ast.Call(
-                    node.span, greater, [self._length(name, node.span), _number(node.span, 0)], {}
-                )
-            case tree.Logical(values=values):
-                return attr.evolve(node, values=[self.condition(each) for each in values])
-        replaced = self.replace(node)
-        assert isinstance(replaced, ast.Expr)
-        return replaced
-
-    def _held(self, variable: ast.Var) -> ast.Expr:
-        """Return what an item of a tuple is: no list that changes later, which Python would show there."""
-        name = variable.id.name
-        return self._part("held", name, variable.span) if name in self.names else variable
-
-    def _part(self, kind: str, name: str, span: ast.Span, *parts: object) -> tree.ListPart:
-        values = [tree.variable(span, part) if isinstance(part, str) else part for part in parts]
-        return tree.ListPart(span, kind, name, values)
-
-    def _length(self, name: str, span: ast.Span) -> ast.Expr:
-        each = self.names[name]
-        end = tree.variable(span, each.end)
-        if name not in self.queues:
-            return end
-        return tree.operation(end.span, BuiltinOp.Sub, end, tree.variable(span, each.begin))
-
-    def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Stmt]:
-        name = stmt.lhs[0].id.name if isinstance(stmt, ast.Assign) and len(stmt.lhs) == 1 else ""
-        if isinstance(stmt, tree.For) and _changes_what_it_goes_over(stmt):
-            place = free_name(f"{stmt.iterable.id.name}_next", self.taken)
-            yield ast.Assign(stmt.span, [tree.variable(stmt.span, place)], None, _number(stmt.span, 0))
-            yield from self._statement(_counting(stmt, place))
-        elif isinstance(stmt, tree.For):
-            yield from self._inner_loop(stmt)
-        elif isinstance(stmt, ast.If):
-            branches = {"true": self.replace(stmt.true), "false": self.replace(stmt.false)}
-            yield attr.evolve(stmt, condition=self.condition(stmt.condition), **branches)
-        elif isinstance(stmt, tree.While):
-            blocks = {"body": self.replace(stmt.body), "orelse": self.replace(stmt.orelse)}
-            yield attr.evolve(stmt, condition=self.condition(stmt.condition), **blocks)
-        elif isinstance(stmt, ast.Return) and isinstance(stmt.value, ast.Tuple):
-            parts = [self.replace(each) for each in stmt.value.values]
-            yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=parts))
-        elif isinstance(stmt, tree.Append) and name in self.names:
-            yield from self._append(stmt, name)
-        elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken(stmt) is not None:
-            yield from self._drop(stmt, name)
-        elif isinstance(stmt, ast.Assign) and name in self.names:
-            yield from self._assign(stmt, name)
-        else:
-            replaced = (
-                tree.map_parts(stmt, self.replace) if find_mentioned_names(stmt) & self.names.keys() else stmt
-            )
-            assert isinstance(replaced, ast.Stmt)
-            yield replaced
-
-    def _inner_loop(self, stmt: tree.For) -> Iterator[ast.Stmt]:
-        """Yield a loop inside, before which lists get room for all that its rounds append."""
-        appended = Counter(
-            part.lhs[0].id.name
-            for part in walk(stmt.body, into_functions=False)
-            if isinstance(part, tree.Append) and part.lhs[0].id.name in self.names
-        )
-        loops = [
-            part for part in walk(stmt.body, into_functions=False) if isinstance(part, tree.For | tree.While)
-        ]
-        inside = {
-            name for loop in loops for part in walk(loop, into_functions=False) for name in names_bound(part)
-        }
-        given = {
-            part.lhs[0].id.name
-            for part in walk(stmt.body, into_functions=False)
-            if type(part) is ast.Assign or (isinstance(part, tree.ChangeList) and _taken(part) is None)
-        }
-        roomy = frozenset(appended) - inside - given - self.roomy
-        iterable = self.replace(stmt.iterable)
-        for name in sorted(roomy):
-            more = ast.Tuple(stmt.span, [iterable, _number(stmt.span, appended[name])])
-            yield from self._make_room(name, stmt.span, more)
-        inner = replace(self, roomy=self.roomy | roomy)
-        yield tree.For(
-            stmt.span,
-            self.replace(stmt.target),
-            iterable,
-            inner.replace(stmt.body),
-            self.replace(stmt.orelse),
-        )
-
-    def _make_room(self, name: str, span: ast.Span, more: ast.Expr) -> Iterator[ast.Stmt]:
-        each = self.names[name]
-        rows, begin, end = (tree.variable(span, part) for part in (each.rows, each.begin, each.end))
-        larger = self._part("larger", name, span, rows, begin, end, more)
-        then: list[ast.Stmt] = [ast.Assign(span, [rows], None, larger)]
-        if name in self.queues:
-            then.append(ast.Assign(span, [end], None, tree.operation(end.span, BuiltinOp.Sub, end, begin)))
-            then.append(ast.Assign(span, [begin], None, _number(span, 0)))
-        full_ = self._part("full", name, span, rows, end, more)
-        yield ast.If(span, full_, ast.Block(span, then), ast.Block(span, []))
-
-    def _append(self, stmt: tree.Append, name: str) -> Iterator[ast.Stmt]:
-        span, each = stmt.span, self.names[name]
-        if name not in self.roomy:
-            yield from self._make_room(name, span, _number(span, 1))
-        end = tree.variable(span, each.end)
-        item = self.replace(stmt.item)
-        assert isinstance(item, ast.Expr)
-        yield tree.Grow(span, tree.variable(span, each.rows), end, item, name, each.end)
-        yield ast.Assign(span, [end], None, tree.operation(end.span, BuiltinOp.Add, end, _number(span, 1)))
-
-    def _drop(self, stmt: tree.ChangeList, name: str) -> Iterator[ast.Stmt]:
-        """Yield what takes the first or the last item away; a list without items is an error."""
-        span, each = stmt.span, self.names[name]
-        is_empty = ast.Call(
-            span, ast.Op(span, BuiltinOp.Eq), [self._length(name, span), _number(span, 0)], {}
-        )
-        message = tree.Message(span, ["pop from empty list"], 0)
-        yield ast.If(
-            span, is_empty, ast.Block(span, [tree.Raise(span, "IndexError", message)]), ast.Block(span, [])
-        )
-        moved, sign = (each.begin, BuiltinOp.Add) if _taken(stmt) == 0 else (each.end, BuiltinOp.Sub)
-        place = tree.variable(span, moved)
-        yield ast.Assign(span, [place], None, tree.operation(place.span, sign, place, _number(span, 1)))
-
-    def _assign(self, stmt: ast.Assign, name: str) -> Iterator[ast.Stmt]:
-        """Yield what gives a list another value: another list, or what a method leaves of it."""
-        span, each = stmt.span, self.names[name]
-        rows, begin, end = (tree.variable(span, part) for part in (each.rows, each.begin, each.end))
-        source = stmt.rhs.id.name if isinstance(stmt.rhs, ast.Var) else ""
-        if source == name:
-            return
-        kept = tree.variable(span, free_name(f"{name}_new", self.taken))
-        yield ast.Assign(span, [kept], None, self.replace(stmt.rhs))
-        yield ast.Assign(span, [rows], None, self._part("taken", name, span, kept))
-        length = ast.Call(span, tree.variable(span, "len"), [kept], {})
-        yield ast.Assign(span, [end], None, length)
-        yield ast.Assign(span, [begin], None, _number(span, 0))
-        if source in self.names:  # Python would change the list by both names
-            moved = self._part("moved", source, span, tree.variable(span, name))
-            yield ast.Assign(span, [tree.variable(span, self.names[source].rows)], None, moved)
-
-
-def _number(span: ast.Span, number: int) -> ast.Constant:
-    return ast.Constant(span, number)

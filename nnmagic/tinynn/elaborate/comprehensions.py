@@ -176,7 +176,7 @@ def _adding(expr: tree.Comprehension, made: ast.Var, as_dictionary: bool | None)
     span, element = expr.span, expr.element
     if as_dictionary is None:
         longer = tree.operation(span, ast.BuiltinOp.Add, made, ast.Tuple(element.span, [element]))
-        return tree.Append(element.span, [made], None, longer), ast.Tuple(span, [])
+        return tree.Append(element.span, [made], None, longer), ast.ArrayLiteral(span, [])
     if not as_dictionary:
         call = ast.Call(element.span, made, [element], {})
         return tree.ChangeTable(element.span, made, "add", element, call), tree.MadeSet(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from synr import ast
 
@@ -67,6 +68,14 @@ class Growth:
     type: TensorType | None = None
     #: Whether a trial is finding the type.
     is_tried: bool = True
+
+
+class ListNames(NamedTuple):
+    """The names that stand for a list: its tensor, its first item, and the one behind its last."""
+
+    rows: str
+    begin: str
+    end: str
 
 
 @dataclass(slots=True)
@@ -181,18 +190,13 @@ class Elaboration:
     in_shape: bool = False
     #: The range of the parallel loop whose rounds are being elaborated; None outside of one.
     parallel: Span | None = None
-    #: The nested loops of those over ``grid`` and ``tiled``, by the identities of these, which are kept.
+    #: The loops that are elaborated in place of others, by the identities of these, which are kept.
     rewritten: dict[int, ast.Stmt] = field(default_factory=dict)
     rewritten_sources: list[ast.Stmt] = field(default_factory=list)
-    #: The lists that grow in a loop, and those that have items before it, by the identity of the loop.
-    begun: dict[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
-    #: The loops that change lists, by their identities: as they are written anew, with the names that stand
-    #: for each list.
-    changing_lists: dict[int, tuple[tree.For | tree.While, Mapping[str, tuple[str, str, str]]]] = field(
-        default_factory=dict
-    )
-    #: The lists that grow in loops which are functions, by the identities of the statements that append.
-    growing: dict[int, Growth] = field(default_factory=dict)
+    #: Of the loops among them that change lists: for which lists they are written, and the names for each.
+    changing_lists: dict[int, tuple[object, Mapping[str, ListNames]]] = field(default_factory=dict)
+    #: The lists that change in loops which are functions, by their functions and their names.
+    growing: dict[tuple[v.Environment, str], Growth] = field(default_factory=dict)
 
     # -- nodes -----------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from nnmagic.tinynn.elaborate.shared_memory import (
     may_share,
     parameters_of,
 )
-from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
+from nnmagic.tinynn.operators.element_assignment import set_elements, set_where, single_mask
 from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -115,7 +115,7 @@ def _updated(
         part = _updated(ctx, stmt, part_to_change(tensor, index, target_span), rest, right)
         return None if part is None else put_back(tensor, index, part, target_span)
     current = subscript(tensor, index, target_span)
-    mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
+    mask = single_mask(tensor, index) if _is_number(right, tensor) else None
     if mask is not None:  # for all elements, of which those of the mask are taken
         current = tensor.value
     with promotion(promote=True):  # the array keeps its dtype

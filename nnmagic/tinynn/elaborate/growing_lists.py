@@ -1,18 +1,9 @@
-"""Elaborate lists that grow: ``rows.append(row)``, at compile time or in a loop that is a function.
-
-In a loop that is not unrolled, a list to which every round appends one item is a tensor with a row for each
-round. It is made before the loop, and its rows are assigned in it. After the loop the list is a `ListOfRows`.
-If only some rounds append, as in ``if x > 0: rows.append(x)``, the tensor has room for all that they can, and
-a number counts the items: the list is the first rows.
-"""
+"""Elaborate lists that grow: ``rows.append(row)``, at compile time or as a row of a tensor."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-import attr
 from synr import ast
 from synr.ast import BuiltinOp
 
@@ -20,24 +11,15 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_type
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_float
-from nnmagic.tinynn.analysis.bound_names import (
-    find_assigned_names,
-    find_mentioned_names,
-    names_bound,
-    walk,
-)
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.context import Elaboration, Growth
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.dictionary_items import clear, held_by, remove_key
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
-from nnmagic.tinynn.elaborate.list_items import holds
+from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.merging import plan_value, types_of
-from nnmagic.tinynn.elaborate.sequencing import run_steps
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.element_assignment import set_elements
-from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -130,17 +112,13 @@ def _list_to_change(
     if isinstance(value, v.ListOfRows) and ctx.inlining and _is_parameter(ctx.inlining[-1][0], name):
         message = f"`{name}` is a list of the caller, which Python would change there, too"
         raise v.RefusalError(message, span, hint="return the item, and append it where the list is")
-    for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
-        for other, held in environment.bindings.locals.items():
-            if (environment, other) != (ctx.environment, name) and holds(held, value):
-                message = f"`{other}` holds the list `{name}`, which Python would change there, too"
-                raise v.RefusalError(message, span, hint=f"make a new list: {name} = {name} + [item]")
+    check_holders(ctx, name, value, span)
     return value
 
 
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     """Elaborate an append in a loop that is a function: assign a row. Raises RefusalError."""
-    growth, span = ctx.growing[id(stmt)], ctx.span(stmt.span)
+    growth, span = growth_of(ctx, stmt.source), ctx.span(stmt.span)
     given = ctx.operand(stmt.item)
     item = _as_tensor(growth.name, given)
     if item is None:
@@ -171,6 +149,12 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
     changed = set_elements(v.Operand(rows, span), [place], v.Operand(item, span), span)
     ctx.environment.bindings.bind(growth.rows, _hold(ctx, growth, changed, held), span)
+
+
+def growth_of(ctx: Elaboration, name: str) -> Growth:
+    """Return the list of a name that changes in the loop at hand, of the function or of one around it."""
+    keys = ((environment, name) for environment in ctx.environment.chain())
+    return next(ctx.growing[key] for key in keys if key in ctx.growing)
 
 
 def _type_of_rows(growth: Growth, type_: TensorType, span: Span) -> TensorType:
@@ -238,121 +222,27 @@ def _as_tensor(name: str, item: v.Operand) -> v.Computed | None:
     raise v.RefusalError(message, item.span, hint="keep a list for each of the parts")
 
 
-# -- loops ---------------------------------------------------------------------------------------------
-
-#: Elaborates a loop over an operand: `loops.elaborate_for_over`.
-Over = Callable[[Elaboration, tree.For, v.Operand], "Terminator | None"]
+# -- rows --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
-    """A list that grows.
-
-    ``number``: the name of how many items it has, or had before the loop if each round appends one.
-    ``times``: how many a round appends at most.
-    """
-
-    growth: Growth
-    number: str
-    times: int
-
-
-def appends_each_round(ctx: Elaboration, stmt: tree.For) -> bool:
-    """Return whether each round of a loop appends one item to lists, and nothing else changes these."""
-    return bool(_find_lists(ctx, stmt, is_counted=False))
+def room_for_rounds(iterable: v.Operand, rounds: int | v.Computed, times: int) -> v.Value:
+    """Return how many items the rounds of a loop append at most, if each appends ``times``."""
+    span, over = iterable.span, iterable.value
+    if isinstance(rounds, int):
+        return v.Known(rounds * times)
+    if times == 1:  # as many as the loop goes over, which may have a name
+        while isinstance(over, v.Zipped) and len(over.parts) == 1:
+            over = over.parts[0].value
+        return size_along(over, 0, span) if isinstance(over, v.Computed) else number_of_rounds(rounds, span)
+    product = binary(BuiltinOp.Mul, "*", v.Operand(rounds, span), v.Operand(v.Known(times), span), span)
+    assert isinstance(product, v.Computed)
+    return number_of_rounds(product, span)
 
 
-def find_lists(ctx: Elaboration, stmt: tree.For) -> dict[str, int]:
-    """Return the lists that some rounds of a loop append to, with the most items of one round."""
-    return _find_lists(ctx, stmt, is_counted=True)
-
-
-def _find_lists(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> dict[str, int]:
-    parts = list(walk(stmt.body, into_functions=False)) if is_counted else stmt.body.stmts
-    appends = Counter(_appended(parts))
-    if not appends or (not is_counted and _may_skip(stmt)):
-        return {}
-    inner = [part for part in parts if isinstance(part, tree.For | tree.While)] if is_counted else []
-    in_loops = {name for loop in inner for name in _appended(walk(loop, into_functions=False))}
-    bound = Counter(name for part in walk(stmt, into_functions=False) for name in names_bound(part))
-    locals_ = ctx.environment.bindings.locals
-    return {
-        name: times
-        for name, times in appends.items()
-        if name not in in_loops
-        and bound[name] == (times if is_counted else 1)
-        and isinstance(locals_.get(name), v.TupleOf)
-    }
-
-
-def _appended(parts: Iterable[ast.Node]) -> Iterator[str]:
-    return (part.lhs[0].id.name for part in parts if isinstance(part, tree.Append))
-
-
-def _may_skip(stmt: tree.For) -> bool:
-    """Return whether a round may end before its last statement."""
-    leaving = ast.Return | tree.Break | tree.Continue
-    return any(isinstance(part, leaving) for part in walk(stmt.body, into_functions=False))
-
-
-def grow_in_loop(
-    ctx: Elaboration, stmt: tree.For, iterable: v.Operand, rounds: int | v.Computed, over: Over
-) -> Terminator | None:
-    """Elaborate a loop in which lists grow, as a function. Raises RefusalError."""
-    is_counted = not appends_each_round(ctx, stmt)
-    loop, lists = _rewrite(ctx, stmt, is_counted=is_counted)
-    items = iterable if is_counted else v.Operand(v.Zipped("enumerate", (iterable,)), iterable.span)
-    bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
-    for each in lists:
-        bindings.bind(each.growth.rows, first_example(ctx, each.growth, iterable.span))
-        bindings.bind(each.number, v.Known(len(each.growth.before)))
-        bindings.bind(each.growth.name, unreadable(each.growth.name, span))
-    ctx.live |= {name for each in lists for name in (each.growth.rows, each.number)[: 1 + is_counted]}
-    with ctx.trial() as diagnostics:
-        over(ctx, loop, items)
-    if any(each.growth.type is None for each in lists) and (diagnostics.errors or not is_counted):
-        for diagnostic in diagnostics.errors:
-            ctx.diagnostics.add(diagnostic)
-        for name in (*find_assigned_names(loop), *(each.growth.name for each in lists)):
-            bindings.bind(name, v.FAILED)
-        ctx.environment.failed = True
-        return None
-    for each in lists:
-        rows = bindings.locals[each.growth.rows]
-        if each.growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
-            each.growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
-        if each.growth.type is not None:
-            each.growth.is_tried = False
-            bindings.bind(each.growth.rows, make_rows(ctx, each.growth, each.times, rounds, iterable, span))
-
-    def leave() -> None:
-        for each in lists:
-            ctx.environment.bindings.bind(each.growth.name, _leave(ctx, each, span, is_counted), span)
-            ctx.environment.bindings.forget(each.growth.rows)
-            ctx.environment.bindings.forget(each.number)
-
-    block, live, ctx.block = ctx.block, ctx.live, Block(ctx.block.lets)
-    try:
-        run_steps(ctx, [lambda: over(ctx, loop, items), leave])
-        return ctx.block.end
-    finally:
-        ctx.block, ctx.live = block, live
-
-
-def _leave(ctx: Elaboration, each: _List, span: Span, is_counted: bool) -> v.Value:
-    """Return what a list is after the loop in which it grew."""
-    if each.growth.type is None:
-        return v.TupleOf(())
-    rows, number = (
-        ctx.environment.bindings.locals.get(name, v.FAILED) for name in (each.growth.rows, each.number)
-    )
-    value = grown(ctx, each.growth, rows)
-    if not isinstance(value, v.ListOfRows) or not is_counted:
-        return value
-    if not isinstance(number, v.Computed | v.Known | v.Dimension):
-        return value
-    first = v.Operand(v.SliceOf(v.Known(None), number, v.Known(None)), span)
-    return grown(ctx, each.growth, subscript(v.Operand(value.rows, span), [first], span))
+def number_of_rounds(rounds: v.Computed, span: Span) -> v.Value:
+    """Return a number as a size, which is 0 at least."""
+    least = apply("maximum", span, v.Computed(rounds.expr, rounds.type), number_constant(0, "int64", span))
+    return v.Dimension(AnyDim(), weak_int(least))
 
 
 def grown(ctx: Elaboration, growth: Growth, rows: v.Value) -> v.Value:
@@ -396,141 +286,12 @@ def unreadable(name: str, span: Span) -> v.Unassigned:
     return v.Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
 
 
-def _rewrite(ctx: Elaboration, stmt: tree.For, *, is_counted: bool) -> tuple[tree.For, list[_List]]:
-    """Return the loop that assigns rows, and its lists; it counts its rounds if each appends one item."""
-    appends = _find_lists(ctx, stmt, is_counted=is_counted)
-    locals_ = ctx.environment.bindings.locals
-    begun = frozenset(name for name in appends if getattr(locals_[name], "items", ()))
-    if ctx.begun.get(id(stmt)) != (frozenset(appends), begun):
-        taken = set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
-        counter, target = None, stmt.target
-        if not is_counted:
-            counter = tree.variable(target.span, free_name(f"step{len(ctx.rewritten)}", taken))
-            target = ast.Tuple(target.span, [counter, target])
-        names = dict[str, tuple[str, str]]()
-        for name in appends:
-            rows = free_name(f"{name}_rows", taken)
-            # No cell can write the number of items before a loop that counts its rounds.
-            number = free_name(f"{name}_count", taken) if is_counted else f"items before {rows}"
-            names[name] = rows, number
-        body = _Rewriter(names, begun, counter).replace(stmt.body)
-        ctx.rewritten[id(stmt)] = tree.For(stmt.span, target, stmt.iterable, body, stmt.orelse)
-        ctx.rewritten_sources += [stmt, ctx.rewritten[id(stmt)]]
-        ctx.begun[id(stmt)] = frozenset(appends), begun
-    loop = ctx.rewritten[id(stmt)]
-    assert isinstance(loop, tree.For)
-    lists = dict[str, _List]()
-    for part in walk(loop.body, into_functions=False):
-        if isinstance(part, tree.Grow) and part.source in appends:
-            if part.source not in lists:
-                before = locals_[part.source]
-                assert isinstance(before, v.TupleOf)
-                growth = Growth(part.source, part.rows.id.name, before.items)
-                lists[part.source] = _List(growth, part.number, appends[part.source])
-            ctx.growing[id(part)] = lists[part.source].growth
-    return loop, [lists[name] for name in appends]
+def make_rows(ctx: Elaboration, growth: Growth, count: v.Value, span: Span) -> v.Computed:
+    """Return the tensor of zeros that the rows are assigned in, with the items before the loop.
 
-
-def free_name(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken, and take it."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
-
-
-@dataclass(frozen=True, slots=True)
-class _Rewriter:
-    """Replaces appends by assignments to rows, ``len(rows)`` by the count, ``rows[-1]`` by the last row.
-
-    ``names``: of the tensor and of the number of each list. ``begun``: the lists that have items before the
-    loop. ``counter``: counts the rounds if each appends one item to each list; None where numbers count the
-    items. ``appended``: the lists to which such a round has appended.
+    ``count``: how many rows it has room for beside these.
     """
-
-    names: Mapping[str, tuple[str, str]]
-    begun: frozenset[str]
-    counter: ast.Var | None
-    appended: set[str] = field(default_factory=set)
-
-    def replace(self, node: ast.Node) -> ast.Node:
-        """Return a piece of a loop with all of them replaced."""
-        if not find_mentioned_names(node) & self.names.keys():
-            return node
-        match node:
-            case ast.Block(stmts=stmts):
-                return attr.evolve(node, stmts=[part for each in stmts for part in self._statement(each)])
-            case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
-                if name in self.names and self.counter is None:
-                    return tree.variable(node.span, self.names[name][1])
-            case ast.Call() if (name := read_last(node)) in self.names:
-                if name in self.begun | self.appended:
-                    return self._last(name, node.span)
-        return tree.map_parts(node, self.replace)
-
-    def _last(self, name: str, span: ast.Span) -> ast.Expr:
-        rows, place = (tree.variable(span, each) for each in self.names[name])
-        if self.counter is not None:
-            place = tree.operation(span, BuiltinOp.Add, self.counter, place)
-        if name not in self.appended:
-            place = tree.operation(span, BuiltinOp.Sub, place, ast.Constant(span, 1))
-        return tree.subscript(span, rows, [place])
-
-    def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Node]:
-        name = stmt.lhs[0].id.name if isinstance(stmt, tree.Append) else ""
-        if name not in self.names:
-            yield self.replace(stmt)
-            return
-        rows, count = (tree.variable(stmt.span, each) for each in self.names[name])
-        index = count
-        if self.counter is not None:
-            has_more = name in self.begun
-            index = (
-                tree.operation(stmt.span, BuiltinOp.Add, self.counter, count) if has_more else self.counter
-            )
-        yield tree.Grow(stmt.span, rows, index, self.replace(stmt.item), name, count.id.name)
-        if self.counter is not None:
-            self.appended.add(name)
-        else:
-            more = tree.operation(stmt.span, BuiltinOp.Add, count, ast.Constant(stmt.span, 1))
-            yield ast.Assign(stmt.span, [count], None, more)
-
-
-def read_last(node: ast.Node) -> str:
-    """Return the name in ``name[-1]``; an empty string for anything else."""
-    match node:
-        case ast.Call(
-            func_name=ast.Op(name=BuiltinOp.Subscript), params=[ast.Var() as owner, ast.Tuple(values=[index])]
-        ) if _is_minus_one(index):
-            return str(owner.id.name)
-    return ""
-
-
-def _is_minus_one(index: ast.Expr) -> bool:
-    match index:
-        case ast.Constant(value=-1):
-            return True
-        case ast.Call(func_name=ast.Op(name=BuiltinOp.USub), params=[ast.Constant(value=1)]):
-            return True
-    return False
-
-
-def make_rows(
-    ctx: Elaboration, growth: Growth, times: int, rounds: int | v.Computed, iterable: v.Operand, span: Span
-) -> v.Computed:
-    """Return the tensor of zeros that the rows are assigned in, with the items before the loop."""
     assert growth.type is not None
-    if times > 1:
-        if isinstance(rounds, int):
-            rounds *= times
-        else:
-            most = v.Operand(v.Known(times), iterable.span)
-            product = binary(BuiltinOp.Mul, "*", v.Operand(rounds, iterable.span), most, iterable.span)
-            assert isinstance(product, v.Computed)
-            rounds = product
-        # Only where a round appends at most one item are there as many as what the loop goes over.
-        iterable = v.Operand(v.Known(None), iterable.span)
-    count = v.Known(rounds) if isinstance(rounds, int) else _number_of_rounds(rounds, iterable, span)
     if growth.before:
         more = v.Operand(v.Known(len(growth.before)), span)
         count = binary(BuiltinOp.Add, "+", v.Operand(count, span), more, span)
@@ -564,17 +325,6 @@ def make_rows(
         )
     ctx.memory.shown[growth.rows] = growth.name
     return _hold(ctx, growth, rows, held)
-
-
-def _number_of_rounds(rounds: v.Computed, iterable: v.Operand, span: Span) -> v.Value:
-    """Return how many rounds a loop has as a size, with the name that it has if it goes over a tensor."""
-    over = iterable.value
-    while isinstance(over, v.Zipped) and len(over.parts) == 1:
-        over = over.parts[0].value
-    if isinstance(over, v.Computed):
-        return size_along(over, 0, span)
-    least = apply("maximum", span, v.Computed(rounds.expr, rounds.type), number_constant(0, "int64", span))
-    return v.Dimension(AnyDim(), weak_int(least))
 
 
 def _size(ctx: Elaboration, dim: Dim, name: str, span: Span) -> v.Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
@@ -24,12 +24,7 @@ from nnmagic.tinynn.analysis.kernels import in_order
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
-from nnmagic.tinynn.elaborate.changing_lists import (
-    change_in_loop,
-    find_changing,
-    over_changing_list,
-    reads_changing,
-)
+from nnmagic.tinynn.elaborate.changing_lists import change_in_loop
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -41,10 +36,11 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     exits_of,
 )
 from nnmagic.tinynn.elaborate.generators import is_state, names_assigned
-from nnmagic.tinynn.elaborate.growing_lists import appends_each_round, find_lists, grow_in_loop
+from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
+from nnmagic.tinynn.elaborate.list_rewriting import LoopLists, find_lists, over_changing_list
 from nnmagic.tinynn.elaborate.merging import (
     MergeConflictError,
     MergePlan,
@@ -88,7 +84,7 @@ _INT64 = TensorType((), "int64")
 
 #: The most rounds of a loop, with those inside it, that is unrolled only because sizes of its tensors depend
 #: on the round.
-_MAX_CHANGING_SHAPES = 8
+_MAX_CHANGING_SHAPES = 9
 
 
 @dataclass(slots=True)
@@ -175,8 +171,9 @@ def elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
 
 
 def _elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
-    if find_changing(ctx, stmt):
-        return _elaborate_changing(ctx, _Loop(stmt), lambda: _while_rounds(ctx, stmt))
+    lists = find_lists(ctx, stmt)
+    if lists is not None:
+        return _elaborate_changing(ctx, _Loop(stmt), lists, lambda: _while_rounds(ctx, stmt))
     with ctx.trial():
         condition = _while_test(ctx, stmt)
     if condition is False:
@@ -349,78 +346,57 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise v.RefusalError(message, iterable.span, hint="stack the items into one tensor")
-    is_read = reads_changing(ctx, stmt)
-    if not is_read and appends_each_round(ctx, stmt):
-        return _elaborate_growing(ctx, loop, rounds)
-    if not is_read and find_lists(ctx, stmt):
-        return _elaborate_counted(ctx, loop, rounds)
-    if find_changing(ctx, stmt):
-        known = rounds if isinstance(rounds, int) else None
-        return _elaborate_changing(
-            ctx, loop, None if known is None else lambda: _for_rounds(ctx, loop, known)
-        )
+    lists = find_lists(ctx, stmt)
+    if lists is not None:
+        unrolled = partial(_for_rounds, ctx, loop, rounds) if isinstance(rounds, int) else None
+        return _elaborate_changing(ctx, loop, lists, unrolled)
     if isinstance(rounds, v.Computed) or ctx.compact:
         return _emit_loop(ctx, loop)
     return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
 
 
 def _elaborate_changing(
-    ctx: Elaboration, loop: _Loop, rounds: Callable[[], Rounds] | None
+    ctx: Elaboration, loop: _Loop, lists: LoopLists, rounds: Callable[[], Rounds] | None
 ) -> Terminator | None:
-    """Elaborate a loop that changes lists: unrolled if what it does with them is known, and cheap."""
-    if rounds is not None and not ctx.compact:
-        lists, limit = find_changing(ctx, loop.stmt), MAX_UNROLLED_OPERATORS
-        end = _unroll_with_lists(ctx, loop, lists, rounds, limit, is_long=loop.is_long)
+    """Elaborate a loop that changes lists: unrolled if that is cheap, and it is known what they hold."""
+    if rounds is not None:
+        end = _unroll_changing(ctx, loop, lists, rounds)
         if not isinstance(end, GivenUp):
             return end
 
-    def emit(ctx: Elaboration, written: tree.For | tree.While) -> Terminator | None:
-        if isinstance(written, tree.While):
-            return _emit_loop(ctx, _Loop(written))
-        return _emit_loop(ctx, replace(loop, stmt=written))
+    def emit(stmt: tree.For | tree.While) -> Terminator | None:
+        if isinstance(stmt, tree.While) or loop.iterable is None:
+            return _emit_loop(ctx, _Loop(stmt))
+        if not lists.times:
+            return _emit_loop(ctx, replace(loop, stmt=stmt))
+        items, span = loop.iterable, loop.iterable.span
+        if lists.is_stepped:
+            items = v.Operand(v.Zipped("enumerate", (items,)), span)
+        return _elaborate_for_over(ctx, stmt, items)
 
-    return change_in_loop(ctx, loop.stmt, emit)
+    def room(times: int) -> v.Value:
+        assert loop.iterable is not None
+        assert loop.rounds is not None
+        return room_for_rounds(loop.iterable, loop.rounds, times)
 
-
-def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | v.Computed) -> Terminator | None:
-    """Elaborate a loop in which lists grow: unrolled if that is cheap. Raises RefusalError."""
-    assert isinstance(loop.stmt, tree.For)
-    assert loop.iterable is not None
-    stmt, iterable = loop.stmt, loop.iterable
-    if isinstance(rounds, int):
-        limit = None if rounds <= MAX_UNROLLED and not ctx.compact else MAX_UNROLLED_OPERATORS
-        end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, loop, rounds), limit, is_long=loop.is_long)
-        if not isinstance(end, GivenUp):
-            return end
-    return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
+    return change_in_loop(ctx, loop.stmt, lists, emit, room)
 
 
-def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | v.Computed) -> Terminator | None:
-    """Elaborate a loop of which some rounds append: unrolled if it is known which. Raises RefusalError."""
-    assert isinstance(loop.stmt, tree.For)
-    assert loop.iterable is not None
-    stmt, iterable = loop.stmt, loop.iterable
-    if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
-        end = _unroll_with_lists(ctx, loop, find_lists(ctx, stmt), lambda: _for_rounds(ctx, loop, rounds))
-        if not isinstance(end, GivenUp):
-            return end
-    return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
-
-
-def _unroll_with_lists(
-    ctx: Elaboration,
-    loop: _Loop,
-    lists: Iterable[str],
-    rounds: Callable[[], Rounds],
-    limit: int | None = None,
-    *,
-    is_long: bool = False,
+def _unroll_changing(
+    ctx: Elaboration, loop: _Loop, lists: LoopLists, rounds: Callable[[], Rounds]
 ) -> Terminator | GivenUp | None:
     """Unroll a loop that changes lists; GivenUp where it is not known then what each of them holds."""
+    is_short = not loop.is_long and not ctx.compact
+    limit = None if lists.times and is_short else MAX_UNROLLED_OPERATORS
+    unroll = partial(try_unroll, ctx, loop.stmt, rounds, limit, is_long=loop.is_long)
+    if lists.is_stepped:
+        return unroll()
+    if ctx.compact or (lists.times and loop.is_long):
+        return GivenUp.GIVEN_UP
     give_up, failed = GiveUpError(), ctx.environment.failed
 
-    def unroll() -> Terminator | None:
-        end = try_unroll(ctx, loop.stmt, rounds, limit, is_long=is_long)
+    def unroll_or_raise() -> Terminator | None:
+        end = unroll()
         if isinstance(end, GivenUp):
             raise give_up
         return end
@@ -428,10 +404,10 @@ def _unroll_with_lists(
     def accept(end: Terminator | None) -> bool:
         if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
             return False
-        values = (ctx.environment.bindings.locals.get(name) for name in lists)
-        return all(isinstance(value, v.TupleOf) for value in values)
+        locals_ = ctx.environment.bindings.locals
+        return all(isinstance(locals_.get(name), v.TupleOf) for name in lists.values)
 
-    return attempt(ctx, unroll, give_up, accept)
+    return attempt(ctx, unroll_or_raise, give_up, accept)
 
 
 def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:

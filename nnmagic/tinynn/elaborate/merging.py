@@ -172,7 +172,12 @@ def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
 
 
 def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
-    """Return a plan for a list of rows and one whose items are known."""
+    """Return a plan for a list of rows and one whose items are known.
+
+    None where they hold lists: names that show these would not see what changes them.
+    """
+    if plan.is_table or getattr(value, "is_table", False):
+        return None
     if plan.is_list:
         rows, types = _as_rows(value), list(types_of(_as_expressions(plan)))
         if rows is None or _dtype_of(rows.rows.type) != _dtype_of(types[0].type):
@@ -195,7 +200,7 @@ def _as_rows(value: v.Value) -> v.ListOfRows | None:
     """Return a list of numbers or equal tensors as rows, as many as only the call knows; None for others."""
     is_list = isinstance(value, v.TupleOf) and value.written != "tuple"
     rows = as_list_of_rows(value, _NOWHERE) if is_list else None  # type: ignore[arg-type]  # a list
-    if rows is None or not isinstance(rows.rows.type, ty.TensorType):
+    if rows is None or rows.is_table or not isinstance(rows.rows.type, ty.TensorType):
         return None
     return rows
 

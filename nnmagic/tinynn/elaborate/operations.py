@@ -174,8 +174,7 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         owner = v.Operand(found, indices.pop(0)[1])
     may_be_rows = isinstance(owner.value, v.TupleOf) and (ctx.items_as_rows or not ctx.rounds)
     if may_be_rows and indices and is_run_time(indices[0][0]):
-        assert isinstance(owner.value, v.TupleOf)
-        owner = replace(owner, value=as_list_of_rows(owner.value, owner.span) or owner.value)
+        owner = replace(owner, value=_as_rows(ctx, owner) or owner.value)
     value = owner.value
     for value, index in read_chain(owner, indices) if indices else ():
         if isinstance(value, v.Computed) and any(_is_array(item.value) for item in index):
@@ -195,6 +194,15 @@ def _read_dictionary(
     if found is not None:
         ctx.memory.share(found, ctx.memory.of_value(owner.value, ctx.environment.chain()))
     return found
+
+
+def _as_rows(ctx: Elaboration, owner: v.Operand) -> v.ListOfRows | None:
+    """Return a list as one of rows, which share the memory of its items."""
+    assert isinstance(owner.value, v.TupleOf)
+    rows = as_list_of_rows(owner.value, owner.span)
+    if rows is not None and (tokens := ctx.memory.of_value(owner.value, ctx.environment.chain())):
+        ctx.memory.hold(rows.rows.expr, tokens)
+    return rows
 
 
 def _of_name(ctx: Elaboration, owner: v.Operand, part: ast.Call, span: Span) -> v.Value | None:

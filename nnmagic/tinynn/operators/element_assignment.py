@@ -99,28 +99,6 @@ def _fits(new: Sequence[Dim], chosen: Sequence[Dim]) -> bool:
     return all(dim in (ANY, common) for dim, common in zip(chosen, shape, strict=True))
 
 
-def selection(
-    tensor: v.Operand, index: Sequence[v.Operand], chosen: v.Value, span: Span
-) -> v.Computed | None:
-    """Return a mask of the elements that an index chooses, if their number depends on values.
-
-    It has the tensor's shape, or broadcasts to it. None for an index that holds arrays beside other items.
-    """
-    data = tensor.value
-    assert isinstance(data, v.Computed)
-    mask = single_mask(tensor, index)
-    if mask is not None:
-        return mask
-    parts = list(index_parts(index, data, span))
-    if not isinstance(chosen, v.Computed) or ANY not in _shape(chosen):
-        return None
-    if any(_kind_of(part) not in ("int", "slice") for part in parts):
-        return None
-    number = v.Computed(ir.constant(0, "int64", span=span), TensorType((), "int64"))
-    conditions = _Assignment(data, parts, chosen, number, span).conditions()
-    return None if not conditions else _all_of(conditions, span)
-
-
 def keep_shape(sign: str, before: v.Value, result: v.Operand) -> v.Operand:
     """Return the result of ``x += y`` in the shape of the array ``x``, which NumPy changes in place.
 

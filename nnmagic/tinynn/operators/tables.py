@@ -74,6 +74,8 @@ def _number(operand: v.Operand) -> v.Computed:
             return cast(number, wide, operand.span)
     message = f"a key that only the call knows is {_WHAT}, not {describe(operand.value)}"
     hint = "take its code point, ord(c)" if isinstance(operand.value, v.Character) else None
+    if isinstance(operand.value, v.Computed):
+        hint = "write a list instead, as in [x * 2, x * 3]"
     raise v.RefusalError(message, operand.span, hint=hint)
 
 

@@ -384,15 +384,13 @@ class MadeSet(ast.Expr):  # type: ignore[misc]  # synr is untyped
 class Grow(_Stmt):
     """An `Append` in a loop that is a function: a row of ``rows``.
 
-    ``index`` counts the rounds, or the items. ``source``: the name of the list. ``number``: that of how many
-    items it has, or had before the loop.
+    ``index`` counts the rounds, or the items. ``source``: the name of the list.
     """
 
     rows: ast.Var
     index: ast.Expr
     item: ast.Expr
     source: str
-    number: str
 
 
 @attr.s(auto_attribs=True, frozen=True)

@@ -403,10 +403,6 @@ class BuiltinFunction(Protocol):
     def name(self) -> str:
         """The name that a cell calls it by."""
 
-    @property
-    def has_loops(self) -> bool:
-        """Whether the expressions of its result hold lets, which bind loops."""
-
     def call(self, operands: Sequence[Operand], span: Span) -> Value:
         """Bind the arguments and apply the function. Raises RefusalError."""
 

@@ -1,7 +1,7 @@
 """Lists whose length changes in any loop, beside the same functions as Python runs them.
 
-Their methods are written out in tinynn/syntax/list_methods; lists of a fixed length become rows in
-tinynn/elaborate/lists_as_rows.
+Their methods are written out in tinynn/syntax/list_methods, and their loops written anew in
+tinynn/elaborate/list_rewriting; lists of a fixed length become rows in tinynn/elaborate/lists_as_rows.
 """
 
 from __future__ import annotations

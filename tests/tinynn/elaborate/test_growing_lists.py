@@ -49,6 +49,32 @@ BODIES = {
         path.append(path[-1] * 0.5 + row[0])
     return np.array(path)
 """,
+    "length": """
+    out, again = [1.0], []
+    for row in x:
+        out.append(row[0] + len(out))
+        again.append(len(again) + len(out))
+    else:
+        out.append(out[-1] + len(out))
+    return np.array(out), np.array(again)
+""",
+    "read-in-functions": """
+    out, total = [1.0], 0.0
+    for row in x:
+        size = lambda: len(out)
+        item = lambda k: out[k]
+        out.append(row[0])
+        total += size() * item(-1)
+    return total, len(out)
+""",
+    "of-another-list": """
+    places, values = [-1], []
+    for i in range(len(x)):
+        values.append(places[-1])
+        if x[i, 0] > 0:
+            places.append(i)
+    return np.array(values), np.array(places)
+""",
     "nested": """
     rows = []
     for a in x:
@@ -157,9 +183,10 @@ ALIAS = "    out = []\n    {}\n    out.append(x[0])\n    return x\n"
         ),
         ("    out = [x[0, 0]]\n" + LOOP.format("out.append(row)", "stack(out)"), "have different types"),
         (
-            "    out = []\n" + LOOP.format("out.append(row + len(out))", "stack(out)"),
-            "`out` grows in this loop",
+            "    out, other = [], 0\n    other = out\n" + LOOP.format("out.append(row)", "other"),
+            "`other` holds",
         ),
+        ("    out = []\n    pair = (out, 1)\n" + LOOP.format("out.append(row)", "pair"), "`pair` holds"),
         ("    out = []\n" + LOOP.format("out.append(row + q)", "stack(out)"), "unknown name `q`"),
     ],
 )

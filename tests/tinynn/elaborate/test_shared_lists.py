@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+import numpy as np
 import pytest
 
 import nnmagic
@@ -66,6 +67,10 @@ PROGRAMS = {
         "        a[i][j] = i * 3 + j\ns = 0\nfor row in a:\n    for x in row:\n        s += x\nreturn s",
         True,
     ),
+    "an array of a list, chosen by the call": (
+        "a = [np.zeros(2) for _ in range(3)]\nm = a[k]\nm[0] = 7.0\nreturn a[k][0]",
+        False,
+    ),
     "count and index": ("a = [1.5, 2.5]\na[k] = 3.5\nreturn a.count(2.5) + a.index(3.5)", True),
     "a copy of a range": ("a = list(range(k + 3))\nb = a.copy()\nb[0] = 9\nreturn a[0] + b[0]", True),
 }
@@ -75,15 +80,15 @@ PROGRAMS = {
 def test_no_name_shows_what_python_would_not(name: str) -> None:
     body, is_computed = PROGRAMS[name]
     text = f"def f(k):\n{textwrap.indent(body, '    ')}\n"
-    scope: dict[str, object] = {}
+    scope: dict[str, object] = {"np": np}
     exec(text, scope)
     expected = scope["f"](0)  # type: ignore[operator]
     source = text.replace("def f(k)", "def f(k: i64)")
     if is_computed:
-        assert nnmagic.compile(source, engine="numpy")(0) == expected
+        assert nnmagic.compile(source, namespace={"np": np}, engine="numpy")(0) == expected
         return
     with pytest.raises(nnmagic.TinyNNError) as caught:
-        nnmagic.compile(source, engine="numpy")
+        nnmagic.compile(source, namespace={"np": np}, engine="numpy")
     assert not isinstance(caught.value, InternalError)
     assert "list" in str(caught.value) or "memory" in str(caught.value)
 

@@ -69,15 +69,15 @@ MISTAKES = [
         "write .mT, or .transpose(1, 2) with the two dimensions",
     ),
     (
-        'def f(x: Tensor[("n", 3), f32]):\n    out = []\n    for row in x:\n'
-        "        out.append(row * len(out))\n    return stack(out)\n",
+        'def f(x: Tensor[("n", 3), f32]):\n    out = []\n    size = lambda: len(out)\n    for row in x:\n'
+        "        out.append(row * size())\n    return stack(out)\n",
         "`out` grows in this loop, and cannot be read in it",
         "keep what a round needs of the one before in a name of its own; out[-1] can be read",
     ),
     (
         "def f(x: Tensor[(3,), f32]):\n    items = []\n    same = items\n    items.append(x)\n    return x\n",
         "`same` holds the list `items`, which Python would change there, too",
-        "make a new list: items = items + [item]",
+        "make a new list before: items = list(items)",
     ),
     (
         'def f(x: Tensor[("n", 3), f32]):\n    out = []\n    for row in x:\n        out.append(row)\n'

@@ -16,6 +16,7 @@ from nnmagic.relay.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.expr import Call, operator_of
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.assignments import fold_assignments
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
@@ -43,7 +44,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class CompilerPass:
-    """A pass that the compiler runs by itself.
+    """A pass that the compiler runs without being asked.
 
     when: the programs that it runs on. opt_level: the lowest level at which it runs.
     """
@@ -131,6 +132,7 @@ _CLEANUPS = (
         "all programs",
         lambda _, module: eliminate_common_subexpr(module, apart=_is_computed_again),
     ),
+    _module_pass(fold_assignments),
     _module_pass(dead_code_elimination),
 )
 _LOOPS = (

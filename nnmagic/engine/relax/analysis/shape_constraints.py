@@ -19,9 +19,9 @@ from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 #: Operators that accept any shapes, or whose legalization emits all checks that they need.
 CHECKED_BY_THEIR_RULES = frozenset(
     {
-        "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "asin", "asinh", "atan",
-        "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "cast_like", "ceil",
-        "clip", "copy", "cos", "cosh", "cumprod", "cumsum", "divide", "dyn.broadcast_to",
+        "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "argsort", "argwhere", "asin",
+        "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+        "cast_like", "ceil", "clip", "copy", "cos", "cosh", "cumprod", "cumsum", "divide", "dyn.broadcast_to",
         "dyn.full", "dyn.reshape", "dyn.tile", "dyn.zeros", "equal", "erf", "exp",
         "expand_dims", "fast_exp", "fast_tanh", "fixed_point_multiply", "floor", "floor_divide",
         "floor_mod", "full", "full_like", "gather", "greater", "greater_equal", "isfinite", "isinf", "isnan",
@@ -29,8 +29,9 @@ CHECKED_BY_THEIR_RULES = frozenset(
         "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mod", "multiply",
         "ndarray_size", "negative", "nn.batch_flatten", "nn.batch_matmul", "nn.bias_add", "nn.dense",
         "nn.dropout", "nn.fast_softmax", "nn.leaky_relu", "nn.log_softmax", "nn.matmul", "nn.relu",
-        "nn.softmax", "not_equal", "numpy.rint", "ones", "ones_like", "power", "prod", "reshape", "reverse",
-        "right_shift", "round", "rsqrt", "shape_of", "sigmoid", "sign", "sin", "sinh", "sqrt",
+        "nn.softmax", "not_equal", "numpy.maximum.accumulate", "numpy.minimum.accumulate", "numpy.rint",
+        "ones", "ones_like", "power", "prod", "reshape", "reverse",
+        "right_shift", "round", "rsqrt", "shape_of", "sigmoid", "sign", "sin", "sinh", "sort", "sqrt",
         "subtract", "sum", "tan", "tanh", "transpose", "trunc", "trunc_divide", "trunc_mod", "where",
         "zeros", "zeros_like",
     }

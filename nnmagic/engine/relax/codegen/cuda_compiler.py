@@ -29,7 +29,7 @@ _OPTIONS = ("--std=c++17", "--fmad=false")
 #: The function of TVM that compiles the source of a module.
 _CALLBACK = "tvm_callback_cuda_compile"
 
-#: What stands in the place of machine code where the source alone is wanted. TVM takes it for PTX.
+#: What stands in for machine code where the source alone is wanted. TVM takes it for PTX.
 _NO_CODE = b"//"
 
 _Compile = Callable[[str], bytes]

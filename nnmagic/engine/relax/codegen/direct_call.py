@@ -1,4 +1,4 @@
-"""Compile what CPython calls in the place of a compiled function; see ``runtime/direct_call.py``.
+"""Compile what CPython calls in place of a compiled function; see ``runtime/direct_call.py``.
 
 It is one function of machine code for all programs: it looks at the arguments, makes the result, and calls
 the entry of the program that a table describes. Whatever it does not take it hands over to Python. Another

@@ -40,7 +40,7 @@ _ROUNDS = ((256, 16), (4,))
 #: Loops in one of so few rounds ask by themselves, as passes over all elements do.
 _FEW_ROUNDS = 64
 
-#: The least work of a round that is counted by itself; shorter rounds are counted in pieces.
+#: The least work of a round that is counted alone; shorter rounds are counted in pieces.
 _ROUND = 1 << 8
 
 #: Threads share so many pieces of a parallel loop at most, and poll after each.
@@ -218,13 +218,17 @@ class _Poller:
         index = tirx.Bind(loop.loop_var, loop.min.astype(dtype) + piece * share + within)
         left = tirx.min(share, extent - piece * share)
         inner = tirx.For(within, zero, left, tirx.ForKind.SERIAL, sequence([index, loop.body]))
-        count = tirx.truncdiv(extent + share - one, share)
+        count = self._if_shared(tirx.truncdiv(extent + share - one, share), tirx.min(extent, one))
         return tirx.Bind(share, tirx.max(rounds, one)), tirx.For(piece, zero, count, loop.kind, inner)
+
+    def _if_shared(self, value: PrimExpr, alone: PrimExpr) -> PrimExpr:
+        """Return a value that takes long, or ``alone`` where threads do not share the loop."""
+        return value if self.threads is None else tirx.if_then_else(self.threads, value, alone)
 
     def _parallel_loop(self, loop: tirx.For) -> _Polled:
         """Return a parallel loop whose rounds end early when the thread of the call is to stop."""
         words, budget = _declare("shared", _WORDS), _declare("budget")
-        own = tirx.call_extern("int64", self.this_thread)
+        own = self._if_shared(tirx.call_extern("int64", self.this_thread), as_expr(0))
         is_owner = tirx.Var("is_owner", "bool")
         is_stopped = tirx.NE(_load(words, _STOPPED), as_expr(0))
         leave = tirx.IfThenElse(is_stopped, tirx.Return(tirx.const(0, "int32")), None)

@@ -81,6 +81,22 @@ _LET_TO_BUFFERS: Any = tirx.transform.prim_func_pass(
 )
 
 
+#: The stores of the largest function of which TVM finds common subexpressions before LLVM does. TVM's time
+#: grows with the square of their number: of a transform, it would be a third of what the compiler takes.
+_COMMON_STORES = 1000
+
+
+def _name_common_subexpressions(module: tvm.IRModule, _: Any) -> tvm.IRModule:
+    small = {var: each for var, each in module.functions_items() if _work(each) <= _COMMON_STORES}
+    named = tirx.transform.CommonSubexprElim()(tvm.IRModule(small))
+    return tvm.IRModule({**dict(module.functions_items()), **dict(named.functions_items())}, module.attrs)
+
+
+_NAME_COMMON_SUBEXPRESSIONS: Any = tvm.transform.module_pass(
+    _name_common_subexpressions, opt_level=0, name="NameCommonSubexpressions"
+)
+
+
 def _broadcast_bits(node: tirx.Broadcast) -> Any:
     """Broadcast a bfloat16 as its bits, because BF16StorageLegalize forgets the dtype of a Broadcast."""
     if str(node.value.ty.dtype) != "bfloat16":
@@ -217,7 +233,7 @@ _STATEMENT_PASSES = (
     tirx.transform.StmtSimplify,
     tirx.transform.RemoveNoOp,
     s_tir.transform.RewriteUnsafeSelect,
-    tirx.transform.CommonSubexprElim,
+    lambda: _NAME_COMMON_SUBEXPRESSIONS,
 )
 
 #: Fewer passes for functions of written-out tiles, in memory order: the others would analyse each index.

@@ -210,7 +210,7 @@ def _fraction(word: PrimExpr, dtype: str) -> PrimExpr:
 
 def _round_product(value: PrimExpr) -> PrimExpr:
     """Keep LLVM from fusing a product with a following addition, so that the product is rounded."""
-    if is_for_gpu():  # whose compiler is told not to
+    if is_for_gpu():  # an option keeps its compiler from it
         return value
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
 

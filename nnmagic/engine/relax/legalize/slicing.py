@@ -11,7 +11,14 @@ from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of
-from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, minimum, same_size, simplify
+from nnmagic.engine.relax.legalize.sizes import (
+    difference,
+    is_nonnegative,
+    maximum,
+    minimum,
+    same_size,
+    simplify,
+)
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.tir.builders import as_expr, static_int
@@ -99,7 +106,9 @@ def resolve_slice(dim: Extent, begin: Extent, end: Extent | None, step: int) -> 
             return 0, 0
         if begin * toward <= -BEYOND:
             begin = 0 if step > 0 else -1
-    if step > 0:
+    if step > 0 and (behind := _cut_at_end(dim, begin, end)) is not None:
+        start, distance = as_expr(begin), maximum(as_expr(behind) - begin, 0)
+    elif step > 0:
         start = locate(begin, dim)
         start = start if is_nonnegative(start) else maximum(start, 0)
         stop = dim if end is None else minimum(locate(end, dim), dim)
@@ -111,6 +120,17 @@ def resolve_slice(dim: Extent, begin: Extent, end: Extent | None, step: int) -> 
     if static_int(distance) == 0:
         return 0, 0
     return start, simplify(tirx.floordiv(as_expr(distance) + (abs(step) - 1), as_expr(abs(step))))
+
+
+def _cut_at_end(dim: Extent, begin: Extent, end: Extent | None) -> Extent | None:
+    """Return an end that is a number of elements before that of the axis, as in ``x[1:n - 1]``.
+
+    It is no index from the end, but where that leaves nothing, either: shorter axes end before ``begin``.
+    """
+    if not isinstance(begin, int) or begin < 0 or isinstance(end, int | None):
+        return None
+    distance = difference(end, dim)
+    return end if distance is not None and -2 - begin <= distance <= 0 else None
 
 
 def locate(bound: Extent, dim: Extent) -> Index:

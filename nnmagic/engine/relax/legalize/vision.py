@@ -106,10 +106,9 @@ def _yolo_reorg(attrs: Attrs, data: Tensor) -> Tensor:
         block = k // inner
         column, row = i * stride + block % stride, j * stride + block // stride
         flat = column + width * stride * (row + height * stride * (k % inner + inner * b))
-        pixels = height * width
-        return data(
-            flat // (channels * pixels), flat // pixels % channels, flat // width % height, flat % width
-        )
+        line = flat // width
+        plane = line // height
+        return data(plane // channels, plane % channels, line % height, flat % width)
 
     moved = te.compute(data.shape, element)
     return topi.reshape(moved, (batch, channels * stride * stride, height // stride, width // stride))

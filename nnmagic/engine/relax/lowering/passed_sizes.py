@@ -23,8 +23,8 @@ from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, Var
-from nnmagic.relay.expr import Call, Expr, Function, GlobalVar
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.callgraph import find_invariants
+from nnmagic.relay.expr import Function
 from nnmagic.relay.tuple_trees import flatten
 from nnmagic.relay.types import ANY, AnyDim, TensorType, Type
 
@@ -212,13 +212,7 @@ def _is_of_sizes(type_: Type | None) -> bool:
 def _invariant_integers(function: Function, name: str) -> list[int]:
     """Return the numbers of the integers that a function hands on to itself as they are."""
     numbers = [number for number, param in enumerate(function.params) if _is_of_sizes(param.checked_type)]
-    if not numbers:
-        return []
-    for node in post_order(function.body):
-        if isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op.name == name:
-            args: Sequence[Expr] = node.args
-            numbers = [number for number in numbers if args[number] is function.params[number]]
-    return numbers
+    return [number for number in find_invariants(name, function) if number in numbers] if numbers else []
 
 
 def _in_terms_of(size: Extent | None, others: Mapping[_Key, Extent]) -> _Size[_Key] | None:

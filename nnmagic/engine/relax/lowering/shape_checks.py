@@ -8,6 +8,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import StringImm
 
+from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.analysis.shape_constraints import (
     CHECKED_BY_THEIR_RULES,
     check,
@@ -134,12 +135,17 @@ def _fits(call: OpCall) -> PrimExpr:
             wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
             return _all_equal(wanted, updates) if len(wanted) == len(updates) else never
         case "reshape_like":
-            whole = all(
-                call.attrs[f"{side}_{end}"] in (0, None)
-                for side in ("lhs", "rhs")
-                for end in ("begin", "end")
-            )
-            return _all_equal(*shapes) if whole and len(shapes[0]) == len(shapes[1]) else never
+            parts = []
+            for side, shape in zip(("lhs", "rhs"), shapes, strict=True):
+                end = call.attrs[f"{side}_end"]
+                parts.append(
+                    shape[integer(call.attrs[f"{side}_begin"]) : end if end is None else integer(end)]
+                )
+            return _all_equal(*parts) if len(parts[0]) == len(parts[1]) else never
+        case "concatenate" if len({len(shape) for shape in shapes}) == 1:
+            axis = integer(call.attrs["axis"]) % len(shapes[0])
+            first, *rest = ([*shape[:axis], *shape[axis + 1 :]] for shape in shapes)
+            return tirx.all(*(_all_equal(first, shape) for shape in rest), tirx.const(1, "bool"))
         case "broadcast_to_like":
             given, like = shapes
             pairs = zip(given, like[len(like) - len(given) :], strict=True)

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.schedules.reduction import schedule as _reduction  # n
 from nnmagic.engine.relax.schedules.registry import SCHEDULES, kind_of
 from nnmagic.engine.relax.tir.empty_reductions import initialize_reductions
 from nnmagic.engine.relax.tir.guarded_loads import guard_loads
-from nnmagic.engine.relax.tir.regions import expand_regions, has_open_region
+from nnmagic.engine.relax.tir.regions import expand_regions
 
 
 def apply_schedule(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
@@ -30,9 +30,9 @@ def apply_schedule(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
 
 
 def _apply_schedule(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
-    if not has_open_region(function):
-        function = expand_regions(function)
     kind = kind_of(function)
+    if kind != "elementwise":
+        function = expand_regions(function)
     schedule = SCHEDULES.get(kind)
     if schedule is None:
         return initialize_reductions(function)

@@ -112,7 +112,7 @@ def read_elementwise_stage(function: tirx.PrimFunc) -> tuple[Stage, list[Extent]
 
 
 def _is_elementwise(kernel: KernelStages, stage: Stage, static: Sequence[Extent]) -> bool:
-    """Return whether a stage computes each element by itself, and these dimensions are static."""
+    """Return whether a stage computes each element independently, and these dimensions are static."""
     known = all(isinstance(extent, tirx.IntImm) for extent in static)
     return known and stage.is_elementwise and _are_element(kernel, stage.indices, stage.axes)
 

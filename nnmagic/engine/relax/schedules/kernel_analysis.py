@@ -50,7 +50,7 @@ class Stage:
 
     @property
     def is_elementwise(self) -> bool:
-        """Return whether each element of one buffer is computed by itself."""
+        """Return whether each element of one buffer is computed independently."""
         return not self.reduced and self.inits is None and len(self.writes) == 1
 
     @property

@@ -82,14 +82,9 @@ def last_store(kernel: PrimFunc) -> tirx.BufferStore | None:
     return node if isinstance(node, tirx.BufferStore) else None
 
 
-def has_open_region(kernel: PrimFunc) -> bool:
-    """Return whether a kernel assigns a region in place, or one whose bounds are not known."""
-    store = last_store(kernel)
-    region = None if store is None else region_of(store.value, store.indices)
-    if region is None:
-        return False
-    bounds = [bound for span in region.spans.values() for bound in span]
-    return IN_PLACE in (kernel.attrs or {}) or any(static_int(bound) is None for bound in bounds)
+def is_open(region: Region) -> bool:
+    """Return whether a bound of a region is not known at compile time."""
+    return any(static_int(bound) is None for span in region.spans.values() for bound in span)
 
 
 def _is_inside(node: Node) -> bool:

@@ -1,91 +1,63 @@
-"""Define recurrent networks by PyTorch's names: loops over time, and single steps."""
+"""Define recurrent networks by PyTorch's names, in the language itself: loops over time, and single steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from nnmagic.diagnostics import Span
-from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.relay.types import TensorType, TupleType
+from nnmagic.relay.types import Dim
 from nnmagic.tinynn.builtins.argument_checks import choice_argument, flag, formula, require_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.symbolic_sizes import number_of, size_along
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
-
-_INT64 = TensorType((), "int64")
-
-#: The next states from the states, what the input adds to the gates, and what the first state adds to them.
-_Step = Callable[[Sequence[Formula], Formula, Formula], list[Formula]]
+from nnmagic.tinynn.values.values import LoopCall, Operand, RefusalError, TupleOf, Value
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of recurrent network: its number of gates and of states, and its step.
+    """A kind of recurrent network: its number of gates, the names of its states, and the text of its step.
 
-    ``joins_biases``: whether both biases are added outside of the loop.
+    The step computes the next states from what the input adds to the gates, ``x``, and what the first state
+    adds to them, ``y``; ``{0}`` stands for the first gate of both. ``joins_biases``: whether both biases are
+    added outside of the loop.
     """
 
     gates: int
-    states: int
-    step: _Step
+    states: str
+    step: Sequence[str]
     joins_biases: bool = True
 
-
-def _gates(values: Formula, number: int) -> list[Formula]:
-    """Split the last axis into equal parts."""
-    width = _static_width(values) // number
-    axis = values.rank - 1
-    cuts = [(width * index, width * (index + 1)) for index in range(number)]
-    return [
-        values.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis]) for begin, end in cuts
-    ]
+    def lines(self, hidden: int, weights: Collection[str]) -> list[str]:
+        """Return the statements of a step for states of a width."""
+        bias = " + bias" if "b_hh" in weights and not self.joins_biases else ""
+        gates = [f"[:, {hidden * gate}:{hidden * (gate + 1)}]" for gate in range(self.gates)]
+        return [f"y = h @ recurrent{bias}", *(line.format(*gates) for line in self.step)]
 
 
-def _static_width(values: Formula) -> int:
-    width = values.shape[-1]
-    assert isinstance(width, int)
-    return width
+#: An LSTM (Hochreiter and Schmidhuber 1997) with PyTorch's order of the gates: i, f, g, o.
+_LSTM_STEP = (
+    "s = x + y",
+    "c = sigmoid(s{1}) * c + sigmoid(s{0}) * tanh(s{2})",
+    "h = sigmoid(s{3}) * tanh(c)",
+)
 
+#: A GRU (Cho et al., arXiv:1406.1078) with PyTorch's order of the gates: r, z, n.
+_GRU_STEP = (
+    "r, z = sigmoid(x{0} + y{0}), sigmoid(x{1} + y{1})",
+    "h = (1 - z) * tanh(x{2} + r * y{2}) + z * h",
+)
 
-def _step_by(activation: str) -> _Step:
-    def step(_states: Sequence[Formula], inputs: Formula, recurrent: Formula) -> list[Formula]:
-        return [(inputs + recurrent).op(activation)]
-
-    return step
-
-
-def _step_lstm(states: Sequence[Formula], inputs: Formula, recurrent: Formula) -> list[Formula]:
-    """Step an LSTM (Hochreiter and Schmidhuber 1997) with PyTorch's order of the gates: i, f, g, o."""
-    _, cell = states
-    into, forget, candidate, out = _gates(inputs + recurrent, 4)
-    cell = forget.op("sigmoid") * cell + into.op("sigmoid") * candidate.op("tanh")
-    return [out.op("sigmoid") * cell.op("tanh"), cell]
-
-
-def _step_gru(states: Sequence[Formula], inputs: Formula, recurrent: Formula) -> list[Formula]:
-    """Step a GRU (Cho et al., arXiv:1406.1078) with PyTorch's order of the gates: r, z, n."""
-    (hidden,) = states
-    input_gates, recurrent_gates = _gates(inputs, 3), _gates(recurrent, 3)
-    reset, update = (
-        (one + other).op("sigmoid") for one, other in zip(input_gates[:2], recurrent_gates[:2], strict=True)
-    )
-    candidate = (input_gates[2] + reset * recurrent_gates[2]).op("tanh")
-    return [(1 - update) * candidate + update * hidden]
-
-
-_LSTM, _GRU = _Kind(4, 2, _step_lstm), _Kind(3, 1, _step_gru, joins_biases=False)
+_LSTM, _GRU = _Kind(4, "hc", _LSTM_STEP), _Kind(3, "h", _GRU_STEP, joins_biases=False)
 
 
 def _kind_of_rnn(call: Arguments) -> _Kind:
-    activation = choice_argument(call, "nonlinearity", ("tanh", "relu"), "tanh")
-    return _Kind(1, 1, _step_by("tanh" if activation == "tanh" else "nn.relu"))
+    return _Kind(1, "h", (f"h = {choice_argument(call, 'nonlinearity', ('tanh', 'relu'), 'tanh')}(x + y)",))
+
+
+#: The parameters of one direction of one layer.
+_WEIGHTS = ("w_ih", "w_hh", "b_ih", "b_hh")
 
 
 # -- weights -------------------------------------------------------------------------------------------
@@ -93,59 +65,38 @@ def _kind_of_rnn(call: Arguments) -> _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """The weights of one direction of one layer; the matrices are transposed."""
+    """The weights of one direction of one layer, and the width of its states.
 
-    inputs: Formula
-    recurrent: Formula
-    input_bias: Formula | None
-    recurrent_bias: Formula | None
+    ``texts``: what stands for each that is given, by the names of the parameters.
+    """
 
-    @property
-    def hidden_size(self) -> int:
-        """Return the width of the states."""
-        rows = self.recurrent.shape[0]
-        assert isinstance(rows, int)
-        return rows
+    hidden: int
+    texts: dict[str, str]
 
-    def project(self, data: Formula, kind: _Kind) -> Formula:
-        """Return what the inputs add to the gates."""
-        result = _product(data, self.inputs)
-        biases = (self.input_bias, self.recurrent_bias if kind.joins_biases else None)
-        for bias in biases:
-            result = result if bias is None else result + bias
-        return result
-
-    def step(self, states: Sequence[Formula], inputs: Formula, kind: _Kind) -> list[Formula]:
-        """Return the next states."""
-        recurrent = _product(states[0], self.recurrent)
-        if self.recurrent_bias is not None and not kind.joins_biases:
-            recurrent = recurrent + self.recurrent_bias
-        return kind.step(states, inputs, recurrent)
+    def project(self, data: str, kind: _Kind) -> list[str]:
+        """Return the statements that compute what the inputs add to the gates."""
+        biases = [name for name in ("b_ih", "b_hh") if name in self.texts]
+        added = [self.texts[name] for name in biases if name == "b_ih" or kind.joins_biases]
+        lines = [f"recurrent = transpose({self.texts['w_hh']})"]
+        if len(added) < len(biases):
+            lines.append(f"bias = {self.texts['b_hh']}")
+        inputs = f"{data} @ transpose({self.texts['w_ih']})"
+        return [*lines, f"gates = {' + '.join([inputs, *added])}"]
 
 
-def _product(data: Formula, weight: Formula) -> Formula:
-    left, right = Operand(data.value, data.span), Operand(weight.value, data.span)
-    return Formula(matrix_product(left, right, data.span), data.span)
-
-
-def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: Formula) -> _Weights:
-    """Return the weights of one direction of one layer for its data. Raises RefusalError."""
-    tensors = [
-        _part(call, name, number, count) if name in call else None
-        for name in ("w_ih", "w_hh", "b_ih", "b_hh")
-    ]
-    inputs, recurrent, *biases = tensors
-    assert inputs is not None
-    assert recurrent is not None
+def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: Formula, width: Dim) -> _Weights:
+    """Return the weights of one direction of one layer for data of a width. Raises RefusalError."""
+    given = [name for name in _WEIGHTS if name in call]
+    tensors = {name: _part(call, name, number, count) for name in given}
+    recurrent = tensors["w_hh"]
     hidden = recurrent.shape[-1] if recurrent.rank == 2 else None
     if not isinstance(hidden, int):
         message = f"`w_hh` must be a matrix of a known size, not {describe(recurrent.value)}"
         raise call.refusal("w_hh", message)
     rows = kind.gates * hidden
-    shapes = {"w_ih": (rows, data.shape[-1]), "w_hh": (rows, hidden), "b_ih": (rows,), "b_hh": (rows,)}
-    for (name, shape), tensor in zip(shapes.items(), tensors, strict=True):
-        if tensor is None:
-            continue
+    shapes = {"w_ih": (rows, width), "w_hh": (rows, hidden), "b_ih": (rows,), "b_hh": (rows,)}
+    for name, tensor in tensors.items():
+        shape = shapes[name]
         if tensor.rank != len(shape) or any(map(dims_differ, tensor.shape, shape)):
             wanted = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
             message = f"`{name}` must have the shape {wanted}, not {format_shape(tensor.shape)}"
@@ -153,7 +104,8 @@ def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: For
         if tensor.dtype != data.dtype:
             dtypes = f"{dtype_short_name(tensor.dtype)}, the input of {dtype_short_name(data.dtype)}"
             raise call.refusal(name, f"`{name}` is of {dtypes}")
-    return _Weights(inputs.transpose([1, 0]), recurrent.transpose([1, 0]), *biases)
+    is_tuple = {name: isinstance(call.given[name].value, TupleOf) for name in given}
+    return _Weights(hidden, {name: f"{name}[{number}]" if is_tuple[name] else name for name in given})
 
 
 def _part(call: Arguments, name: str, number: int, count: int) -> Formula:
@@ -171,97 +123,12 @@ def _part(call: Arguments, name: str, number: int, count: int) -> Formula:
     return formula(replace(call, given={**call.given, name: item}), name)
 
 
-# -- loops over time -----------------------------------------------------------------------------------
-
-
-def _recurrent(kind_of: Callable[[Arguments], _Kind]) -> Callable[[Arguments], Value]:
-    def apply_to(call: Arguments) -> Value:
-        return _run_layers(call, kind_of(call))
-
-    return apply_to
-
-
-def _run_layers(call: Arguments, kind: _Kind) -> Value:
-    """Run all layers over time. Raises RefusalError."""
-    data = formula(call, "input")
-    require_float(call, data, "input")
-    if data.rank not in (2, 3):
-        message = f"{call.name} takes (time, batch, size) or (time, size), not {format_shape(data.shape)}"
-        raise RefusalError(message, call.at("input"))
-    batched, batch_first = data.rank == 3, flag(call, "batch_first")
-    if not batched:
-        data = data.expand(1)
-    elif batch_first:
-        data = data.transpose([1, 0, 2])
-    weights = call.given["w_ih"].value
-    count = len(weights.items) if isinstance(weights, TupleOf) else 1
-    directions = 2 if flag(call, "bidirectional") else 1
-    if count == 0 or count % directions:
-        raise call.refusal("w_ih", f"`w_ih` has {count} tensors, and two directions need two for each layer")
-    given = _initial_states(call, kind, count, batched=batched)
-    last: list[list[Formula]] = [[] for _ in range(kind.states)]
-    for layer in range(count // directions):
-        outputs = []
-        for direction in range(directions):
-            number = layer * directions + direction
-            layer_weights = _weights_of(call, kind, number, count, data)
-            _check_states(call, given[number], layer_weights, data)
-            output, states = _run_layer(data, layer_weights, kind, given[number], backwards=direction == 1)
-            outputs.append(output)
-            for parts, state in zip(last, states, strict=True):
-                parts.append(state)
-        data = outputs[0] if directions == 1 else _join("concatenate", outputs, 2)
-    stacked = [_join("stack", parts, 0) for parts in last]
-    if not batched:
-        data = data.op("squeeze", axis=[1])
-        stacked = [state.op("squeeze", axis=[1]) for state in stacked]
-    elif batch_first:
-        data = data.transpose([1, 0, 2])
-    return TupleOf((data.value, _states_value(stacked)))
-
-
-def _states_value(states: Sequence[Formula]) -> Value:
-    return states[0].value if len(states) == 1 else TupleOf(tuple(state.value for state in states))
-
-
-def _join(name: str, parts: Sequence[Formula], axis: int) -> Formula:
-    if name == "stack" and len(parts) == 1:
-        return parts[0].expand(axis)
-    whole = Computed(
-        ir.Tuple(tuple(part.value.expr for part in parts), span=parts[0].span),
-        TupleType(tuple(part.type for part in parts)),
-    )
-    return Formula(apply(name, parts[0].span, whole, axis=axis), parts[0].span)
-
-
-def _initial_states(call: Arguments, kind: _Kind, count: int, *, batched: bool) -> list[list[Formula] | None]:
-    """Return the states that each direction of each layer begins with; None for zeros."""
-    if "hx" not in call:
-        return [None] * count
-    wholes = [state if batched else state.expand(1) for state in _states(call, kind, 3 if batched else 2)]
-    for whole in wholes:
-        if whole.shape[0] != count:
-            message = (
-                f"{call.name}: the first dimension of `hx` must be {count}, one for each layer and direction"
-            )
-            raise RefusalError(f"{message}, not of {format_shape(whole.shape)}", call.at("hx"))
-    return [
-        [
-            whole.op("strided_slice", begin=[number], end=[number + 1], strides=[1], axes=[0]).op(
-                "squeeze", axis=[0]
-            )
-            for whole in wholes
-        ]
-        for number in range(count)
-    ]
-
-
 def _states(call: Arguments, kind: _Kind, rank: int) -> list[Formula]:
     """Return the tensors of the argument ``hx``. Raises RefusalError."""
     operand = call.given["hx"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
-    if len(items) != kind.states:
-        wanted = "a tuple (h, c)" if kind.states == 2 else "one tensor"
+    if len(items) != len(kind.states):
+        wanted = "a tuple (h, c)" if len(kind.states) == 2 else "one tensor"
         raise RefusalError(f"{call.name}: `hx` must be {wanted}, not {describe(operand.value)}", operand.span)
     states = []
     for item in items:
@@ -275,106 +142,93 @@ def _states(call: Arguments, kind: _Kind, rank: int) -> list[Formula]:
     return states
 
 
-def _check_states(
-    call: Arguments, states: Sequence[Formula] | None, weights: _Weights, data: Formula
-) -> None:
-    """Refuse states that do not fit the weights, or the batch of the data."""
-    wanted = (data.shape[-2], weights.hidden_size)
-    for state in states or ():
-        if any(map(dims_differ, state.shape[-2:], wanted)) or state.dtype != data.dtype:
+def _begin(
+    call: Arguments, kind: _Kind, hidden: int, data: Formula, number: str = "", *, batched: bool = True
+) -> list[str]:
+    """Return the statements that give the states their first values: those of ``hx``, or zeros.
+
+    number: of the layer and direction, if there are several. Raises RefusalError.
+    """
+    if "hx" not in call:
+        return [f"{state} = zeros((gates.shape[-2], {hidden}), dtype=gates.dtype)" for state in kind.states]
+    wanted = (*(data.shape[-2:-1] if batched else ()), hidden)
+    for state in _states(call, kind, len(wanted) + bool(number)):
+        if any(map(dims_differ, state.shape[-len(wanted) :], wanted)) or state.dtype != data.dtype:
             message = f"{call.name}: a state of `hx` is {describe(state.value)}"
             shape = f"{format_shape(wanted)} of {dtype_short_name(data.dtype)}"
             raise RefusalError(f"{message}, and not {shape}", call.at("hx"))
+    is_tuple, row = isinstance(call.given["hx"].value, TupleOf), "" if batched else "[None]"
+    wholes = [f"hx[{place}]" if is_tuple else "hx" for place in range(len(kind.states))]
+    return [f"{state} = {whole}{number}{row}" for state, whole in zip(kind.states, wholes, strict=True)]
 
 
-class _Lets:
-    """Let bindings around a value."""
-
-    def __init__(self, span: Span) -> None:
-        self.span = span
-        self._bindings: list[tuple[ir.Var, ir.Expr]] = []
-
-    def bind(self, name: str, value: Formula) -> Formula:
-        """Bind a tensor, so that it is computed here."""
-        if isinstance(value.value.expr, ir.Var | ir.Constant):
-            return value
-        variable = ir.Var(name, span=self.span)
-        self.bind_expr(variable, value.value.expr)
-        return Formula(Computed(variable, value.type), self.span)
-
-    def bind_expr(self, variable: ir.Var, value: ir.Expr) -> None:
-        """Bind an expression to a variable."""
-        self._bindings.append((variable, value))
-
-    def around(self, body: ir.Expr) -> ir.Expr:
-        """Return the body inside the bindings."""
-        for variable, value in reversed(self._bindings):
-            body = ir.Let(variable, value, body, span=self.span)
-        return body
+def _network(call: Arguments, data: Formula, lines: Sequence[str]) -> Value:
+    """Return the call of a function of the arguments, given by its statements."""
+    names = [name for name in ("hx", *_WEIGHTS) if name in call]
+    operands = (Operand(data.value, call.at("input")), *(call.given[name] for name in names))
+    body = "".join(f"    {line}\n" for line in lines)
+    return LoopCall("text", operands, text=f"def network({', '.join(['data', *names])}):\n{body}")
 
 
-def _run_layer(
-    data: Formula, weights: _Weights, kind: _Kind, given: Sequence[Formula] | None, *, backwards: bool
-) -> tuple[Formula, list[Formula]]:
-    """Return the outputs (time, batch, hidden) and the last states of one direction of one layer.
-
-    What the inputs add to the gates is one product, before the loop.
-    """
-    span = data.span
-    lets = _Lets(span)
-    gates = lets.bind("gates", weights.project(data, kind))
-    recurrent = lets.bind("recurrent", weights.recurrent)
-    bias = weights.recurrent_bias
-    weights = replace(
-        weights, recurrent=recurrent, recurrent_bias=None if bias is None else lets.bind("bias", bias)
-    )
-    # The values of this have no meaning: each round fills one row.
-    outputs = gates.op("strided_slice", begin=[0], end=[weights.hidden_size], strides=[1], axes=[2])
-    if given is None:
-        given = [outputs.reduce("sum", [0]).op("zeros_like")] * kind.states
-    length = lets.bind("length", _length(gates))
-    step, loop = ir.Var("step", _INT64, span=span), ir.Var("time_loop", span=span)
-    start = [outputs, *given]
-    params = [
-        ir.Var(name, value.type, span=span)
-        for name, value in zip(("outputs", "hidden", "cell"), start, strict=False)
-    ]
-    counter = Formula(Computed(step, _INT64), span)
-    filled, *states = [
-        Formula(Computed(param, value.type), span) for param, value in zip(params, start, strict=True)
-    ]
-    time = length - 1 - counter if backwards else counter
-    following = weights.step(states, gates.op("take", time, axis=0), kind)
-    filled = filled.op("scatter_nd", time.expand(0), following[0], mode="update")
-    again = ir.Call(loop, tuple(value.value.expr for value in (counter + 1, filled, *following)), span=span)
-    result = TupleType(tuple(value.type for value in start))
-    condition = counter.op("less", length).value.expr
-    body = ir.If(condition, again, ir.Tuple(tuple(params), span=span), span=span)
-    lets.bind_expr(loop, ir.Function((step, *params), body, result, span=span))
-    first = (ir.constant(0, "int64", span=span), *(value.value.expr for value in start))
-    states_after = ir.Var("states", span=span)
-    lets.bind_expr(states_after, ir.Call(loop, first, span=span))
-    whole = lets.around(states_after)
-    output, *last = [
-        Formula(Computed(ir.TupleGetItem(whole, index, span=span), value.type), span)
-        for index, value in enumerate(start)
-    ]
-    return output, last
+# -- loops over time -----------------------------------------------------------------------------------
 
 
-def _length(gates: Formula) -> Formula:
-    """Return the number of rounds."""
-    return Formula(number_of(size_along(gates.value, 0, gates.span), gates.span), gates.span)
+def _run_layers(call: Arguments, kind: _Kind) -> Value:
+    """Run all layers over time. Raises RefusalError."""
+    data = formula(call, "input")
+    require_float(call, data, "input")
+    if data.rank not in (2, 3):
+        message = f"{call.name} takes (time, batch, size) or (time, size), not {format_shape(data.shape)}"
+        raise RefusalError(message, call.at("input"))
+    batched, batch_first = data.rank == 3, flag(call, "batch_first")
+    data = data.transpose([1, 0, 2]) if batched and batch_first else data
+    weights = call.given["w_ih"].value
+    count = len(weights.items) if isinstance(weights, TupleOf) else 1
+    directions = 2 if flag(call, "bidirectional") else 1
+    if count == 0 or count % directions:
+        raise call.refusal("w_ih", f"`w_ih` has {count} tensors, and two directions need two for each layer")
+    for state in _states(call, kind, 3 if batched else 2) if "hx" in call else ():
+        if state.shape[0] != count:
+            what = f"the first dimension of `hx` must be {count}, one for each layer and direction"
+            message = f"{call.name}: {what}, not of {format_shape(state.shape)}"
+            raise RefusalError(message, call.at("hx"))
+    lines, width = [] if batched else ["data = data[:, None]"], data.shape[-1]
+    for number in range(count):
+        own = _weights_of(call, kind, number, count, data, width)
+        backwards = number % directions == 1
+        rounds = "reversed(range(len(gates)))" if backwards else "range(len(gates))"
+        out = f"out{number % directions}"
+        lines += [
+            *own.project("data", kind),
+            *_begin(call, kind, own.hidden, data, f"[{number}]", batched=batched),
+            f"{out} = zeros((len(gates), gates.shape[1], {own.hidden}), dtype=gates.dtype)",
+            f"for t in {rounds}:",
+            *(
+                f"    {line}"
+                for line in ("x = gates[t]", *kind.lines(own.hidden, own.texts), f"{out}[t] = h")
+            ),
+            *(f"{state}{number} = {state}" for state in kind.states),
+        ]
+        if backwards:
+            lines.append("data = concatenate((out0, out1), axis=2)")
+        elif directions == 1:
+            lines.append("data = out0")
+        if number % directions == directions - 1:
+            width = directions * own.hidden
+    numbers = range(count)
+    last = [f"stack(({''.join(f'{state}{number}, ' for number in numbers)}))" for state in kind.states]
+    if not batched:
+        last = [f"{each}[:, 0]" for each in last]
+    output = "data[:, 0]" if not batched else "transpose(data, (1, 0, 2))" if batch_first else "data"
+    lines.append(f"return {output}, {_together(last)}")
+    return _network(call, data, lines)
+
+
+def _together(states: Sequence[str]) -> str:
+    return states[0] if len(states) == 1 else f"({', '.join(states)})"
 
 
 # -- single steps --------------------------------------------------------------------------------------
-
-
-def _cell(kind_of: Callable[[Arguments], _Kind]) -> Callable[[Arguments], Value]:
-    def apply_to(call: Arguments) -> Value:
-        return _run_cell(call, kind_of(call))
-
-    return apply_to
 
 
 def _run_cell(call: Arguments, kind: _Kind) -> Value:
@@ -384,66 +238,46 @@ def _run_cell(call: Arguments, kind: _Kind) -> Value:
     if data.rank not in (1, 2):
         message = f"{call.name} takes (batch, size) or (size,), not {format_shape(data.shape)}"
         raise RefusalError(message, call.at("input"))
-    batched = data.rank == 2
-    data = data if batched else data.expand(0)
-    weights = _weights_of(call, kind, 0, 1, data)
-    inputs = weights.project(data, kind)
-    if "hx" in call:
-        states = _states(call, kind, 2 if batched else 1)
-        states = states if batched else [state.expand(0) for state in states]
-        _check_states(call, states, weights, data)
-    else:
-        hidden = inputs.op("strided_slice", begin=[0], end=[weights.hidden_size], strides=[1], axes=[1])
-        states = [hidden.op("zeros_like")] * kind.states
-    following = weights.step(states, inputs, kind)
-    return _states_value(following if batched else [state.op("squeeze", axis=[0]) for state in following])
+    own, batched = _weights_of(call, kind, 0, 1, data, data.shape[-1]), data.rank == 2
+    lines = [
+        *own.project("data" if batched else "data[None]", kind),
+        *_begin(call, kind, own.hidden, data, batched=batched),
+        "x = gates",
+        *kind.lines(own.hidden, own.texts),
+        f"return {_together([state if batched else f'{state}[0]' for state in kind.states])}",
+    ]
+    return _network(call, data, lines)
 
 
 _LAYERS = "input hx? w_ih w_hh b_ih? b_hh? * {}batch_first?=False bidirectional?=False"
-_CELL = "input hx? w_ih w_hh b_ih? b_hh?"
-_NONLINEARITY = "nonlinearity?='tanh' "
-
-
-def _layers(name: str, kind_of: Callable[[Arguments], _Kind], summary: str, more: str = "") -> Builtin:
-    return Builtin(
-        name, _LAYERS.format(more), _recurrent(kind_of), summary, aliases=_NAMES, method=False, has_loops=True
-    )
-
+_CELL = "input hx? w_ih w_hh b_ih? b_hh?{}"
+_NONLINEARITY = "nonlinearity?='tanh'"
 
 #: PyTorch's names of the arguments.
 _NAMES = "x=input weight_ih=w_ih weight_hh=w_hh bias_ih=b_ih bias_hh=b_hh"
 
+#: What finds the kind of a call, by names.
+_KINDS: dict[str, Callable[[Arguments], _Kind]] = {
+    "rnn": _kind_of_rnn,
+    "lstm": lambda _call: _LSTM,
+    "gru": lambda _call: _GRU,
+}
+
+
+def _function(name: str, signature: str, summary: str) -> Builtin:
+    kind_of, run = _KINDS[name.removesuffix("_cell")], _run_cell if name.endswith("_cell") else _run_layers
+    return Builtin(
+        name, signature, lambda call: run(call, kind_of(call)), summary, aliases=_NAMES, method=False
+    )
+
+
+_OF_RNN = "Return (output, h) of tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)."
+
 RECURRENT = (
-    _layers(
-        "rnn",
-        _kind_of_rnn,
-        "Return (output, h) of tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh).",
-        _NONLINEARITY,
-    ),
-    _layers("lstm", lambda _call: _LSTM, "Return (output, (h, c)) of a long short-term memory."),
-    _layers("gru", lambda _call: _GRU, "Return (output, h) of gated recurrent units."),
-    Builtin(
-        "rnn_cell",
-        f"{_CELL} * {_NONLINEARITY}".rstrip(),
-        _cell(_kind_of_rnn),
-        "Return h after one step of `rnn`.",
-        aliases=_NAMES,
-        method=False,
-    ),
-    Builtin(
-        "lstm_cell",
-        _CELL,
-        _cell(lambda _call: _LSTM),
-        "Return (h, c) after one step of `lstm`.",
-        aliases=_NAMES,
-        method=False,
-    ),
-    Builtin(
-        "gru_cell",
-        _CELL,
-        _cell(lambda _call: _GRU),
-        "Return h after one step of `gru`.",
-        aliases=_NAMES,
-        method=False,
-    ),
+    _function("rnn", _LAYERS.format(f"{_NONLINEARITY} "), _OF_RNN),
+    _function("lstm", _LAYERS.format(""), "Return (output, (h, c)) of a long short-term memory."),
+    _function("gru", _LAYERS.format(""), "Return (output, h) of gated recurrent units."),
+    _function("rnn_cell", _CELL.format(f" * {_NONLINEARITY}"), "Return h after one step of `rnn`."),
+    _function("lstm_cell", _CELL.format(""), "Return (h, c) after one step of `lstm`."),
+    _function("gru_cell", _CELL.format(""), "Return h after one step of `gru`."),
 )

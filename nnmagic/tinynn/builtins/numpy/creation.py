@@ -88,13 +88,20 @@ def _with_leading_axes(call: Arguments, value: v.Value, rank: int) -> v.Value:
 def _convert(call: Arguments) -> v.Value:
     operand, dtype = call.given["object"], dtype_argument(call)
     known = static_value_or_none(operand.value)
-    if isinstance(known, tuple):
+    if isinstance(known, tuple) and not _holds_sizes(operand.value):
         return constant_array(call, "object", dtype)
     if is_number(known) and dtype is not None:
         assert isinstance(known, bool | int | float | complex)
         return number_constant(known, dtype, operand.span)
     data = _stack_nested(operand, call)
     return (data if dtype is None else data.cast(dtype)).value
+
+
+def _holds_sizes(value: v.Value) -> bool:
+    """Return whether a value is a size that only the call knows, or nested lists with one."""
+    return isinstance(value, v.Dimension) or (
+        isinstance(value, v.TupleOf) and any(map(_holds_sizes, value.items))
+    )
 
 
 def _stack_nested(operand: v.Operand, call: Arguments) -> Formula:

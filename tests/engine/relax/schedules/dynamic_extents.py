@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import faulthandler
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -182,9 +183,15 @@ CASES = [
 
 
 def drawn(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
-    """Numbers of an array."""
-    rng = np.random.default_rng([seed, *shape])
-    return (rng.integers(-9, 10, shape) if "int" in dtype else rng.standard_normal(shape)).astype(dtype)
+    """Numbers of an array: the first of those of its dtype and seed."""
+    size = math.prod(shape)
+    return _numbers(1 << max(16, size.bit_length()), dtype, seed)[:size].reshape(shape)
+
+
+@cache
+def _numbers(size: int, dtype: str, seed: int) -> np.ndarray:
+    rng = np.random.default_rng([seed, size])
+    return (rng.integers(-9, 10, size) if "int" in dtype else rng.standard_normal(size)).astype(dtype)
 
 
 def check(case: Case, dtype: str, target: object) -> Iterator[str]:

@@ -177,7 +177,7 @@ def test_an_rnn_with_relu() -> None:
 def test_the_inputs_are_multiplied_once_before_the_loop() -> None:
     source = "def f(x: Tensor[(64, 2, 3), f32], a: Tensor[(20, 3), f32], b: Tensor[(20, 5), f32]):\n    return lstm(x, None, a, b)[0]\n"
     nodes = list(post_order(program_of(source).module.functions["f"]))
-    (loop,) = (node for node in nodes if isinstance(node, ir.Let) and node.var.name_hint == "time_loop")
+    (loop,) = (node for node in nodes if isinstance(node, ir.Let) and node.var.name_hint == "for_loop")
     products = [
         node
         for node in nodes

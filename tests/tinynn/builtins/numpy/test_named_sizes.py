@@ -177,3 +177,22 @@ def test_differences_of_differences_of_named_sizes_are_numpys() -> None:
         [(x,) for x in MATRICES],
         lambda x: tuple(eval(each, {"x": x, "diff": np.diff}) for each in expressions),
     )
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "[len(x)]",
+        "[len(x), 2]",
+        "[1, len(x) - 1]",
+        "[[x.size, 1], [2, x.shape[0]]]",
+        "(len(x), len(x) * 0.5)",
+    ],
+)
+def test_sizes_are_items_of_arrays(items: str) -> None:
+    source = f"def f(x: Tensor[('n',), f32]):\n    return np.array({items})\n"
+    f = nnmagic.compile(source, namespace={"np": np}, cache=False, engine="numpy")
+    for count in (0, 1, 5):
+        expected = eval(f"np.array({items})", {"np": np, "x": _normal(count)})
+        np.testing.assert_array_equal(f(_normal(count)), expected)
+        assert f(_normal(count)).dtype == expected.dtype

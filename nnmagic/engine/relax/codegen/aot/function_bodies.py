@@ -123,7 +123,7 @@ class BodyEmitter:
         self.summands = set[aot.Register]()
         if function.loops:
             self.summands = find_summands(function) | find_early_products(function)
-        #: Of a loop that counts by itself: the parameter that no round assigns.
+        #: The induction variable of a counted loop, which no round assigns.
         self.counter: aot.Register | None = None
         #: Of a parallel loop: the parameter where a piece of its rounds ends.
         self.stop = tirx.Var("stop", "int64") if function.parallel is not None else None

@@ -68,13 +68,27 @@ def of_symbol(symbol: Symbol) -> Linear:
 
 @dataclass(slots=True)
 class Facts:
-    """Sums that are not negative, in the order in which they became known."""
+    """Sums that are not negative, in the order in which they became known.
+
+    bounds: by symbol, and whether its factor is positive, the facts that bound it.
+    """
 
     known: list[Linear] = field(default_factory=list)
+    bounds: dict[tuple[Symbol, bool], list[Linear]] = field(default_factory=dict)
 
     def add(self, facts: Iterable[Linear]) -> None:
         """Add facts that hold from now on."""
-        self.known.extend(fact for fact in facts if fact.terms)
+        for fact in facts:
+            if fact.terms:
+                self.known.append(fact)
+                for symbol, factor in fact.terms.items():
+                    self.bounds.setdefault((symbol, factor > 0), []).append(fact)
+
+    def forget(self, count: int) -> None:
+        """Keep the first facts only, so many."""
+        while len(self.known) > count:
+            for symbol, factor in self.known.pop().terms.items():
+                self.bounds[symbol, factor > 0].pop()
 
     def prove(self, goal: Linear) -> bool:
         """Return whether a sum is certainly not negative; False where no proof is found.
@@ -104,13 +118,11 @@ class Facts:
             for symbol, factor in goal.terms.items()
         ]
         for _, symbol in sorted(bounded, key=lambda pair: pair[0]):
-            found = False
-            for fact in self.known:
-                own, other = goal.terms[symbol], fact.terms.get(symbol, 0)
-                if own * other > 0:
-                    found = True
-                    yield goal.times(abs(other)) - fact.times(abs(own))
-            if found:
+            own = goal.terms[symbol]
+            facts = self.bounds.get((symbol, own > 0))
+            if facts:
+                for fact in facts:
+                    yield goal.times(abs(fact.terms[symbol])) - fact.times(abs(own))
                 return
 
 

@@ -1057,13 +1057,6 @@ def _static_or_key(size: Extent) -> object:
 _ANALYZER = tvm.sym.Analyzer()
 
 
-def _same_shape(left: aot.Array, right: aot.Array) -> bool:
-    pairs = zip(left.shape, right.shape, strict=True)
-    return left.dtype == right.dtype and all(
-        _ANALYZER.can_prove_equal(as_expr(a), as_expr(b)) for a, b in pairs
-    )
-
-
 def _is_reshape(kernel: PrimFunc, arrays: Sequence[aot.Array]) -> bool:
     """Return whether a kernel of sizes that only a call knows copies its array as it lies in memory."""
     static = all(isinstance(dim, int) for array in arrays for dim in array.shape)

@@ -22,7 +22,7 @@ from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.relay.types import NUMPY_DTYPES
 
 #: The integers of these dtypes are followed; arithmetic on the narrow ones is not.
@@ -154,7 +154,7 @@ class _Analysis:
                 del steps[error.param]
                 del self.edits[begun[0] :]
             finally:
-                del self.facts.known[begun[1] :]
+                self.facts.forget(begun[1])
         if outer is not None:
             self.function = outer
 
@@ -162,7 +162,7 @@ class _Analysis:
         begun = len(self.facts.known)
         for step in region:
             self._step(region, step)
-        del self.facts.known[begun:]
+        self.facts.forget(begun)
 
     def _step(self, region: aot.Region, step: aot.Step) -> None:
         match step:
@@ -281,7 +281,7 @@ class _Analysis:
                     decided = taken if value is step.condition else self.decide(truth)
                     known = truth if isinstance(truth, _Truth) else _Truth((), ())
                     merged.setdefault(target, []).append(_Outcome(holds, known, decided))
-            del self.facts.known[begun:]
+            self.facts.forget(begun)
         for region in (step.then, step.other):
             self._forget([target for target, _ in _merges(region)])
         for target, outcomes in merged.items():
@@ -345,6 +345,7 @@ class _Analysis:
                 self.registers[target] = known
             else:
                 self.buffers[buffer] = known
+        values = tuple(map(scope.without_divisions, values))
         changed = any(new is not old for new, old in zip(values, stage.values, strict=True))
         return replace(stage, values=values) if changed else stage
 
@@ -398,6 +399,22 @@ class _Scope:
             return node if taken is None else (then if taken else other)
 
         return rewrite(expr, [((tirx.Select, ir.Call), decide)])
+
+    def without_divisions(self, expr: PrimExpr) -> PrimExpr:
+        """Return an expression without divisions for the rest of a number that is near to the divisor."""
+        return rewrite(expr, [(tirx.FloorMod, self._rest_of_near)])
+
+    def _rest_of_near(self, rest: PrimExpr) -> PrimExpr:
+        """Return ``a % b`` by a comparison or two if ``a`` is in ``range(-b, 2 * b)``, as around a torus."""
+        a, b, prove = self.evaluate(rest.a), self.evaluate(rest.b), self.analysis.facts.prove
+        choices: list[PrimExpr] = []
+        visit(rest.a, [((tirx.Select, ir.Call), choices.append)])
+        if not isinstance(a, Linear) or not isinstance(b, Linear) or choices:
+            return rest
+        if not (prove(b - 1) and prove(a + b) and prove(b + b - a - 1)):
+            return rest
+        result = rest.a if prove(b - a - 1) else tirx.Select(rest.a >= rest.b, rest.a - rest.b, rest.a)
+        return result if prove(a) else tirx.Select(rest.a < 0, rest.a + rest.b, result)
 
     def evaluate(self, expr: PrimExpr) -> _Known:
         """Return what is known about an expression."""
@@ -551,7 +568,7 @@ class _Scope:
                 for value, known in ((a, truth.when), (b, truth.unless)):
                     facts.add(known)
                     holds = holds and facts.prove((value - bound).times(sign))
-                    del facts.known[begun:]
+                    facts.forget(begun)
                 if holds:
                     bounds.append((chosen - bound).times(sign))
         facts.add(bounds)

@@ -104,8 +104,25 @@ def _flat_index(buffer: Buffer, indices: Sequence[Index]) -> Index:
     """Return the index of an element in the flat buffer."""
     offset: Index = as_expr(0)
     for dim, index in zip(buffer.ty.shape, indices, strict=True):
-        offset = offset * dim + index
+        undivided = _undivided(offset, index, dim)
+        offset = offset * dim + index if undivided is None else undivided
     return offset
+
+
+def _undivided(quotient: Index, rest: Index, dim: Index) -> PrimExpr | None:
+    """Return what was divided by a dimension, where these are the quotient and the rest of it.
+
+    Of the quotient, the rest by a number may be given. LLVM takes seconds for many such divisions.
+    """
+    outer = quotient.b if isinstance(quotient, tirx.FloorMod) else None
+    if outer is not None:
+        quotient = quotient.a
+    if not isinstance(quotient, tirx.FloorDiv) or not isinstance(rest, tirx.FloorMod):
+        return None
+    equal, divisor = tvm_ffi.structural_equal, as_expr(dim)
+    if not (equal(quotient.a, rest.a) and equal(quotient.b, divisor) and equal(rest.b, divisor)):
+        return None
+    return quotient.a if outer is None else tirx.floormod(quotient.a, outer * divisor)
 
 
 class NestBuilder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelSta
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, static_int
-from nnmagic.engine.relax.tir.regions import IN_PLACE, has_open_region, region_of
+from nnmagic.engine.relax.tir.regions import IN_PLACE, expand_regions, is_open, region_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, Stmt
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
@@ -33,9 +33,9 @@ _DYNAMIC_LENGTH = 1e6
 def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Fuse, vectorize and parallelize the loops; return a kernel that is not element-wise as it is."""
     kernel = read_kernel(function)
-    region = None
-    if kernel is not None and has_open_region(function):
-        kernel, region = _split_region(kernel, in_place=IN_PLACE in function.attrs)
+    regions: dict[Buffer, _OpenRegion | None] = {}
+    if kernel is not None:
+        kernel, regions = _split_regions(kernel, in_place=IN_PLACE in (function.attrs or {}))
     once = UPDATES in (function.attrs or {})
     if kernel is None or not is_elementwise(kernel.stages, updates=once):
         return function
@@ -44,15 +44,18 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         return function
     if not any(collect_loads(stage.value) for stage in kernel.stages):
         return function  # a function of indices only: LLVM does well, and other loops could round otherwise
-    body = elementwise_loops(kernel, set(function.params), machine, region, once=once)
+    body = elementwise_loops(kernel, set(function.params), machine, regions, once=once)
     if body is None:
         return function
     return tirx.PrimFunc(function.params, tirx.SeqStmt(body), function.ret_type, function.attrs)
 
 
+_NO_REGIONS: Mapping[Buffer, _OpenRegion | None] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class _OpenRegion:
-    """The parts of a kernel's last stage: the array before, unless that is in place, and a region's values.
+    """The parts of a stage: the array before, unless that is in place, and a region's values.
 
     spans: the ranges of the axes that the region has.
     """
@@ -67,38 +70,52 @@ class _OpenRegion:
         return [region] if self.old is None else [*build_pieces(self.old, extents, inlining), region]
 
 
-def _split_region(kernel: KernelStages, *, in_place: bool) -> tuple[KernelStages, _OpenRegion | None]:
-    """Return a kernel with the region that its last stage assigns; in place it assigns nothing else."""
-    *others, last = kernel.stages
-    region = region_of(last.value, last.axes)
-    if region is None:
-        return kernel, None
-    axes = zip(last.axes, kernel.shape(last), strict=True)
-    spans = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in axes]
-    new = replace(last, values=(region.new,))
-    if in_place:
-        return replace(kernel, stages=(*others, new)), _OpenRegion(None, new, spans)
-    return kernel, _OpenRegion(replace(last, values=(region.old,)), new, spans)
+def _split_regions(
+    kernel: KernelStages, *, in_place: bool
+) -> tuple[KernelStages, dict[Buffer, _OpenRegion | None]]:
+    """Return a kernel, and by buffer the regions that its stages assign, None for those of known bounds.
+
+    ``in_place``: whether the last stage assigns nothing else.
+    """
+    stages = list(kernel.stages)
+    regions: dict[Buffer, _OpenRegion | None] = {}
+    for number, stage in enumerate(stages):
+        region = region_of(stage.value, stage.axes)
+        if region is None:
+            continue
+        is_in_place = in_place and number == len(stages) - 1
+        if not is_in_place and not is_open(region):
+            regions[stage.buffer] = None
+            stages[number] = replace(stage, values=tuple(map(expand_regions, stage.values)))
+            continue
+        axes = zip(stage.axes, kernel.shape(stage), strict=True)
+        spans = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in axes]
+        new = replace(stage, values=(region.new,))
+        old = None if is_in_place else replace(stage, values=(region.old,))
+        regions[stage.buffer] = _OpenRegion(old, new, spans)
+        if is_in_place:
+            stages[number] = new
+    return replace(kernel, stages=tuple(stages)), regions
 
 
 def elementwise_loops(
     kernel: KernelStages,
     outside: set[Buffer],
     machine: CpuModel,
-    region: _OpenRegion | None = None,
+    regions: Mapping[Buffer, _OpenRegion | None] = _NO_REGIONS,
     *,
     once: bool = False,
 ) -> list[Stmt] | None:
     """Return the statements that compute element-wise stages; None where one has no elements.
 
     outside: the buffers that are declared elsewhere; those of them that the stages write are stored.
-    region: what the last stage is made of, if it assigns a region. once: whether no element may be computed
-    twice.
+    regions: what the stages are made of that assign regions: these are stored, as what is assigned is
+    computed in the region alone. once: whether no element may be computed twice.
     """
     stages = kernel.stages
     if any(_count_elements(kernel.shape(stage)) == 0 for stage in stages):
         return None
-    stored = _choose_stored(kernel, outside)
+    stored = _choose_stored(kernel, outside) | regions.keys()
     while True:
         rows = FlatBuffers(stored - outside)
         inlined = {stage.buffer: stage for stage in stages if stage.buffer not in stored}
@@ -107,11 +124,7 @@ def elementwise_loops(
             builder
             for stage in stages
             if stage.buffer in stored
-            for builder in (
-                build_pieces(stage, kernel.shape(stage), inlining)
-                if region is None or stage is not stages[-1]
-                else region.builders(kernel.shape(stage), inlining)
-            )
+            for builder in _builders(stage, kernel.shape(stage), inlining, regions.get(stage.buffer))
         ]
         unsafe = {buffer for builder in builders for buffer in builder.unsafe}
         if not unsafe:
@@ -119,7 +132,7 @@ def elementwise_loops(
         stored |= unsafe  # a value that a branch guards must not be computed before it
     sizes = [_count_elements([extent for _, extent in builder.loops]) for builder in builders]
     nests = [collapse_loops(builder.nest) for builder in builders]
-    interleaved = emit_interleaved(nests, machine) if region is None else None
+    interleaved = None if regions else emit_interleaved(nests, machine)
     loops = (
         [interleaved]
         if interleaved is not None
@@ -130,6 +143,13 @@ def elementwise_loops(
         ]
     )
     return [*rows.declarations(), *loops]
+
+
+def _builders(
+    stage: BlockStage, extents: Sequence[Extent], inlining: Inlining, region: _OpenRegion | None
+) -> list[NestBuilder]:
+    """Return the loops of a stored stage."""
+    return build_pieces(stage, extents, inlining) if region is None else region.builders(extents, inlining)
 
 
 def is_elementwise(stages: Sequence[BlockStage], *, updates: bool = False) -> bool:

@@ -99,7 +99,7 @@ def _axes_of(indices: Sequence[Index], reduced: Sequence[Var]) -> tuple[Var, ...
 class Chunk:
     """An axis that is a part of a dynamic one, or counts its parts: its extent has a bound.
 
-    most: the largest extent. whole: the extent of all parts together.
+    most: the largest extent. whole: the extent of all parts together, or the least that it is.
     """
 
     most: Extent

@@ -180,6 +180,10 @@ class _SeparateLoops:
                 for axis in stage.reduced
             ]
             split = [tirx.IfThenElse(tirx.all(*many), sequence(split), sequence(self.statements))]
+        elif self._has_dynamic_chunks(stage, lane):
+            self._add_loops(stage, [], lane)
+            is_short = self.extents[lane] <= as_expr(CHUNK)
+            split = [tirx.IfThenElse(is_short, sequence(self.statements), sequence(split))]
         self.statements = [*others, *split]
         return True
 
@@ -219,10 +223,15 @@ class _SeparateLoops:
             yield from self._split_narrow(stage, lane)
         elif are_static(self.extents[axis] for axis in stage.reduced):
             yield from self._split_into_chunks(stage, lane)
-        elif stage.reduced == (lane,) and not self._result_axes(stage):
+        elif self._has_dynamic_chunks(stage, lane):
             yield from self._split_into_dynamic_chunks(stage, lane)
         else:
             yield stage, lane
+
+    def _has_dynamic_chunks(self, stage: ReductionStage, lane: Var) -> bool:
+        """Return whether a stage reduces one axis, which only the call measures, to one value."""
+        is_static = are_static(self.extents[axis] for axis in stage.reduced)
+        return not is_static and tuple(stage.reduced) == (lane,) and not self._result_axes(stage)
 
     def _split_into_chunks(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
         """Split the longest axis into chunks of a size that depends on nothing but the shape."""
@@ -259,20 +268,24 @@ class _SeparateLoops:
     def _split_into_dynamic_chunks(
         self, stage: ReductionStage, lane: Var
     ) -> Iterator[tuple[ReductionStage, Var]]:
-        """Split an axis that only the call measures into chunks, of which the last may be shorter."""
+        """Split an axis that only the call measures into chunks, of which the last may be shorter.
+
+        It is longer than one.
+        """
         length = self.extents[lane]
         chunk = maximum(CHUNK, round_up_div(length, _MOST_CHUNKS * _WHOLE_VECTORS) * _WHOLE_VECTORS)
         partial = self._allocate_partial(stage, [_MOST_CHUNKS])
         slots = round_up_div(length, chunk)
         number = self._new_axis("chunk", slots)
         inside = self._new_axis(lane.name, minimum(chunk, length - number * chunk))
-        self.chunks[inside] = Chunk(chunk, length)
+        self.chunks[inside] = Chunk(chunk, CHUNK + 1)
         names = {lane: number * chunk + inside}
         part = self._skip_what_is_decided(stage)
         yield self._redirect(part, partial, names, [number], [inside]), inside
         slot = self._new_axis("chunk", slots)
         self.chunks[slot] = Chunk(_MOST_CHUNKS, slots)
-        yield self._combine_partial(stage, partial, [slot], slot), slot
+        # One after the other: few, of which mostly one is there.
+        yield replace(self._combine_partial(stage, partial, [slot], slot), in_order=False), slot
 
     def _split_narrow(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
         """Group rows of a narrow array until they fill vectors; combine the rows of a group at the end."""

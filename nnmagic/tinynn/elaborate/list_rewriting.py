@@ -1,0 +1,462 @@
+"""Write loops that change lists anew, with rows in place of the lists.
+
+Three names stand for a list: its rows, the number of its first item, and of the one behind its last. Where
+each round appends one item, the round says which row that is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import attr
+from synr import ast
+from synr.ast import BuiltinOp
+
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, walk
+from nnmagic.tinynn.elaborate.context import Elaboration, ListNames
+from nnmagic.tinynn.elaborate.list_items import list_to_change
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLists:
+    """The lists that a loop changes.
+
+    ``times``: how many items a round appends at most, of lists that get room for all rounds before the loop;
+    nothing else changes or reads these. ``is_stepped``: whether each round appends exactly one.
+    """
+
+    values: Mapping[str, v.TupleOf | v.ListOfRows]
+    times: Mapping[str, int] = field(default_factory=dict)
+    is_stepped: bool = False
+
+
+def find_lists(ctx: Elaboration, stmt: tree.For | tree.While) -> LoopLists | None:
+    """Return the lists of the function that a loop appends to or takes items from; None without any."""
+    parts = list(walk(stmt, into_functions=False))
+    names = [part.lhs[0].id.name for part in parts if isinstance(part, tree.Append | tree.ChangeList)]
+    moved = [
+        (part.lhs[0].id.name, part.rhs.id.name)
+        for part in parts
+        if type(part) is ast.Assign and isinstance(part.rhs, ast.Var)
+    ]
+    names += [target for target, source in moved if source in names]
+    lists: dict[str, v.TupleOf | v.ListOfRows] = {}
+    for name in dict.fromkeys(names):
+        value = list_to_change(ctx, ast.Var(stmt.span, ast.Id(stmt.span, name)))
+        if value is not None:
+            lists[name] = value
+    if isinstance(stmt, tree.For) and lists and not _reads(stmt, lists):
+        for is_stepped in True, False:
+            times = _appended_alone(stmt, lists, is_stepped=is_stepped)
+            if times:
+                return LoopLists({name: lists[name] for name in times}, times, is_stepped)
+    return LoopLists(lists) if lists else None
+
+
+def _appended_alone(
+    stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows], *, is_stepped: bool
+) -> dict[str, int]:
+    """Return how often a round appends to the lists to which nothing else happens."""
+    parts = stmt.body.stmts if is_stepped else list(walk(stmt.body, into_functions=False))
+    times = Counter(_appended(parts))
+    if not times or (is_stepped and _may_skip(stmt)):
+        return {}
+    inner = [] if is_stepped else [part for part in parts if isinstance(part, tree.For | tree.While)]
+    in_loops = {name for loop in inner for name in _appended(walk(loop, into_functions=False))}
+    bound = Counter(name for part in walk(stmt, into_functions=False) for name in names_bound(part))
+    return {
+        name: number
+        for name, number in times.items()
+        if name not in in_loops
+        and bound[name] == (1 if is_stepped else number)
+        and isinstance(lists.get(name), v.TupleOf)
+    }
+
+
+def _appended(parts: Iterable[ast.Node]) -> Iterator[str]:
+    return (part.lhs[0].id.name for part in parts if isinstance(part, tree.Append))
+
+
+def _may_skip(stmt: tree.For) -> bool:
+    """Return whether a round may end before its last statement."""
+    leaving = ast.Return | tree.Break | tree.Continue
+    return any(isinstance(part, leaving) for part in walk(stmt.body, into_functions=False))
+
+
+def _reads(stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows]) -> bool:
+    """Return whether a loop reads a list that it appends to otherwise than its length and its last item."""
+    if find_mentioned_names(stmt.orelse) & lists.keys():
+        return True
+    nodes = walk(stmt.body)  # also in functions, which may be called later in the round
+    mentions = Counter(node.id.name for node in nodes if isinstance(node, ast.Var))
+    allowed = Counter[str]()
+    for part in walk(stmt.body, into_functions=False):
+        match part:
+            case tree.Append():
+                allowed[part.lhs[0].id.name] += 2  # on the left side, and on the right
+            case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
+                allowed[name] += 1
+            case ast.Call() if (name := read_last(part)) in lists and items_before(lists[name]):
+                allowed[name] += 1
+    return any(mentions[name] > allowed[name] for name in lists)
+
+
+def items_before(value: v.TupleOf | v.ListOfRows) -> tuple[v.Value, ...]:
+    """Return the items of a list that are known one by one."""
+    return value.items if isinstance(value, v.TupleOf) else ()
+
+
+def over_changing_list(ctx: Elaboration, stmt: tree.For) -> tuple[str, tree.While] | None:
+    """Return a loop over a list that its rounds change, as one that counts the items; None for other loops.
+
+    As in Python it goes over the items that the list has by then. Also the name of what counts them.
+    """
+    if not _changes_what_it_goes_over(stmt) or list_to_change(ctx, stmt.iterable) is None:
+        return None
+    if id(stmt) not in ctx.rewritten:
+        name = _free_name(f"{stmt.iterable.id.name}_next", _taken_names(ctx, stmt))
+        ctx.rewritten[id(stmt)] = _counting(stmt, name)
+        ctx.rewritten_sources += [stmt, ctx.rewritten[id(stmt)]]
+    loop = ctx.rewritten[id(stmt)]
+    assert isinstance(loop, tree.While)
+    return str(loop.condition.params[0].id.name), loop
+
+
+def _changes_what_it_goes_over(stmt: tree.For) -> bool:
+    """Return whether a loop goes over a list that its rounds change."""
+    changed = {
+        part.lhs[0].id.name
+        for part in walk(stmt.body, into_functions=False)
+        if isinstance(part, tree.Append | tree.ChangeList)
+    }
+    return isinstance(stmt.iterable, ast.Var) and stmt.iterable.id.name in changed
+
+
+def _counting(stmt: tree.For, name: str) -> tree.While:
+    span, place = stmt.iterable.span, tree.variable(stmt.iterable.span, name)
+    length = ast.Call(span, tree.variable(span, "len"), [stmt.iterable], {})
+    condition = ast.Call(span, ast.Op(span, BuiltinOp.LT), [place, length], {})
+    item = tree.subscript(span, stmt.iterable, [place])
+    begin = (
+        ast.Assign(span, [stmt.target], None, item)
+        if isinstance(stmt.target, ast.Var)
+        else tree.Unpack(span, [stmt.target], item)
+    )
+    count_on = ast.Assign(
+        span, [place], None, tree.operation(place.span, BuiltinOp.Add, place, _number(span, 1))
+    )
+    body = ast.Block(stmt.body.span, [begin, count_on, *stmt.body.stmts])
+    return tree.While(stmt.span, condition, body, stmt.orelse)
+
+
+def rewrite(
+    ctx: Elaboration, stmt: tree.For | tree.While, lists: LoopLists
+) -> tuple[tree.For | tree.While, dict[str, ListNames]]:
+    """Return the loop with rows in place of lists, and their names; a stepped one counts its rounds."""
+    begun = frozenset(name for name in lists.times if items_before(lists.values[name]))
+    key = frozenset(lists.values), frozenset(lists.times), begun, lists.is_stepped
+    if ctx.changing_lists.get(id(stmt), (None,))[0] != key:
+        taken, counter = _taken_names(ctx, stmt), None
+        if lists.is_stepped:
+            counter = tree.variable(stmt.span, _free_name(f"step{len(ctx.rewritten)}", taken))
+        names = dict[str, ListNames]()
+        for name in lists.values:
+            rows, begin = (_free_name(f"{name}_{part}", taken) for part in ("rows", "begin"))
+            # No cell can write the number of items before a loop that counts its rounds.
+            end = f"items before {rows}" if lists.is_stepped else ""
+            end = end or _free_name(f"{name}_{'count' if lists.times else 'end'}", taken)
+            names[name] = ListNames(rows, begin, end)
+        rewriter = _Rewriter(names, _queues(stmt), taken, frozenset(lists.times), begun, counter)
+        ctx.changing_lists[id(stmt)] = key, names
+        ctx.rewritten[id(stmt)] = rewriter.loop(stmt)
+        ctx.rewritten_sources += [stmt, ctx.rewritten[id(stmt)]]
+    loop = ctx.rewritten[id(stmt)]
+    assert isinstance(loop, tree.For | tree.While)
+    return loop, dict(ctx.changing_lists[id(stmt)][1])
+
+
+def _taken_names(ctx: Elaboration, stmt: ast.Stmt) -> set[str]:
+    return set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, and take it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _queues(stmt: tree.For | tree.While) -> frozenset[str]:
+    """Return the lists from whose beginning a loop takes items."""
+    return frozenset(
+        part.lhs[0].id.name
+        for part in walk(stmt, into_functions=False)
+        if isinstance(part, tree.ChangeList) and _taken(part) == 0
+    )
+
+
+def _taken(stmt: tree.ChangeList) -> int | None:
+    """Return 0 or -1 where the first or the last item of a list is taken from it; None for other changes."""
+    match stmt.rhs:
+        case ast.Call(params=[ast.Var(), ast.Tuple(values=[ast.Slice(start=start, end=end)])]):
+            if isinstance(start, ast.Constant) and start.value == 1:
+                return 0
+            if isinstance(end, ast.Call):  # [:-1]; [::-1] has no end
+                return -1
+    return None
+
+
+@dataclass(slots=True)
+class _Rewriter:
+    """Replaces what a loop does with lists by what it does with rows.
+
+    ``queues``: the lists whose first items are taken. ``taken``: the names that are not free. ``roomy``: the
+    lists that have room for what the loop at hand appends. ``begun``: those that have items from the first
+    round on. ``counter``: counts the rounds if each appends one item to each list; ``appended``: the lists to
+    which such a round has appended.
+    """
+
+    names: Mapping[str, ListNames]
+    queues: frozenset[str]
+    taken: set[str]
+    roomy: frozenset[str]
+    begun: frozenset[str]
+    counter: ast.Var | None
+    appended: set[str] = field(default_factory=set)
+
+    def loop(self, stmt: tree.For | tree.While) -> tree.For | tree.While:
+        """Return a whole loop with all of them replaced."""
+        body, orelse = self.replace(stmt.body), self.replace(stmt.orelse)
+        if isinstance(stmt, tree.While):
+            return tree.While(stmt.span, self.condition(stmt.condition), body, orelse)
+        target = stmt.target
+        if self.counter is not None:
+            target = ast.Tuple(target.span, [self.counter, target])
+        return tree.For(stmt.span, target, stmt.iterable, body, orelse)
+
+    def replace(self, node: ast.Node) -> ast.Node:
+        """Return a piece of a loop with all of them replaced."""
+        if not find_mentioned_names(node) & self.names.keys():
+            return node
+        match node:
+            case ast.Block(stmts=stmts):
+                return attr.evolve(node, stmts=[part for each in stmts for part in self._statement(each)])
+            case ast.Var(id=ast.Id(name=name)) if name in self.names:
+                return self._part("whole", name, node.span, *self._bounds(name, node.span))
+            case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
+                if name in self.names:
+                    return self._length(name, node.span)
+            case ast.Call(
+                func_name=ast.Op(name=BuiltinOp.Subscript), params=[ast.Var() as owner, ast.Tuple()]
+            ):
+                index = node.params[1].values
+                if owner.id.name not in self.names:
+                    indices = attr.evolve(node.params[1], values=[self.replace(each) for each in index])
+                    return attr.evolve(node, params=[owner, indices])
+                if len(index) == 1 and not isinstance(index[0], ast.Slice):
+                    return self._item(owner.id.name, node.span, index[0])
+            case ast.Tuple(values=values) | ast.ArrayLiteral(values=values):
+                held = [
+                    self._held(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
+                ]
+                return attr.evolve(node, values=held)
+            case ast.Call(func_name=ast.Op(name=BuiltinOp.Not), params=[only]):
+                return attr.evolve(node, params=[self.condition(only)])
+            case tree.Conditional(condition=condition):
+                kept = attr.evolve(node, condition=ast.Constant(node.span, value=True))
+                return attr.evolve(tree.map_parts(kept, self.replace), condition=self.condition(condition))
+        return tree.map_parts(node, self.replace)
+
+    def condition(self, node: ast.Expr) -> ast.Expr:
+        """Return a condition, where a list stands for whether it has items."""
+        match node:
+            case ast.Var(id=ast.Id(name=name)) if name in self.names:
+                greater = ast.Op(node.span, BuiltinOp.GT)
+                return ast.Call(
+                    node.span, greater, [self._length(name, node.span), _number(node.span, 0)], {}
+                )
+            case tree.Logical(values=values):
+                return attr.evolve(node, values=[self.condition(each) for each in values])
+        replaced = self.replace(node)
+        assert isinstance(replaced, ast.Expr)
+        return replaced
+
+    def _item(self, name: str, span: ast.Span, index: ast.Expr) -> ast.Expr:
+        if name in self.begun and _is_minus_one(index):  # of a list from which nothing takes items
+            place = self._end(name, span, -1)
+        else:
+            bounds = self._bounds(name, span)
+            place = self._part("place", name, span, *bounds, self.replace(index))
+        return tree.subscript(span, tree.variable(span, self.names[name].rows), [place])
+
+    def _held(self, variable: ast.Var) -> ast.Expr:
+        """Return what an item of a tuple is: no list that changes later, which Python would show there."""
+        name = variable.id.name
+        return self._part("held", name, variable.span) if name in self.names else variable
+
+    def _part(self, kind: str, name: str, span: ast.Span, *parts: ast.Node) -> tree.ListPart:
+        return tree.ListPart(span, kind, name, parts)
+
+    def _bounds(self, name: str, span: ast.Span) -> tuple[ast.Expr, ast.Expr, ast.Expr]:
+        each = self.names[name]
+        return tree.variable(span, each.rows), tree.variable(span, each.begin), self._end(name, span)
+
+    def _end(self, name: str, span: ast.Span, more: int = 0) -> ast.Expr:
+        """Return the number of the item behind the last one, or of one some places on."""
+        end = tree.variable(span, self.names[name].end)
+        if self.counter is not None:
+            more += name in self.appended
+            end = (
+                tree.operation(span, BuiltinOp.Add, self.counter, end) if name in self.begun else self.counter
+            )
+        sign = BuiltinOp.Add if more > 0 else BuiltinOp.Sub
+        return tree.operation(span, sign, end, _number(span, abs(more))) if more else end
+
+    def _length(self, name: str, span: ast.Span) -> ast.Expr:
+        end = self._end(name, span)
+        if name not in self.queues:
+            return end
+        return tree.operation(end.span, BuiltinOp.Sub, end, tree.variable(span, self.names[name].begin))
+
+    def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Stmt]:
+        name = stmt.lhs[0].id.name if isinstance(stmt, ast.Assign) and len(stmt.lhs) == 1 else ""
+        if isinstance(stmt, tree.For) and _changes_what_it_goes_over(stmt):
+            place = _free_name(f"{stmt.iterable.id.name}_next", self.taken)
+            yield ast.Assign(stmt.span, [tree.variable(stmt.span, place)], None, _number(stmt.span, 0))
+            yield from self._statement(_counting(stmt, place))
+        elif isinstance(stmt, tree.For):
+            yield from self._inner_loop(stmt)
+        elif isinstance(stmt, ast.If):
+            branches = {"true": self.replace(stmt.true), "false": self.replace(stmt.false)}
+            yield attr.evolve(stmt, condition=self.condition(stmt.condition), **branches)
+        elif isinstance(stmt, tree.While):
+            blocks = {"body": self.replace(stmt.body), "orelse": self.replace(stmt.orelse)}
+            yield attr.evolve(stmt, condition=self.condition(stmt.condition), **blocks)
+        elif isinstance(stmt, ast.Return) and isinstance(stmt.value, ast.Tuple):
+            parts = [self.replace(each) for each in stmt.value.values]
+            yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=parts))
+        elif isinstance(stmt, tree.Append) and name in self.names:
+            yield from self._append(stmt, name)
+        elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken(stmt) is not None:
+            yield from self._drop(stmt, name)
+        elif isinstance(stmt, ast.Assign) and name in self.names:
+            yield from self._assign(stmt, name)
+        else:
+            replaced = (
+                tree.map_parts(stmt, self.replace) if find_mentioned_names(stmt) & self.names.keys() else stmt
+            )
+            assert isinstance(replaced, ast.Stmt)
+            yield replaced
+
+    def _inner_loop(self, stmt: tree.For) -> Iterator[ast.Stmt]:
+        """Yield a loop inside, before which lists get room for all that its rounds append."""
+        appended = Counter(
+            part.lhs[0].id.name
+            for part in walk(stmt.body, into_functions=False)
+            if isinstance(part, tree.Append) and part.lhs[0].id.name in self.names
+        )
+        loops = [
+            part for part in walk(stmt.body, into_functions=False) if isinstance(part, tree.For | tree.While)
+        ]
+        inside = {
+            name for loop in loops for part in walk(loop, into_functions=False) for name in names_bound(part)
+        }
+        given = {
+            part.lhs[0].id.name
+            for part in walk(stmt.body, into_functions=False)
+            if type(part) is ast.Assign or (isinstance(part, tree.ChangeList) and _taken(part) is None)
+        }
+        roomy = frozenset(appended) - inside - given - self.roomy
+        iterable = self.replace(stmt.iterable)
+        for name in sorted(roomy):
+            more = ast.Tuple(stmt.span, [iterable, _number(stmt.span, appended[name])])
+            yield from self._make_room(name, stmt.span, more)
+        inner = replace(self, roomy=self.roomy | roomy)
+        yield tree.For(
+            stmt.span,
+            self.replace(stmt.target),
+            iterable,
+            inner.replace(stmt.body),
+            self.replace(stmt.orelse),
+        )
+
+    def _make_room(self, name: str, span: ast.Span, more: ast.Expr) -> Iterator[ast.Stmt]:
+        rows, begin, end = self._bounds(name, span)
+        larger = self._part("larger", name, span, rows, begin, end, more)
+        then: list[ast.Stmt] = [ast.Assign(span, [rows], None, larger)]
+        if name in self.queues:
+            then.append(ast.Assign(span, [end], None, tree.operation(end.span, BuiltinOp.Sub, end, begin)))
+            then.append(ast.Assign(span, [begin], None, _number(span, 0)))
+        full_ = self._part("full", name, span, rows, end, more)
+        yield ast.If(span, full_, ast.Block(span, then), ast.Block(span, []))
+
+    def _append(self, stmt: tree.Append, name: str) -> Iterator[ast.Stmt]:
+        span, each = stmt.span, self.names[name]
+        if name not in self.roomy:
+            yield from self._make_room(name, span, _number(span, 1))
+        end, item = self._end(name, span), self.replace(stmt.item)
+        assert isinstance(item, ast.Expr)
+        yield tree.Grow(span, tree.variable(span, each.rows), end, item, name)
+        if self.counter is None:
+            yield ast.Assign(span, [end], None, self._end(name, span, 1))
+        else:
+            self.appended.add(name)
+
+    def _drop(self, stmt: tree.ChangeList, name: str) -> Iterator[ast.Stmt]:
+        """Yield what takes the first or the last item away; a list without items is an error."""
+        span, each = stmt.span, self.names[name]
+        is_empty = ast.Call(
+            span, ast.Op(span, BuiltinOp.Eq), [self._length(name, span), _number(span, 0)], {}
+        )
+        message = tree.Message(span, ["pop from empty list"], 0)
+        yield ast.If(
+            span, is_empty, ast.Block(span, [tree.Raise(span, "IndexError", message)]), ast.Block(span, [])
+        )
+        moved, sign = (each.begin, BuiltinOp.Add) if _taken(stmt) == 0 else (each.end, BuiltinOp.Sub)
+        place = tree.variable(span, moved)
+        yield ast.Assign(span, [place], None, tree.operation(place.span, sign, place, _number(span, 1)))
+
+    def _assign(self, stmt: ast.Assign, name: str) -> Iterator[ast.Stmt]:
+        """Yield what gives a list another value: another list, or what a method leaves of it."""
+        span = stmt.span
+        rows, begin, end = self._bounds(name, span)
+        source = stmt.rhs.id.name if isinstance(stmt.rhs, ast.Var) else ""
+        if source == name:
+            return
+        kept = tree.variable(span, _free_name(f"{name}_new", self.taken))
+        yield ast.Assign(span, [kept], None, self.replace(stmt.rhs))
+        yield ast.Assign(span, [rows], None, self._part("taken", name, span, kept))
+        length = ast.Call(span, tree.variable(span, "len"), [kept], {})
+        yield ast.Assign(span, [end], None, length)
+        yield ast.Assign(span, [begin], None, _number(span, 0))
+        if source in self.names:  # Python would change the list by both names
+            moved = self._part("moved", source, span, tree.variable(span, name))
+            yield ast.Assign(span, [tree.variable(span, self.names[source].rows)], None, moved)
+
+
+def _number(span: ast.Span, number: int) -> ast.Constant:
+    return ast.Constant(span, number)
+
+
+def read_last(node: ast.Node) -> str:
+    """Return the name in ``name[-1]``; an empty string for anything else."""
+    match node:
+        case ast.Call(
+            func_name=ast.Op(name=BuiltinOp.Subscript), params=[ast.Var() as owner, ast.Tuple(values=[index])]
+        ) if _is_minus_one(index):
+            return str(owner.id.name)
+    return ""
+
+
+def _is_minus_one(index: ast.Expr) -> bool:
+    match index:
+        case ast.Constant(value=-1):
+            return True
+        case ast.Call(func_name=ast.Op(name=BuiltinOp.USub), params=[ast.Constant(value=1)]):
+            return True
+    return False
