@@ -1070,12 +1070,18 @@ def dstack(arrays: Any, *, dtype: Any = ...) -> Array:
     """Join along the third axis."""
 def ediff1d(ary: Any) -> Array:
     """Return the differences of adjacent elements of the flattened tensor."""
+def eig(a: Any) -> Array:
+    """Compute eigenvalues and eigenvectors of a square matrix, as complex numbers (numpy.linalg.eig)."""
 def eigh(a: Any, UPLO: Any = ...) -> Array:
     """Compute eigenvalues and eigenvectors of a symmetric or Hermitian matrix (numpy.linalg.eigh)."""
+def eigvals(a: Any) -> Array:
+    """Compute the eigenvalues of a square matrix, as complex numbers (numpy.linalg.eigvals)."""
 def eigvalsh(a: Any, UPLO: Any = ...) -> Array:
     """Compute the eigenvalues of a symmetric or Hermitian matrix (numpy.linalg.eigvalsh)."""
 def einsum(equation: Any, *operands: Any, optimize: Any = ...) -> Array:
     """Compute an Einstein summation."""
+def einsum_path(equation: Any, *operands: Any, optimize: Any = ...) -> Array:
+    """Return the order of the contractions of an Einstein summation, at compile time."""
 def elu(x: Any, alpha: Any = ...) -> Array:
     """Return x, or alpha * (exp(x) - 1) where x is negative."""
 def embedding(indices: Any, weight: Any, padding_idx: Any = ...) -> Array:
@@ -1202,6 +1208,8 @@ def histogram2d(x: Any, y: Any, bins: Any = ..., range: Any = ..., density: Any 
     """Count the points in each bin of a grid; returns the counts and both edges."""
 def histogram_bin_edges(a: Any, bins: Any = ..., range: Any = ..., weights: Any = ...) -> Array:
     """Return the edges of the bins of a histogram."""
+def histogramdd(sample: Any, bins: Any = ..., range: Any = ..., density: Any = ..., weights: Any = ...) -> Array:
+    """Count the points in each bin of a grid of several axes; returns the counts and a list of edges."""
 def hsplit(ary: Any, indices_or_sections: Any) -> Array:
     """Split into parts of equal size or at the given indices; return a tuple."""
 def hstack(arrays: Any, *, dtype: Any = ...) -> Array:
@@ -1528,6 +1536,8 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
     """Convert coordinates to flat indices."""
 def real(val: Any) -> Array:
     """Return the real part of each element."""
+def real_if_close(a: Any, tol: Any = ...) -> Array:
+    """Return real numbers as they are."""
 def reciprocal(x: Any) -> Array:
     """Compute 1 / x, for floats."""
 def reinterpret(data: Any, dtype: Any) -> Array:
@@ -1574,6 +1584,8 @@ def roll(a: Any, shift: Any, axis: Any = ...) -> Array:
     """Shift cyclically along axes."""
 def rollaxis(a: Any, axis: Any, start: Any = ...) -> Array:
     """Move an axis before another."""
+def roots(p: Any) -> Array:
+    """Return the zeros of a polynomial, as complex numbers."""
 def rot90(a: Any, k: Any = ..., axes: Any = ...) -> Array:
     """Rotate by multiples of 90 degrees in a plane of two axes."""
 def round(a: Any, decimals: Any = ..., *, ndigits: Any = ...) -> Array:
@@ -1644,6 +1656,8 @@ def sort(a: Any, axis: Any = ..., *, is_ascend: Any = ..., kind: Any = ..., stab
     """Sort in ascending order, NaN last."""
 def sort_complex(a: Any) -> Array:
     """Sort by real, then by imaginary parts, as complex numbers."""
+def sorted(iterable: Any, *, key: Any = ..., reverse: Any = ...) -> Array:
+    """Return a list of the items in ascending order."""
 def spacing(x: Any) -> Array:
     """Return the distance to the next float away from 0."""
 def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = ...) -> Array:

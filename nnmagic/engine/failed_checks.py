@@ -26,12 +26,14 @@ class FailedCheck:
     number: int | None = None
 
 
-def refused_value(message: str, operator: str) -> ValueError:
+def refused_value(message: str, operator: str) -> ValueError | KeyError:
     """Return the error of an operator that refuses its operands, with the failed check attached.
 
-    It is a ValueError; of linear algebra NumPy's LinAlgError, which is one, too.
+    It is a ValueError; of linear algebra NumPy's LinAlgError, which is one, too; of a table a KeyError.
     """
-    kind = LinAlgError if operator.startswith("linalg.") else ValueError
+    kind: type[ValueError | KeyError] = LinAlgError if operator.startswith("linalg.") else ValueError
+    if operator.startswith("table."):
+        kind = KeyError
     return attach_check(kind(message), FailedCheck(operator))
 
 

@@ -80,6 +80,12 @@ def value_type(
         fields = tuple(type_ for type_, _ in parts)
         given = dict(zip(value, (part for _, part in parts), strict=True))
         return ty.RecordType(fields, ty.DICTIONARY, tuple(value)), given
+    if pattern is None and isinstance(value, Mapping) and (entries := _entries(value)) is not None:
+        keys, values = entries
+        types = (ty.TensorType((ty.ANY, *each.shape[1:]), str(each.dtype)) for each in (keys, values))
+        is_python = all(type(each) in (int, float) for each in value.values())
+        names = ("keys", ty.NUMBERS if is_python else "values")
+        return ty.RecordType(tuple(types), ty.TABLE, names), (keys, values)
     if type(value) in _NUMBERS:
         return _of_number(what, pattern, value), value
     if converts and isinstance(value, list):
@@ -106,6 +112,23 @@ def value_type(
         for dim, size in zip(dims, array.shape, strict=True)
     )
     return ty.TensorType(shape, dtype), value if isinstance(value, np.ndarray) else array
+
+
+def _entries(value: Mapping[object, object]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the keys and the values of a dictionary of numbers, or of arrays, by numbers; None of others."""
+    if not value or not all(map(_is_key, value)):
+        return None
+    try:
+        keys, values = np.array(list(value)), np.array(list(value.values()))
+    except ValueError:  # of several shapes
+        return None
+    fine = keys.dtype in (np.int64, np.float64) and keys.ndim <= 2 and values.dtype.kind in "biuf"
+    return (keys, values) if fine else None
+
+
+def _is_key(key: object) -> bool:
+    parts = key if isinstance(key, tuple) else (key,)
+    return bool(parts) and all(isinstance(each, int | float | np.integer | np.floating) for each in parts)
 
 
 def _of_number(what: str, pattern: OpenTensor | None, value: object) -> ty.TensorType:

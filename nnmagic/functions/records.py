@@ -18,7 +18,7 @@ import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.calls import CallAdapter
-from nnmagic.relay.types import DICTIONARY, RecordType, TupleType, Type
+from nnmagic.relay.types import DICTIONARY, SET, TABLE, RecordType, TupleType, Type
 
 #: Makes a record of its fields, in their order.
 Maker = Callable[[Sequence[object]], object]
@@ -96,6 +96,8 @@ def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -
             return value  # the call refuses it
         rows = enumerate(zip(type_.fields, value, strict=True))
         return tuple(to_tuples(own, part, f"{path}[{i}]", makers) for i, (own, part) in rows)
+    if type_.name == TABLE and isinstance(value, Mapping):
+        value = (np.array(list(value)), np.array(list(value.values())))
     fields, maker = _fields_of(type_, value, path)
     makers.setdefault(type_.name, maker)
     rows_of = zip(type_.names, type_.fields, fields, strict=True)
@@ -215,12 +217,27 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
     """Return a result with records: of the kind of the arguments, else the record's own class."""
     if not isinstance(type_, TupleType) or not holds_record(type_):
         return value
+    if isinstance(type_, RecordType) and type_.name == TABLE:
+        return _dictionary(*value)
     parts = [from_tuples(own, part, makers) for own, part in zip(type_.fields, value, strict=True)]
     if not isinstance(type_, RecordType):
         return tuple(parts)
     maker = makers.get(type_.name)
     if type_.name == DICTIONARY:
         return dict(zip(type_.names, parts, strict=True))
+    if type_.name == SET:
+        return set(type_.names)
     if maker is None:
         return record_class(type_)(*parts)
     return maker(parts)
+
+
+def _dictionary(keys: np.ndarray, values: Any = None) -> dict[Any, Any] | set[Any]:
+    """Return the dictionary of keys and values, or the set of the keys; rows of keys are tuples."""
+    listed = keys.tolist() if keys.ndim == 1 else list(map(tuple, keys.tolist()))
+    return set(listed) if values is None else dict(zip(listed, _rows(values), strict=True))
+
+
+def _rows(values: Any) -> Iterator[Any]:
+    """Yield the values of entries, of which a tuple has an array for each part."""
+    return zip(*map(_rows, values), strict=True) if isinstance(values, tuple) else iter(values)

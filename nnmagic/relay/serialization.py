@@ -356,6 +356,11 @@ def _place(data: Json, source: Source | None) -> Span:
     raise ValueError(f"not a span: {data!r}")
 
 
+def _key(data: Json) -> Any:
+    """Return the name of a field, or the key of a dictionary: of several parts a tuple."""
+    return tuple(map(_key, data)) if isinstance(data, list) else data
+
+
 def _dim(data: Json) -> ty.Dim:
     match data:
         case {"any": None | str() as label}:
@@ -412,7 +417,7 @@ class _Decoder:
             case ["Tuple", list() as fields]:
                 return ty.TupleType(self._types(fields))
             case ["Record", list() as fields, str() as name, list() as names]:
-                return ty.RecordType(self._types(fields), name, tuple(map(str, names)))
+                return ty.RecordType(self._types(fields), name, tuple(map(_key, names)))
             case ["TypeVar", str() as name]:
                 return ty.TypeVar(name)
             case ["Func", list() as args, int() as ret, list() as params]:

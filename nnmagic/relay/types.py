@@ -101,6 +101,15 @@ class RecordType(TupleType):
 #: The name of a record that is a dictionary in a cell and in Python.
 DICTIONARY = "dict"
 
+#: The name of a dictionary without values, which is a set in a cell and in Python.
+SET = "set"
+
+#: The name of a record of the keys and the values of a dictionary whose keys only the call knows.
+TABLE = "table"
+
+#: The name of its values if they are Python's numbers.
+NUMBERS = "numbers"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeVar(_Text):

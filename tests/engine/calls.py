@@ -83,7 +83,25 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
     *(("%a: Tensor[(4, 3, 2), float64]", f"linalg.{name}(%a, pairs=True)", {}) for name in ("qr", "svd")),
     *(
         ("%a: Tensor[(3, 3, 2), float32]", f"linalg.{name}(%a, pairs=True)", {})
-        for name in ("inv", "slogdet", "eigh")
+        for name in ("inv", "slogdet", "eigh", "eig")
+    ),
+    ("%a: Tensor[(2, 3, 3), float64]", "linalg.eig(%a)", {}),
+    (
+        "%s: Tensor[(6), int32], %k: Tensor[(3), int64], %q: int64",
+        "table.find(%s, %k, %q)",
+        {"s": [-1, 2, -2, 0, 1, -1], "k": [3, 4, 5], "q": 4},
+    ),
+    (
+        "%s: Tensor[(6), int32], %k: Tensor[(3, 2), float64], %q: Tensor[(2), float64]",
+        "table.find(%s, %k, %q)",
+        {"s": [-1, 2, -2, 0, 1, -1]},
+    ),
+    ("%e: int64", "table.found(%e)", {"e": 3}),
+    ("%k: Tensor[(4), uint64], %n: int64", "table.slots(%k, %n)", {"k": [1, 5, 2, 7], "n": 3}),
+    (
+        "%s: Tensor[(6), int32], %k: Tensor[(3), int64]",
+        "table.alive(%s, %k)",
+        {"s": [-1, 2, -2, 0, -1, 9]},
     ),
     ("%a: Tensor[(4, 3), float64], %b: Tensor[(4, 2), float64]", "linalg.lstsq(%a, %b)", {}),
     (

@@ -183,7 +183,9 @@ class Interpreter:
         except NoReferenceError:
             raise
         except Exception as error:
-            if name != RAISE and not isinstance(error, ValueError | IndexError | ZeroDivisionError):
+            if name != RAISE and not isinstance(
+                error, ValueError | IndexError | KeyError | ZeroDivisionError
+            ):
                 raise
             _raise_at(error, call)
 

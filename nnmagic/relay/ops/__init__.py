@@ -25,6 +25,7 @@ from nnmagic.relay.ops import (  # noqa: F401 - they fill the table
     shape,
     signal,
     sorting,
+    tables,
     unary,
     vision,
 )

@@ -121,6 +121,14 @@ def _eigh(types: Sequence[ty.Type], attrs: Attrs) -> ty.Type:
     return _of_parts(data, values, data.shape[-2:]) if attrs["compute_v"] else _of_parts(data, values)
 
 
+def _eig(types: Sequence[ty.Type], attrs: Attrs) -> ty.TupleType:
+    """Return the real and imaginary parts of the eigenvalues, and those of the eigenvectors."""
+    data = _square(types) if not attrs["pairs"] else _square(_complex_of(types))
+    batch, dtype = data.shape[:-2], ty.part_dtype(data.dtype)
+    parts = [data.shape[-1:]] * 2 + [data.shape[-2:]] * (2 if attrs["compute_v"] else 0)
+    return ty.TupleType(tuple(ty.TensorType((*batch, *part), dtype) for part in parts))
+
+
 def _lstsq(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TupleType:
     """Return solutions, sums of squared residuals, and the rank."""
     data = _matrices(types)
@@ -269,6 +277,16 @@ declare(
     numpy="numpy.linalg.eigh",
     traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(2)],
+)
+declare(
+    "linalg.eig",
+    "a",
+    _eig,
+    "The eigenvalues of square matrices, and their eigenvectors as columns: real and imaginary parts.",
+    Attr("compute_v", BOOL, default=True),
+    _PAIRS,
+    traits=Trait.HEAVY,
+    shape_constraints=[_fits_lapack(1)],
 )
 declare(
     "linalg.lstsq",

@@ -24,6 +24,7 @@ from nnmagic.relay.reference import (
     reductions,
     shapes,
     special,
+    tables,
     vision,
 )
 from nnmagic.relay.reference.given import Given
@@ -42,6 +43,7 @@ RULES = {
     **others.RULES,
     **printing.RULES,
     **special.RULES,
+    **tables.RULES,
     **vision.RULES,
 }
 

@@ -50,6 +50,14 @@ def _eigh(given: Given, a: Array) -> Any:
     return np.linalg.eigvalsh(a, given["UPLO"])
 
 
+def _eig(given: Given, a: Array) -> Any:
+    """Return the real and imaginary parts of the eigenvalues, and those of the eigenvectors."""
+    matrices = complex_of(np.ascontiguousarray(a)) if given["pairs"] else a
+    _finite("Eigenvalues did not converge", matrices)
+    found = np.linalg.eig(matrices) if given["compute_v"] else (np.linalg.eigvals(matrices),)
+    return tuple(part.astype(a.dtype) for each in found for part in (each.real, each.imag))
+
+
 def _qr(given: Given, a: Array) -> Any:
     result = np.linalg.qr(a, mode=given["mode"])
     return result if given["mode"] == "r" else tuple(result)
@@ -79,6 +87,7 @@ RULES: dict[str, Rule] = {
     "linalg.slogdet": _or_of_pairs(plain(lambda a: tuple(np.linalg.slogdet(a)))),
     "linalg.svd": _or_of_pairs(_svd),
     "linalg.eigh": _or_of_pairs(_eigh),
+    "linalg.eig": _eig,
     "linalg.qr": _or_of_pairs(_qr),
     "linalg.lstsq": _lstsq,
     "linalg.full_rank": _full_rank,

@@ -82,6 +82,8 @@ def names_bound(node: ast.Node) -> list[str]:
             return [name for target in node.targets for name in names_of(target)]
         case tree.UpdateElements():
             return names_of(node.target)
+        case tree.ChangeTable(name=name):
+            return [name.id.name]
         case tree.Grow(rows=rows):
             return [rows.id.name]
         case tree.InvalidStatement() | tree.InvalidPattern():
@@ -131,6 +133,8 @@ def _names_changed(node: ast.Node) -> list[str]:
             return [name for target in node.targets for name in _owners_of(target)]
         case tree.UpdateElements():
             return names_of(node.target)
+        case tree.ChangeTable(name=name):
+            return [name.id.name]
         case tree.ChangingCall():
             return list(node.changed)
     return []
@@ -158,6 +162,17 @@ def changes_tensors(node: object) -> bool:
         type(part) is tree.UpdateName or _names_changed(part) or _mentioned_word(part) in ASSIGNING
         for part in walk(node)
     )
+
+
+@once_per_node
+def deletes_entries(node: object) -> bool:
+    """Return whether a piece of a cell may delete entries of dictionaries, or members of sets."""
+    for part in walk(node):
+        if isinstance(part, tree.ChangeList):
+            return True
+        if isinstance(part, tree.ChangeTable) and part.word not in ("add", "update_by"):
+            return True
+    return False
 
 
 #: The functions of the language that are loops which assign elements.

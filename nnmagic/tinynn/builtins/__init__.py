@@ -142,8 +142,8 @@ IN_PLACE: dict[str, str] = {
     "sort": "write y = sort(x, axis=-1)",
     "fill": "write y = full_like(x, value), or x[...] = value for an array that the function made",
     "resize": "write y = x.reshape(shape)",
-    "put": "write y = where(condition, value, x)",
-    "partition": "write y = sort(x, axis=-1)",
+    "put": "write y = where(condition, value, x), or x.put(places, values) as a statement of its own",
+    "partition": "write y = partition(x, 1), or x.partition(1) as a statement of its own",
     "itemset": "write y = where(condition, value, x)",
     **{
         f"{name}_": f"write y = {name}(x)"

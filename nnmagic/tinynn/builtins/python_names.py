@@ -25,6 +25,8 @@ def _length(call: Arguments) -> v.Value:
         return v.Known(len(value.items))
     if isinstance(static_value_or_none(value), str):
         return v.Known(len(str(static_value_or_none(value))))
+    if isinstance(value, v.TableOf):
+        return value.size
     if isinstance(value, v.ListOfRows):
         return size_along(value.rows, 0, call.span)
     if is_tensor(value) and call.type("x").shape:
@@ -107,7 +109,52 @@ def _same_dtype_hint(items: v.Operand) -> str | None:
     return f"convert them first, as in sum([item.astype({short}) for item in {source_text(items.span)}])"
 
 
+_ORDER = """
+    order = lexsort(transpose(keys)[::-1]) if keys.ndim == 2 else argsort(keys)
+"""
+_BACK = """
+    keys = flip(keys, 0)
+    back = lexsort(transpose(keys)[::-1]) if keys.ndim == 2 else argsort(keys)
+    order = (len(keys) - 1 - back)[::-1]
+"""
+
+
+def _sorted(call: Arguments) -> v.Value:
+    """Return the items in ascending order, or in that of what a function gives for each; equal ones stay."""
+    operand, reverse = call.given["iterable"], call.static("reverse", default=False) is True
+    known = static_value_or_none(operand.value)
+    if isinstance(known, tuple) and "key" not in call:
+        try:
+            items = sorted(known, reverse=reverse)
+        except TypeError as error:
+            raise v.RefusalError(f"sorted: {error}", operand.span) from None
+        return v.TupleOf(tuple(map(v.known_value, items)), written="list")
+    zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
+    parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
+    names = [f"x{number}" for number in range(len(parts))]
+    every = f"zip({', '.join(names)})" if zipped else names[0]
+    key = "[key(item) for item in everything]" if "key" in call else "everything"
+    if zipped and "key" not in call:
+        key = "[item for item in everything]"
+    taken = [f"take(asarray({name}), order, axis=0)" for name in names]
+    result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
+    text = (
+        f"def sorted(key, {', '.join(names)}):\n    everything = {every}\n    keys = asarray({key})"
+        f"{_BACK if reverse else _ORDER}    return {result}\n"
+    )
+    function = call.given.get("key", v.Operand(v.Known(None), call.span))
+    return v.LoopCall("text", (function, *parts), text=text)
+
+
 PYTHON = (
+    Builtin(
+        "sorted",
+        "iterable * key? reverse?=False",
+        _sorted,
+        "Return a list of the items in ascending order.",
+        None,
+        method=False,
+    ),
     Builtin(
         "len",
         "x",
@@ -150,7 +197,6 @@ PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "id": ("`id` is not part of TinyNN", "values have no identity: compare with =="),
     "repr": ("`repr` is not part of TinyNN", "return the value and write it in another cell"),
     "frozenset": ("`frozenset` is not part of TinyNN", "use a tuple"),
-    "sorted": ("`sorted` is not part of TinyNN", "write sort(x)"),
     "str": ("`str` is not a TinyNN type", NO_STRINGS),
     "super": ("`super` is not part of TinyNN", "call a function of the cell"),
     "Optional": ("`Optional` is not part of TinyNN", "give the parameter one type"),

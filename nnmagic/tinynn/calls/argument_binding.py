@@ -216,7 +216,18 @@ CREATORS |= {"tri", "linspace", "logspace", "geomspace"}
 _KEEPING_DTYPES = frozenset(
     {"full_like", "type_as", "insert", "setdiff1d", "meshgrid", "broadcast_arrays", "pad"}
 )
-_KEEPING_DTYPES |= {"sum", "prod", "max", "amax", "min", "amin", "histogram", "histogram2d", "bincount"}
+_KEEPING_DTYPES |= {
+    "sum",
+    "prod",
+    "max",
+    "amax",
+    "min",
+    "amin",
+    "histogram",
+    "histogram2d",
+    "histogramdd",
+    "bincount",
+}
 
 _NONE = v.Operand(v.Known(None), Span("", 1, 1, 1, 1))
 

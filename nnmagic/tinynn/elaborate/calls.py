@@ -39,6 +39,7 @@ from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
 from nnmagic.tinynn.operators.iteration import ITERATION, count
+from nnmagic.tinynn.operators.tables import keys_of_table
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -245,6 +246,8 @@ def _call_builtin(
     ctx: Elaboration, builtin: v.BuiltinFunction, operands: list[v.Operand], span: Span
 ) -> v.Value:
     """Call a function of the language. Raises RefusalError."""
+    if builtin.name not in _OF_TABLES:
+        operands = list(map(keys_of_table, operands))
     if builtin is ITERATION["list"] and (made := _as_list(operands)) is not None:
         return made
     if any(isinstance(operand.value, v.ListOfRows) for operand in operands):
@@ -262,6 +265,10 @@ def _call_builtin(
     if isinstance(result, v.Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
     return result
+
+
+#: What takes a dictionary as it is; of others it is the list of its keys.
+_OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy"})
 
 
 def _is_inlined(operand: v.Operand) -> bool:

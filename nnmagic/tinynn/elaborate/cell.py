@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,6 +21,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     callees_first,
     calls_for_effects,
     changes_tensors,
+    deletes_entries,
     find_assigned_names,
     find_local_names,
     find_mentioned_names,
@@ -44,12 +45,13 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 )
 from nnmagic.tinynn.elaborate.calls import as_function
 from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
-from nnmagic.tinynn.elaborate.control_flow_blocks import Block
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.generators import new_state
 from nnmagic.tinynn.elaborate.imports import imports_of_cell
+from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
@@ -60,6 +62,7 @@ from nnmagic.tinynn.namespace.capture import as_compiled_function, capture
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
+from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Destination, OpenTensor, OpenType
@@ -172,6 +175,7 @@ def elaborate_cell(
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
     parts = [*functions.values(), *templates.values()]
+    ctx.deletes_entries = deletes_entries(parts)
     ctx.changes_tensors = changes_tensors(parts) or _mentions_assigning(ctx, parts)
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
@@ -667,8 +671,34 @@ def _value_of_parameter(
     if destination == "Out":
         zeros = apply("zeros_like", ctx.span(parameter.span), v.Computed(variable, type_))
         return v.Computed(zeros.expr, type_)
-    value = _with_numbers(v.as_value(variable, type_), given)
+    value = _as_tuple(_with_numbers(v.as_value(variable, type_), given))
     return as_weak(value) if is_python_number(parameter.ty) else value
+
+
+def _as_tuple(value: v.Value) -> v.Value:
+    """Return an argument that is a tuple as one that was written so: no list is an argument."""
+    if isinstance(value, v.TupleOf) and value.record is None:
+        return replace(value, written="tuple")
+    return value
+
+
+def _enter_dictionaries(ctx: Elaboration) -> None:
+    """Make tables of the dictionaries of the caller whose keys only the call knows."""
+    bindings = ctx.environment.bindings
+    for name, value in list(bindings.locals.items()):
+        record = value.record if isinstance(value, v.TupleOf) else None
+        if record is None or record.name != ty.TABLE:
+            continue
+        assert isinstance(value, v.TupleOf)
+        keys, values = value.items
+        if record.names[-1] == ty.NUMBERS:
+            assert isinstance(values, v.Computed)
+            values = replace(values, weak=True)
+        assert isinstance(keys, v.Computed)
+        table = atomize(ctx, tables.table_of(keys, values, bindings.spans[name]), name, set())
+        assert isinstance(table, v.TableOf)
+        ctx.memory.own(table.slots.expr, f"the parameter `{name}`")
+        bindings.locals[name] = table
 
 
 def _try_body(
@@ -696,7 +726,7 @@ def _try_body(
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     for known, value in signature.known.items():
-        bindings.bind(known, value, ctx.span(definition.name_span))
+        bindings.bind(known, _as_tuple(value), ctx.span(definition.name_span))
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = v.Environment(
@@ -717,7 +747,10 @@ def _try_body(
     ctx.live |= environment.destinations
     ctx.returned = frozenset()
     try:
-        steps = steps_of(ctx, definition.body.stmts)
+        steps: list[Callable[[], Terminator | None]] = [
+            partial(_enter_dictionaries, ctx),
+            *steps_of(ctx, definition.body.stmts),
+        ]
         if environment.destinations:
             steps.append(partial(return_destinations, ctx, None, definition.name_span))
         fill_block(ctx, ctx.block, steps, ctx.span(definition.name_span))

@@ -52,7 +52,7 @@ def _states(ctx: Elaboration) -> dict[str, v.Value]:
 
 
 def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
-    if _is_long(ctx, expr) and (grown := _in_loop(ctx, expr)) is not None:
+    if is_long(ctx, expr) and (grown := _in_loop(ctx, expr)) is not None:
         return grown
     results: list[v.Value] = []
     targets = {element.id.name for part in expr.generators for element in targets_of(part.target)}
@@ -91,7 +91,7 @@ def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
     except _KeepsSomeError:
         for name, state in states.items():  # what was drawn so far is drawn again
             ctx.environment.bindings.bind(name, state)
-        return _run_loop(ctx, expr)
+        return run_loop(ctx, expr)
     return v.TupleOf(tuple(results))
 
 
@@ -115,7 +115,7 @@ def _rounds(ctx: Elaboration, expr: tree.Comprehension) -> int | v.Computed | No
     return None if known else count(iterable)
 
 
-def _is_long(ctx: Elaboration, expr: tree.Comprehension) -> bool:
+def is_long(ctx: Elaboration, expr: tree.Comprehension) -> bool:
     """Return whether a comprehension is too long to be written out."""
     rounds = _rounds(ctx, expr) if _is_loop(expr) else None
     return rounds is not None and not (isinstance(rounds, int) and rounds <= MAX_UNROLLED)
@@ -125,19 +125,20 @@ def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> v.Value | None:
     """Return the list of a long comprehension; None where it has to be written out."""
     rounds = _rounds(ctx, expr)
     with ctx.trial() as diagnostics:
-        _run_loop(ctx, expr)
+        run_loop(ctx, expr)
     if diagnostics.errors and isinstance(rounds, int) and rounds <= MAX_ITEMS:
         return None
-    return _run_loop(ctx, expr)
+    return run_loop(ctx, expr)
 
 
-def _run_loop(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
-    """Return the list that a loop makes."""
+def run_loop(ctx: Elaboration, expr: tree.Comprehension, *, as_dictionary: bool | None = None) -> v.Value:
+    """Return the list that a loop makes, or the dictionary of pairs; False: the set."""
     bindings = ctx.environment.bindings
     mentioned = sorted(find_mentioned_names(expr))
     versions = {name: 0 for name in mentioned if ctx.environment.owner(name) is not None}
     bindings.bind(
-        _FUNCTION, v.LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, versions)
+        _FUNCTION,
+        v.LocalFunction(_FUNCTION, _definition(ctx, expr, as_dictionary), (), ctx.environment, versions),
     )
     try:
         return ctx.evaluate(ast.Call(expr.span, ast.Var(expr.span, ast.Id(expr.span, _FUNCTION)), [], {}))
@@ -145,29 +146,46 @@ def _run_loop(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
         bindings.forget(_FUNCTION)
 
 
-def _definition(ctx: Elaboration, expr: tree.Comprehension) -> tree.DefinitionNode:
-    """Return the function of a comprehension: a loop that appends to a list."""
+def _definition(
+    ctx: Elaboration, expr: tree.Comprehension, as_dictionary: bool | None
+) -> tree.DefinitionNode:
+    """Return the function of a comprehension: a loop that appends to a list, or to what else it makes."""
     if id(expr) not in ctx.rewritten:
         span, first = expr.span, expr.generators[0]
         name = "made"
         while name in find_mentioned_names(expr):
             name += "_"
         made = tree.variable(span, name)
-        item = ast.Tuple(expr.element.span, [expr.element])
-        longer = tree.operation(span, ast.BuiltinOp.Add, made, item)
-        append = tree.Append(expr.element.span, [made], None, longer)
         nothing = ast.Block(span, [])
+        append, empty = _adding(expr, made, as_dictionary)
         body = ast.Block(span, [append])
         for condition in reversed(first.conditions):
             body = ast.Block(span, [ast.If(condition.span, condition, body, nothing)])
         loop = tree.For(span, first.target, first.iterable, body, nothing)
-        begin = ast.Assign(span, [made], None, ast.ArrayLiteral(span, []))
+        begin = ast.Assign(span, [made], None, empty)
         body = ast.Block(span, [begin, loop, ast.Return(span, made)])
         ctx.rewritten[id(expr)] = tree.DefinitionNode(span, _FUNCTION, [], None, body, [], span, None)
         ctx.rewritten_sources.append(expr)
     definition = ctx.rewritten[id(expr)]
     assert isinstance(definition, tree.DefinitionNode)
     return definition
+
+
+def _adding(expr: tree.Comprehension, made: ast.Var, as_dictionary: bool | None) -> tuple[ast.Stmt, ast.Expr]:
+    """Return the statement that adds an item, and what is made before the first one."""
+    span, element = expr.span, expr.element
+    if as_dictionary is None:
+        longer = tree.operation(span, ast.BuiltinOp.Add, made, ast.Tuple(element.span, [element]))
+        return tree.Append(element.span, [made], None, longer), ast.ArrayLiteral(span, [])
+    if not as_dictionary:
+        call = ast.Call(element.span, made, [element], {})
+        return tree.ChangeTable(element.span, made, "add", element, call), tree.MadeSet(
+            span, ast.Tuple(span, [])
+        )
+    assert isinstance(element, ast.Tuple)
+    key, value = element.values
+    target = tree.subscript(element.span, made, [key])
+    return tree.Unpack(element.span, [target], value), tree.Dictionary(span, [])
 
 
 @contextmanager

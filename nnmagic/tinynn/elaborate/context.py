@@ -132,6 +132,8 @@ class Elaboration:
     callers: list[v.Environment] = field(default_factory=list)
     #: Whether the cell changes tensors in place anywhere: only then does it matter what values share.
     changes_tensors: bool = False
+    #: Whether the cell deletes entries of dictionaries anywhere, or members of sets.
+    deletes_entries: bool = False
     #: Compiles the cell for one function without types and the arguments of a call.
     specialize: Callable[[Specialization], Program] | None = None
     #: The functions without types that call themselves, and what they were compiled to, by their arguments.

@@ -8,6 +8,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import format_type
+from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.types.annotations import DType, OpenTensor, OpenType, Tensor
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
@@ -156,6 +157,8 @@ def to_relay(value: v.Operand, wanted: ty.Type | None = None) -> v.Computed:
             return v.Computed(computed.expr, computed.type)
         case v.ListOfRows(rows=rows):
             return rows
+        case v.TableOf() as table:
+            return _entries(table, value.span)
         case v.TupleOf(whole=v.Computed() as whole):
             return whole
         case v.ClosureValue(function=function):
@@ -166,6 +169,8 @@ def to_relay(value: v.Operand, wanted: ty.Type | None = None) -> v.Computed:
             )
         case v.GlobalFunction(name=name, type=ty.FuncType() as type_):
             return v.Computed(ir.GlobalVar(name, span=value.span), type_)
+        case v.TupleOf(record=ty.RecordType(names=names)) if v.is_set(value.value):
+            return v.Computed(ir.Tuple((), span=value.span), ty.RecordType((), ty.SET, names))
         case v.ConstructorName(constructor=constructor):
             hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
             raise v.RefusalError(f"{describe(value.value)} is no value", value.span, hint=hint)
@@ -188,6 +193,22 @@ def to_relay(value: v.Operand, wanted: ty.Type | None = None) -> v.Computed:
     raise v.RefusalError(
         f"expected a tensor, found {describe(value.value)}", value.span, hint=_no_tensor_hint(value)
     )
+
+
+def _entries(table: v.TableOf, span: Span) -> v.Computed:
+    """Return the keys and the values of a table, of which Python makes a dictionary or a set."""
+
+    def whole(values: v.Value) -> v.Computed:
+        if isinstance(values, v.TupleOf):
+            parts = list(map(whole, values.items))
+            node = ir.Tuple(tuple(part.expr for part in parts), span=span)
+            return v.Computed(node, ty.TupleType(tuple(part.type for part in parts)))
+        assert isinstance(values, v.Computed)
+        return tables.rows_of(table, values, span).rows
+
+    parts = [whole(each) for each in (table.keys, table.values) if each != v.Known(None)]
+    record = ty.RecordType(tuple(part.type for part in parts), ty.TABLE, ("keys", "values")[: len(parts)])
+    return v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), record)
 
 
 def _takes_weak(dtype: str, given: str) -> bool:

@@ -1,41 +1,127 @@
-"""Elaborate dictionaries of a function: tuples whose items have keys, which are known at compile time."""
+"""Elaborate what makes dictionaries and sets.
+
+Where the keys are known at compile time they are tuples whose items have keys, otherwise tables.
+"""
 
 from __future__ import annotations
 
-from synr import ast
+from collections.abc import Sequence
+from dataclasses import replace
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay import types as ty
+from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.elaborate.calls import apply_value
+from nnmagic.tinynn.elaborate.comprehensions import is_long, run_loop
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.operations import binary_operation
-from nnmagic.tinynn.operators.arithmetic import AnyOp
+from nnmagic.tinynn.elaborate.expressions import range_as_array
+from nnmagic.tinynn.elaborate.tables import put
+from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.operator_calls import cast
 
 
 def elaborate_dictionary(ctx: Elaboration, expr: tree.Dictionary) -> v.Value:
     """Elaborate ``{key: value, **others}``. Raises RefusalError."""
     entries: dict[object, v.Value] = {}
-    failed = False
+    later: list[tuple[v.Operand, v.Operand]] = []
     for key, value in expr.items:
-        operand = ctx.operand(value)
-        failed = failed or v.is_failed(operand.value)
-        if key is None:
-            entries |= _entries(operand) if not v.is_failed(operand.value) else {}
+        given, operand = None if key is None else ctx.operand(key), ctx.operand(value)
+        if v.is_failed(operand.value) or (given is not None and v.is_failed(given.value)):
+            return v.FAILED
+        if given is None and isinstance(operand.value, v.TableOf) and len(expr.items) == 1:
+            return tables.copied(operand.value, operand.span)
+        if given is None:
+            entries |= _entries(operand)
+        elif later or (known := tables.key_or_missing(given)) is tables.MISSING:
+            later.append((given, operand))
         else:
-            entries[_key(ctx.operand(key))] = operand.value
-    return v.FAILED if failed else v.dictionary_of(entries)
+            entries[known] = operand.value
+    return (
+        _with_later(ctx, v.dictionary_of(entries), later, ctx.span(expr.span))
+        if later
+        else v.dictionary_of(entries)
+    )
+
+
+#: The name of a dictionary that is being made, which no cell can write.
+_MADE = "<dictionary>"
+
+
+def _with_later(
+    ctx: Elaboration, made: v.Value, later: Sequence[tuple[v.Operand, v.Operand]], span: Span
+) -> v.Value:
+    """Return a dictionary with entries whose keys only the call knows. Raises RefusalError."""
+    if len(later) >= tables.ROOM:
+        message = f"a dictionary is written with {len(later)} keys that only the call knows"
+        raise v.RefusalError(message, span, hint="begin with {}, and assign them in a loop")
+    bindings = ctx.environment.bindings
+    for key, value in later:
+        put(ctx, _MADE, made, key, value, span)
+        made = bindings.locals[_MADE]
+    bindings.forget(_MADE)
+    assert isinstance(made, v.TableOf)
+    return tables.with_room(made, span)
 
 
 def elaborate_dictionary_comprehension(ctx: Elaboration, expr: tree.DictionaryComprehension) -> v.Value:
-    """Elaborate ``{key: value for target in items}``. Raises RefusalError."""
+    """Elaborate ``{key: value for target in items}``, or a set of what it gives. Raises RefusalError."""
+    if is_long(ctx, expr.pairs):
+        return run_loop(ctx, expr.pairs, as_dictionary=not expr.is_set)
     pairs = ctx.evaluate(expr.pairs)
     if v.is_failed(pairs):
         return v.FAILED
     span = ctx.span(expr.span)
+    if expr.is_set:
+        return set_of(ctx, v.Operand(pairs, span), span)
     items = [item for item in getattr(pairs, "items", (pairs,)) if isinstance(item, v.TupleOf)]
-    return v.dictionary_of({_key(v.Operand(item.items[0], span)): item.items[1] for item in items})
+    known = [tables.key_or_missing(v.Operand(item.items[0], span)) for item in items]
+    if tables.MISSING in known:
+        return run_loop(ctx, expr.pairs, as_dictionary=True)
+    return v.dictionary_of({key: item.items[1] for key, item in zip(known, items, strict=True)})
+
+
+def elaborate_set(ctx: Elaboration, expr: tree.MadeSet) -> v.Value:
+    """Elaborate ``{a, b}`` and ``set(members)``. Raises RefusalError."""
+    return set_of(ctx, ctx.operand(expr.members), ctx.span(expr.span))
+
+
+def set_of(ctx: Elaboration, members: v.Operand, span: Span) -> v.Value:
+    """Return the set of some members: those of an array in ascending order. Raises RefusalError."""
+    value = members.value
+    if v.is_failed(value):
+        return v.FAILED
+    if v.is_set(value):
+        return tables.copied(value, span)
+    if isinstance(value, v.TableOf):
+        value = tables.keys_of(value, span)
+    if (entries := v.entries_of(value)) is not None:
+        return v.dictionary_of(dict.fromkeys(entries, v.Known(None)), ty.SET)
+    if isinstance(value, v.Known) and isinstance(value.value, str):
+        return v.dictionary_of(dict.fromkeys(value.value, v.Known(None)), ty.SET)
+    if isinstance(value, v.TupleOf):
+        known = [tables.key_or_missing(v.Operand(item, members.span)) for item in value.items]
+        if tables.MISSING not in known:
+            return v.dictionary_of(dict.fromkeys(known, v.Known(None)), ty.SET)
+        for item in value.items:
+            tables.as_key(v.Operand(item, members.span))
+        value = BUILTINS["array"].call([replace(members, value=value)], span)
+    if isinstance(value, v.RangeOf):
+        value = range_as_array(replace(members, value=value)).value
+    rows = value.rows if isinstance(value, v.ListOfRows) else value
+    if not isinstance(rows, v.Computed) or not isinstance(rows.type, ty.TensorType) or not rows.type.shape:
+        raise v.RefusalError(f"set of {describe(members.value)}", members.span)
+    along = [] if len(rows.type.shape) == 1 else [v.Operand(v.Known(0), span, "axis")]
+    unique = v.Operand(v.BuiltinName(BUILTINS["unique"]), span)
+    distinct = apply_value(ctx, unique, [v.Operand(rows, members.span), *along], span)
+    assert isinstance(distinct, v.Computed)
+    assert isinstance(distinct.type, ty.TensorType)
+    dtype = tables.dtype_of_keys(distinct.type.dtype)
+    if dtype is None:
+        raise v.RefusalError(f"a set of {describe(rows)}", members.span)
+    return tables.table_of(cast(distinct, dtype, span), v.Known(None), span)
 
 
 def _entries(operand: v.Operand) -> dict[object, v.Value]:
@@ -43,71 +129,3 @@ def _entries(operand: v.Operand) -> dict[object, v.Value]:
     if entries is None:
         raise v.RefusalError(f"{describe(operand.value)} is no dictionary", operand.span)
     return dict(entries)
-
-
-def _key(operand: v.Operand) -> str | int:
-    key = operand.value.value if isinstance(operand.value, v.Known) else None
-    if isinstance(key, str | int) and not isinstance(key, bool):
-        return key
-    known = "a string or an int that is known at compile time"
-    message = f"a dictionary's key must be {known}, not {describe(operand.value)}"
-    raise v.RefusalError(message, operand.span, hint="for keys of the call use an array, and index it")
-
-
-def has_keys(ctx: Elaboration, target: ast.Call) -> bool:
-    """Return whether what is assigned is an item of a dictionary of the function."""
-    return _held(ctx, target) is not None
-
-
-def _held(ctx: Elaboration, target: ast.Call) -> v.TupleOf | None:
-    """Return the dictionary of the function whose item is assigned; None for anything else."""
-    if not isinstance(target.params[0], ast.Var):
-        return None
-    owner = ctx.environment.owner(target.params[0].id.name)
-    held = None if owner is None else owner.bindings.locals.get(target.params[0].id.name)
-    return held if isinstance(held, v.TupleOf) and v.entries_of(held) is not None else None
-
-
-def assign_key(ctx: Elaboration, target: ast.Call, value: v.Operand, op: AnyOp | None, span: Span) -> bool:
-    """Elaborate ``name[key] = value``, or with an operator; False where the name stands for no dictionary.
-
-    Raises RefusalError.
-    """
-    held = _held(ctx, target)
-    entries = None if held is None else v.entries_of(held)
-    if entries is None:
-        return False
-    name, index, place = target.params[0].id.name, target.params[1].values, ctx.span(target.span)
-    if ctx.environment.owner(name) is not ctx.environment:
-        hint = f"change a copy that is the function's own: {name}_ = dict({name})"
-        message = f"`{name}` belongs to the function around, and cannot be changed here"
-        raise v.RefusalError(message, place, hint=hint)
-    _check_alone(ctx, name, held, place)
-    if len(index) != 1:
-        raise v.RefusalError("a dictionary takes one key", place)
-    key = _key(ctx.operand(index[0]))
-    new = value.value
-    if op is not None:
-        if key not in entries:
-            raise v.RefusalError(f"the dictionary has no key {key!r}", place)
-        if is_tensor(entries[key]) and tensor_type(v.Operand(entries[key], place)).shape:
-            hint = "assign a new one, as in d['key'] = d['key'] + value"
-            raise v.RefusalError("an array that a dictionary holds is not changed in place", place, hint=hint)
-        new = binary_operation(ctx, op, v.Operand(entries[key], place), value, span)
-    changed = v.FAILED if v.is_failed(new) else v.dictionary_of({**entries, key: new})
-    ctx.environment.bindings.bind(name, changed, place)
-    return True
-
-
-def _check_alone(ctx: Elaboration, name: str, held: v.Value | None, span: Span) -> None:
-    """Raise RefusalError if another name stands for the dictionary, which would not see it change."""
-    for environment in (*ctx.environment.chain(), *ctx.callers):
-        for other, value in environment.bindings.locals.items():
-            is_other = environment is not ctx.environment or other != name
-            if is_other and other.isidentifier() and _holds(value, held):
-                message = f"`{other}` is the same dictionary as `{name}`, and would not see it change"
-                raise v.RefusalError(message, span, hint=f"make a copy: {name} = dict({other})")
-
-
-def _holds(value: v.Value | None, held: v.Value | None) -> bool:
-    return value is held or (isinstance(value, v.TupleOf) and any(_holds(item, held) for item in value.items))

@@ -19,7 +19,12 @@ from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested
 from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
 from nnmagic.tinynn.elaborate.conditions import elaborate_chain, elaborate_conditional, elaborate_logical
 from nnmagic.tinynn.elaborate.context import NodeTable
-from nnmagic.tinynn.elaborate.dictionaries import elaborate_dictionary, elaborate_dictionary_comprehension
+from nnmagic.tinynn.elaborate.dictionaries import (
+    elaborate_dictionary,
+    elaborate_dictionary_comprehension,
+    elaborate_set,
+)
+from nnmagic.tinynn.elaborate.dictionary_items import elaborate_change_table
 from nnmagic.tinynn.elaborate.element_assignments import elaborate_update
 from nnmagic.tinynn.elaborate.expressions import (
     elaborate_constant,
@@ -45,6 +50,7 @@ from nnmagic.tinynn.elaborate.statements import (
     elaborate_raise,
     elaborate_return,
 )
+from nnmagic.tinynn.elaborate.tables import elaborate_table_part
 from nnmagic.tinynn.syntax import tree
 
 #: The whole language. A statement that is not listed, such as ``pass``, does nothing.
@@ -66,12 +72,14 @@ NODES = NodeTable(
         tree.Printed: elaborate_printed,
         tree.Dictionary: elaborate_dictionary,
         tree.DictionaryComprehension: elaborate_dictionary_comprehension,
+        tree.MadeSet: elaborate_set,
         tree.Lambda: elaborate_lambda,
         tree.Comprehension: elaborate_comprehension,
         tree.EllipsisLiteral: elaborate_ellipsis,
         tree.Invalid: elaborate_invalid,
         tree.Starred: elaborate_starred,
         tree.ListPart: elaborate_list_part,
+        tree.TablePart: elaborate_table_part,
     },
     statements={
         ast.Assign: elaborate_assign,
@@ -81,6 +89,7 @@ NODES = NodeTable(
         tree.Append: elaborate_append,
         tree.ChangeList: elaborate_change,
         tree.Grow: elaborate_grow,
+        tree.ChangeTable: elaborate_change_table,
         tree.Unpack: elaborate_unpack,
         tree.WriteOut: elaborate_write_out,
         tree.UpdateElements: elaborate_update,

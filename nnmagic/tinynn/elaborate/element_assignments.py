@@ -13,8 +13,8 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.dictionaries import assign_key, has_keys
-from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
+from nnmagic.tinynn.elaborate.dictionary_items import assign_key, has_keys
+from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index, range_as_array
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.list_items import list_to_change, set_item, update_item
 from nnmagic.tinynn.elaborate.lists_as_rows import check_item
@@ -43,7 +43,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: v.Operand, others
 
     ``others``: the value whose parts other targets of the statement take.
     """
-    span = ctx.span(target.span)
+    span, value = ctx.span(target.span), range_as_array(value)
     if assign_key(ctx, target, value, None, span):
         return
     variable, indices = _evaluate_target(ctx, target)

@@ -125,6 +125,9 @@ def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[v.Operan
     """Evaluate an index; a tuple that a call gives, as in ``x[np.ix_(i, j)]``, has an item for each axis."""
     operands = list(map(range_as_array, evaluate_operands(ctx, nodes)))
     only = nodes[0] if len(nodes) == 1 else None
+    value = operands[0].value if len(operands) == 1 else None
+    if isinstance(value, v.TupleOf) and value.written == "tuple" and value.items:
+        return [v.Operand(item, operands[0].span) for item in value.items]
     if isinstance(only, ast.Call) and not isinstance(only.func_name, ast.Op) and len(operands) == 1:
         value = operands[0].value
         if isinstance(value, v.TupleOf) and value.items:

@@ -13,6 +13,7 @@ from nnmagic.relay.signatures import dtype_short_name, format_type
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_float
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.context import Elaboration, Growth
+from nnmagic.tinynn.elaborate.dictionary_items import clear, held_by, remove_key
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.merging import plan_value, types_of
@@ -45,8 +46,26 @@ def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
 def elaborate_change(ctx: Elaboration, stmt: tree.ChangeList) -> None:
     """Elaborate ``name.pop()`` and its kin at compile time. Raises RefusalError."""
     target = stmt.lhs[0]
+    if (held := held_by(ctx, target)) is not None:
+        _change_dictionary(ctx, stmt, held)
+        return
     if _list_to_change(ctx, target, "pop", ctx.span(stmt.span)) is not None:
         ctx.environment.bindings.bind(target.id.name, ctx.evaluate(stmt.rhs), ctx.span(target.span))
+
+
+def _change_dictionary(ctx: Elaboration, stmt: tree.ChangeList, held: v.TupleOf | v.TableOf) -> None:
+    """Elaborate ``name.pop(key)`` and ``name.clear()`` of a dictionary or a set. Raises RefusalError."""
+    name, span = stmt.lhs[0].id.name, ctx.span(stmt.span)
+    match stmt.rhs:
+        case ast.ArrayLiteral(values=[]):
+            clear(ctx, name, held, span)
+        case ast.Call(params=[ast.Call(params=[_, key, _])]):
+            remove_key(ctx, name, held, "pop", ctx.operand(key), span)
+        case ast.Call(params=[ast.Var(), ast.Tuple(values=[ast.Slice(start=ast.Constant(value=1))])]):
+            remove_key(ctx, name, held, "pop", v.Operand(v.Known(0), span), span)
+        case _:
+            message = f"which item `pop` takes of {describe(held)} is Python's own choice"
+            raise v.RefusalError(message, span, hint=f"take one by its key, as in {name}.pop(key)")
 
 
 def _is_parameter(definition: object, name: str) -> bool:

@@ -14,10 +14,14 @@ from nnmagic.tinynn.values import values as v
 
 def let_bind_names(ctx: Elaboration, names: Iterable[str]) -> None:
     """Bind by let what the names stand for, so that a branch or an inner function can use it."""
+    made = dict[int, v.Value]()  # names of one dictionary stay names of one
     for name in names:
         owner = ctx.environment.owner(name)
         if owner is not None and name in owner.bindings.locals:
-            owner.bindings.locals[name] = atomize(ctx, owner.bindings.locals[name], name, set())
+            value = owner.bindings.locals[name]
+            if id(value) not in made:
+                made[id(value)] = atomize(ctx, value, name, set())
+            owner.bindings.locals[name] = made[id(value)]
 
 
 def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Value:
@@ -27,6 +31,10 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
             return let_bind(ctx, value, name)
         case v.ListOfRows(rows=rows) if not is_atom(rows.expr):
             return replace(value, rows=let_bind(ctx, rows, name))
+        case v.TableOf() as table:
+            names = (f"{name}_{part}" for part in ("slots", "keys", "used", "size", "values"))
+            kept_rows = (atomize(ctx, part, own, seen) for part, own in zip(table.parts, names, strict=True))
+            return v.TableOf(*kept_rows)  # type: ignore[arg-type]  # its parts
         case v.Dimension(dim=dim, number=number) if not is_atom(number.expr):
             return v.Dimension(dim, let_bind(ctx, number, name))
         case v.TupleOf(items=_, whole=v.Computed() as whole):
@@ -34,12 +42,14 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
                 return value  # its items are taken anew wherever it is read
             kept = let_bind(ctx, whole, name)
             again = v.as_value(kept.expr, kept.type)
-            return replace(again, names=value.names) if isinstance(again, v.TupleOf) else again
+            if not isinstance(again, v.TupleOf):
+                return again
+            return replace(again, names=value.names, written=value.written)
         case v.TupleOf(items=items):
             parts = tuple(atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
             if all(part is item for part, item in zip(parts, items, strict=True)):
                 return value  # a list stays the one that other names hold
-            return v.TupleOf(parts, record=value.record, names=value.names)
+            return v.TupleOf(parts, record=value.record, names=value.names, written=value.written)
         case v.Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return v.Method(v.Operand(kept_receiver, receiver.span), word, callee)
@@ -98,7 +108,8 @@ def is_atom(expr: ir.Expr) -> bool:
 def reread(value: v.Value) -> v.Value:
     """Return the value for one use: the parts of a variable that holds a tuple are projected anew."""
     if isinstance(value, v.TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
-        return v.as_value(value.whole.expr, value.whole.type)
+        again = v.as_value(value.whole.expr, value.whole.type)
+        return replace(again, written=value.written) if isinstance(again, v.TupleOf) else again
     return value
 
 

@@ -75,6 +75,7 @@ from nnmagic.tinynn.elaborate.unrolling import (
 )
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, item
+from nnmagic.tinynn.operators.tables import keys_of_table
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
@@ -207,7 +208,7 @@ def _elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         ctx.environment.bindings.bind(name, v.Known(0))
         ctx.live |= {name}
         return elaborate_while(ctx, loop)
-    iterable = ctx.operand(stmt.iterable)
+    iterable = keys_of_table(ctx.operand(stmt.iterable))
     if is_silent(iterable.value):
         for target in targets_of(stmt.target):
             ctx.environment.bindings.bind(target.id.name, v.FAILED)

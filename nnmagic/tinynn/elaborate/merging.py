@@ -7,13 +7,17 @@ Loops widen a plan from round to round until it no longer changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows
+from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
@@ -47,6 +51,8 @@ class Items:
     record: ty.RecordType | None = None
     is_list: bool = False  # a list of rows, whose tensor is the only item
     is_table: bool = False  # a list of rows that are lists
+    written: str = field(default="", compare=False)  # of a tuple: how it was written
+    is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
     is_row: bool = False  # such a row
 
 
@@ -93,10 +99,13 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
         case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
         case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row):
-            plan = (plan_value(rows, keep=keep),)
-            return Items(plan, is_list=True, is_table=is_table, is_row=is_row)
+            only = (plan_value(rows, keep=keep),)
+            return Items(only, is_list=True, is_table=is_table, is_row=is_row)
+        case v.TableOf(parts=parts):
+            return Items(tuple(plan_value(part, keep=keep) for part in parts), is_hashed=True)
         case v.TupleOf(items=items) if items:
-            return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
+            plans = tuple(plan_value(item, keep=keep) for item in items)
+            return Items(plans, value.record, written=value.written)
         case v.Known(value=bool() | int() | float() | complex() as number) if not keep:
             return Expression(ty.TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
@@ -108,19 +117,131 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
         case Same(value=same):
             if _same_value(same, value):
                 return plan
+            if tables.is_dictionary(same):
+                return _merge_dictionaries(same, value)
             expression = _of(same)
             return None if expression is None else widen(expression, value)
         case Items(items=items):
+            if plan.is_hashed or _keys(plan.record) != _keys(getattr(value, "record", None)):
+                return _widen_by_dictionary(plan, value)
+            if plan.is_list is not isinstance(value, v.ListOfRows):
+                return _widen_list(plan, value)
             given = (value.rows,) if isinstance(value, v.ListOfRows) else getattr(value, "items", ())
             if not isinstance(value, v.ListOfRows if plan.is_list else v.TupleOf) or len(given) != len(items):
                 return None
-            if _keys(plan.record) != _keys(getattr(value, "record", None)):
-                return None
             parts = tuple(map(widen, items, given))
+            if getattr(value, "written", "") != plan.written:
+                plan = replace(plan, written="")
             return replace(plan, items=parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case Expression():
             expression_of_value = _of(value)
             return None if expression_of_value is None else _common(plan, expression_of_value)
+
+
+#: Where a plan makes a table of what is known, whose parts no error points at.
+_NOWHERE = Span("", 1, 1, 1, 1)
+
+
+def _merge_dictionaries(one: v.Value, other: v.Value) -> MergePlan | None:
+    """Return a plan for two dictionaries, or two sets, whose keys differ: a table."""
+    both = (one, other)
+    if v.is_set(one) is not v.is_set(other) or not all(map(tables.is_dictionary, both)):
+        return None
+    found = [tables.as_table(each, _NOWHERE) for each in both if not tables.is_empty(each)]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found) or not known:
+        return None
+    plan: MergePlan | None = plan_value(known[0], keep=False)
+    for table in known[1:]:
+        plan = None if plan is None else widen(plan, table)
+    return plan
+
+
+def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
+    """Widen the plan of a table, or of a dictionary that has other keys."""
+    if not plan.is_hashed:
+        own = rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)]))
+        return _merge_dictionaries(own, value)
+    if not tables.is_dictionary(value) or v.is_set(value) is not (plan.items[-1] == Same(v.Known(None))):
+        return None
+    if tables.is_empty(value):
+        return _as_expressions(plan)
+    table = tables.as_table(value, _NOWHERE)
+    parts = () if table is None else tuple(map(widen, plan.items, table.parts))
+    return replace(plan, items=parts) if parts and None not in parts else None  # type: ignore[arg-type]  # none is None
+
+
+def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
+    """Return a plan for a list of rows and one whose items are known.
+
+    None where they hold lists: names that show these would not see what changes them.
+    """
+    if plan.is_table or getattr(value, "is_table", False):
+        return None
+    if plan.is_list:
+        rows, types = _as_rows(value), list(types_of(_as_expressions(plan)))
+        if rows is None or _dtype_of(rows.rows.type) != _dtype_of(types[0].type):
+            return None
+        return widen(_as_expressions(plan), rows)
+    own = _as_rows(rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)])))
+    assert isinstance(value, v.ListOfRows)
+    if own is None or _dtype_of(own.rows.type) != _dtype_of(value.rows.type):
+        return None
+    return widen(plan_value(own, keep=False), value)
+
+
+def _dtype_of(type_: ty.Type) -> str:
+    """Return the dtype of the rows of a list: Python's lists convert no number."""
+    assert isinstance(type_, ty.TensorType)
+    return type_.dtype
+
+
+def _as_rows(value: v.Value) -> v.ListOfRows | None:
+    """Return a list of numbers or equal tensors as rows, as many as only the call knows; None for others."""
+    is_list = isinstance(value, v.TupleOf) and value.written != "tuple"
+    rows = as_list_of_rows(value, _NOWHERE) if is_list else None  # type: ignore[arg-type]  # a list
+    if rows is None or rows.is_table or not isinstance(rows.rows.type, ty.TensorType):
+        return None
+    return rows
+
+
+def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
+    """Return the values that merge with the items of a plan. Raises RefusalError."""
+    if plan.is_list:
+        rows = value if isinstance(value, v.ListOfRows) else _as_rows(value)
+        assert rows is not None
+        return (rows.rows,)
+    if not plan.is_hashed:
+        assert isinstance(value, v.TupleOf)
+        return value.items
+    table = tables.as_table(value, span)
+    if table is None:  # it is empty
+        key, example = _entry_of(plan.items[1]), _entry_of(plan.items[-1])
+        assert isinstance(key, v.Computed)
+        table = tables.empty_table(key, example, span)
+    return table.parts
+
+
+def _as_expressions(plan: MergePlan) -> MergePlan:
+    """Return a plan of rows with an expression for each, also for those that are one so far."""
+    match plan:
+        case Items(items=items):
+            return replace(plan, items=tuple(map(_as_expressions, items)))
+        case Same(value=v.Computed(type=type_, weak=weak)):
+            return Expression(type_, weak)
+    return plan
+
+
+def _entry_of(plan: MergePlan) -> v.Value:
+    """Return zeros that are like one of the rows that merge."""
+    match _as_expressions(plan):
+        case Items(items=items):
+            return v.TupleOf(tuple(map(_entry_of, items)), written="tuple")
+        case Expression(type=ty.TensorType(shape=shape, dtype=dtype), weak=weak):
+            sizes = tuple(size if isinstance(size, int) else 1 for size in shape[1:])
+            zeros = ir.constant(np.zeros(sizes, ty.NUMPY_DTYPES.get(dtype, dtype)), dtype)
+            return v.Computed(zeros, ty.TensorType(sizes, dtype), weak)
+    return v.Known(None)
 
 
 def _same_value(left: v.Value, right: v.Value) -> bool:
@@ -141,8 +262,10 @@ def _same_value(left: v.Value, right: v.Value) -> bool:
 
 
 def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
-    """Return the keys of a dictionary, which merges with others of these keys alone."""
-    return record.names if record is not None and record.name == ty.DICTIONARY else None
+    """Return the kind and the keys of a dictionary or a set, which merges by items with others of these."""
+    if record is None or record.name not in (ty.DICTIONARY, ty.SET):
+        return None
+    return record.name, *record.names
 
 
 def _of(value: v.Value) -> Expression | None:
@@ -260,7 +383,7 @@ def expressions_in(value: v.Value) -> Iterator[int]:
             yield id(expr)
         case v.ListOfRows(rows=rows):
             yield id(rows.expr)
-        case v.TupleOf(items=items):
+        case v.TupleOf(items=items) | v.TableOf(parts=items):
             for item in items:
                 yield from expressions_in(item)
 
@@ -272,9 +395,7 @@ def expressions(plan: MergePlan, value: v.Value, span: Span) -> Iterator[ir.Expr
     """Yield what a value contributes to a plan. Raises RefusalError for a number that does not fit."""
     match plan:
         case Items(items=items):
-            assert isinstance(value, v.TupleOf | v.ListOfRows)
-            parts = (value.rows,) if isinstance(value, v.ListOfRows) else value.items
-            for item, part in zip(items, parts, strict=True):
+            for item, part in zip(items, _parts_of(plan, value, span), strict=True):
                 yield from expressions(item, part, span)
         case Expression(type=type_):
             yield convert(value, type_, span)
@@ -336,8 +457,11 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
             rows = rebuild(only, parts)
             assert isinstance(rows, v.Computed)
             return v.ListOfRows(rows, plan.is_table, plan.is_row)
+        case Items(items=items, is_hashed=True):
+            return v.TableOf(*(rebuild(item, parts) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):
-            return v.TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
+            made = tuple(rebuild(item, parts) for item in items)
+            return v.TupleOf(made, record=plan.record, written=plan.written)
         case Expression(type=type_, weak=weak):
             expr = next(parts)
             if plan.default_dtype is not None:
@@ -385,6 +509,8 @@ def to_planned_type(plan: MergePlan, value: v.Operand) -> v.Computed:
     match plan:
         case Expression(type=type_):
             return v.Computed(convert(value.value, type_, value.span), type_)
+        case Items(is_hashed=True):
+            return to_relay(replace(value, value=rebuild(plan, expressions(plan, value.value, value.span))))
         case Items(items=items):
             assert isinstance(value.value, v.TupleOf)
             pairs = zip(items, value.value.items, strict=True)

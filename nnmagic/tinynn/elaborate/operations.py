@@ -23,6 +23,7 @@ from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time, repeated_list
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
+from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
@@ -105,6 +106,8 @@ def binary_operation(
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], left, right, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
+            if (found := tables.membership(right, left, span)) is not None:
+                return found if op is tree.ExtraOp.In else negate(v.Operand(found, span), span)
             return membership(SIGNS[op], left, right, span)
         return binary(op, SIGNS[op], left, right, span, in_place=in_place)
     except v.RefusalError as refusal:
@@ -167,6 +170,8 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         if len(index) != 1:
             raise v.RefusalError("a string takes one index", span)
         owner = v.Operand(index_string(owner.value.value, index[0], span), span)
+    if indices and (found := _read_dictionary(ctx, owner, *indices[0])) is not None:
+        owner = v.Operand(found, indices.pop(0)[1])
     may_be_rows = isinstance(owner.value, v.TupleOf) and (ctx.items_as_rows or not ctx.rounds)
     if may_be_rows and indices and is_run_time(indices[0][0]):
         owner = replace(owner, value=_as_rows(ctx, owner) or owner.value)
@@ -175,6 +180,20 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         if isinstance(value, v.Computed) and any(_is_array(item.value) for item in index):
             ctx.memory.own(value.expr)  # NumPy copies what arrays choose
     return value
+
+
+def _read_dictionary(
+    ctx: Elaboration, owner: v.Operand, index: Sequence[v.Operand], span: Span
+) -> v.Value | None:
+    """Return the value of a key that only the call knows; None of anything else. Raises RefusalError."""
+    if not tables.is_dictionary(owner.value):
+        return None
+    whole = v.TupleOf(tuple(each.value for each in index), written="tuple")
+    key = index[0] if len(index) == 1 else v.Operand(whole, span)
+    found = tables.read_key(owner, key, span)
+    if found is not None:
+        ctx.memory.share(found, ctx.memory.of_value(owner.value, ctx.environment.chain()))
+    return found
 
 
 def _as_rows(ctx: Elaboration, owner: v.Operand) -> v.ListOfRows | None:

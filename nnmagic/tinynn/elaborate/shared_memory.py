@@ -143,6 +143,8 @@ class SharedMemory:
                 return self.of_expr(expr) if _has_memory(type_) else _NONE
             case v.ListOfRows(rows=rows, is_row=is_row):
                 return self.of_expr(rows.expr) if is_row or _has_arrays(rows.type) else _NONE
+            case v.TableOf(slots=slots, values=rows):
+                return self.of_expr(slots.expr) | self.of_rows(rows)
             case v.TupleOf(items=items):
                 return _union(self._of_value(item, chain, seen) for item in items)
             case v.DictOf(items=named):
@@ -199,9 +201,26 @@ class SharedMemory:
                 self.tokens[expr] = tokens
             case v.ListOfRows(rows=rows):
                 self.hold(rows.expr, tokens)
+            case v.TableOf(slots=slots, values=rows):
+                self.tokens[slots.expr] = tokens
+                self.hold_rows(rows, tokens)
             case v.TupleOf(items=items, whole=whole):
                 for part in (*items, *([] if whole is None else [whole])):
                     self.share(part, tokens)
+
+    def of_rows(self, rows: v.Value) -> Tokens:
+        """Return the tokens of the arrays that a table holds."""
+        return _union(
+            self.of_expr(part.expr)
+            for part in v.parts_of(rows)
+            if isinstance(part, v.Computed) and _has_arrays(part.type)
+        )
+
+    def hold_rows(self, rows: v.Value, tokens: Tokens) -> None:
+        """Record that the arrays which a table holds may share the memory of these tokens."""
+        for part in v.parts_of(rows):
+            if isinstance(part, v.Computed):
+                self.hold(part.expr, tokens)
 
     def hold(self, rows: ir.Expr, tokens: Tokens) -> None:
         """Record that a tensor is that of a list, whose items may share the memory of these tokens."""
@@ -283,7 +302,7 @@ HOLD_COPIES = "let the list hold copies: write .copy() behind each item that it 
 
 def is_list(memory: SharedMemory, name: str, value: v.Value) -> bool:
     """Return whether a name stands for a list that grew in a loop, or for the tensor of one that grows."""
-    return isinstance(value, v.ListOfRows) or name in memory.shown
+    return isinstance(value, v.ListOfRows | v.TableOf) or name in memory.shown
 
 
 def describe_holder(memory: SharedMemory, name: str, value: v.Value) -> str:

@@ -22,6 +22,8 @@ def truth_of(operand: v.Operand, word: str) -> bool | v.Computed | None:
         return None
     if is_tensor(value):
         return _tensor_truth(operand, word)
+    if isinstance(value, v.TableOf):
+        return apply("greater", operand.span, value.size, number_constant(0, "int64", operand.span))
     if isinstance(value, v.ListOfRows):
         size = as_number(v.Operand(size_along(value.rows, 0, operand.span), operand.span)).value
         if isinstance(size, v.Known):

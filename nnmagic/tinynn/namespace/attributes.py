@@ -10,15 +10,17 @@ from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS, MODULE_METHODS
 from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
+from nnmagic.tinynn.builtins.numpy.placement import PLACEMENT
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.builtins.torch_meaning import is_source_of_module
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
+from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.dtype_questions import ATTRIBUTES as OF_DTYPES
 from nnmagic.tinynn.operators.dtype_questions import attribute_of_dtype
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.operators.strings import string_method
-from nnmagic.tinynn.syntax.in_place_calls import SORTED
+from nnmagic.tinynn.syntax.in_place_calls import LEFT
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values import values as v
@@ -57,6 +59,10 @@ def _real(value: v.Computed, span: Span) -> v.Value:
     return apply(REAL, span, value) if is_complex(_type(value).dtype) else value
 
 
+def _flat(value: v.Computed, span: Span) -> v.Value:
+    return BUILTINS["ravel"].call([v.Operand(value, span)], span)
+
+
 def _imag(value: v.Computed, span: Span) -> v.Value:
     return apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value)
 
@@ -73,6 +79,7 @@ ATTRIBUTES = {
     "mT": "Tensor with its last two dimensions swapped.",
     "real": "Real part of each element; of real numbers the tensor itself.",
     "imag": "Imaginary part of each element; of real numbers zeros.",
+    "flat": "Elements in order, as a vector.",
     "device": "Where the elements are: always 'cpu'.",
 }
 
@@ -87,12 +94,12 @@ _ATTRIBUTES: dict[str, Callable[[v.Computed, Span], v.Value]] = {
     "mT": _matrices_transposed,
     "real": _real,
     "imag": _imag,
+    "flat": _flat,
     "device": lambda _value, _span: v.Known("cpu"),
 }
 
 #: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
 _OTHER_NAMES = {
-    "flat": "ravel()",
     "type": "astype(f32)",
 }
 
@@ -142,11 +149,17 @@ def _item(call: Arguments) -> v.Value:
 _ITEM = Builtin("item", "a", _item, "Return the only element of a tensor of size 1, as rank 0.")
 
 
-def _view(name: str, items: Callable[[v.DictOf], Iterable[v.Value]]) -> Builtin:
+def _view(
+    name: str,
+    items: Callable[[v.DictOf], Iterable[v.Value]],
+    of_table: Callable[[v.TableOf, Span], v.Value],
+) -> Builtin:
     """Declare a method of dictionaries that gives their contents in order."""
 
     def apply_to(call: Arguments) -> v.Value:
         owner = call.given["a"].value
+        if isinstance(owner, v.TableOf):
+            return of_table(owner, call.span)
         entries = v.entries_of(owner)
         assert entries is not None
         return v.TupleOf(tuple(items(v.DictOf(entries))))
@@ -155,23 +168,36 @@ def _view(name: str, items: Callable[[v.DictOf], Iterable[v.Value]]) -> Builtin:
 
 
 def _get(call: Arguments) -> v.Value:
-    entries = v.entries_of(call.given["a"].value)
-    assert entries is not None
-    key = call.static("key")
-    return entries.get(key, call.given["default"].value if "default" in call.given else v.Known(None))
+    owner, key = call.given["a"].value, call.given["key"]
+    default = call.given["default"].value if "default" in call.given else v.Known(None)
+    known, table = tables.key_or_missing(key), tables.as_table(owner, call.span)
+    if table is not None and (known is tables.MISSING or isinstance(owner, v.TableOf)):
+        return tables.value_or(table, key, default, call.span)
+    entries = v.entries_of(owner)
+    if not entries:
+        return default
+    return entries.get(call.static("key"), default)
 
 
 def _copy(call: Arguments) -> v.Value:
-    entries = v.entries_of(call.given["a"].value)
-    assert entries is not None
-    return v.dictionary_of(entries)
+    owner = call.given["a"].value
+    if isinstance(owner, v.DictOf):
+        return v.dictionary_of(owner.items)
+    return tables.copied(owner, call.span)
+
+
+def _pairs(table: v.TableOf, span: Span) -> v.Value:
+    both = (tables.keys_of(table, span), tables.all_values(table, span))
+    return v.Zipped("zip", tuple(v.Operand(each, span) for each in both))
 
 
 _VIEWS = {
-    "keys": _view("keys", lambda owner: map(v.Known, owner.items)),
-    "values": _view("values", lambda owner: owner.items.values()),
+    "keys": _view("keys", lambda owner: map(v.known_value, owner.items), tables.keys_of),
+    "values": _view("values", lambda owner: owner.items.values(), tables.all_values),
     "items": _view(
-        "items", lambda owner: (v.TupleOf((v.Known(key), each)) for key, each in owner.items.items())
+        "items",
+        lambda owner: (v.TupleOf((v.known_value(key), each)) for key, each in owner.items.items()),
+        _pairs,
     ),
     "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),
     "copy": Builtin("copy", "a", _copy, "Return a copy of a dictionary."),
@@ -265,7 +291,7 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         return attribute_of_module(value, name, span)
     if isinstance(value, v.GeneratorOf):
         return _method_of_generator(owner, name, span)
-    if v.entries_of(value) is not None and name in _VIEWS:
+    if (tables.is_dictionary(value) or isinstance(value, v.DictOf)) and name in _VIEWS:
         return v.Method(owner, name, v.BuiltinName(_VIEWS[name]))
     if isinstance(value, v.TupleOf) and value.record is not None and v.entries_of(value) is None:
         return _field(value, name, span)
@@ -286,10 +312,10 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
             return of_string
     if isinstance(value, v.Known) and is_number(value.value) and name in _OF_NUMBERS:
         return _OF_NUMBERS[name](owner, name, value.value)
-    if name == SORTED:
-        name = "sort"
+    if name.endswith(LEFT):
+        name = name.removesuffix(LEFT)
         if is_tensor(value):
-            return v.Method(owner, name, v.BuiltinName(BUILTINS[name]))
+            return v.Method(owner, name, v.BuiltinName((PLACEMENT | BUILTINS)[name]))
     if not is_tensor(value):
         raise v.RefusalError(
             f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)

@@ -78,7 +78,10 @@ _INSTEAD = {
     "msort": "sort(x, axis=0)",
     "in1d": "isin(x.ravel(), y)",
     "topk": "topk",
-    **dict.fromkeys(("copyto", "putmask", "place", "put"), "y = where(condition, value, x)"),
+    **dict.fromkeys(
+        ("copyto", "putmask", "place", "put", "put_along_axis"),
+        "y = where(condition, value, x), or it as a statement of its own",
+    ),
 }
 
 

@@ -449,6 +449,8 @@ def _apply_to_known(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, spa
     try:
         left_value, right_value = v.static_value(left.value), v.static_value(right.value)
     except v.NotStaticError:
+        if (compared := _compare_tuples(op, left, right, span)) is not None:
+            return compared
         raise _operand_error(sign, left, right, span) from None
     if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
         return _repeat(left.value, right_value, span)
@@ -471,6 +473,55 @@ def _apply_to_known(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, spa
                 raise _no_complex(sign, _BINARY.get(op, ""), side) from None
         raise _operand_error(sign, left, right, span) from None
     return static_result(sign, result, span)
+
+
+def _compare_tuples(op: AnyOp, left: v.Operand, right: v.Operand, span: Span) -> v.Value | None:
+    """Compare two tuples of numbers as Python does, item by item; None for anything else."""
+    if op not in _COMPARISONS or not (
+        isinstance(left.value, v.TupleOf)
+        and isinstance(right.value, v.TupleOf)
+        and left.value.record is None
+        and right.value.record is None
+    ):
+        return None
+    items = [*left.value.items, *right.value.items]
+    if not all(_is_number_of_call(item) for item in items):
+        return None
+    lengths = len(left.value.items), len(right.value.items)
+    if lengths[0] != lengths[1] and op in (BuiltinOp.Eq, BuiltinOp.NotEq):
+        return v.Known(op is BuiltinOp.NotEq)
+    if op is BuiltinOp.NotEq:
+        equal = _compare_tuples(BuiltinOp.Eq, left, right, span)
+        assert equal is not None
+        return _truth_of(equal, span, negate=True)
+    is_less = op in (BuiltinOp.LT, BuiltinOp.LE)
+    strict = BuiltinOp.LT if is_less else BuiltinOp.GT
+    ends = {BuiltinOp.Eq: True, BuiltinOp.LE: lengths[0] <= lengths[1], BuiltinOp.LT: lengths[0] < lengths[1]}
+    ends |= {BuiltinOp.GE: lengths[0] >= lengths[1], BuiltinOp.GT: lengths[0] > lengths[1]}
+    result = _truth_of(v.Known(ends[op]), span)
+    pairs = list(zip(left.value.items, right.value.items, strict=False))
+    for one, other in reversed(pairs):
+        both = v.Operand(one, left.span), v.Operand(other, right.span)
+        equal_here = _truth_of(binary(BuiltinOp.Eq, "==", *both, span), span)
+        result = apply("logical_and", span, equal_here, result)
+        if op is not BuiltinOp.Eq:
+            before = _truth_of(binary(strict, "<" if is_less else ">", *both, span), span)
+            result = apply("logical_or", span, before, result)
+    return result
+
+
+def _is_number_of_call(value: v.Value) -> bool:
+    if isinstance(value, v.Computed):
+        return isinstance(value.type, TensorType) and not value.type.shape
+    return isinstance(value, v.Dimension) or (isinstance(value, v.Known) and is_number(value.value))
+
+
+def _truth_of(value: v.Value, span: Span, *, negate: bool = False) -> v.Computed:
+    """Return a truth value as a tensor."""
+    if isinstance(value, v.Known):
+        value = number_constant(bool(value.value), "bool", span)
+    assert isinstance(value, v.Computed)
+    return apply("logical_not", span, value) if negate else value
 
 
 def static_result(sign: str, result: object, span: Span) -> v.Known:

@@ -17,7 +17,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of, unary
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.strings import index_string
-from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.operators.subscripts import numbers_of, subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -150,6 +150,8 @@ def count(operand: v.Operand) -> int | v.Computed:
     match value:
         case v.ListOfRows(rows=rows):
             return count(v.Operand(rows, span))
+        case v.TableOf(size=size):
+            return size
         case v.TupleOf(items=items_):
             return len(items_)
         case v.Known(value=str() as text):
@@ -369,8 +371,10 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             return item(only, _from_end(count(only), index, span), span)
         case v.Zipped(parts=parts):
             return v.TupleOf(tuple(item(part, index, span) for part in parts))
-        case v.ListOfRows(rows=rows, is_table=is_table):
+        case v.ListOfRows(rows=rows, is_table=is_table, of_tuples=of_tuples):
             row = item(v.Operand(rows, operand.span), index, span)
+            if of_tuples:
+                return numbers_of(row, span)
             return v.ListOfRows(row, is_row=True) if is_table and isinstance(row, v.Computed) else row
         case v.Known(value=str() as text):
             return index_string(text, v.Operand(index, span), span)
@@ -378,7 +382,7 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             assert isinstance(index, v.Known)
             assert isinstance(index.value, int)
             keys = v.entries_of(value)
-            return items_[index.value] if keys is None else v.Known(list(keys)[index.value])
+            return items_[index.value] if keys is None else v.known_value(list(keys)[index.value])
     if isinstance(index, v.Known):
         return subscript(operand, [v.Operand(index, span)], span)
     assert isinstance(value, v.Computed)

@@ -38,7 +38,7 @@ def identity(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Valu
 def membership(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
     """Evaluate ``x in (1, 2)``: at compile time, or a number among numbers at run time."""
     entries = v.entries_of(right.value)
-    keys = right.value if entries is None else v.TupleOf(tuple(map(v.Known, entries)))
+    keys = right.value if entries is None else v.TupleOf(tuple(map(v.known_value, entries)))
     left, right = as_number(left), v.Operand(_numbers(keys), right.span)
     try:
         item, collection = v.static_value(left.value), v.static_value(right.value)

@@ -46,7 +46,9 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
         if len(index) > 1 or not isinstance(result, v.Computed):
             return result
         if isinstance(index[0].value, v.SliceOf):
-            return v.ListOfRows(result, is_table)
+            return v.ListOfRows(result, is_table, of_tuples=value.value.of_tuples)
+        if value.value.of_tuples:
+            return numbers_of(result, span)
         return v.ListOfRows(result, is_row=True) if is_table else result
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
@@ -55,12 +57,22 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
     return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
 
 
+def numbers_of(row: v.Value, span: Span) -> v.Value:
+    """Return the numbers of a vector as the tuple that it stands for."""
+    if not isinstance(row, v.Computed) or not isinstance(row.type, TensorType):
+        return row
+    (size,) = row.type.shape
+    assert isinstance(size, int)
+    places = (subscript(v.Operand(row, span), [v.Operand(v.Known(at), span)], span) for at in range(size))
+    return v.TupleOf(tuple(places), written="tuple")
+
+
 def _index_dictionary(value: v.DictOf, index: Sequence[v.Operand]) -> v.Value:
     try:
         key = v.static_value(index[0].value) if len(index) == 1 else None
     except v.NotStaticError:
         key = None
-    if not isinstance(key, str | int):
+    if not isinstance(key, str | int | float | tuple):
         message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
         if len(index) == 1 and isinstance(index[0].value, v.Computed):
             hint = "stack the values in another cell, as in weights = numpy.stack(list(state.values())), "

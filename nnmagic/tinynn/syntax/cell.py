@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast as py
+import copy
 import inspect
 import re
 import warnings
@@ -14,7 +15,7 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.patterns import find_bound_names
-from nnmagic.tinynn.syntax.sets import with_lists_for_sets
+from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
@@ -98,11 +99,10 @@ def _message(error: SyntaxError, source: Source) -> str:
 
 
 #: The decorators of other compilers of functions, which nnmagic compiles in their place.
-_COMPILERS = frozenset(("njit", "jit", "function", "compile", "script"))
+_COMPILERS = frozenset(("njit", "jit", "function", "compile", "script", "guvectorize"))
 
 #: Decorators of numba that make something else than a function, and what to write.
 _OTHER_DECORATORS = {
-    "guvectorize": "remove it, and let the function return what it assigns",
     "stencil": "remove it, and write a loop, or slices such as x[1:-1]",
     "lru_cache": "remove it: what is computed twice with the same arguments costs little",
     "cache": "remove it: what is computed twice with the same arguments costs little",
@@ -183,9 +183,10 @@ class CellCompiler(StatementCompiler):
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         if not nested:
-            stmt = with_lists_for_sets(stmt)
+            stmt = with_plain_dictionaries(stmt)
         if any(map(_is_vectorize, stmt.decorator_list)):
             stmt = _of_elements(stmt)
+        stmt = _with_ranks(stmt)
         first = next(iter([*stmt.args.posonlyargs, *stmt.args.args]), None)
         is_refused = not nested and not self.methods
         if is_refused and first is not None and first.arg == "self" and not first.annotation:
@@ -314,6 +315,35 @@ def _is_vectorize(decorator: py.expr) -> bool:
     """Return whether a decorator is numba's or NumPy's ``vectorize``."""
     function = decorator.func if isinstance(decorator, py.Call) else decorator
     return py.unparse(function).rpartition(".")[2] == "vectorize"
+
+
+def _with_ranks(stmt: py.FunctionDef) -> py.FunctionDef:
+    """Return a function under numba's ``guvectorize`` with checks of its arguments' ranks, or any other one.
+
+    Arguments of a higher rank would mean a loop over the other axes.
+    """
+    layouts = [
+        arg.value
+        for decorator in stmt.decorator_list
+        if isinstance(decorator, py.Call) and py.unparse(decorator.func).endswith("guvectorize")
+        for arg in decorator.args
+        if isinstance(arg, py.Constant) and isinstance(arg.value, str)
+    ]
+    if not layouts:
+        return stmt
+    ranks = [len(re.findall(r"\w+", part)) for part in re.findall(r"\(([^)]*)\)", layouts[0])]
+    text = ""
+    for arg, rank in zip(stmt.args.args, ranks, strict=False):
+        message = f"`{arg.arg}` has {rank} axes here: write a loop over the others"
+        text += f"assert numpy.ndim({arg.arg}) == {rank}, {message!r}\n"
+    checks = py.parse(text).body
+    for part in (inner for check in checks for inner in py.walk(check)):
+        if isinstance(part, py.stmt | py.expr):
+            py.copy_location(part, stmt.decorator_list[0])
+    begin = 1 if py.get_docstring(stmt) is not None else 0
+    made = copy.copy(stmt)
+    made.body = [*stmt.body[:begin], *checks, *stmt.body[begin:]]
+    return made
 
 
 def _of_elements(stmt: py.FunctionDef) -> py.FunctionDef:

@@ -11,6 +11,7 @@ from synr.compiler import Compiler
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import with_new_out
+from nnmagic.tinynn.syntax.in_place_calls import by_places
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
@@ -124,6 +125,9 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                     for each in keywords
                 ]
                 return tree.Dictionary(span, [*others, *named])
+            case py.Call(func=py.Name(id="set" | "frozenset"), args=[] | [_] as args, keywords=[]):
+                members = self.compile_expr(args[0]) if args else ast.Tuple(span, [])
+                return tree.MadeSet(span, members)
             case py.Call():
                 return self._call(with_new_out(expr))
             case py.IfExp(test=test, body=then, orelse=other):
@@ -153,6 +157,11 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 pair = py.copy_location(py.Tuple([key, value], py.Load()), value)
                 listed = py.copy_location(py.ListComp(pair, generators), expr)
                 return tree.DictionaryComprehension(span, self._comprehension(listed, span))
+            case py.Set(elts=parts):
+                return tree.MadeSet(span, ast.Tuple(span, [self.compile_expr(part) for part in parts]))
+            case py.SetComp(elt=element, generators=generators):
+                listed = py.copy_location(py.ListComp(element, generators), expr)
+                return tree.DictionaryComprehension(span, self._comprehension(listed, span), is_set=True)
             case py.ListComp() | py.GeneratorExp():
                 return self._comprehension(expr, span)
             case py.Starred(value=value):
@@ -272,7 +281,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                     return None
                 return None if any(part is None for part in inner) else ast.Tuple(span, inner)
             case py.Subscript() if elements:
-                compiled = self.compile_expr(target)
+                compiled = self.compile_expr(by_places(target))
                 if isinstance(tree.subscripts_of(compiled)[0], ast.Var):
                     return compiled
                 hint = "give the tensor a name first: y = ..., then y[i] = value"

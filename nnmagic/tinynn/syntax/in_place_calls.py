@@ -1,4 +1,4 @@
-"""Write calls that change an array in place as assignments to its elements."""
+"""Write calls that change an array in place, and ``y.flat``, as assignments to its elements."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 #: The method of universal functions that gives the changed array; no cell can write the name.
 CHANGED_AT = "at!"
 
-#: The method of arrays that gives what `sort` leaves.
-SORTED = "sort!"
+#: What is behind the names of the methods that give what a call leaves of an array, as ``sort!``.
+LEFT = "!"
 
 
 def as_assignment(call: py.Call) -> py.Assign | None:
@@ -40,9 +40,45 @@ def as_assignment(call: py.Call) -> py.Assign | None:
         case py.Call(
             func=py.Attribute(attr="sort", value=py.Name() as owner), args=args, keywords=keywords
         ) if len(args) <= 1 and all(each.arg in _OF_SORT for each in keywords):
-            method = py.Attribute(owner, SORTED, py.Load())
-            return _assign(call, owner, py.Call(method, args, keywords))
+            return _left_by(call, "sort", owner, args, keywords)
+        case py.Call(
+            func=py.Attribute(attr="put" | "partition" as name, value=py.Name() as owner),
+            args=args,
+            keywords=keywords,
+        ) if len(args) == (2 if name == "put" else 1):
+            return _left_by(call, name, owner, args, keywords)
+        case py.Call(
+            func=py.Attribute(attr="put" | "place" | "put_along_axis" as name, value=py.Name()),
+            args=[py.Name() as owner, *args],
+            keywords=keywords,
+        ):
+            return _left_by(call, name, owner, args, keywords)
     return None
+
+
+def by_places(target: py.Subscript) -> py.Subscript:
+    """Return ``y[indices]`` for ``y.flat[place]``, else the subscript."""
+    match target:
+        case py.Subscript(value=py.Attribute(attr="flat", value=py.Name() as owner), slice=place, ctx=ctx):
+            numpy = py.Name("numpy", py.Load())
+            size, shape = (py.Attribute(owner, name, py.Load()) for name in ("size", "shape"))
+            every = py.Call(py.Attribute(numpy, "arange", py.Load()), [size], [])
+            chosen = py.Subscript(every, place, py.Load())
+            indices = py.Call(py.Attribute(numpy, "unravel_index", py.Load()), [chosen, shape], [])
+            made = py.Subscript(owner, indices, ctx)
+            for part in py.walk(made):
+                if isinstance(part, py.expr) and not hasattr(part, "lineno"):
+                    py.copy_location(part, target)
+            return made
+    return target
+
+
+def _left_by(
+    call: py.Call, name: str, owner: py.Name, args: list[py.expr], keywords: list[py.keyword]
+) -> py.Assign:
+    """Return ``y[...] = y.name!(...)``."""
+    method = py.Attribute(owner, f"{name}{LEFT}", py.Load())
+    return _assign(call, owner, py.Call(method, args, keywords))
 
 
 def _assign(call: py.Call, owner: py.Name, value: py.expr) -> py.Assign:

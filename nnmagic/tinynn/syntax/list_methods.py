@@ -31,23 +31,39 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             text = _CHANGED[method][1].format(*map(py.unparse, args), owner=owner.id)
             yield _change(stmt, owner.id, text)
             return
+        case py.Expr(
+            value=py.Call(func=py.Attribute(attr="update", value=py.Name() as owner), args=[others])
+        ):
+            yield from _update(stmt, owner, others, new_name)
+            return
         case py.Assign() | py.AugAssign() | py.Expr() | py.Return() | py.If():
             pass
         case _:
             yield stmt
             return
     inside = stmt.test if isinstance(stmt, py.If) else stmt
+    if (found := _setdefault_in(inside)) is not None:
+        before, call = found
+        yield before
+        if not (isinstance(stmt, py.Expr) and call is stmt.value):
+            owner = call.func.value  # type: ignore[attr-defined]  # a method
+            item = py.copy_location(py.Subscript(owner, call.args[0], py.Load()), call)
+            replaced = _Replaced({id(call): item}).visit(stmt)
+            assert isinstance(replaced, py.stmt)
+            yield from _expand(replaced, new_name)
+        return
     pops = list(_pops_in(inside))
     if not pops or not _may_come_first(inside, pops):
         yield stmt
         return
     if isinstance(stmt, py.Expr) and pops[0] is stmt.value:
-        yield from _take(pops[0], None)
+        yield from _take(pops[0], None, new_name)
         return
-    taken: dict[int, str] = {}
+    taken: dict[int, py.expr] = {}
     for pop in pops:
-        taken[id(pop)] = new_name(f"item_of_{_owner(pop)}")
-        yield from _take(pop, taken[id(pop)])
+        name = new_name(f"item_of_{_owner(pop)}")
+        taken[id(pop)] = py.copy_location(py.Name(name, py.Load()), pop)
+        yield from _take(pop, name, new_name)
     replaced = _Replaced(taken).visit(stmt)
     assert isinstance(replaced, py.stmt)
     yield replaced
@@ -62,10 +78,14 @@ def _pops_in(node: py.AST) -> Iterator[py.Call]:
     match node:
         case py.Call(func=py.Attribute(attr="pop", value=py.Name()), args=args, keywords=[]) if len(
             args
-        ) < 2 and all(_is_place(each) for each in args):
+        ) < 3 and not any(_pops(part) for each in args for part in py.walk(each)):
             yield node
         case py.Call(func=py.Attribute(attr="popleft", value=py.Name()), args=[], keywords=[]):
             yield node
+
+
+def _pops(node: py.AST) -> bool:
+    return isinstance(node, py.Attribute) and node.attr in ("pop", "popleft", "setdefault")
 
 
 def _may_come_first(inside: py.AST, pops: Sequence[py.Call]) -> bool:
@@ -90,6 +110,30 @@ def _is_appended_to(stmt: py.AST, name: py.Name) -> bool:
     return False
 
 
+def _setdefault_in(inside: py.AST) -> tuple[py.stmt, py.Call] | None:
+    """Return what ``d.setdefault(k, v)`` does, and the call, if it may come first; else None."""
+    for part in py.walk(inside):
+        match part:
+            case py.Call(
+                func=py.Attribute(attr="setdefault", value=py.Name(id=owner)), args=[key, value], keywords=[]
+            ) if _is_place(key) and _may_come_first(inside, [part]):
+                shown = py.unparse(key)
+                text = f"if {shown} not in {owner}:\n    {owner}[{shown}] = {py.unparse(value)}"
+                (stmt,) = py.parse(text).body
+                return _at(part, stmt), part
+    return None
+
+
+def _update(
+    stmt: py.stmt, owner: py.Name, others: py.expr, new_name: Callable[[str], str]
+) -> Iterator[py.stmt]:
+    """Yield what ``d.update(others)`` does of a dictionary, or of a set."""
+    kept, key = new_name(f"others_of_{owner.id}"), new_name(f"key_of_{owner.id}")
+    yield py.copy_location(py.Assign([py.copy_location(py.Name(kept, py.Store()), others)], others), stmt)
+    text = f"for {key} in {kept}:\n    {owner.id}.update_by({key}, {kept})"
+    yield _at(stmt, py.parse(text).body[0])
+
+
 def _owner(pop: py.Call) -> str:
     assert isinstance(pop.func, py.Attribute)
     assert isinstance(pop.func.value, py.Name)
@@ -107,13 +151,26 @@ def _place(index: py.expr) -> int | None:
 
 
 def _is_place(index: py.expr) -> bool:
-    """Return whether an index is an int or a name, which is computed twice as well as once."""
-    return isinstance(index, py.Name) or _place(index) is not None
+    """Return whether an index may be computed twice as well as once: it is made of numbers and names."""
+    parts = (py.Name, py.Constant, py.Tuple, py.BinOp, py.UnaryOp, py.Subscript, py.operator, py.unaryop)
+    return all(isinstance(part, (*parts, py.expr_context)) for part in py.walk(index))
 
 
-def _take(pop: py.Call, name: str | None) -> Iterator[py.stmt]:
+def _take(pop: py.Call, name: str | None, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
     """Yield the assignment of the item, and that of the list without it."""
     owner, place = _owner(pop), "-1"
+    if pop.args and not _is_place(pop.args[0]):
+        key = new_name(f"key_of_{owner}")
+        yield _at(pop, py.Assign([py.Name(key, py.Store())], pop.args[0]))
+        pop = py.copy_location(py.Call(pop.func, [py.Name(key, py.Load()), *pop.args[1:]], []), pop)
+        py.copy_location(pop.args[0], pop)
+    if len(pop.args) == 2:  # of a dictionary, with another value
+        key, other = map(py.unparse, pop.args)
+        if name is not None:
+            value = py.parse(f"{owner}.get({key}, {other})", mode="eval").body
+            yield _at(pop, py.Assign([py.Name(name, py.Store())], value))
+        yield _at(pop, py.Expr(py.parse(f"{owner}.discard_key({key})", mode="eval").body))
+        return
     if isinstance(pop.func, py.Attribute) and pop.func.attr == "popleft":
         place = "0"
     elif pop.args:
@@ -140,15 +197,15 @@ def _at(node: py.stmt | py.expr, made: py.stmt) -> py.stmt:
 
 
 class _Replaced(py.NodeTransformer):
-    """Replaces calls by names, in a copy of a statement. ``names``: by the calls' identities."""
+    """Puts expressions in the place of calls, by the identities of these, in a copy of a statement."""
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    def __init__(self, names: Mapping[int, py.expr]) -> None:
         self.names = names
 
     def visit(self, node: py.AST) -> py.AST:
         """Return the copy of a node; the blocks of an `if` stay as they are."""
         if id(node) in self.names:
-            return py.copy_location(py.Name(self.names[id(node)], py.Load()), node)
+            return self.names[id(node)]
         if isinstance(node, py.If):
             test = self.visit(node.test)
             assert isinstance(test, py.expr)

@@ -115,6 +115,9 @@ class StatementCompiler(PatternCompiler):
                 return self._raise(stmt, span)
             case py.FunctionDef():
                 return self.compile_def(stmt)
+            case py.Delete(targets=[py.Subscript(value=py.Name() as owner, slice=key) as target]):
+                name, place = self.compile_var(owner), self.compile_expr(key)
+                return tree.ChangeTable(span, name, "del", place, self.compile_expr(target))
             case py.With(items=[py.withitem(context_expr=context, optional_vars=None)], body=body) if (
                 _ERRSTATE.fullmatch(py.unparse(context))
             ):  # a cell warns of no division by zero
@@ -285,6 +288,16 @@ class StatementCompiler(PatternCompiler):
                 items = ast.Tuple(self.spans.of(item), [self.compile_expr(item)])
                 plus = ast.Op(span, ast.BuiltinOp.Add)
                 return tree.Append(span, [target], None, ast.Call(span, plus, [target, items], {}))
+            case py.Call(
+                func=py.Attribute(
+                    attr="add" | "discard" | "discard_key" | "remove" | "update_by" as word,
+                    value=py.Name() as owner,
+                ),
+                args=[key, *_],
+                keywords=[],
+            ):
+                target, call = self.compile_var(owner), self.compile_expr(stmt.value)
+                return tree.ChangeTable(span, target, word, self.compile_expr(key), call)
             case py.Call(func=py.Attribute(attr=method, value=owner), args=args) if (
                 method in unsupported_syntax.CHANGE_A_LIST
             ):

@@ -151,9 +151,13 @@ class Dictionary(_Expr):
 
 @attr.s(auto_attribs=True, frozen=True)
 class DictionaryComprehension(_Expr):
-    """``{key: value for target in items}``; ``pairs`` is the comprehension of keys and values."""
+    """``{key: value for target in items}``; ``pairs`` is the comprehension of keys and values.
+
+    ``is_set``: of ``{key for target in items}``, that of the keys.
+    """
 
     pairs: Comprehension
+    is_set: bool = False
 
 
 @attr.s(auto_attribs=True, frozen=True)
@@ -344,6 +348,36 @@ class ListPart(ast.Expr):  # type: ignore[misc]  # synr is untyped
     kind: str
     source: str
     parts: Sequence[ast.Expr]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class TablePart(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """Whether a table is ``"full"`` or ``"sparse"``, or a ``"larger"`` or a ``"packed"`` one."""
+
+    span: ast.Span
+    kind: str
+    table: ast.Var
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class ChangeTable(_Stmt):
+    """``name.add(key)``, ``discard``, ``remove`` of a set, or ``del name[key]``, by the ``word`` "del".
+
+    ``call``: the call of the method as an expression; of ``del`` the subscript.
+    """
+
+    name: ast.Var
+    word: str
+    key: ast.Expr
+    call: ast.Call
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class MadeSet(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``{a, b}``, whose ``members`` are a tuple, or ``set(members)``."""
+
+    span: ast.Span
+    members: ast.Expr
 
 
 @attr.s(auto_attribs=True, frozen=True)

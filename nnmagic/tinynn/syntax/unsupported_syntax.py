@@ -78,11 +78,6 @@ TOP_LEVEL: dict[str, tuple[str, str]] = {
 
 #: Expressions: (message, hint).
 EXPRESSIONS: dict[str, tuple[str, str]] = {
-    "Set": ("a set is only asked for its members and its size", "use a tuple"),
-    "SetComp": (
-        f"a comprehension {_NEVER}",
-        "write a list instead, as in [x * 2, x * 3]",
-    ),
     "Await": (f"`await` {_NEVER}", "leave it out"),
     "Yield": (f"`yield` {_NEVER}", "append to a list, and return it"),
     "YieldFrom": (f"`yield` {_NEVER}", "append to a list, and return it"),

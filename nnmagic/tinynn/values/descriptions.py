@@ -44,6 +44,8 @@ def describe(value: v.Value) -> str:
             return f"a tuple of {len(items)}"
         case v.ListOfRows():
             return "a list that grew in a loop"
+        case v.TableOf(is_set=is_set):
+            return f"a {'set' if is_set else 'dictionary'} whose keys only the call knows"
         case v.DictOf(items=entries):
             return f"a dictionary of {len(entries)}"
         case v.SliceOf():

@@ -94,11 +94,39 @@ class ListOfRows:
     """A list that grew in a loop: its items are the rows of a tensor.
 
     ``is_table``: they are lists of numbers, whose items can be assigned. ``is_row``: it is one of these.
+    ``of_tuples``: they are tuples of numbers.
     """
 
     rows: Computed
     is_table: bool = False
     is_row: bool = False
+    of_tuples: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableOf:
+    """A dictionary, or a set, whose keys only the call knows: entries in the order in which they were added.
+
+    ``slots`` and ``keys`` are those of the operators ``table.*``, of which ``used`` rows are entries, deleted
+    ones among them, and ``size`` are left. ``values``: a tensor with a row for each entry, or a tuple of such
+    tensors; None of a set.
+    """
+
+    slots: Computed
+    keys: Computed
+    used: Computed
+    size: Computed
+    values: Value
+
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        """Return its parts in order."""
+        return self.slots, self.keys, self.used, self.size, self.values
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether it has members alone."""
+        return self.values == Known(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +452,7 @@ Value = (
     | Dimension
     | TupleOf
     | ListOfRows
+    | TableOf
     | Character
     | DictOf
     | SliceOf
@@ -475,16 +504,34 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
     return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, ty.RecordType) else None)
 
 
-def dictionary_of(entries: Mapping[object, Value]) -> TupleOf:
-    """Return a dictionary: a record of its keys, whose types its items decide."""
-    return TupleOf(tuple(entries.values()), record=ty.RecordType((), ty.DICTIONARY, tuple(entries)))  # type: ignore[arg-type]
+def dictionary_of(entries: Mapping[object, Value], kind: str = ty.DICTIONARY) -> TupleOf:
+    """Return a dictionary: a record of its keys, whose types its items decide. A set has None for values."""
+    return TupleOf(tuple(entries.values()), record=ty.RecordType((), kind, tuple(entries)))  # type: ignore[arg-type]
+
+
+def is_set(value: Value) -> bool:
+    """Return whether a value is a set."""
+    if isinstance(value, TableOf):
+        return value.is_set
+    return isinstance(value, TupleOf) and value.record is not None and value.record.name == ty.SET
+
+
+def known_value(known: object) -> Value:
+    """Return what is known at compile time as a value: a tuple as one of values."""
+    if isinstance(known, tuple):
+        return TupleOf(tuple(map(known_value, known)), written="tuple")
+    return Known(known)
 
 
 def entries_of(value: Value) -> Mapping[object, Value] | None:
-    """Return the items of a dictionary by their keys; None of any other value."""
+    """Return the items of a dictionary, or of a set, by their keys; None of any other value."""
     if isinstance(value, DictOf):
         return value.items
-    if isinstance(value, TupleOf) and value.record is not None and value.record.name == ty.DICTIONARY:
+    if (
+        isinstance(value, TupleOf)
+        and value.record is not None
+        and value.record.name in (ty.DICTIONARY, ty.SET)
+    ):
         return dict(zip(value.record.names, value.items, strict=True))
     return None
 

@@ -453,6 +453,14 @@ WITHOUT_FORM: Mapping[str, str] = {
         ),
         "NumPy draws other numbers: tests/tinynn/builtins/test_random.py",
     ),
+    **dict.fromkeys(
+        ("eig", "eigvals"), "complex whatever they are: tests/tinynn/builtins/numpy/test_linalg.py"
+    ),
+    **dict.fromkeys(
+        ("roots", "einsum_path", "real_if_close"), "tests/tinynn/builtins/numpy/test_linalg.py compares them"
+    ),
+    "histogramdd": "tests/tinynn/builtins/numpy/test_changes_by_calls.py compares it",
+    "sorted": "of lists: tests/tinynn/operators/test_tables.py",
     **dict.fromkeys(("svd", "eigh"), "vectors of any sign: tests/tinynn/builtins/numpy/test_linalg.py"),
     **dict.fromkeys(
         _names("rnn rnn_cell lstm lstm_cell gru gru_cell"),

@@ -77,7 +77,7 @@ def test_a_result_is_a_dictionary_in_machine_code_and_in_other_cells() -> None:
             "d = {'a': x}\nd['a'] += 1\nreturn d['a']",
             "an array that a dictionary holds is not changed in place",
         ),
-        ("d = {x.sum(): 1}\nreturn x", "a dictionary's key must be a string or an int"),
+        ("d = {x: 1}\nreturn x", "a key that only the call knows is a number, or a tuple of numbers"),
         ("d = {'a': 1}\nif x.sum() > 0:\n    d['b'] = 2\nreturn d", "`d` is"),
         (
             "def g():\n    d['a'] = 2\n    return d['a']\nd = {'a': 1}\nreturn g()",
@@ -90,3 +90,59 @@ def test_what_is_refused(body: str, message: str) -> None:
     with pytest.raises(nnmagic.TinyNNError) as caught:
         nnmagic.compile(source, cache=False)
     assert message in str(caught.value)
+
+
+def test_tuples_are_compared_and_index() -> None:
+    """A tuple is one wherever it goes: through parameters, branches and rounds."""
+    source = (
+        "def f(grid, start, goal):\n    pos, n = start, 0\n    while pos != goal:\n"
+        "        grid[pos] += 1\n        r, c = pos\n        if (r, c) < (2, 0):\n            pos = (r + 1, c)\n"
+        "        else:\n            pos = (r, c + 1)\n        n += 1\n    return n, grid[goal], pos == goal, (n, 1) >= (n, 2)\n"
+    )
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    f = nnmagic.compile(source, engine="numpy", cache=False)
+    grids = np.zeros((4, 4)), np.zeros((4, 4))
+    assert f(grids[0], (0, 0), (2, 3)) == namespace["f"](grids[1], (0, 0), (2, 3))
+    np.testing.assert_array_equal(*grids)
+
+
+def test_a_list_is_one_where_some_of_its_items_were_assigned_by_numbers_of_the_call() -> None:
+    source = (
+        "def f(a):\n    dist = [9.0] * len(a)\n    for _ in range(len(a)):\n        u = 0\n"
+        "        for v in range(len(a)):\n            if a[v] > 0:\n                u = v\n"
+        "        if dist[u] == 5.0:\n            break\n        dist[u] = a[u]\n    return np.array(dist)\n"
+    )
+    namespace: dict[str, Any] = {"np": np}
+    exec(source, namespace)
+    a = np.array([1.0, -1, 5, -2])
+    f = nnmagic.compile(source, engine="numpy", namespace={"np": np}, cache=False)
+    np.testing.assert_array_equal(f(a), namespace["f"](a))
+
+
+def test_a_queue_and_a_range_and_numbas_generalized_functions() -> None:
+    source = (
+        "from collections import deque\n\n@guvectorize(['void(float64[:], int64, float64[:])'], '(n),()->(n)')\n"
+        "def moving_sum(a, w, out):\n    total = 0.0\n    for i in range(a.shape[0]):\n        total += a[i]\n"
+        "        if i >= w:\n            total -= a[i - w]\n        out[i] = total\n\n"
+        "def f(a, w):\n    out = np.zeros_like(a)\n    moving_sum(a, w, out)\n    q, order = deque(), []\n"
+        "    for i in range(len(a)):\n        while q and a[q[-1]] <= a[i]:\n            q.pop()\n        q.append(i)\n"
+        "        if q[0] <= i - w:\n            q.popleft()\n        order.append(q[0])\n"
+        "    d = np.zeros((len(a), 2), dtype=int)\n    d[:, 0] = range(len(a))\n    return out, np.array(order), d\n"
+    )
+    a = np.array([3.0, 1, 4, 1, 5, 9, 2, 6])
+    with pytest.warns(nnmagic.TinyNNWarning, match="`@guvectorize` is left out"):
+        f = nnmagic.compile(source, engine="numpy", namespace={"np": np}, cache=False)
+    out, order, d = f(a, 3)
+    np.testing.assert_allclose(out, np.convolve(a, np.ones(3))[: len(a)])
+    assert order.tolist() == [
+        max(range(max(0, i - 2), i + 1), key=lambda k: (a[k], k)) for i in range(len(a))
+    ]
+    np.testing.assert_array_equal(d[:, 0], range(len(a)))
+    wide = source.replace("np.zeros_like(a)", "np.zeros((2, len(a)))").replace(
+        "(a, w, out)\n    q", "(a[None], w, out)\n    q"
+    )
+    with pytest.warns(nnmagic.TinyNNWarning):
+        g = nnmagic.compile(wide, engine="numpy", namespace={"np": np}, cache=False)
+    with pytest.raises(nnmagic.TinyNNError, match="`a` has 1 axes here: write a loop over the others"):
+        g(a, 3)

@@ -18,6 +18,7 @@ _ROUTINES = {
     "dorgqr": "iiipippi",
     "dgesdd": "ciipippipipip",
     "dsyevd": "ccipippipi",
+    "dgeev": "ccipipppipipi",
     "dgels": "ciiipipipi",
     "dtrcon": "cccipippp",
     "dgelsd": "iiipipipdppip",
@@ -28,6 +29,7 @@ _ROUTINES = {
     "zungqr": "iiipippi",
     "zgesdd": "ciipippipipipp",
     "zheevd": "ccipippipipi",
+    "zgeev": "ccipippipipip",
 }
 
 _TYPES = {"c": "i8", "i": "i32", "d": "double", "p": "ptr"}

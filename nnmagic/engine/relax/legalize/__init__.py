@@ -34,6 +34,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     reshaping,
     slicing,
     sorting,
+    tables,
     unary,
     vision,
 )

@@ -71,8 +71,9 @@ def _number(value: float) -> PrimExpr:
     return tirx.const(value, _FLOAT)
 
 
-def _address(buffer: Buffer) -> PrimExpr:
-    return tirx.address_of(tirx.BufferLoad(buffer, [as_expr(0)] * len(buffer.shape)))
+def _address(buffer: Buffer, at: Index = 0) -> PrimExpr:
+    """Return the address of an element of a workspace, by default the first."""
+    return tirx.address_of(tirx.BufferLoad(buffer, [as_expr(at)]))
 
 
 def _lapack(routine: str, *args: Index | str) -> PrimExpr:
@@ -581,6 +582,56 @@ def _eigh(call: OpCall) -> Value:
     return _compute(call, kernel, "Eigenvalues did not converge")
 
 
+def _eig(call: OpCall) -> Value:
+    """Lower to ``geev``; a pair of real columns holds the parts of two conjugate eigenvectors."""
+    dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
+    vectors = bool(call.attrs["compute_v"])
+
+    def kernel(size: Extent, _: Extent) -> _Kernel:
+        length = (_BLOCK + 4) * size + 1
+
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, re, im, *parts), (status, a, found, columns, space, *rest) = items, work
+            stride, own = maximum(size, 1), (_address(columns), maximum(size, 1))
+            values = (_address(found),) if numbers.is_complex else (_address(found), _address(found, size))
+            solved = _lapack(
+                *(numbers.routine("geev"), "N", "V" if vectors else "N", size, _address(a), stride),
+                *(*values, *own, *own, _address(space), length, *map(_address, rest)),
+            )
+
+            def value(k: PrimExpr, part: int) -> PrimExpr:
+                return _load(found, k * 2 + part if numbers.is_complex else k + size * part)
+
+            def vector(row: PrimExpr, column: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+                at = column * size + row
+                if numbers.is_complex:
+                    return _load(columns, at * 2), _load(columns, at * 2 + 1)
+                is_first, is_second = value(column, 1) > 0, value(column, 1) < 0
+                real = tirx.if_then_else(is_second, _load(columns, at - size), _load(columns, at))
+                later = tirx.if_then_else(is_first, _load(columns, at + size), _number(0))
+                return real, tirx.if_then_else(is_second, -_load(columns, at), later)
+
+            def store_vector(row: PrimExpr, column: PrimExpr) -> Stmt:
+                both = zip(parts, vector(row, column), strict=True)
+                return sequence([part.store(number, row, column) for part, number in both])
+
+            statements = [
+                _to_columns(matrix, a),
+                _if_finite(status, [(a, product((size, size, *numbers.pair)))], _note(status, solved)),
+                loop("k", size, lambda k: sequence([re.store(value(k, 0), k), im.store(value(k, 1), k)])),
+            ]
+            return [*statements, _by_rows(size, store_vector)] if vectors else statements
+
+        count = size * size if vectors else 1
+        work = [numbers.work(size, size), ((2 * size,), _FLOAT), numbers.work(count), numbers.work(length)]
+        if numbers.is_complex:
+            work.append(((2 * size,), _FLOAT))
+        results = [((size,), dtype)] * 2 + [((size, size), dtype)] * (2 if vectors else 0)
+        return results, work, body
+
+    return _compute(call, kernel, "Eigenvalues did not converge")
+
+
 #: What LAPACK's documentation bounds the workspace of ``gelsd`` by: the size of its smallest problems, and
 #: the depth of the tree of problems, for sizes of 32 bits.
 _SMALLEST, _DEPTH = 25, 30
@@ -704,6 +755,7 @@ RULES.update(
         "linalg.qr": _qr,
         "linalg.svd": _svd,
         "linalg.eigh": _eigh,
+        "linalg.eig": _eig,
         "linalg.lstsq": _lstsq,
         "linalg.full_rank": _full_rank,
     }

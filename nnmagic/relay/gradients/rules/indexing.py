@@ -26,6 +26,10 @@ zero(
     "argsort",
     "numpy.argpartition",
     "invert_permutation",
+    "table.find",
+    "table.found",
+    "table.slots",
+    "table.alive",
 )
 
 #: The end of a slice that reaches the end of its axis.

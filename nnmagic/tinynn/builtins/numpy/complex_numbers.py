@@ -114,6 +114,16 @@ def _is_real(call: Arguments) -> Value:
     return Known(not holds_complex(call.given["x"].value))
 
 
+def _real_if_close(call: Arguments) -> Value:
+    """Return real numbers as they are; of complex ones the dtype would depend on the values."""
+    data = formula(call, "a")
+    if data.is_complex:
+        text = source_text(call.at("a"))
+        message = "real_if_close: whether the result is complex would depend on the values"
+        raise RefusalError(message, call.at("a"), hint=f"write {text}.real, or test {text}.imag before")
+    return data.value
+
+
 def _complex(call: Arguments) -> Value:
     """Convert a number, or a real and an imaginary part, as Python's ``complex``."""
     given = [as_number(call.given[name]) for name in ("real", "imag") if name in call]
@@ -142,6 +152,9 @@ COMPLEX_NUMBERS = (
     float_function("log1p", "Compute log(1 + x), accurate near 0.", _log1p),
     numpy_function("iscomplex", "x", _has_imaginary_part, "Test for an imaginary part.", method=False),
     numpy_function("isreal", "x", _has_none, "Test for an imaginary part of 0.", method=False),
+    numpy_function(
+        "real_if_close", "a tol?=100", _real_if_close, "Return real numbers as they are.", method=False
+    ),
     numpy_function("conj", "x", _conjugate, "Compute the complex conjugate."),
     numpy_function("conjugate", "x", _conjugate, "Compute the complex conjugate."),
     numpy_function(

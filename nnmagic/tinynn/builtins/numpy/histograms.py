@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from functools import reduce
 from math import inf
 
 import numpy as np
@@ -15,6 +18,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     formula,
     python_number,
     static_int,
+    static_size,
 )
 from nnmagic.tinynn.builtins.numpy.creation import size_argument, spaced_numbers
 from nnmagic.tinynn.builtins.numpy.indexing import index_formula, is_ordered, known_to_rise
@@ -69,10 +73,35 @@ def _histogram_2d(call: Arguments) -> Value:
     data = [formula(call, name).flat() for name in ("x", "y")]
     if dims_differ(*data[0].shape, *data[1].shape):
         raise RefusalError("histogram2d: `x` and `y` have different sizes", call.at("y"))
+    counts, edges = _counts_of_grid(call, data)
+    return TupleOf((counts.value, *(own.value for own in edges)))
+
+
+def _histogram_dd(call: Arguments) -> Value:
+    """Return how many points, the rows of a matrix, lie in each bin of a grid, and the edges of each axis."""
+    operand = call.given["sample"]
+    if isinstance(operand.value, TupleOf):
+        items = [Operand(item, operand.span) for item in operand.value.items]
+        data = [as_formula(item, call.span, "histogramdd: `sample`").flat() for item in items]
+    else:
+        points = formula(call, "sample")
+        points = points.expand(1) if points.rank == 1 else points
+        columns = range(static_size(call, points.shape[-1], operand.span, "the number of axes"))
+        data = [slice_axis(points, 1, axis, axis + 1).flat() for axis in columns]
+    if not data:
+        raise RefusalError("histogramdd of no axes", operand.span)
+    counts, edges = _counts_of_grid(call, data)
+    return TupleOf((counts.value, TupleOf(tuple(own.value for own in edges), written="list")))
+
+
+def _counts_of_grid(call: Arguments, data: Sequence[Formula]) -> tuple[Formula, list[Formula]]:
+    """Return the counts of points, whose coordinates are given axis by axis, and the edges of the bins."""
     edges, places, inside = [], [], None
     for number, values in enumerate(data):
-        given = {name: _of_axis(call.given[name], number) for name in ("bins", "range") if name in call}
-        each = Arguments("histogram2d", given, call.span)
+        given = {
+            name: _of_axis(call.given[name], number, len(data)) for name in ("bins", "range") if name in call
+        }
+        each = Arguments(call.name, given, call.span)
         size = as_size(given.get("bins", Operand(Known(10), call.span)))
         even = size is not None and is_size(size)
         own, index, within = _even_bins(each, values) if even else _given_bins(each, values)
@@ -84,20 +113,27 @@ def _histogram_2d(call: Arguments) -> Value:
     if "weights" in call:
         amounts = formula(call, "weights").flat().cast("float64")
     sides = [slice_axis(own, 0, 1, None).op("zeros_like").cast("float64") for own in edges]
-    zeros = sides[0].expand(1) + sides[1].expand(0)
+    zeros = reduce(operator.add, _across(sides))
     where = concatenate(call, [inside.choose(index, 0).expand(0) for index in places], 0)
     counts = zeros.op("scatter_nd", where, inside.choose(amounts, 0), mode="add")
     if flag(call, "density"):
         widths = [slice_axis(own, 0, 1, None) - slice_axis(own, 0, 0, -1) for own in edges]
-        area = widths[0].cast("float64").expand(1) * widths[1].cast("float64").expand(0)
-        counts = counts / counts.reduce("sum") / area
-    return TupleOf((counts.value, *(own.value for own in edges)))
+        volume = reduce(operator.mul, _across([width.cast("float64") for width in widths]))
+        counts = counts / counts.reduce("sum") / volume
+    return counts, edges
 
 
-def _of_axis(operand: Operand, number: int) -> Operand:
-    """Return what is given for one axis: an item of a pair, or what both have."""
+def _across(sides: Sequence[Formula]) -> list[Formula]:
+    """Return vectors along the axes of a grid, each along its own."""
+    for axis in range(len(sides)):
+        sides = [side if own == axis else side.expand(axis) for own, side in enumerate(sides)]
+    return list(sides)
+
+
+def _of_axis(operand: Operand, number: int, axes: int) -> Operand:
+    """Return what is given for one axis: an item of as many, or what all have."""
     items = operand.value.items if isinstance(operand.value, TupleOf) else ()
-    return Operand(items[number], operand.span) if len(items) == 2 else operand
+    return Operand(items[number], operand.span) if len(items) == axes else operand
 
 
 def _bincount(call: Arguments) -> Value:
@@ -287,6 +323,13 @@ HISTOGRAMS = (
         "x y bins?=10 range? density? weights?",
         _histogram_2d,
         "Count the points in each bin of a grid; returns the counts and both edges.",
+        method=False,
+    ),
+    numpy_function(
+        "histogramdd",
+        "sample bins?=10 range? density? weights?",
+        _histogram_dd,
+        "Count the points in each bin of a grid of several axes; returns the counts and a list of edges.",
         method=False,
     ),
     numpy_function(

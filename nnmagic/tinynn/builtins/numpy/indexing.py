@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -34,6 +35,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, number_of
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a"
@@ -251,19 +253,28 @@ def _digitize(call: Arguments) -> Value:
 
 def _unravel_index(call: Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
-    shape = shape_argument(call, "shape")
-    sizes = [static_size(call, dim, call.at("shape")) for dim in shape]
-    if not sizes or 0 in sizes:
-        raise RefusalError(f"unravel_index: no index fits the shape {format_shape(sizes)}", call.at("shape"))
-    count = math.prod(sizes)
-    check_known_indices(call, "indices", count)
-    message = f"unravel_index: an index is out of range for {count} elements"
+    known = dynamic_sizes(call.given["shape"])
+    if known is None:
+        sizes = [static_size(call, dim, call.at("shape")) for dim in shape_argument(call, "shape")]
+        if not sizes or 0 in sizes:
+            message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
+            raise RefusalError(message, call.at("shape"))
+        check_known_indices(call, "indices", math.prod(sizes))
+        return TupleOf(tuple(_coordinates(indices, sizes, math.prod(sizes))))
+    numbers = [Formula(number_of(size, call.span), call.span) for size in known]
+    return TupleOf(tuple(_coordinates(indices, numbers, math.prod(numbers[1:], start=numbers[0]))))
+
+
+def _coordinates(indices: Formula, sizes: Sequence[int | Formula], count: int | Formula) -> list[Value]:
+    """Return the coordinates of indices among as many elements as a shape has."""
+    shown = count if isinstance(count, int) else "these"
+    message = f"unravel_index: an index is out of range for {shown} elements"
     rest = indices.require((indices >= 0) & (indices < count), message)
     coordinates = []
     for size in reversed(sizes[1:]):
         coordinates.append(rest.op("floor_mod", size).value)
         rest = rest.op("floor_divide", size)
-    return TupleOf((rest.value, *reversed(coordinates)))
+    return [rest.value, *reversed(coordinates)]
 
 
 def _sort_operand(call: Arguments) -> tuple[Formula, int]:

@@ -31,6 +31,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     constant_of,
     size_along,
     size_of,
+    stack,
     unit_matrix,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -170,6 +171,23 @@ def _eigh(call: Arguments) -> v.Value:
 def _eigvalsh(call: Arguments) -> v.Value:
     (values,) = _apply(call, "eigh", floats(call, _square(call), "a"), UPLO=_triangle(call), compute_v=False)
     return values.value
+
+
+def _eig(call: Arguments) -> v.Value:
+    return _tuple_of(_complex_parts(call, vectors=True))
+
+
+def eigenvalues(call: Arguments) -> Formula:
+    """Return the eigenvalues of square matrices, always as complex numbers."""
+    return _complex_parts(call, vectors=False)[0]
+
+
+def _complex_parts(call: Arguments, *, vectors: bool) -> list[Formula]:
+    """Return eigenvalues, and eigenvectors if they are wanted, of square matrices."""
+    data = floats(call, _square(call), "a")
+    pairs = stack([real_part(data), imaginary_part(data)], -1) if data.is_complex else data
+    parts = _apply(call, "eig", pairs, compute_v=vectors, pairs=data.is_complex)
+    return [make_complex(re, im) for re, im in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def _lstsq(call: Arguments) -> v.Value:
@@ -392,6 +410,13 @@ LINALG: tuple[Builtin, ...] = (
     ),
     _row("eigh", "a UPLO?", _eigh, "Compute eigenvalues and eigenvectors of a symmetric or Hermitian matrix"),
     _row("eigvalsh", "a UPLO?", _eigvalsh, "Compute the eigenvalues of a symmetric or Hermitian matrix"),
+    _row("eig", "a", _eig, "Compute eigenvalues and eigenvectors of a square matrix, as complex numbers"),
+    _row(
+        "eigvals",
+        "a",
+        lambda call: eigenvalues(call).value,
+        "Compute the eigenvalues of a square matrix, as complex numbers",
+    ),
     _row(
         "lstsq",
         "a b rcond?",

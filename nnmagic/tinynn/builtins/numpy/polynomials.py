@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY, is_complex
 from nnmagic.tinynn.builtins.argument_checks import (
@@ -19,6 +21,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
     atleast_nd,
     concatenate,
+    constant_of,
     require_elements,
     size_along,
     size_of,
@@ -32,9 +35,10 @@ from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor
+from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import full, weak_int
 
-_LSTSQ = next(row for row in LINALG if row.name == "lstsq")
+_LSTSQ, _EIGVALS = (next(row for row in LINALG if row.name == name) for name in ("lstsq", "eigvals"))
 
 #: A polynomial of more zeros is not expanded, which takes operators for each of them.
 _MOST_ZEROS = 200
@@ -216,10 +220,18 @@ def _constants(call: Arguments, order: int) -> list[Formula]:
 def _of_zeros(call: Arguments) -> v.Value:
     """Return the coefficients of the polynomial with these zeros, multiplied one after the other."""
     zeros = formula(call, "seq_of_zeros")
+    if zeros.rank > 1 and (zeros.rank > 2 or dims_differ(*zeros.shape)):
+        message = (
+            f"poly takes the zeros, or a square matrix, not a tensor of shape {format_shape(zeros.shape)}"
+        )
+        raise v.RefusalError(message, call.at("seq_of_zeros"))
     if zeros.rank > 1:
-        message = f"poly takes the zeros, not a matrix of shape {format_shape(zeros.shape)}"
-        hint = "of a symmetric matrix give np.linalg.eigvalsh(a)"
-        raise v.RefusalError(message, call.at("seq_of_zeros"), hint=hint)
+        text = "def poly(eigvals, poly, a):\n    found = poly(eigvals(a))\n"
+        text += "    return found\n" if zeros.is_complex else "    return found.real\n"
+        given = v.Operand(zeros.value, call.at("seq_of_zeros"))
+        own = next(row for row in POLYNOMIALS if row.name == "poly")
+        functions = [v.Operand(v.BuiltinName(each), call.span) for each in (_EIGVALS, own)]
+        return v.LoopCall("text", (*functions, given), text=text)
     zeros = atleast_nd(zeros if zeros.is_float or zeros.is_complex else zeros.cast("float64"), 1)
     number = static_size(call, zeros.shape[0], call.at("seq_of_zeros"), "the number of zeros")
     if number > _MOST_ZEROS:
@@ -232,6 +244,32 @@ def _of_zeros(call: Arguments) -> v.Value:
         scaled = result * slice_axis(zeros, 0, index, index + 1)
         result = result.op("nn.pad", 0, pad_width=[(0, 1)]) - scaled.op("nn.pad", 0, pad_width=[(1, 0)])
     return result.value
+
+
+#: The eigenvalues of a companion matrix; zeros at the end of the coefficients are zeros of the polynomial.
+_ROOTS = """
+def roots(eigvals, p):
+    nonzero = p != 0
+    found = any(nonzero)
+    first = argmax(nonzero)
+    last = len(p) - 1 - argmax(nonzero[::-1]) if found else first
+    c = p[first:last + 1]
+    n = len(c) - 1
+    companion = where((arange(n) == 0)[:, None], -c[1:] / c[0], eye(n, k=-1, dtype=p.dtype))
+    zeros_at_the_end = len(p) - 1 - last if found else 0
+    return concatenate((eigvals(companion), zeros(zeros_at_the_end, dtype=COMPLEX)))
+"""
+
+
+def _roots(call: Arguments) -> v.Value:
+    """Return the zeros of a polynomial; how many there are depends on the coefficients that are 0."""
+    data = _vector(call, formula(call, "p"), "p")
+    wide = data if data.is_float or data.is_complex else data.cast("float64")
+    text = _ROOTS.strip().replace("COMPLEX", "c64" if wide.dtype in ("float32", "complex64") else "c128")
+    function = v.Operand(v.BuiltinName(_EIGVALS), call.span)
+    if data.shape[0] == 0:
+        return constant_of(np.zeros(0), "complex128", call.span).value
+    return v.LoopCall("text", (function, v.Operand(wide.value, call.at("p"))), text=f"{text}\n")
 
 
 POLYNOMIALS = (
@@ -261,6 +299,9 @@ POLYNOMIALS = (
     numpy_function("polyder", "p m?=1", _derivative, "Return the derivative of a polynomial.", method=False),
     numpy_function(
         "polyint", "p m?=1 k?", _integral, "Return an antiderivative of a polynomial.", method=False
+    ),
+    numpy_function(
+        "roots", "p", _roots, "Return the zeros of a polynomial, as complex numbers.", method=False
     ),
     numpy_function(
         "poly",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product, same_dim
 from nnmagic.relay.signatures import format_dim, format_shape
@@ -11,6 +13,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     one_axis,
     pair,
     static_int,
+    static_size,
     tensors_or_numbers,
     unify_dtypes,
 )
@@ -20,7 +23,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_func
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 _PAIR = "x=a y=b lhs=a rhs=b input=a other=b tensor_a=a tensor_b=b"
 
@@ -230,6 +233,24 @@ def _einsum(call: Arguments) -> Value:
     )
 
 
+def _einsum_path(call: Arguments) -> Value:
+    """Return in which order NumPy contracts the operands, and its table of costs; both follow from shapes."""
+    equation, given = call.static("equation"), call.given["operands"]
+    optimize = call.static("optimize", "greedy")
+    assert isinstance(given.value, TupleOf)
+    arrays = []
+    for item in given.value.items:
+        shape = as_formula(Operand(item, given.span), call.span, call.name).shape
+        sizes = [static_size(call, size, given.span) for size in shape]
+        arrays.append(np.broadcast_to(np.float64(0), sizes))
+    try:
+        path, costs = np.einsum_path(equation, *arrays, optimize=optimize)  # type: ignore[arg-type]  # it checks them
+    except (KeyError, TypeError, ValueError) as error:
+        raise RefusalError(f"einsum_path: {error}", call.span) from None
+    steps = (TupleOf(tuple(map(Known, step))) if isinstance(step, tuple) else Known(step) for step in path)
+    return TupleOf((TupleOf(tuple(steps), written="list"), Known(costs)))
+
+
 def _multi_dot(call: Arguments) -> Value:
     given = call.given["arrays"].value
     if not isinstance(given, TupleOf) or len(given.items) < 2:
@@ -270,6 +291,13 @@ PRODUCTS = (
     ),
     numpy_function(
         "einsum", "equation *operands * optimize?", _einsum, "Compute an Einstein summation.", method=False
+    ),
+    numpy_function(
+        "einsum_path",
+        "equation *operands * optimize?",
+        _einsum_path,
+        "Return the order of the contractions of an Einstein summation, at compile time.",
+        method=False,
     ),
     Builtin(
         "multi_dot",

@@ -109,3 +109,39 @@ def test_an_index_out_of_range() -> None:
     source = f"def f({PARAMETERS}):\n    y = x.copy()\n    np.add.at(y, k + len(x), 1)\n    return y\n"
     with pytest.raises(IndexError, match="<tinynn>:3"):
         nnmagic.compile(source, namespace={"np": np})(X, M, K)
+
+
+def test_elements_are_put_by_their_places() -> None:
+    """Of tinynn/builtins/numpy/placement: put, place, put_along_axis, and the elements of `flat`."""
+    check("""y, z, w, v = m.copy(), m.copy(), m.copy(), m.copy()
+np.put(y, [0, 5, -1], [1.5, 2])
+np.put(y, k, 7)
+z.put([0, 50, -1], -3, mode='clip')
+np.put(w, [[0, 50], [-1, 4]], [-3, 1], mode='wrap')
+np.place(v, v > 0.3, [7, 8, 9.5])
+return y, z, w, v""")
+    check("""y, z, w = m.copy(), m.copy(), m.copy()
+np.put_along_axis(y, k[:, None], 99, axis=1)
+np.put_along_axis(z, k[None] - 4, np.array([[1.0, 2, 3, 4]]), 0)
+np.put_along_axis(w, k, m[0], None)
+v = m.copy()
+v.partition(2)
+return y, z, w, v[:, 2]""")
+    check("""y, z = m.copy(), x.copy()
+y.flat[5] = 50
+y.flat[::5] += 1
+y.flat[[1, 2]] = 9, 8
+y.flat[-1] *= 2
+for i in range(z.size):
+    z.flat[i] = i * z.flat[i - 1]
+s = 0.0
+for value in y.flat:
+    s += value
+return y, z, s, y.flat[3]""")
+
+
+def test_histograms_of_several_axes() -> None:
+    check("""h, edges = np.histogramdd(m, bins=(3, 2, 2, 1))
+d, other = np.histogramdd((x, x * 2), bins=[2, np.array([0.0, 0.5, 2.0])], weights=x)
+e, last = np.histogramdd(m[:, :3], bins=4, density=True, range=[[0, 1], [0, 1], [0, 1]])
+return h, edges[0], edges[3], d, other[1], e, last[2]""")

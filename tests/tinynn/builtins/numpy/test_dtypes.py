@@ -82,6 +82,10 @@ _OTHERS = {"bincount", "compress", "extract", "trim_zeros", "variance", "mgrid",
     *("apply_along_axis", "vectorize"),  # take functions
     "poly",  # of few zeros
     "spacing",  # of f32 and f64
+    "roots",  # of as many as there are coefficients that are not 0
+    "histogramdd",  # of real numbers
+    "einsum_path",  # of shapes
+    "real_if_close",  # of real numbers
     "histogram_bin_edges",  # of real numbers
     "sliding_window_view",  # of numpy.lib.stride_tricks
     *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),

@@ -658,3 +658,80 @@ inverse(9, cache=False)
 assert "scipy.linalg.cython_lapack" in sys.modules
 """
     run_python("-c", _INVERSE + code)
+
+
+# -- eigenvalues of any square matrix ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["numpy", pytest.param("relax", marks=pytest.mark.machine_code)])
+@pytest.mark.parametrize("kind", ["real", "symmetric", "f32", "ints", "complex", "batch"])
+def test_eigenvalues_of_any_square_matrix(kind: str, engine: str) -> None:
+    """As complex numbers whatever they are; LAPACK orders and scales them as NumPy has them."""
+    a = _normal(5, 5)
+    data = {
+        "real": a,
+        "symmetric": a + a.T,
+        "f32": a.astype("float32"),
+        "ints": np.arange(9).reshape(3, 3) % 5,
+        "complex": a + 1j * a.T,
+        "batch": _normal(2, 0, 3, 4, 4) if engine == "numpy" else _normal(2, 4, 4),
+    }[kind]
+    source = "def f(a):\n    return (*np.linalg.eig(a), np.linalg.eigvals(a))\n"
+    got = nnmagic.compile(source, namespace={"np": np}, engine=engine, cache=False)(data)
+    single = data.dtype == np.float32
+    expected = (*np.linalg.eig(data), np.linalg.eigvals(data))
+    for result, numpys in zip(got, expected, strict=True):
+        assert result.dtype == ("complex64" if single else "complex128")
+        np.testing.assert_allclose(result, numpys, atol=1e-5 if single else 1e-10)
+
+
+def test_eigenvalues_of_what_is_not_finite_are_refused() -> None:
+    for engine in ("numpy", "relax"):
+        f = nnmagic.compile(
+            "def f(a):\n    return np.linalg.eigvals(a)\n", namespace={"np": np}, engine=engine, cache=False
+        )
+        with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
+            f(np.array([[1.0, np.nan], [0, 1]]))
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        [1, -6, 11, -6],
+        [0, 0, 1, 2, 3, 0, 0],
+        [2.0],
+        [0.0, 0.0],
+        [1.5, 0, 0, 0],
+        [3, 1j],
+        np.float32([1, 0, 1]),
+    ],
+    ids=str,
+)
+def test_zeros_of_polynomials(p: Any) -> None:
+    given = np.array(p)
+    f = nnmagic.compile(
+        "def f(p):\n    return np.roots(p)\n", namespace={"np": np}, engine="numpy", cache=False
+    )
+    expected = np.roots(given)
+    assert f(given).shape == expected.shape
+    np.testing.assert_allclose(f(given), expected, atol=1e-5)
+    coefficients = np.poly(np.diag([1.0, 2, 3]) + 1)
+    g = nnmagic.compile(
+        "def g(a):\n    return np.poly(a)\n", namespace={"np": np}, engine="numpy", cache=False
+    )
+    np.testing.assert_allclose(g(np.diag([1.0, 2, 3]) + 1), coefficients)
+
+
+def test_how_an_einstein_summation_is_contracted_is_known_at_compile_time() -> None:
+    body = (
+        "path = np.einsum_path('ij,jk,kl->il', a, b, a, optimize='optimal')[0]\n"
+        "    return np.einsum('ij,jk,kl->il', a, b, a, optimize=path), path[1], np.real_if_close(a)"
+    )
+    f = nnmagic.compile(f"def f(a, b):\n    {body}\n", namespace={"np": np}, engine="numpy", cache=False)
+    a, b = _normal(3, 4), _normal(4, 3)
+    product, step, same = f(a, b)
+    np.testing.assert_allclose(product, a @ b @ a)
+    assert tuple(step) == np.einsum_path("ij,jk,kl->il", a, b, a, optimize="optimal")[0][1]
+    np.testing.assert_array_equal(same, a)
+    with pytest.raises(nnmagic.TinyNNError, match="whether the result is complex would depend on the values"):
+        nnmagic.compile("def f(a):\n    return np.real_if_close(a)\n", namespace={"np": np})(a + 1j)

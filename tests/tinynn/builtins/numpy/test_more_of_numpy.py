@@ -263,7 +263,7 @@ def root(x: f64):
         ),
         ("gcd(x, 2)", "gcd is defined for integers, not f64"),
         ("polyadd(x[None], x)", "polyadd takes vectors of coefficients, not a tensor of shape (1, 3)"),
-        ("poly(x[None])", "poly takes the zeros, not a matrix of shape (1, 3)"),
+        ("poly(x[None])", "poly takes the zeros, or a square matrix, not a tensor of shape (1, 3)"),
         ("vectorize(3)(x)", "vectorize: `pyfunc` must be a function, not the number 3"),
         ("np.finfo(3).eps", "finfo: the number 3 is no dtype"),
         ("np.iinfo(x.dtype).max", "iinfo tells the limits of integers, not of f64"),

@@ -135,7 +135,7 @@ CASES: list[Case] = [
     refused("a-function-of-numpys", function(X, "«np.busday_count»(x)"), "`np.busday_count` is not supported in a cell", called("np.busday_count"), {"np": np}),
     refused("a-function-that-numpy-had", function(X, "«np.trapz»(x)"), "`np.trapz` is not supported in a cell", "write np.trapezoid", {"np": np}),
     refused("a-function-of-numpy-mistyped", function(X, "«np.sine»(x)"), "the module numpy has no sine", "did you mean np.sin?", {"np": np}),
-    refused("a-function-of-linear-algebra", function(X, "«np.linalg.eig»(x)"), "`np.linalg.eig` is not supported in a cell", called("np.linalg.eig"), {"np": np}),
+    refused("a-function-of-numpys-dates", function(X, "«np.is_busday»(x)"), "`np.is_busday` is not supported in a cell", called("np.is_busday"), {"np": np}),
     refused("a-function-by-its-name", function(X, "«is_busday»(x)"), "`is_busday` is not supported in a cell", called("is_busday"), {"is_busday": np.is_busday}),
     refused("a-function-of-torch", function(X, "«F.multi_margin_loss»(x)"), "`F.multi_margin_loss` is not supported in a cell", called("F.multi_margin_loss"), {"F": TORCH}),
     refused("a-function-of-torch-that-is-an-operator", function(X, "«torch.topk»(x, 2)"), "`torch.topk` is not supported in a cell", "write topk", {"torch": TORCH}),

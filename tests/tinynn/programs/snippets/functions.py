@@ -58,7 +58,7 @@ CASES: list[Case] = [
     refused("formatted-string", function("x: f32", 'y = «f"{x}"»\nreturn x'), "a formatted string holds values that are known at compile time, not an f32", "loop over numbers that are known then, as in for i in range(4)"),
     refused("bytes", function("x: f32", 'y = «b"a"»\nreturn x'), "bytes is not part of TinyNN"),
     refused("dictionary", function("x: f32", 'y = {"a": x}\nreturn y[«x»]'), "a dictionary's key must be known at compile time, not an f32"),
-    refused("set-comprehension", function("x: f32", "y = «{i for i in x}»\nreturn x"), "a comprehension is not part of TinyNN"),
+    refused("set-comprehension", function("x: f32", "y = {i for i in «x»}\nreturn x"), "an f32 cannot be gone over", "go over range(n), or over the rows of a tensor of rank 1 or more"),
     refused("a-decorator", "@«cached»\ndef f(x: f32):\n    return x\n", "a function of a cell takes no decorator", "remove it; options go on the %%tinynn line"),
     refused("an-assignment-in-the-cell", "«n = 3»\n\ndef f(x: f32):\n    return x\n", "a cell holds functions only, not assignments"),
     refused("a-call-in-the-cell", "def f(x: f32):\n    return x\n\n«f(1)»\n", "a cell holds functions only, not expressions", "call the functions from another cell"),
