@@ -130,9 +130,6 @@ def _sorted(call: Arguments) -> v.Value:
             raise v.RefusalError(f"sorted: {error}", operand.span) from None
         own = operand.value.items if isinstance(operand.value, v.TupleOf) else [*map(v.known_value, known)]
         return v.TupleOf(tuple(own[place] for place in order), written="list")  # lists stay the same objects
-    if isinstance(operand.value, v.ListOfRows) and operand.value.is_table:
-        hint = "make an array of it, as in rows = np.array(rows), and sort that"
-        raise v.RefusalError("sorted: the items are lists that only the call knows", operand.span, hint=hint)
     zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
     names = [f"x{number}" for number in range(len(parts))]

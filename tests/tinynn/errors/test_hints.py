@@ -328,14 +328,6 @@ CASES = [
         lambda _: 0,
         5,
     ),
-    case(
-        "k: i64",
-        "a = [[3, 1], [2, 3]]\na[k][0] = 7\nreturn sorted(a)[0][0]",
-        "make an array of it, as in rows = np.array(rows), and sort that",
-        "a = [[3, 1], [2, 3]]\na[k][0] = 7\nrows = np.array(a)\nreturn rows[np.lexsort(rows.T[::-1])][0, 0]",
-        lambda _: 2,
-        0,
-    ),
     # dictionaries and sets
     case(
         "k: i64",
