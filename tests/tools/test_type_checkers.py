@@ -124,5 +124,5 @@ def test_a_mistake_is_found(tmp_path: Path, checker: str, line: str, wrong: str,
 
 def test_the_documentation_has_such_files() -> None:
     files = python_files()
-    assert "@nnmagic.function" in files["readme_1"]
+    assert any("@nnmagic.function" in text for name, text in files.items() if name.startswith("readme"))
     assert len(files) > 8
