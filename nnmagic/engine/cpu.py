@@ -203,6 +203,7 @@ def _read_cpuinfo() -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs if name.strip() in kept}
 
 
+@cache
 def _in_linux(feature: str) -> str:
     return _plain(_OTHER_NAMES.get(feature, feature))
 

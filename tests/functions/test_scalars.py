@@ -18,6 +18,8 @@ from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.compile_options import Options
 from nnmagic.relay.types import ARRAY_DTYPES
 
+pytestmark = pytest.mark.sampled(every=2)
+
 #: How cells write each dtype.
 ANNOTATIONS = {
     "bool": "bool_",

@@ -15,6 +15,8 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.codegen.aot.linear import Facts, Linear, Symbol
 
+pytestmark = pytest.mark.sampled(every=2)
+
 MATRIX = 'x: Tensor[("n", "n"), f64]'
 
 

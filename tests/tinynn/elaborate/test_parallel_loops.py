@@ -16,6 +16,8 @@ from nnmagic.engine import EngineError
 from nnmagic.tinynn import compile_source
 from tests.random_programs.families.parallel_loops import PARAMETERS
 
+pytestmark = pytest.mark.sampled(every=2)
+
 
 def compiled(body: str) -> nnmagic.CompiledFunction:
     text = textwrap.indent(textwrap.dedent(body).strip(), "    ")

@@ -21,7 +21,7 @@ from tests.engine.relax.codegen.targets import OLDER
 from tests.engine.relax.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.suites import sample
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=4)
 
 TARGETS = {"own": None, "avx2": OLDER}
 SCALE = 0.25

@@ -10,7 +10,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=8)
 
 X = np.random.default_rng(0).standard_normal((33, 50)).astype("float32")
 Y = X[::-1] + np.float32(3)

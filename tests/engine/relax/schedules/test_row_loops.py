@@ -5,7 +5,7 @@ import pytest
 
 from tests.engine.relax.schedules.test_reductions import TARGETS, normal, run
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=4)
 
 SHAPES = [
     (1, 1),

@@ -10,7 +10,7 @@ import nnmagic
 from tests.engine.accuracy import assert_within, everywhere
 from tests.engine.programs import MACHINES, compile_text
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=8)
 
 #: name -> (what is right, the dense range of arguments, the bounds in ulp of float32 and float64).
 FUNCTIONS = {

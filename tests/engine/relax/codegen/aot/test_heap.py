@@ -16,6 +16,8 @@ from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from tests.child_process import run_python
 from tests.systems import POSIX
 
+pytestmark = pytest.mark.sampled(every=2)
+
 X = np.random.default_rng(0).standard_normal(30)
 
 #: Programs with calls of them; each is Python on NumPy, too, without its types.

@@ -19,7 +19,7 @@ from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from tests.child_process import run_python
 from tests.systems import POSIX
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=8)
 
 F32 = np.float32
 
