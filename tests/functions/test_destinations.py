@@ -18,7 +18,7 @@ import pytest
 import nnmagic
 from nnmagic import CompiledFunction, InOut, Out, Tensor, TinyNNError, bool_, f32, f64, i64
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=8)
 
 VECTOR, MATRIX, SQUARE = Tensor[("n",), f64], Tensor[("n", "m"), f64], Tensor[("n", "n"), f64]
 TRUTHS, NUMBERS = Tensor[("n",), bool_], Tensor[("n",), i64]

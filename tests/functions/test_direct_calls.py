@@ -77,7 +77,7 @@ def test_results(known: Any, named: Any) -> None:
         assert np.array_equal(named(x, y), x - y.T)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("dtype", sorted({*NUMPY_DTYPES} - {"complex64", "complex128"}))
 def test_dtypes_and_ranks(dtype: str) -> None:
     short = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "bool": "bool_"}
@@ -210,7 +210,7 @@ def test_a_named_size_for_which_the_workspace_is_too_small() -> None:
         assert np.allclose(f(x), expected, rtol=1e-3, atol=1e-2)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize(
     "text",
     [
@@ -268,7 +268,7 @@ def test_what_fails_is_raised_by_python() -> None:
             g(x, x[:9])
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("dims", ["(8, 16)", "('n', 'k')"])
 @pytest.mark.parametrize(
     "text",

@@ -125,10 +125,11 @@ def _sorted(call: Arguments) -> v.Value:
     known = static_value_or_none(operand.value)
     if isinstance(known, tuple) and "key" not in call:
         try:
-            items = sorted(known, reverse=reverse)
+            order = sorted(range(len(known)), key=known.__getitem__, reverse=reverse)
         except TypeError as error:
             raise v.RefusalError(f"sorted: {error}", operand.span) from None
-        return v.TupleOf(tuple(map(v.known_value, items)), written="list")
+        own = operand.value.items if isinstance(operand.value, v.TupleOf) else [*map(v.known_value, known)]
+        return v.TupleOf(tuple(own[place] for place in order), written="list")  # lists stay the same objects
     zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
     names = [f"x{number}" for number in range(len(parts))]

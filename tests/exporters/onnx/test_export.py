@@ -210,6 +210,7 @@ def f(x: Tensor[("n", "m"), f32]):
 }  # fmt: skip
 
 
+@pytest.mark.full("Fourier transforms")
 @pytest.mark.parametrize("name", CELLS)
 def test_a_cell_is_the_same_function_in_onnxruntime_and_when_it_comes_back(name: str, tmp_path: Path) -> None:
     source, calls = CELLS[name]

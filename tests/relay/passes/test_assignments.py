@@ -11,6 +11,8 @@ from nnmagic.relay.expr import operator_of
 from nnmagic.relay.passes import dead_code_elimination, eliminate_common_subexpr, fold_assignments
 from nnmagic.relay.traverse import post_order
 
+pytestmark = pytest.mark.sampled(every=3)
+
 #: Programs of an array ``x`` and a part ``z``, and how many assignments are left of theirs.
 PROGRAMS = {
     "s[1:-1] += z[:-2]\n    s[1:-1] += z[1:-1]\n    s[1:-1] += z[2:]": 1,

@@ -266,8 +266,8 @@ def assert_same(got: Any, expected: Any) -> None:
 
 
 @pytest.mark.full("auto")
-@pytest.mark.parametrize("engine", ["numpy", "auto"])
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
 def test_a_list_changes_as_in_python(name: str, engine: str) -> None:
     source, args = PROGRAMS[name]
     source = "\n".join(line[8:] if line.startswith("        ") else line for line in source.split("\n"))

@@ -71,6 +71,8 @@ PROGRAMS = {
         "a = [np.zeros(2) for _ in range(3)]\nm = a[k]\nm[0] = 7.0\nreturn a[k][0]",
         False,
     ),
+    "sorted": ("a = [[2, 1], [0, 3]]\nb = sorted(a)\na[0][0] = 9\nreturn b[1][0]", False),
+    "sorted rows": (TABLE + "a[k][0] = 7\nb = sorted(a)\na[1][0] = 9\nreturn b[0][0]", False),
     "count and index": ("a = [1.5, 2.5]\na[k] = 3.5\nreturn a.count(2.5) + a.index(3.5)", True),
     "a copy of a range": ("a = list(range(k + 3))\nb = a.copy()\nb[0] = 9\nreturn a[0] + b[0]", True),
 }

@@ -101,6 +101,7 @@ def test_what_python_computes(name: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.full("get", "deleted while it grows", "tuples of ints", "one after the other", "no such key")
+@pytest.mark.sampled(every=16)
 @pytest.mark.parametrize("name", BODIES)
 def test_what_machine_code_computes(name: str) -> None:
     _compare(_source(BODIES[name]), "relax", X)

@@ -10,7 +10,7 @@ import pytest
 import nnmagic
 from tests.engine.programs import compile_text, numpy_dtype
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")

@@ -44,3 +44,10 @@ def test_no_dimension_of_an_elementwise_kernel_is_left_alone():
     text = text_of("def @main(%a: Tensor[(1009, 2003, 3), float32]) { abs(multiply(%a, %a)) }")
     assert text.count("range(") == 2  # one loop: of vectors, and of elements
     assert "T.parallel" in text
+
+
+def test_a_flat_index_is_not_divided_by_the_dimensions_of_its_array():
+    text = text_of("def @main(%a: Tensor[(1009, 8, 2003, 6), float32]) { vision.yolo_reorg(%a, stride=2) }")
+    assert "% m" not in text
+    assert "// m" not in text
+    assert text.count("%") == 1  # by all elements, where the second array is read in its new shape

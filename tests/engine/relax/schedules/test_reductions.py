@@ -8,7 +8,7 @@ import nnmagic
 from tests.engine.programs import compile_text, numpy_dtype
 from tests.engine.relax.codegen.targets import OLDER
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=8)
 
 TARGETS = [None, OLDER]
 

@@ -140,6 +140,7 @@ for value in y.flat:
 return y, z, s, y.flat[3]""")
 
 
+@pytest.mark.full
 def test_histograms_of_several_axes() -> None:
     check("""h, edges = np.histogramdd(m, bins=(3, 2, 2, 1))
 d, other = np.histogramdd((x, x * 2), bins=[2, np.array([0.0, 0.5, 2.0])], weights=x)

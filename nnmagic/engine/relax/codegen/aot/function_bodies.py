@@ -45,6 +45,7 @@ from nnmagic.engine.relax.tir.builders import (
     item_bytes,
     loop,
     sequence,
+    static_int,
     unlikely,
     words_at,
 )
@@ -721,10 +722,13 @@ class BodyEmitter:
             bound.append(statement)
             indices.append(name)
         statement, value = self._name_value("element", wrap_integers(compute(step.value)))
+        # An array of one element is written as a whole.
+        is_whole = all(static_int(dim) == 1 for dim in step.buffer.ty.shape)
+        chosen = self._choose_copies([step.storage]) if is_whole else []
         view, offset, declaration = self._view(step.storage, step.buffer, indices, step.sizes)
         if dtype_of(value) == "bool":
             value = as_byte(value)
-        return [*declared, *bound, statement, *declaration, tirx.BufferStore(view, value, [offset])]
+        return [*declared, *bound, statement, *chosen, *declaration, tirx.BufferStore(view, value, [offset])]
 
     def _scalar_stage(
         self,

@@ -39,6 +39,16 @@ def f(x: Tensor[("n",), f64], k: i64):
 """,
         [(X, 4), (X, 0), (X[:0], 3)],
     ),
+    "arrays of one element": (
+        """
+def f(x: Tensor[("n",), f64], k: i64):
+    a, b = x, x[:k]
+    for i in range(k):
+        a, b = b[:-1], np.zeros(1)
+    return a, b
+""",
+        [(X, 3), (X, 1), (X, 0)],
+    ),
     "two that change places": (
         """
 def f(x: Tensor[("n",), f64], k: i64):

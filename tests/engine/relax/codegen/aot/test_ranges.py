@@ -8,6 +8,8 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.codegen.aot.linear import Facts, Symbol, number, of_symbol
 
+pytestmark = pytest.mark.sampled(every=2)
+
 TORUS = """
 def f(x: Tensor[("h", "w"), i64], reach: i64):
     h, w = x.shape
