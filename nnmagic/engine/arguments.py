@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from nnmagic.diagnostics import kind_of
-from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, importer_of
+from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, conversion_of, importer_of
 from nnmagic.relay import types as ty
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
@@ -217,7 +217,7 @@ def _tensor(
     name: _Path | str, type_: ty.TensorType, value: object, dims: MutableMapping[str, int]
 ) -> np.ndarray:
     array = _as_array(name, type_, value)
-    _check_array(name, type_, array, dims)
+    _check_array(name, type_, array, dims, value)
     return array
 
 
@@ -341,12 +341,16 @@ def _largest(dtype: str) -> float:
 
 
 def _check_array(
-    name: _Path | str, type_: ty.TensorType, array: np.ndarray, dims: MutableMapping[str, int]
+    name: _Path | str,
+    type_: ty.TensorType,
+    array: np.ndarray,
+    dims: MutableMapping[str, int],
+    given: object,
 ) -> None:
+    """Check an array of the argument ``given``. Raises TypeError and ValueError."""
     if array.dtype.newbyteorder("=") != ty.ARRAY_DTYPES[type_.dtype]:
-        hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
-        if array.dtype.kind == "c" and ty.is_complex(type_.dtype):
-            hint = f"; convert it with .astype({type_.dtype!r})"
+        can_convert = array.dtype.kind in ("biufVc" if ty.is_complex(type_.dtype) else "biufV")
+        hint = f"; convert it with {conversion_of(given, type_.dtype)}" if can_convert else ""
         raise TypeError(f"{name} must be {format_type(type_)}, not an array of {array.dtype}{hint}")
     if array.ndim != len(type_.shape):
         raise TypeError(

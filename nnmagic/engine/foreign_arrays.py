@@ -56,6 +56,13 @@ def is_torch_tensor(value: Any) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
+def conversion_of(value: object, dtype: str) -> str:
+    """Return what converts an array of any library to a dtype, as hints write it."""
+    if is_torch_tensor(value):
+        return f".to(torch.{dtype})"
+    return f".astype({dtype!r})" if hasattr(value, "astype") else f"numpy.asarray(..., {dtype!r})"
+
+
 def _of_torch(tensor: Any) -> np.ndarray:
     """Return a tensor as an array; PyTorch refuses what is its memory with another sign, a conjugate."""
     torch: Any = sys.modules["torch"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import as_numpy
+from nnmagic.engine.foreign_arrays import conversion_of
 from nnmagic.functions.compile_options import Convert
 from nnmagic.functions.conversions import converted, is_taken
 from nnmagic.relay import types as ty
@@ -104,7 +105,7 @@ def value_type(
         wanted = dtype if pattern.own_dtype is None else pattern.own_dtype.name
         if wanted != dtype and is_taken(wanted, dtype, converts):
             dtype, value = wanted, converted(what, array, wanted)
-        _check_pattern(what, pattern, array, dtype)
+        _check_pattern(what, pattern, array, dtype, value)
     dims = [None] * array.ndim if pattern is None else pattern.dims(array.ndim)
     assert dims is not None
     shape: tuple[ty.Dim, ...] = tuple(
@@ -141,10 +142,10 @@ def _of_number(what: str, pattern: OpenTensor | None, value: object) -> ty.Tenso
     return ty.TensorType((), dtype if own is None else own.name)
 
 
-def _check_pattern(what: str, pattern: OpenTensor, array: np.ndarray, dtype: str) -> None:
+def _check_pattern(what: str, pattern: OpenTensor, array: np.ndarray, dtype: str, given: object) -> None:
     if not pattern.allows(dtype):
         own = pattern.own_dtype
-        hint = "" if own is None else f"; convert it with .astype({own.name!r})"
+        hint = "" if own is None else f"; convert it with {conversion_of(given, own.name)}"
         raise TypeError(f"{what} must be {pattern!r}, not an array of {array.dtype}{hint}")
     if pattern.dims(array.ndim) is None:
         raise TypeError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import Parameter
-from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, is_torch_tensor, shared_array
+from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, conversion_of, shared_array
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType
 
@@ -35,8 +35,7 @@ def destination(parameter: Parameter, value: object) -> np.ndarray:
     if array.dtype != dtype:
         order = "" if array.dtype.newbyteorder("=") != dtype else " in the other byte order"
         hint = "convert it before the call, which changes the new array: "
-        same = f".to(torch.{dtype.name})" if is_torch_tensor(value) else f".astype({dtype.name!r})"
-        hint += f"{variable} = {variable}{same}"
+        hint += f"{variable} = {variable}{conversion_of(value, dtype.name)}"
         message = f"{name} is changed by the call: it must be {format_type(parameter.type)}"
         raise TypeError(f"{message}, not an array of {array.dtype.name}{order}; {hint}")
     if not array.flags.writeable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -24,7 +24,7 @@ from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.functions.python_source import source_holder
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import RecordType, TupleType, Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
 from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
 from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 #: After so many specializations a warning says how to compile once for all sizes.
 _MANY = 32
 
-#: The types of a call by parameter, and how its compile-time values are written.
-_Key = tuple[tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...]]
+#: The types of a call by parameter, how its compile-time values are written, and the names in its records.
+_Key = tuple[tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...], tuple[tuple[str, ...], ...]]
 
 #: Stands for an argument that a call leaves out.
 _LEFT_OUT = object()
@@ -477,7 +477,17 @@ def _restored(
 
 
 def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
-    return tuple(types.items()), tuple((name, repr(value)) for name, value in values.items())
+    written = tuple((name, repr(value)) for name, value in values.items())
+    return tuple(types.items()), written, tuple(names for each in types.values() for names in _names_in(each))
+
+
+def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:
+    """Yield the names in records: a record equals the tuple of its fields."""
+    if isinstance(type_, RecordType):
+        yield type_.name, *type_.names
+    if isinstance(type_, TupleType):
+        for field_ in type_.fields:
+            yield from _names_in(field_)
 
 
 def _shown_values(key: _Key) -> str:

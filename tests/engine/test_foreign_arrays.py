@@ -266,3 +266,28 @@ class TestTorch:
             change(held)
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 loss.backward()
+
+
+@pytest.mark.parametrize("source", ["x: Tensor[('n',), f32]", "x: Tensor[..., f32]"])
+def test_an_array_of_another_dtype_is_converted_as_the_hint_says(source: str) -> None:
+    function = compiled(f"def f({source}):\n    return x * 2\n")
+    given = np.arange(3.0)
+    values: list[tuple[object, str]] = [
+        (given, r"\.astype\('float32'\)"),
+        (memoryview(given), r"numpy\.asarray\(\.\.\., 'float32'\)"),
+        (Interface(given), r"numpy\.asarray\(\.\.\., 'float32'\)"),
+    ]
+    for value, hint in values:
+        with pytest.raises(TypeError, match=f"; convert it with {hint}$"):
+            function(value)
+    np.testing.assert_array_equal(function(np.asarray(memoryview(given), "float32")), given * 2)
+
+
+@pytest.mark.parametrize("source", ["x: Tensor[('n',), f32]", "x: Tensor[..., f32]"])
+def test_a_tensor_of_another_dtype_is_converted_as_the_hint_says(source: str) -> None:
+    torch = pytest.importorskip("torch")
+    function = compiled(f"def f({source}):\n    return x * 2\n")
+    value = torch.arange(3, dtype=torch.float64)
+    with pytest.raises(TypeError, match=r"; convert it with \.to\(torch\.float32\)$"):
+        function(value)
+    np.testing.assert_array_equal(function(value.to(torch.float32)), [0, 2, 4])

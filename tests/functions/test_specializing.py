@@ -294,6 +294,16 @@ def test_arrays_of_other_libraries() -> None:
     np.testing.assert_allclose(standardize(torch.from_numpy(X)), numpy_standardize(X))
 
 
+def test_records_of_other_names_are_other_types() -> None:
+    @nnmagic.function(engine="numpy")
+    def f(d):
+        return d["a"] + d[list(d)[1]] if "a" in d else d["b"] * 3
+
+    for given in ({"a": 1.0, "b": 2.0}, {"a": 1.0, "c": 3.0}, {"b": 1.0, "c": 3.0}, {"c": 1.0, "b": 3.0}):
+        expected = given["a"] + given[list(given)[1]] if "a" in given else given["b"] * 3
+        assert f(given) == expected
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

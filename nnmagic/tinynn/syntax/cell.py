@@ -334,7 +334,8 @@ def _with_ranks(stmt: py.FunctionDef) -> py.FunctionDef:
     ranks = [len(re.findall(r"\w+", part)) for part in re.findall(r"\(([^)]*)\)", layouts[0])]
     text = ""
     for arg, rank in zip(stmt.args.args, ranks, strict=False):
-        message = f"`{arg.arg}` has {rank} axes here: write a loop over the others"
+        axes = "1 axis" if rank == 1 else f"{rank} axes"
+        message = f"`{arg.arg}` must have {axes}, as the layout says: write a loop over others"
         text += f"assert numpy.ndim({arg.arg}) == {rank}, {message!r}\n"
     checks = py.parse(text).body
     for part in (inner for check in checks for inner in py.walk(check)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.codegen import ziggurats
 from nnmagic.engine.relax.runtime import numpy_random
+from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
 from tests.tinynn.builtins.test_generators import ARGUMENTS, PARAMETERS
 
 #: Draws of a number each, as they stand in a loop: of 64 bits and of 32, which leave half of a word behind.
@@ -127,6 +129,85 @@ def test_choices_and_orders_of_many() -> None:
             wanted = eval(call, {"rng": rng, "np": np, "n": n, **ARGUMENTS})
             np.testing.assert_array_equal(one, wanted, err_msg=f"{call} {n}", strict=True)
         assert ours.bit_generator.state == rng.bit_generator.state
+
+
+#: Draws of ``n`` numbers by each method, in each dtype that it has.
+ARRAYS = [
+    *(
+        f"rng.{method}n, dtype={dtype})"
+        for method in ("random(", "standard_normal(", "standard_exponential(", "standard_gamma(1.5, ")
+        for dtype in ("np.float64", "np.float32")
+    ),
+    *(
+        f"rng.integers(0, 100, n, dtype=np.{dtype})"
+        for dtype in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    ),
+    "rng.normal(0.5, 2.0, n)",
+    "rng.uniform(-1.0, 3.0, n)",
+    "rng.exponential(2.0, n)",
+    "rng.gamma(2.0, 3.0, n)",
+    "rng.beta(0.5, 2.5, n)",
+    "rng.chisquare(3.0, n)",
+    "rng.noncentral_chisquare(3.0, 2.0, n)",
+    "rng.f(3, 4, n)",
+    "rng.noncentral_f(3, 4, 0.5, n)",
+    "rng.standard_t(4.0, n)",
+    "rng.standard_cauchy(n)",
+    "rng.pareto(3.0, n)",
+    "rng.vonmises(0.5, 2.0, n)",
+    "rng.weibull(2.0, n)",
+    "rng.power(2.0, n)",
+    "rng.laplace(1.0, 2.0, n)",
+    "rng.gumbel(1.0, 2.0, n)",
+    "rng.logistic(1.0, 2.0, n)",
+    "rng.lognormal(1.0, 0.5, n)",
+    "rng.rayleigh(2.0, n)",
+    "rng.wald(2.0, 1.5, n)",
+    "rng.triangular(0.0, 1.0, 3.0, n)",
+    "rng.binomial(10, 0.3, n)",
+    "rng.binomial(100, 0.6, n)",
+    "rng.negative_binomial(5, 0.4, n)",
+    "rng.poisson(3.0, n)",
+    "rng.poisson(50.0, n)",
+    "rng.zipf(2.5, n)",
+    "rng.geometric(0.35, n)",
+    "rng.geometric(0.1, n)",
+    "rng.hypergeometric(10, 20, 8, n)",
+    "rng.hypergeometric(100, 200, 80, n)",
+    "rng.logseries(0.6, n)",
+    "rng.integers(0, 2, n, dtype=bool)",
+    "rng.choice(n, n)",
+    "rng.choice(n, n // 2, replace=False)",
+    "rng.choice(10, n, p=q)",
+    "rng.permutation(n)",
+    "rng.permuted(np.arange(n))",
+    "rng.multinomial(20, q, n // 10)",
+    "rng.dirichlet(x, n // 3)",
+    "rng.multivariate_hypergeometric([5, 6, 7], 6, n // 3)",
+]
+
+
+def test_each_method_is_among_those_that_draw_many() -> None:
+    named = {call.removeprefix("rng.").partition("(")[0] for call in ARRAYS}
+    drawn = {name for name, row in GENERATOR_METHODS.items() if not row.is_refused}
+    assert drawn - named == {"shuffle", "multivariate_normal"}  # no numbers; sums by LAPACK
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("call", ARRAYS)
+def test_a_million_numbers_interleaved_and_through_pickles(call: str) -> None:
+    """Draw smaller ones in between, which leave half of a word; function and generator are pickled."""
+    made = f"rng.integers(3, dtype=np.int8), {call}, rng.random(dtype=np.float32), rng.standard_normal()"
+    source = f"def f({PARAMETERS}, n: i64):\n    return {made}\n"
+    function = nnmagic.compile(source, namespace={"np": np})
+    ours, theirs = np.random.default_rng(28), np.random.default_rng(28)
+    for n in (100_001, 399_999, 500_000):
+        found = function(ours, *ARGUMENTS.values(), n)
+        expected = eval(made, {"rng": theirs, "np": np, "n": n, **ARGUMENTS})
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other, strict=np.ndim(other) > 0)
+        assert ours.bit_generator.state == theirs.bit_generator.state
+        function, ours = pickle.loads(pickle.dumps((function, ours)))
 
 
 def test_a_function_that_numpy_lacks() -> None:
