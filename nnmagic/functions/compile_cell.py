@@ -33,7 +33,7 @@ from nnmagic.relay.complex_numbers.lowering import lower_complex
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.types import TupleType
+from nnmagic.relay.types import RecordType, TupleType
 from nnmagic.relay.used_types import collect_used_types, with_field_types
 from nnmagic.tinynn import look_up
 from nnmagic.tinynn.program import NumberType
@@ -377,15 +377,16 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
 
 def _shown_arguments(given: Specialization) -> str:
     """Return the arguments that a function is compiled for as text, different for different ones."""
-    types = [f"{name}: {annotation(type_)!r}{_numbers_in(type_)}" for name, type_ in given.types.items()]
+    types = [f"{name}: {annotation(type_)!r}{_details_of(type_)}" for name, type_ in given.types.items()]
     values = [f"{name} = {value!r}" for name, value in given.values.items()]
     return f"{given.name}({', '.join([*types, *values])})"
 
 
-def _numbers_in(type_: object) -> str:
-    """Return which parts of the type of an argument are Python numbers."""
+def _details_of(type_: object) -> str:
+    """Return which parts of the type of an argument are Python numbers, and the names in its records."""
     if isinstance(type_, TupleType):
-        return f"({','.join(map(_numbers_in, type_.fields))})"
+        names = f"{type_.name}{type_.names}" if isinstance(type_, RecordType) else ""
+        return f"{names}({','.join(map(_details_of, type_.fields))})"
     return "#" if isinstance(type_, NumberType) else ""
 
 

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 _MANY = 32
 
 #: The types of a call by parameter, how its compile-time values are written, and the names in its records.
-_Key = tuple[tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...], tuple[tuple[str, ...], ...]]
+_Key = tuple[
+    tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...], tuple[tuple[str, ...], ...]
+]
 
 #: Stands for an argument that a call leaves out.
 _LEFT_OUT = object()

@@ -144,5 +144,7 @@ def test_a_queue_and_a_range_and_numbas_generalized_functions() -> None:
     )
     with pytest.warns(nnmagic.TinyNNWarning):
         g = nnmagic.compile(wide, engine="numpy", namespace={"np": np}, cache=False)
-    with pytest.raises(nnmagic.TinyNNError, match="`a` must have 1 axis, as the layout says: write a loop over others"):
+    with pytest.raises(
+        nnmagic.TinyNNError, match="`a` must have 1 axis, as the layout says: write a loop over others"
+    ):
         g(a, 3)
