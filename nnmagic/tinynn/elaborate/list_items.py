@@ -101,15 +101,11 @@ def _forget_holders(
         raise v.RefusalError(
             message, span, hint="make each list of its own, as in [[0] * 2 for _ in range(3)]"
         )
-    for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
-        bindings = environment.bindings
-        for other, held in list(bindings.locals.items()):
-            if (environment, other) == (ctx.environment, name) or not holds(held, inner):
-                continue
-            message = f"`{other}` shows a list inside of `{name}`, which was changed"
-            notes = (Note(f"`{name}` is changed here", span),)
-            hint = f"let it hold a new list before the change, as in {other} = list({other})"
-            bindings.bind(other, v.Unassigned(message, hint, notes, (other, name)), bindings.spans.get(other))
+    for other, bindings in list(_other_holders(ctx, name, inner)):
+        message = f"`{other}` shows a list inside of `{name}`, which was changed"
+        notes = (Note(f"`{name}` is changed here", span),)
+        hint = f"let it hold a new list before the change, as in {other} = list({other})"
+        bindings.bind(other, v.Unassigned(message, hint, notes, (other, name)), bindings.spans.get(other))
 
 
 def _occurrences(value: v.Value, item: v.Value) -> int:
@@ -254,11 +250,17 @@ def _place(items: v.TupleOf, index: Sequence[v.Operand], span: Span) -> int:
 
 def check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, span: Span) -> None:
     """Check that no other name shows a list that changes. Raises RefusalError."""
+    for other, _ in _other_holders(ctx, name, items):
+        message = f"`{other}` holds the list `{name}`, which Python would change there, too"
+        raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
+
+
+def _other_holders(ctx: Elaboration, name: str, item: v.Value) -> Iterator[tuple[str, v.Bindings]]:
+    """Yield the names that show a list, but for ``name`` itself, also of the functions around."""
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
-            if (environment, other) != (ctx.environment, name) and holds(held, items):
-                message = f"`{other}` holds the list `{name}`, which Python would change there, too"
-                raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
+            if (environment, other) != (ctx.environment, name) and holds(held, item):
+                yield other, environment.bindings
 
 
 def holds(value: v.Value, item: v.Value) -> bool:

@@ -22,7 +22,7 @@ from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
+from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
 from nnmagic.tinynn.values.promotion import common_dtype, say_joined
 
@@ -325,7 +325,7 @@ def _in_dtype(part: Expression, dtype: str) -> Expression:
 def _order(weak: Expression) -> int:
     """Rank Python's numbers: complex numbers take floats, these ints, and ints bools."""
     assert isinstance(weak.type, ty.TensorType)
-    return ("bool", "int64", "float64", "complex128").index(weak.type.dtype)
+    return NATURAL_DTYPES.index(weak.type.dtype)
 
 
 def _common_type(left: ty.Type, right: ty.Type) -> ty.Type | None:

@@ -25,7 +25,7 @@ from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
+from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.weak_types import as_weak
@@ -205,8 +205,8 @@ def _wider(given: Type, passed: Type | Generator) -> Type | None:
     """Return the type of a parameter that takes two arguments of different sizes, or an int and a float."""
     match given, passed:
         case NumberType(dtype=dtype), NumberType(dtype=other):
-            order = ("bool", "int64", "float64", "complex128")
-            return given if order.index(dtype) >= order.index(other) else passed
+            is_wider = NATURAL_DTYPES.index(dtype) >= NATURAL_DTYPES.index(other)
+            return given if is_wider else passed
         case TensorType(shape=shape), TensorType(shape=other_shape, dtype=dtype) if (
             len(shape) == len(other_shape) and dtype == given.dtype
         ):

@@ -14,7 +14,7 @@ from nnmagic.relay import types as ty
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
+from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, vector_of
 from nnmagic.tinynn.values.symbolic_sizes import as_number, full, number_of, size_along, weak_int
 
@@ -221,8 +221,7 @@ def _stacked(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
     rows = [as_row(each, span) for each in values]
     types = [row.type for row in rows if isinstance(row.type, ty.TensorType)]
     strong = [type_ for type_, row in zip(types, rows, strict=True) if not row.weak]
-    order = ("bool", "int64", "float64", "complex128")
-    wanted = strong[0] if strong else max(types, key=lambda type_: order.index(type_.dtype))
+    wanted = strong[0] if strong else max(types, key=lambda type_: NATURAL_DTYPES.index(type_.dtype))
     if any(type_ != wanted for type_ in strong):
         message = "the values of a dictionary whose keys only the call knows have one type"
         raise v.RefusalError(message, span, hint="give all of them one shape and one dtype")
@@ -346,9 +345,8 @@ def _either(condition: v.Computed, value: v.Value, other: v.Value, span: Span) -
     assert isinstance(row.type, ty.TensorType)
     weak = value.weak and row.weak
     dtype = value.type.dtype
-    order = ("bool", "int64", "float64", "complex128")
     if weak:
-        dtype = max(dtype, row.type.dtype, key=order.index)
+        dtype = max(dtype, row.type.dtype, key=NATURAL_DTYPES.index)
     elif value.weak:
         dtype = row.type.dtype
     elif not row.weak and row.type.dtype != dtype:

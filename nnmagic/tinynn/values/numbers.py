@@ -60,6 +60,10 @@ def _complex_constant(number: complex, dtype: str, span: Span) -> Computed:
     return Computed(constant, TensorType((), dtype))
 
 
+#: The dtypes of Python's numbers at run time: each takes the numbers of those before it.
+NATURAL_DTYPES = ("bool", "int64", "float64", "complex128")
+
+
 def natural_dtype(number: bool | int | float | complex) -> str:
     """Return the dtype of a Python number at run time."""
     if isinstance(number, bool):
