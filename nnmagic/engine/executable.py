@@ -29,6 +29,19 @@ class KernelCode:
     asm: str
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """How a part of a program runs, or what it costs.
+
+    span: of the loop, the kernel or the expression, if it is known. change: what would help, "" if nothing is
+    known to.
+    """
+
+    span: Span | None
+    text: str
+    change: str = ""
+
+
 class Executable(Protocol):
     """A program that an engine has built."""
 
@@ -50,3 +63,9 @@ def kernels_of(executable: Executable) -> Sequence[KernelCode]:
         hint = "the engine relax does: leave the engine out"
         raise engine_error("the engine does not say which kernels it makes", hint=hint)
     return kernels()
+
+
+def remarks_of(executable: Executable) -> Sequence[Remark]:
+    """Return how the loops and kernels of a program run; none where it is not machine code alone."""
+    remarks: Callable[[], Sequence[Remark]] | None = getattr(executable, "remarks", None)
+    return () if remarks is None else remarks()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnmagic.functions.data_types import DataType
+    from nnmagic.functions.why import Why
     from nnmagic.relay.callbacks import PythonFunction
     from nnmagic.rendering.graph import Graph
     from nnmagic.rendering.listing import Origins
@@ -123,6 +124,14 @@ class CompiledFunction(FunctionAttributes):
     def passes(self) -> Passes:
         """What each pass did to its Relay: those that were asked for, then those of its ``opt_level``."""
         return Passes(self._definition.pass_runs)
+
+    @property
+    @short_errors
+    def why(self) -> Why:
+        """How its loops, kernels and arrays run, line by line, and what costs. Raises EngineError."""
+        from nnmagic.functions.why import why
+
+        return why(self._definition)
 
     @property
     def cache_info(self) -> CacheInfo:

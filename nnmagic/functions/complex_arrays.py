@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnmagic.engine.executable import Executable, KernelCode, kernels_of
+from nnmagic.engine.executable import Executable, KernelCode, Remark, kernels_of, remarks_of
 from nnmagic.relay import types as ty
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
 from nnmagic.relay.infer.unify import substitute
@@ -69,6 +69,10 @@ class ComplexExecutable:
     def kernels(self) -> Sequence[KernelCode]:
         """Return the functions of the machine code. Raises EngineError if the engine does not know them."""
         return kernels_of(self._run)
+
+    def remarks(self) -> Sequence[Remark]:
+        """Return how its loops and kernels run, and what costs."""
+        return remarks_of(self._run)
 
     def without_views(self, arrays: Sequence[Any]) -> tuple[Executable, list[Any]]:
         """Return the machine code itself, and what it takes for these arguments."""

@@ -355,6 +355,16 @@ def _si(number: float, unit: str) -> str:
     return f"{number / 1e-9:.3g} n{unit}" if number else f"0 {unit}"
 
 
+def _why(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
+    from nnmagic.functions.compiled import CompiledFunction
+
+    function = find_compiled_function(words[0], namespace)
+    compiled = [function] if isinstance(function, CompiledFunction) else list(function.specializations)
+    if not compiled:
+        raise MagicError(f"{words[0]} is compiled by its first call, for its types: call it, and ask then")
+    return Output(tuple(each.why.section() for each in compiled))
+
+
 def _rerun(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from IPython import get_ipython
 
@@ -413,6 +423,13 @@ COMMANDS = {
         _step,
         whole=True,
         more=("  %tinynn step foo(x)", "  it says in which value the first NaN came up"),
+    ),
+    "why": Command(
+        "why NAME",
+        "say how the loops, kernels and arrays of a function run, line by line, and what costs",
+        range(1, 2),
+        _why,
+        more=("  %tinynn why foo    what is copied, which checks stay, what is not fused or not vectorised",),
     ),
     "rerun": Command(
         "rerun",

@@ -250,6 +250,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         %tinynn cache [--clear]         show or clear the caches
         %tinynn profile CALL            time a call, kernel by kernel
         %tinynn step CALL               run a call value by value, to find where a NaN came from
+        %tinynn why NAME                say how its loops and kernels run, line by line, and what costs
         %tinynn rerun                   compile again what is older than what it captured
         %tinynn help [COMMAND]          explain the commands
         """

@@ -51,7 +51,7 @@ def complete_command(line: str, namespace: Mapping[str, object]) -> Sequence[str
     command, *rest = line.split(" ")
     if not rest:
         return list(COMMANDS)
-    if command == "show" and len(rest) == 1:
+    if command == "why" or (command == "show" and len(rest) == 1):
         return _functions(namespace)
     if command == "show":
         return SHOWN

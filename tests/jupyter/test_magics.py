@@ -446,7 +446,7 @@ class TestLineMagic:
             assert f"%tinynn {name}" in shown
         with pytest.raises(
             ValueError,
-            match=r"no command 'nope'; its commands are show, ops, cache, profile, step, rerun, help",
+            match=r"no command 'nope'; its commands are show, ops, cache, profile, step, why, rerun, help",
         ):
             shell.run("%tinynn nope")
 

@@ -529,7 +529,7 @@ def _compile_as_is(
             with resolved:
                 destinations = _destinations(prepared) if control is None else {}
                 lowered = lower_module(module, entries, graph, prepared.loops, destinations.values())
-            origins = KernelOrigins()
+            origins = KernelOrigins({name: each.span for name, each in module.functions.items()})
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level, origins)
             interrupt_safepoint()
             report("machine code")

@@ -17,7 +17,7 @@ from tvm import ir, relax, tirx
 from tvm.target import codegen
 
 from nnmagic.engine import cpu
-from nnmagic.engine.executable import KernelCode
+from nnmagic.engine.executable import KernelCode, Remark
 from nnmagic.engine.relax.artifact import AOT, INTERPRETER, Artifact, Json
 from nnmagic.engine.relax.codegen import (
     kernel_preparation,
@@ -34,6 +34,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 )
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.aot.remarks import find_remarks
 from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.object_code import (
@@ -69,8 +70,10 @@ class RelaxProgram:
         kernels: tvm.IRModule,
         objects: Iterable[Any],
         origins: KernelOrigins,
+        program: AotProgram | None = None,
     ) -> None:
         self.artifact = artifact
+        self._program = program
         self.lowered = module
         self._kernels = kernels
         self._origins = origins
@@ -85,6 +88,13 @@ class RelaxProgram:
     def kernels(self) -> list[KernelCode]:
         """Return the functions of the machine code, and what each computes: kernels, then what calls them."""
         return run_interruptible(self._kernel_codes)
+
+    def remarks(self) -> list[Remark]:
+        """Return how its loops and kernels run, if it is machine code alone."""
+        if (program := self._program) is None:
+            return []
+        kernels = dict(self._kernels.functions_items())
+        return run_interruptible(lambda: find_remarks(program, kernels, self._origins))
 
     def _kernel_codes(self) -> list[KernelCode]:
         with relax_pipeline.COMPILING:
@@ -133,7 +143,8 @@ def build_aot(
         caller = compile_direct_call()
         facts["work"] = _work_of(program)
     artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants, caller)
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts], origins)
+    objects = [part.module for part in parts]
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), objects, origins, program)
 
 
 def _can_be_called_directly(program: AotProgram) -> bool:

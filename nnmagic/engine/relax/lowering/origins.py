@@ -6,7 +6,7 @@ A call of Relax has the span of the call of Relay that it was lowered from, thro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import count
 
@@ -42,10 +42,12 @@ class KernelOrigins:
     Attributes:
         kernels: the spans by the name of a kernel.
         functions: the spans by the name of the Relax function that calls for them.
+        heads: where the functions of the program are themselves, by name.
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, heads: Mapping[str, Span | None] | None = None) -> None:
+        self.heads = heads or {}
         self.kernels: dict[str, set[Span]] = defaultdict(set)
         self.functions: dict[str, set[Span]] = defaultdict(set)
 
@@ -90,7 +92,7 @@ class KernelOrigins:
         def look(node: RelaxExpr) -> None:
             if not isinstance(node, relax.Call) or node.span is None:
                 return
-            span = _as_span(node.span)
+            span = as_span(node.span)
             self.functions[name].add(span)
             if kernel is not None:
                 self.kernels[kernel].add(span)
@@ -143,7 +145,8 @@ def _as_tvm(span: Span) -> ir.Span:
     return ir.Span(_source(span.filename), span.line, span.end_line, span.column, span.end_column)
 
 
-def _as_span(span: ir.Span) -> Span:
+def as_span(span: ir.Span) -> Span:
+    """Return a span of TVM's as one of ours; its source is not known."""
     return Span(str(span.source_name.name), span.line, span.column, span.end_line, span.end_column)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.engine.executable import KernelCode
+from nnmagic.engine.executable import KernelCode, Remark
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, nested_source
 from nnmagic.engine.relax.artifact import Artifact, Json
@@ -181,6 +181,10 @@ class AotExecutable:
     def kernels(self) -> Sequence[KernelCode]:
         """Return the functions of the machine code, and what each computes."""
         return self.compiled().kernels()
+
+    def remarks(self) -> Sequence[Remark]:
+        """Return how its loops and kernels run, and what costs."""
+        return self.compiled().remarks()
 
     def with_result(self, type_: TensorType, compiled: CompiledProgram) -> AotExecutable:
         """Return the executable of another compilation, which has one more result."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from nnmagic.diagnostics import last_line
-from nnmagic.engine.executable import KernelCode
+from nnmagic.engine.executable import KernelCode, Remark
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.artifact import Artifact
@@ -49,6 +49,9 @@ class CompiledProgram(Protocol):
 
     def kernels(self) -> Sequence[KernelCode]:
         """Return the functions of the machine code, and what each computes."""
+
+    def remarks(self) -> Sequence[Remark]:
+        """Return how its loops and kernels run, if it is machine code alone."""
 
 
 @dataclass(frozen=True, slots=True)

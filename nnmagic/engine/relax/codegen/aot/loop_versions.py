@@ -26,6 +26,9 @@ from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 #: product does not wrap around.
 _MOST_STEP, _MOST_ROUNDS = 1 << 20, 1 << 40
 
+#: What follows the name of a loop in that of its version without checks.
+IN_RANGE = "_in_range"
+
 #: A loop is compiled twice if it has at most so many steps.
 _MOST_STEPS = 200
 
@@ -71,7 +74,7 @@ def _versions(call: aot.FunctionCall) -> tuple[list[aot.Step], aot.NativeFunctio
     steps = list(loop.steps())
     if len(steps) > _MOST_STEPS or loop.pointers or any(map(_has_memory, steps)):
         return None
-    indices = _Indices(loop, counted)
+    indices = Indices(loop, counted)
     if _chooses_integers_of_last_round(steps, indices):
         return None
     checks = [
@@ -81,7 +84,7 @@ def _versions(call: aot.FunctionCall) -> tuple[list[aot.Step], aot.NativeFunctio
     ]
     if not checks:
         return None
-    name = f"{loop.name}_in_range"
+    name = f"{loop.name}{IN_RANGE}"
     body = _without_checks(loop.body, checks, indices)
     fast = replace(loop, name=name, body=body, chunks=[], named=dict(loop.named), exact=set(loop.exact))
     fits = aot.Register("bool", "in_range")
@@ -105,7 +108,7 @@ def _has_memory(step: aot.Step) -> bool:
     )
 
 
-def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: _Indices) -> bool:
+def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: Indices) -> bool:
     """Return whether integers are chosen from what rounds before may have stored, as in an edit distance.
 
     Without checks LLVM keeps the last of these in a register, and makes branches of the choices, which are
@@ -125,7 +128,7 @@ def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: _Indices
     return bool(stored & loaded) and any("int" in dtype_of(choice) for choice in choices)
 
 
-class _Indices:
+class Indices:
     """The integers of a loop as sums of its counter and of what its rounds do not change."""
 
     def __init__(self, loop: aot.NativeFunction, counted: CountedLoop) -> None:
@@ -215,7 +218,7 @@ class _Indices:
         return known is not None and abs(known.terms.get(self.counter, 0)) <= _MOST_STEP
 
 
-def _without_checks(region: aot.Region, checks: list[aot.Check], indices: _Indices) -> aot.Region:
+def _without_checks(region: aot.Region, checks: list[aot.Check], indices: Indices) -> aot.Region:
     """Return a region without checks that hold, and with the indices that they are about counted from 0."""
     proved = [known for known in (indices.of(check.index) for check in checks) if known is not None]
 

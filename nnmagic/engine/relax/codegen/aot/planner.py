@@ -706,12 +706,13 @@ class _FunctionPlanner:
                 values: dict[Buffer, NativeValue] = dict(zip(buffers, [*reads, *written], strict=True))
                 for buffer in (buffer for stage in stages for buffer in stage.writes):
                     values.setdefault(buffer, aot.Register(dtype_of(buffer), buffer.name))
-                region.append(aot.ScalarCode(stages, values, sizes, tuple(reads)))
+                region.append(aot.ScalarCode(stages, values, sizes, tuple(reads), call.span))
                 return planned
         self.program.kernels[kernel] = function
         work = sum((_elements(output) for output in outputs), start=1)
         taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
-        region.append(aot.KernelCall(kernel, (*reads, *written), len(reads), taken, work))
+        called = (*reads, *written)
+        region.append(aot.KernelCall(kernel, called, len(reads), taken, work, span=call.span))
         return planned
 
     def _update(
@@ -847,20 +848,20 @@ class _FunctionPlanner:
                 if texts == [TOO_DEEP]:
                     return ()  # native functions count for themselves
                 number = self._failure(["required", *texts])
-                region.append(aot.Check(number, self._truth(condition)))
+                region.append(aot.Check(number, self._truth(condition), span=call.span))
             case _ if name == ASSERTED:
                 condition, which = args
                 number = self._failure(["assertion", int(self._size(which).value)])
-                region.append(aot.Check(number, self._truth(condition)))
+                region.append(aot.Check(number, self._truth(condition), span=call.span))
             case _ if name == INDEX_IN_RANGE:
                 report, shape = args
                 number = self._failure(["index"])
                 (size,) = shape.values
                 index = self._operand(report)
                 if isinstance(index, aot.Register | aot.Immediate):
-                    region.append(aot.Check(number, index=index, size=self._size(size)))
+                    region.append(aot.Check(number, index=index, size=self._size(size), span=call.span))
                 else:
-                    region.append(aot.Check(number, report=index, size=self._size(size)))
+                    region.append(aot.Check(number, report=index, size=self._size(size), span=call.span))
             case _ if name == SIZES_NAMED:
                 pass
             case _ if name == SHAPE_TO_NAME:

@@ -102,7 +102,7 @@ Value: TypeAlias = Register | Immediate | Storage
 class KernelCall:
     """A call of a kernel: the values that it reads, then those that it writes; the sizes that it takes.
 
-    joined: the prepared kernel, where it becomes a part of the function instead.
+    joined: the prepared kernel, where it becomes a part of the function instead. span: of the expression.
     """
 
     kernel: ir.GlobalVar
@@ -111,6 +111,7 @@ class KernelCall:
     sizes: tuple[PrimExpr, ...] = ()
     work: Extent = 0
     joined: PrimFunc | None = None
+    span: ir.Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class ScalarCode:
     values: dict[Buffer, Value]
     sizes: dict[TirVar, PrimExpr]
     reads: tuple[Value, ...]
+    span: ir.Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ class Check:
     index: Register | Immediate | None = None
     report: Storage | None = None
     size: PrimExpr | None = None
+    span: ir.Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
