@@ -17,6 +17,7 @@ class KernelTime:
         seconds: the time of all calls, each the minimum of several runs.
         nbytes: bytes read and written.
         flops: floating-point operations; a function such as ``exp`` counts as one.
+        exact: whether the values of arrays do not decide how much it reads, writes and computes.
         origins: the spans of the Relay calls that it computes.
 
     """
@@ -26,4 +27,5 @@ class KernelTime:
     seconds: float
     nbytes: int
     flops: int
+    exact: bool = True
     origins: frozenset[Span] = frozenset()

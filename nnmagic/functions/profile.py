@@ -8,7 +8,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
 #: Sizes of what is measured: of a matrix, and of copies in and out of the caches, in bytes.
 _MATRIX, _IN_CACHE, _IN_MEMORY = 1024, 1 << 21, 1 << 27
+#: How long each of these is measured, and the shortest call of a kernel that is compared with them.
+_SECONDS, _SHORTEST = 0.05, 2e-7
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The measured limits of this machine.
+    """The measured limits of this machine: the most of products and copies, and of kernels that do more.
 
     dtype: of the matrix products. flops: operations per second of a matrix product. in_cache, in_memory:
     bytes read and written per second by copies.
@@ -47,16 +49,35 @@ class Peak:
 
     def seconds(self, kernel: KernelTime) -> float:
         """Return the roofline bound of a kernel's time, for its operations or its bytes."""
-        small = kernel.nbytes <= kernel.calls * _IN_CACHE
-        return max(kernel.flops / self.flops, kernel.nbytes / (self.in_cache if small else self.in_memory))
+        moved = self.in_cache if _fits_cache(kernel) else self.in_memory
+        return max(kernel.flops / self.flops, kernel.nbytes / moved)
+
+    def with_kernels(self, kernels: Sequence[KernelTime]) -> Peak:
+        """Return the limits where kernels reach more: their data may lie in a nearer cache than a copy's."""
+        peak = self
+        for kernel in filter(_can_be_compared, kernels):
+            name = "in_cache" if _fits_cache(kernel) else "in_memory"
+            most = {"flops": kernel.flops / kernel.seconds, name: kernel.nbytes / kernel.seconds}
+            peak = replace(peak, **{key: max(getattr(peak, key), rate) for key, rate in most.items()})
+        return peak
+
+
+def _fits_cache(kernel: KernelTime) -> bool:
+    return kernel.nbytes <= kernel.calls * _IN_CACHE
+
+
+def _can_be_compared(kernel: KernelTime) -> bool:
+    """Return whether the work of a kernel is known, and its time is long enough to be compared with it."""
+    return kernel.exact and kernel.seconds > kernel.calls * _SHORTEST
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """A call and its kernels.
 
-    seconds: of the whole call, the minimum of many. origins: by the name of a kernel, the names of the nodes
-    of a model that it computes, or the lines of a cell; none of a function that was loaded from a file.
+    seconds: of the whole call, the minimum of many; ``rest``: of it what is no kernel's. origins: by the
+    name of a kernel, the names of the nodes of a model that it computes, or the lines of a cell; none of a
+    function that was loaded from a file.
     """
 
     name: str
@@ -65,9 +86,14 @@ class Profile:
     peak: Peak
     origins: Mapping[str, tuple[str, ...]]
 
-    def fraction(self, kernel: KernelTime) -> float:
-        """Return how close a kernel comes to the limit of the machine, 0 to 1."""
-        return min(self.peak.seconds(kernel) / kernel.seconds, 1.0) if kernel.seconds else 1.0
+    @property
+    def rest(self) -> float:
+        """The seconds of loops, numbers, small kernels inside of loops, and the call itself."""
+        return max(self.seconds - sum(kernel.seconds for kernel in self.kernels), 0.0)
+
+    def fraction(self, kernel: KernelTime) -> float | None:
+        """Return how close a kernel comes to the limit of the machine, 0 to 1; None if that is not known."""
+        return min(self.peak.seconds(kernel) / kernel.seconds, 1.0) if _can_be_compared(kernel) else None
 
 
 def profile(
@@ -107,7 +133,16 @@ def profile(
         kernel.name: tuple(places.names(spans[span] for span in kernel.origins if span in spans))
         for kernel in kernels
     }
-    return Profile(function.name, seconds, tuple(kernels), measure_peak(dtype, num_threads()), origins)
+    kernels = _parts_of(kernels, seconds)
+    peak = measure_peak(dtype, num_threads()).with_kernels(kernels)
+    return Profile(function.name, seconds, tuple(kernels), peak, origins)
+
+
+def _parts_of(kernels: Sequence[KernelTime], seconds: float) -> list[KernelTime]:
+    """Return kernels as parts of a call: those of one that the clock has slowed are that much shorter."""
+    total = sum(kernel.seconds for kernel in kernels)
+    factor = min(seconds / total, 1.0) if total else 1.0
+    return [replace(kernel, seconds=kernel.seconds * factor) for kernel in kernels]
 
 
 def _copied(value: Any) -> Any:
@@ -171,9 +206,9 @@ def measure_peak(dtype: str, threads: int) -> Peak:
     matrix = f"Tensor[({_MATRIX}, {_MATRIX}), {short}]"
     product = compiled(f"def product(a: {matrix}, b: {matrix}):\n    return a @ b\n", cache=False)
     a = np.ones((_MATRIX, _MATRIX), dtype)
-    best = least_time(lambda: product(a, a))
+    best = least_time(lambda: product(a, a), _SECONDS)
     if threads == len(cores()):  # NumPy takes all cores
-        best = min(best, least_time(lambda: a @ a))
+        best = min(best, least_time(lambda: a @ a, _SECONDS))
     return Peak(
         dtype, 2 * _MATRIX**3 / best, _measure_copy(_IN_CACHE, threads), _measure_copy(_IN_MEMORY, threads)
     )
@@ -190,4 +225,5 @@ def _measure_copy(nbytes: int, threads: int) -> float:
             np.copyto(part[0], part[1])
 
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        return 2.0 * half * threads * rounds / least_time(lambda: list(pool.map(copy, parts)))
+        best = least_time(lambda: list(pool.map(copy, parts)), _SECONDS)
+        return 2.0 * half * threads * rounds / best

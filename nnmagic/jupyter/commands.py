@@ -273,12 +273,14 @@ def _value(node: ast.expr, namespace: dict[str, object]) -> Any:
 
 
 def profile_section(profile: Profile) -> Section:
-    """Return the kernels of a call as a table with bars: the time of each, and the least it could be."""
-    total = sum(kernel.seconds for kernel in profile.kernels) or 1.0
-    longest = max((kernel.seconds for kernel in profile.kernels), default=1.0)
+    """Return the parts of a call as a table with bars: the time of each, and the least it could be."""
+    whole = profile.seconds or 1.0
+    longest = max((kernel.seconds for kernel in profile.kernels), default=0.0)
+    longest = max(longest, profile.rest) or 1.0
     peak = profile.peak
+    in_kernels = profile.seconds - profile.rest
     note = (
-        f"{profile.name}: {_si(profile.seconds, 's')} a call, {_si(total, 's')} in kernels; "
+        f"{profile.name}: {_si(profile.seconds, 's')} a call, {_si(in_kernels, 's')} in kernels; "
         f"the machine's peak: {_si(peak.flops, 'FLOP/s')} ({peak.dtype}), "
         f"{_si(peak.in_cache, 'B/s')} in the cache, {_si(peak.in_memory, 'B/s')} in memory"
     )
@@ -290,16 +292,25 @@ def profile_section(profile: Profile) -> Section:
                 _origin_text(profile.origins[kernel.name]),
                 str(kernel.calls),
                 _si(kernel.seconds, "s"),
-                f"{kernel.seconds / total:.0%}",
+                f"{kernel.seconds / whole:.0%}",
                 _si(kernel.nbytes, "B"),
                 _si(kernel.flops, "FLOP") if kernel.flops else "-",
-                f"{profile.fraction(kernel):.0%}",
+                "-" if (fraction := profile.fraction(kernel)) is None else f"{fraction:.0%}",
             ),
             kernel.seconds / longest,
-            profile.fraction(kernel),
+            fraction or 0.0,
         )
         for kernel in sorted(profile.kernels, key=lambda kernel: -kernel.seconds)
     ]
+    rest = (
+        "loops, numbers, the call",
+        "-",
+        "-",
+        _si(profile.rest, "s"),
+        f"{profile.rest / whole:.0%}",
+        *"---",
+    )
+    bars.append(Bar(rest, profile.rest / longest, 0.0))
     header = ("kernel", "from", "calls", "time", "share", "bytes", "work", "of peak")
     return bar_table("profile", note, header, bars, texts=2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,10 @@ import pytest
 import nnmagic
 from nnmagic.functions.profile import Profile, least_time, measure_peak, operators_of, profile
 from nnmagic.jupyter.commands import profile_section
+from tests.tinynn.programs.snippets.arguments import arguments_of
+from tests.tinynn.programs.snippets.cases import Accepted
+
+SNIPPETS = "tests.tinynn.programs.snippets"
 
 RNG = np.random.default_rng(0)
 
@@ -65,7 +70,7 @@ def test_a_profile_is_of_the_call_that_is_asked_for() -> None:
         assert of.seconds > 0
         (kernel,) = of.kernels
         assert (kernel.calls, kernel.flops, kernel.nbytes) == (1, 2 * size**3, 3 * 4 * size**2)
-        assert 0 < of.fraction(kernel) <= 1
+        assert 0 < (of.fraction(kernel) or 1) <= 1
         assert of.peak.flops > 0
         assert of.peak.seconds(kernel) >= kernel.flops / of.peak.flops
 
@@ -182,6 +187,57 @@ def test_a_profile_says_the_least_time_of_three_calls_or_more(monkeypatch: pytes
     monkeypatch.setattr("nnmagic.functions.profile.measure_peak", measure_peak.__wrapped__)  # keeps nothing
     assert profile_source("def f(x: f32):\n    return x + 1", 1.0).seconds == 42
     assert min(asked) >= 3
+
+
+PROGRAMS = {
+    "a loop over elements": """def f(x: Tensor[("n",), f64]):
+    y = np.zeros(len(x))
+    for i in range(1, len(x)):
+        y[i] = 0.9 * y[i - 1] + x[i]
+    return y""",
+    "small kernels in a loop": """def f(x: Tensor[("n",), f64]):
+    p, h = np.eye(2), np.array([1.0, 0.5])
+    for i in range(len(x)):
+        p = p + x[i] * np.outer(h, h) - 0.1 * p @ p
+    return p""",
+    "rows of a table": """def f(x: Tensor[("n",), f64]):
+    t = np.zeros((len(x), 4))
+    for i in range(1, len(x)):
+        t[i] = t[i - 1] * 0.5 + x[i]
+    return t.sum(axis=0)""",
+}
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.budget(4)
+@pytest.mark.parametrize("source", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_figures_of_a_profile_do_not_contradict_each_other(source: str) -> None:
+    consistent(nnmagic.compile(source, namespace={"np": np}), RNG.standard_normal(200))
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::nnmagic.TinyNNWarning")
+@pytest.mark.parametrize("topic", ["control_flow", "numpy_functions", "nn_functions"])
+def test_the_figures_of_fifty_programs_do_not_contradict_each_other(topic: str) -> None:
+    cases = [
+        case for case in importlib.import_module(f"{SNIPPETS}.{topic}").CASES if isinstance(case, Accepted)
+    ]
+    for case in cases[:: len(cases) // 17]:
+        compiled = nnmagic.compile(case.source, namespace=case.namespace)
+        consistent(compiled, *arguments_of(case)[0])
+
+
+def consistent(compiled: nnmagic.CompiledFunction, *args: object) -> None:
+    """Assert that parts add up, and that no kernel does more than the machine can."""
+    profiled = profile(compiled, args, {})
+    peak, kernels = profiled.peak, profiled.kernels
+    assert sum(kernel.seconds for kernel in kernels) + profiled.rest == pytest.approx(profiled.seconds)
+    for kernel in kernels:
+        fraction = profiled.fraction(kernel)
+        if fraction is not None:
+            assert kernel.flops / kernel.seconds <= peak.flops * 1.0001
+            assert kernel.nbytes / kernel.seconds <= max(peak.in_cache, peak.in_memory) * 1.0001
+            assert fraction == pytest.approx(peak.seconds(kernel) / kernel.seconds)
 
 
 def test_a_wrong_call_is_refused_as_ever() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,30 +15,30 @@ from tvm.sym import Analyzer
 
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
-from nnmagic.engine.relax.artifact import VALUE
 from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, add_clock, kernel_sizes
-from nnmagic.engine.relax.codegen.build import build_aot
+from nnmagic.engine.relax.codegen.aot.program import AotProgram, kernel_sizes
+from nnmagic.engine.relax.codegen.build import RelaxProgram, build_with_clock
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MachineExecutable, VmExecutable
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.runtime.vm_executable import MachineExecutable, VmExecutable
+from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
+from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 from nnmagic.relay.module import Module
-from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+from nnmagic.relay.types import TensorType
 
 #: A kernel is run again until it took so long, or so often; the least time counts.
 _SECONDS, _MOST, _LEAST = 0.05, 200, 3
 #: The same of an AOT program as a whole.
-_CLOCKED_SECONDS, _MOST_CLOCKED = 0.2, 100_000
+_CLOCKED_SECONDS, _MOST_CLOCKED = 0.1, 100_000
 #: How many calls of a kernel with equal shapes are timed; further ones are taken to be as quick.
 _TIMED = 3
 
 _FLOATING = ("float", "bfloat")
+_REINTERPRET = ir.Op.get("tirx.reinterpret")
 _COUNTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 
 
@@ -57,17 +57,19 @@ def kernel_times(
     timed on the same threads. A virtual machine runs once, and each of its kernels many times.
     """
     resolved = resolve_target(target, opt_level)
-    origins = KernelOrigins()
     compiled = executable.compiled()
     lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
     if isinstance(executable, AotExecutable):
-        aot = executable
-        program, clocked = run_interruptible(
-            lambda: _build_with_clock(aot, lowered, resolved, opt_level, origins)
-        )
-        return _with_origins(_measure_kernels(program, clocked, arrays), origins)
+        assert isinstance(compiled, RelaxProgram)
+        done = compiled
+        with relax_pipeline.COMPILING:
+            program, clocked = run_interruptible(lambda: build_with_clock(done, resolved, opt_level))
+        shape = tuple(int(dim) for dim in program.results[-1].shape)
+        timed = executable.with_result(TensorType(shape, "int64"), clocked)
+        return _with_origins(_measure_kernels(program, timed, arrays), done.origins)
+    origins = KernelOrigins()
     if not isinstance(executable, MachineExecutable):
         executable = relax.build_instrumentable(module, entry, target=target, opt_level=opt_level)
         lowered = executable.compiled().lowered
@@ -95,51 +97,29 @@ def _fuse(
         return relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
 
 
-def _build_with_clock(
-    executable: AotExecutable,
-    lowered: tvm.IRModule,
-    target: tvm.target.Target,
-    opt_level: int,
-    origins: KernelOrigins,
-) -> tuple[AotProgram, AotExecutable]:
-    """Return an AOT program and its executable, whose last result holds the times of its kernels."""
-    with relax_pipeline.COMPILING:
-        grouped = relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
-        facts = executable.artifact.facts
-        measured = "measured results" in facts or "left" in facts
-        lengths = [array for array, axis in facts["dims"] if axis == VALUE]
-        program = plan_aot_program(grouped, ENTRY, lengths=lengths, measured_results=measured)
-        assert program is not None
-        add_clock(program)
-        shape = tuple(int(dim) for dim in program.results[-1].shape)
-        compiled = build_aot(program, lowered, origins, target, opt_level)
-    return program, executable.with_result(TensorType(shape, "int64"), compiled)
-
-
 def _measure_kernels(program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]) -> list[KernelTime]:
-    """Run a program with a clock many times and return its kernels, each with the least of its times."""
-    best = np.full(len(program.clocked), np.inf)
+    """Run a program with a clock many times and return its kernels, each with the least of its times.
+
+    What reading the clock takes is taken off.
+    """
+    calls = program.clocked or []
+    best = np.full(len(calls) + 1, np.inf)
     begin, runs = time.perf_counter(), 0
     while runs < _LEAST or (time.perf_counter() - begin < _CLOCKED_SECONDS and runs < _MOST_CLOCKED):
         *_, times = clocked(arrays)
-        best = np.minimum(best, times[: len(best), 0])
+        best = np.minimum(best, times[:, 0])
         runs += 1
     totals: dict[str, KernelTime] = {}
-    for step, nanoseconds, row in zip(program.clocked, best, times, strict=False):
-        calls = int(row[1])
-        if not calls:
+    for step, nanoseconds, row in zip(calls, best, times, strict=False):
+        count = int(row[1])
+        if not count:
             continue
         kernel = program.kernels[step.kernel]
         lengths = dict(zip(kernel_sizes(kernel), map(as_expr, row[2:].tolist()), strict=False))
-        buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-        shapes = [tuple(_length(dim, lengths) for dim in buffer.ty.shape) for buffer in buffers]
-        nbytes = sum(
-            math.prod(shape) * NUMPY_DTYPES[str(buffer.ty.dtype)].itemsize
-            for buffer, shape in zip(buffers, shapes, strict=True)
-        )
-        seconds = max(float(nanoseconds), 1.0) * 1e-9
-        operations = calls * flops(kernel, shapes)
-        _add(totals, KernelTime(step.kernel.name_hint, calls, seconds, calls * nbytes, operations))
+        seconds = max(float(nanoseconds) - count * float(best[-1]), 1.0) * 1e-9
+        work = count_work(kernel, lengths)
+        name = step.kernel.name_hint
+        _add(totals, KernelTime(name, count, seconds, count * work.nbytes, count * work.flops, work.exact))
     return list(totals.values())
 
 
@@ -152,6 +132,7 @@ def _add(totals: dict[str, KernelTime], kernel: KernelTime) -> None:
         before.seconds + kernel.seconds,
         before.nbytes + kernel.nbytes,
         before.flops + kernel.flops,
+        before.exact and kernel.exact,
     )
 
 
@@ -182,8 +163,10 @@ class _Watch:
         for key, timed in self._timed.items():
             name, shapes = key
             calls = self._calls[key]
-            operations = calls * flops(self._kernels[name], shapes)
-            _add(totals, KernelTime(name, calls, calls * min(timed), calls * self._bytes[key], operations))
+            kernel = self._kernels[name]
+            work = count_work(kernel, _lengths_of(kernel, shapes))
+            nbytes = calls * self._bytes[key]
+            _add(totals, KernelTime(name, calls, calls * min(timed), nbytes, calls * work.flops, work.exact))
         return list(totals.values())
 
 
@@ -203,37 +186,103 @@ def _nbytes(tensor: Any) -> int:
     return math.prod(map(int, tensor.shape)) * max(int(bits), 8) // 8
 
 
-def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
-    """Count the floating-point operations of a kernel whose loops are still as its operators have them."""
-    lengths: dict[Any, Any] = {}
+def _lengths_of(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> dict[Any, Any]:
+    """Return the sizes that a kernel has for arrays of these shapes."""
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-    for buffer, shape in zip(buffers, shapes, strict=False):
-        for dim, length in zip(buffer.ty.shape, shape, strict=False):
-            if isinstance(dim, tirx.Var):
-                lengths[dim] = tirx.const(length, str(dim.ty.dtype))
-    blocks: list[Any] = []
-    visit(kernel.body, [(s_tir.SBlock, blocks.append)])
-    total = 0
-    for block in blocks:
-        if block.iter_vars:
-            rounds = math.prod(_length(var.dom.extent, lengths) for var in block.iter_vars)
-            total += _operations(block.body) * rounds
-    return total
+    return {
+        dim: tirx.const(length, str(dim.ty.dtype))
+        for buffer, shape in zip(buffers, shapes, strict=False)
+        for dim, length in zip(buffer.ty.shape, shape, strict=False)
+        if isinstance(dim, tirx.Var)
+    }
 
 
-def _operations(body: Any) -> int:
-    """Count the floating-point operations of one iteration of a block."""
-    operations: list[Any] = []
+@dataclass(slots=True)
+class Work:
+    """What a kernel does: floating-point operations, and bytes of its arrays that it reads and writes.
 
-    def count(node: Any) -> None:
-        if str(node.ty.dtype).startswith(_FLOATING):
-            operations.append(node)
+    exact: whether the numbers of rounds of all its loops are known.
+    """
 
-    visit(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
-    return len(operations)
+    flops: int = 0
+    nbytes: int = 0
+    exact: bool = True
 
 
-def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:
-    told = replace_vars(extent, lengths)
-    known = Analyzer().simplify(told)
-    return int(known.value) if isinstance(known, tirx.IntImm) else 0
+def count_work(kernel: tirx.PrimFunc, lengths: Mapping[Any, Any]) -> Work:
+    """Count the work of a kernel whose loops are still as its operators have them."""
+    kernel = expand_regions(kernel)
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    counter = _WorkCounter(lengths, dict.fromkeys(map(hash, buffers), 0))
+    counter.count(kernel.body, 1)
+    for buffer in buffers:
+        size = item_bytes(str(buffer.ty.dtype))
+        whole = math.prod(_length(dim, lengths) or 0 for dim in buffer.ty.shape)
+        counter.work.nbytes += size * min(counter.accesses[hash(buffer)], whole)
+    return counter.work
+
+
+class _WorkCounter:
+    """Counts the work of statements, and how often they access each array, by its hash: its address."""
+
+    def __init__(self, lengths: Mapping[Any, Any], accesses: dict[int, int]) -> None:
+        self.work, self.lengths, self.accesses = Work(), lengths, accesses
+
+    def count(self, statement: Any, rounds: int) -> None:
+        """Count a statement that runs so many times."""
+        match statement:
+            case tirx.SeqStmt():
+                for part in statement.seq:
+                    self.count(part, rounds)
+            case tirx.For():
+                extent = _length(statement.extent, self.lengths)
+                self.work.exact &= extent is not None
+                self.count(statement.body, rounds * (1 if extent is None else max(extent, 0)))
+            case s_tir.SBlockRealize():
+                self.count(statement.block.body, rounds)
+            case tirx.IfThenElse():
+                self._expression(statement.condition, rounds)
+                self.work.exact &= isinstance(statement.condition, tirx.IntImm)
+                self.count(statement.then_case, rounds)
+                if statement.else_case is not None:
+                    self.count(statement.else_case, rounds)
+            case tirx.While():
+                self.work.exact = False
+                self.count(statement.body, rounds)
+            case tirx.AttrStmt():
+                self.count(statement.body, rounds)
+            case _:
+                if isinstance(statement, tirx.BufferStore):
+                    self._access(statement.buffer, rounds)
+                self._expression(statement, rounds)
+
+    def _access(self, buffer: Any, rounds: int) -> None:
+        if hash(buffer) in self.accesses:
+            self.accesses[hash(buffer)] += rounds
+
+    def _expression(self, part: Any, rounds: int) -> None:
+        def count(node: Any) -> None:
+            is_float = str(getattr(node.ty, "dtype", "")).startswith(_FLOATING)  # an address has no dtype
+            if is_float and not _is_constant(node):
+                self.work.flops += rounds
+
+        loads: Any = lambda load: self._access(load.source, rounds)  # noqa: E731
+        visit(part, [(ir.TensorLoad, loads), *((kind, count) for kind in (*_COUNTED, ir.Call))])
+
+
+def _is_constant(node: Any) -> bool:
+    """Return whether LLVM computes an operation: that of constants, of which some are hidden from TVM."""
+    if isinstance(node, ir.Call):
+        return bool(node.op == _REINTERPRET)
+    parts = (node.a, node.b)
+    return all(isinstance(part, tirx.FloatImm | tirx.IntImm) or _is_hidden(part) for part in parts)
+
+
+def _is_hidden(part: Any) -> bool:
+    return isinstance(part, ir.Call) and _is_constant(part)
+
+
+def _length(extent: Any, lengths: Mapping[Any, Any]) -> int | None:
+    """Return a size for these sizes; None where they do not decide it."""
+    known = Analyzer().simplify(replace_vars(extent, lengths))
+    return int(known.value) if isinstance(known, tirx.IntImm) else None

@@ -33,7 +33,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     lower_to_pointer_args,
 )
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall, with_clock
 from nnmagic.engine.relax.codegen.aot.remarks import find_remarks
 from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
@@ -71,12 +71,14 @@ class RelaxProgram:
         objects: Iterable[Any],
         origins: KernelOrigins,
         program: AotProgram | None = None,
+        entry_part: int | None = None,
     ) -> None:
         self.artifact = artifact
         self._program = program
+        self._entry_part = entry_part
         self.lowered = module
         self._kernels = kernels
-        self._origins = origins
+        self.origins = origins
         self._objects = list(objects)
 
     def stage(self, name: str) -> str:
@@ -94,7 +96,7 @@ class RelaxProgram:
         if (program := self._program) is None:
             return []
         kernels = dict(self._kernels.functions_items())
-        return run_interruptible(lambda: find_remarks(program, kernels, self._origins))
+        return run_interruptible(lambda: find_remarks(program, kernels, self.origins))
 
     def _kernel_codes(self) -> list[KernelCode]:
         with relax_pipeline.COMPILING:
@@ -103,8 +105,8 @@ class RelaxProgram:
         kernels = []
         for name, text in texts.items():
             asm = [code.pop(symbol) for symbol in _symbols(name) if symbol in code]
-            kernels.append(KernelCode(name, self._origins.of(name, texts), text, "\n".join(asm)))
-        rest = self._origins.every.difference(*(kernel.origins for kernel in kernels))
+            kernels.append(KernelCode(name, self.origins.of(name, texts), text, "\n".join(asm)))
+        rest = self.origins.every.difference(*(kernel.origins for kernel in kernels))
         own = [symbol for symbol in code if not symbol.startswith("__")]  # not TVM's
         return [*kernels, *(KernelCode(symbol, rest, "", code[symbol]) for symbol in own)]
 
@@ -131,12 +133,9 @@ def build_aot(
     opt_level: int,
 ) -> RelaxProgram:
     """Compile an AOT program; ``lowered`` is its module before fusion."""
-    kernels, parts = _compile_programs({ENTRY: program}, target, opt_level)
-    facts = {
-        **program.facts(),
-        **_needs(target),
-        "parallel": program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values()),
-    }
+    kernels, parts, entry_part = _compile_programs({ENTRY: program}, target, opt_level)
+    parallel = program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values())
+    facts = {**program.facts(), **_needs(target), "parallel": parallel}
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
     caller = b""
     if _can_be_called_directly(program):
@@ -144,7 +143,28 @@ def build_aot(
         facts["work"] = _work_of(program)
     artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants, caller)
     objects = [part.module for part in parts]
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), objects, origins, program)
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), objects, origins, program, entry_part)
+
+
+def build_with_clock(
+    done: RelaxProgram, target: tvm.target.Target, opt_level: int
+) -> tuple[AotProgram, RelaxProgram]:
+    """Return an AOT program that reads the clock around its kernels: their code is that of ``done``."""
+    assert done._program is not None
+    program = with_clock(done._program)
+    entries, _ = _emit({ENTRY: program}, target, opt_level)
+    code = [*done.artifact.code]
+    if done._entry_part is not None:
+        (entry,) = compile_parts((), entries, target, apart=True)
+        code[done._entry_part] = entry.code
+    else:
+        called = {step.kernel for step in program.clocked or ()}
+        kernels = [(var, lower_to_pointer_args(done._kernels[var.name_hint])) for var in called]
+        parts = [part.code for part in compile_parts(kernels, entries, target, apart=False)]
+        code = [*parts, *(part.code for part in _compile_stubs(parts))]
+    facts = {**done.artifact.facts, **program.facts()}
+    artifact = Artifact(AOT, facts, code, b"", done.artifact.constants)
+    return program, RelaxProgram(artifact, done.lowered, done._kernels, (), done.origins, program)
 
 
 def _can_be_called_directly(program: AotProgram) -> bool:
@@ -155,7 +175,6 @@ def _can_be_called_directly(program: AotProgram) -> bool:
     return (
         len(program.entry.all_results or program.results) <= MAX_RESULTS
         and not program.is_parallel
-        and not program.clocked
         and not any(map(prints, program.kernels.values()))
     )
 
@@ -199,7 +218,7 @@ def build_interpreter_kernels(
 
     """
     symbols = {f"{ENTRY}{number}": program for number, program in enumerate(programs)}
-    kernels, parts = _compile_programs(symbols, target, opt_level)
+    kernels, parts, _ = _compile_programs(symbols, target, opt_level)
     constants: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}  # those of several kernels are held once
     described = []
     for symbol, program in symbols.items():
@@ -217,8 +236,11 @@ def build_interpreter_kernels(
 
 def _compile_programs(
     programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int
-) -> tuple[dict[Any, tirx.PrimFunc], list[ObjectCode]]:
-    """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol."""
+) -> tuple[dict[Any, tirx.PrimFunc], list[ObjectCode], int | None]:
+    """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol.
+
+    Also the number of the part that has the entries alone, if there is one.
+    """
     kernels: dict[Any, tirx.PrimFunc] = {}
     every: dict[Any, tirx.PrimFunc] = {}
     for program in programs.values():
@@ -240,6 +262,17 @@ def _compile_programs(
         program.has_control or sum(isinstance(step, KernelCall) for step in program.entry.body) > 1
         for program in programs.values()
     )
+    entries, own = _emit(programs, target, opt_level)
+    parts = compile_parts(functions(), entries, target, apart=several)
+    kernels.update(own)
+    entry_part = len(parts) - 1 if several and int(target.attrs.get("opt-level", 0)) > 0 else None
+    return kernels, [*parts, *_compile_stubs([part.code for part in parts])], entry_part
+
+
+def _emit(
+    programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int
+) -> tuple[list[tuple[Any, tirx.PrimFunc]], list[tuple[Any, tirx.PrimFunc]]]:
+    """Return the functions of programs that call the kernels, and those of them that are shown with these."""
     entries: list[tuple[Any, tirx.PrimFunc]] = []
     own: list[tuple[Any, tirx.PrimFunc]] = []
     for symbol, program in programs.items():
@@ -260,9 +293,7 @@ def _compile_programs(
         entries.append((ir.GlobalVar(symbol), entry))
     if any(program.uses_heap or program.entry.left for program in programs.values()):
         entries[:0] = heap_functions()
-    parts = compile_parts(functions(), entries, target, apart=several)
-    kernels.update(own)
-    return kernels, [*parts, *_compile_stubs([part.code for part in parts])]
+    return entries, own
 
 
 def _compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:

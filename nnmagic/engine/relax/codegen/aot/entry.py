@@ -67,7 +67,7 @@ def emit_entry(program: aot.AotProgram, variables: Variables, symbol: str) -> Pr
             arguments.append(words_of[DATA])
     arguments += [as_expr(0)] * len(program.lengths)  # arrays without elements
     results = [words_of[DATA] for words_of in objects[len(program.parameters) : count]]
-    times = results.pop() if program.clocked else None
+    times = results.pop() if program.clocked is not None else None
     addresses_of_left = as_pointer(results.pop()) if function.left else None
     for number in function.left:
         results.insert(number, as_expr(0))

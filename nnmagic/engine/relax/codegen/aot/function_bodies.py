@@ -94,7 +94,7 @@ class BodyEmitter:
         results: Sequence[PrimExpr],
         *,
         is_entry: bool = False,
-        clocked: Sequence[aot.KernelCall] = (),
+        clocked: Sequence[aot.KernelCall] | None = None,
         caller: BodyEmitter | None = None,
     ) -> None:
         self.function, self.variables = function, variables
@@ -172,6 +172,8 @@ class BodyEmitter:
             statements = self._counted_loop(counted)
         else:
             statements = self._loop()
+        if self.is_entry and self.clocked is not None:
+            statements = [self._time(tirx.Evaluate(0), len(self.clocked), ()), *statements]
         return [*self.declared, *offsets, *frame, *setup, *statements]
 
     # Loops
@@ -549,7 +551,7 @@ class BodyEmitter:
         # What fails inside, a packed function, makes a kernel return another number.
         code = ir.Call(step.kernel, [*pointers, *step.sizes], ret_ty=_INT32)
         run: Stmt = tirx.IfThenElse(code != 0, sequence(self._fail(FAILED)), None)
-        if step in self.clocked:
+        if self.clocked is not None:
             run = self._time(run, self.clocked.index(step), step.sizes)
         return [*statements, run, *after]
 
@@ -557,7 +559,7 @@ class BodyEmitter:
         """Add the time of a call to a row of the times."""
         assert self.state is not None
         times = [self._new_local("int64", "time", 2) for _ in range(2)]
-        width = 2 + max(len(call.sizes) for call in self.clocked)
+        width = 2 + max((len(call.sizes) for call in self.clocked or ()), default=0)
         row = words_at("row")
         stores = [
             tirx.BufferStore(row, row[0] + _passed(*times), [as_expr(0)]),

@@ -56,7 +56,9 @@ def emit_functions(program: AotProgram, variables: Variables) -> Iterator[tuple[
         yield variables[function], _emit_function(function, variables, program.clocked)
 
 
-def _emit_function(function: NativeFunction, variables: Variables, clocked: Sequence[KernelCall]) -> PrimFunc:
+def _emit_function(
+    function: NativeFunction, variables: Variables, clocked: Sequence[KernelCall] | None
+) -> PrimFunc:
     params = [
         tirx.Var(f"argument{number}", value_dtype(param)) for number, param in enumerate(function.parameters)
     ]

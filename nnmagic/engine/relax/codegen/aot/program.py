@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -469,7 +469,7 @@ class AotProgram:
     records: int = 0
     unread: list[int] = field(default_factory=list)
     lengths: Sequence[int] = ()
-    clocked: list[KernelCall] = field(default_factory=list)
+    clocked: list[KernelCall] | None = None
 
     @property
     def parameters(self) -> list[Array]:
@@ -571,7 +571,7 @@ class AotProgram:
 
     def state_words(self) -> int:
         """Return the number of 8-byte words of a call's state: none if nothing can fail but the memory."""
-        return STATE_WORDS + self.records if self.has_control or self.clocked else 0
+        return STATE_WORDS + self.records if self.has_control or self.clocked is not None else 0
 
     def dtypes(self) -> list[str]:
         """Return the dtypes of the parameters and results, each once."""
@@ -590,21 +590,21 @@ STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT, STOP, HEAP = 0, 1, 3, 4, 6, 7, 8, 9
 STATE_WORDS = 10
 
 
-def add_clock(program: AotProgram) -> list[KernelCall]:
-    """Add a result to a program, the last one: the times of its kernel calls, in the order that this returns.
+def with_clock(program: AotProgram) -> AotProgram:
+    """Return a program with one more result, the last one: the times of its kernel calls, ``clocked``.
 
-    A row holds nanoseconds, the number of calls, and the sizes that the last call took.
+    A row holds nanoseconds, the number of calls, and the sizes that the last call took. The last row has
+    the time of nothing, which is what reading the clock takes.
     """
     calls = [
         step
         for function in (program.entry, *program.functions)
         for step in function.steps()
-        if isinstance(step, KernelCall)
+        if isinstance(step, KernelCall) and step.joined is None
     ]
     sizes = max((len(call.sizes) for call in calls), default=0)
-    program.results.append(Array("int64", (max(len(calls), 1), 2 + sizes)))
-    program.clocked = calls
-    return calls
+    results = [*program.results, Array("int64", (len(calls) + 1, 2 + sizes))]
+    return replace(program, entry=replace(program.entry, results=results), clocked=calls)
 
 
 def kernel_sizes(kernel: PrimFunc) -> list[TirVar]:

@@ -20,8 +20,6 @@ _MOST_STORES, _MOST_STORES_TOGETHER = 64, 1500
 
 def kernels_of_loops(program: aot.AotProgram) -> dict[ir.GlobalVar, PrimFunc]:
     """Return the kernels that loops call, and that may be small before they are scheduled."""
-    if program.clocked:
-        return {}
     called = {
         step.kernel
         for function in program.functions
