@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.profile import Profile
     from nnmagic.functions.specializing import SpecializingFunction
-    from nnmagic.relay.ops import Operator
+    from nnmagic.tinynn.editor.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +128,25 @@ def _hint_at_functions(namespace: Mapping[str, object]) -> str:
 
 
 def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
-    from nnmagic.jupyter.operator_search import find_operators
+    from nnmagic.jupyter.operator_search import find_names
 
-    operators = find_operators(list(words))
-    if not operators:
+    found = find_names(list(words))
+    if not found:
         pattern = " ".join(words).lower()
-        raise MagicError(f"no operator's name or summary has {pattern!r}; {_other_pattern(pattern)}")
-    rows = [(_call_form(operator), textwrap.fill(operator.summary, _SUMMARY_WIDTH)) for operator in operators]
-    return table("operators", rows, ("operator", "what it does"))
+        raise MagicError(f"no name or summary has {pattern!r}; {_other_pattern(pattern)}")
+    rows = [(_call_form(symbol), textwrap.fill(symbol.summary, _SUMMARY_WIDTH)) for symbol in found]
+    return table("names", rows, ("function or operator", "what it does"))
 
 
 def _other_pattern(pattern: str) -> str:
-    """Return what to ask for where a pattern finds no operator."""
-    from nnmagic.jupyter.operator_search import find_operators
-    from nnmagic.relay.ops import OPERATORS
+    """Return what to ask for where a pattern finds nothing."""
+    from nnmagic.jupyter.operator_search import find_names
+    from nnmagic.tinynn.editor.symbols import searchable
 
-    if close := difflib.get_close_matches(pattern, OPERATORS, n=3, cutoff=0.7):
+    if close := difflib.get_close_matches(pattern, searchable(), n=3, cutoff=0.7):
         return f"did you mean {', '.join(close)}?"
     beginnings = [pattern[:end] for end in range(len(pattern) - 1, 3, -1)]
-    shorter = next((beginning for beginning in beginnings if find_operators([beginning])), None)
+    shorter = next((beginning for beginning in beginnings if find_names([beginning])), None)
     return f"%tinynn ops {shorter} finds some" if shorter else "%tinynn ops lists all"
 
 
@@ -154,13 +154,10 @@ def _other_pattern(pattern: str) -> str:
 _FORM_WIDTH, _SUMMARY_WIDTH = 66, 50
 
 
-def _call_form(operator: Operator) -> str:
-    """Return an operator's call with its default values; a long one takes several lines."""
-    from nnmagic.tinynn.editor.symbols import operator_signature
-
-    parts = operator_signature(operator)
+def _call_form(symbol: Symbol) -> str:
+    """Return a call with its default values; a long one takes several lines."""
     # A line does not break at a blank inside a default.
-    form = f"{operator.name}({', '.join(part.replace(' ', chr(0)) for part in parts)})"
+    form = f"{symbol.name}({', '.join(part.replace(' ', chr(0)) for part in symbol.parameters or ())})"
     lines = textwrap.wrap(
         form, _FORM_WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
@@ -406,12 +403,12 @@ COMMANDS = {
     ),
     "ops": Command(
         "ops [PATTERN ...]",
-        "list all operators, or search them by name, pattern or what they do",
+        "list all functions and operators, or search them by name, pattern or what they do",
         range(1 << 10),
         _ops,
         more=(
-            "  %tinynn ops conv        operators with conv in their names come first",
-            "  %tinynn ops max pool    operators that fit both words",
+            "  %tinynn ops conv        those with conv in their names come first",
+            "  %tinynn ops max pool    those that fit both words",
             "  %tinynn ops *pool2d     a pattern, as for file names",
             "  %tinynn ops scan        a word of other libraries: cumsum, cumprod",
         ),

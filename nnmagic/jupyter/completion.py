@@ -222,14 +222,16 @@ def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
 
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """Return the completions after ``owner.``."""
-    from nnmagic.tinynn.editor.symbols import module_symbols, namespaces
+    from nnmagic.tinynn.editor.symbols import module_named, module_symbols, namespaces, ufunc_symbols
     from nnmagic.tinynn.namespace.capture import as_compiled_type
 
     head = owner[0]
     if len(owner) > 1 and owner[-1] in _OF_NO_TENSOR:
         return {}
     if head in names.local:
-        return _of_tensor()
+        from nnmagic.tinynn.editor.symbols import other_members
+
+        return _of_tensor() | _kinds(other_members())
     if head in names.classes:
         return dict.fromkeys(names.classes[head], "class")
     if head in names.functions:
@@ -240,13 +242,13 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
     if isinstance(_value(owner, names, namespace), dict):
         return dict.fromkeys(("items", "keys", "values"), "function")
     if isinstance(value, ModuleType) and not value.__name__.startswith("nnmagic"):
-        for part in owner[1:]:
-            value = vars(value).get(part) if isinstance(value, ModuleType) else None
-        own = _kinds(module_symbols(value.__name__)) if isinstance(value, ModuleType) else {}
+        own = _kinds(module_symbols(module_named(owner, namespace)))
+        if not own and len(owner) > 1 and module_named(owner[:-1], namespace) == "numpy":
+            own = _kinds(ufunc_symbols(owner[-1]))
         return own or _of_space(owner, namespaces())
     if (data := as_compiled_type(value)) is not None:
         return dict.fromkeys(data.fields, "class")
-    if spaces := _of_space(owner, namespaces()):
+    if spaces := _of_space(owner, namespaces()) | _kinds(module_symbols(module_named(owner, namespace))):
         return spaces
     if owner == ("nnmagic",):
         return {"relay": "module", "InOut": "type", "Out": "type", "Tensor": "type"} | _dtypes()

@@ -162,9 +162,10 @@ def _magic_page(name: str, cell: str, line: int) -> _Page | None:
 
 
 def _symbol_page(symbol: Symbol) -> _Page:
-    lines = [symbol.summary, *(["", *symbol.details] if symbol.details else [])]
-    twins = [f"{whose}: {twin}" for whose, twin in (("Relay", symbol.relay), ("NumPy", symbol.numpy)) if twin]
-    text = "\n".join([*lines, *(["", *twins] if twins else [])])
+    twins = [f"{whose}: {twin}" for whose, twin in (("Relay", symbol.relay), ("NumPy", symbol.twin)) if twin]
+    example = [f"Example: {symbol.example}"] if symbol.example else []
+    parts = ([symbol.summary], symbol.details, twins, example)
+    text = "\n\n".join("\n".join(part) for part in parts if part)
     signature = None if symbol.parameters is None else _signature(symbol.parameters, symbol.result)
     return _make_page(symbol.kind, symbol.name, text, signature, {"source": symbol.source})
 

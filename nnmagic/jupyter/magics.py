@@ -246,7 +246,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         """Look at compiled functions, operators and the cache.
 
         %tinynn show NAME [STAGE,...]   show a function's Relay, or other stages
-        %tinynn ops [PATTERN ...]       search the operators
+        %tinynn ops [PATTERN ...]       search the functions and operators
         %tinynn cache [--clear]         show or clear the caches
         %tinynn profile CALL            time a call, kernel by kernel
         %tinynn step CALL               run a call value by value, to find where a NaN came from

@@ -1,4 +1,4 @@
-"""Search operators: by name, by pattern, by what they do, and by what other libraries call them."""
+"""Search functions and operators: by name, by pattern, by what they do, and by other libraries' names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from nnmagic.relay.ops import OPERATORS, Operator
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.tinynn.editor.symbols import Symbol, searchable
 
 #: Words of the field -> operators that have other names here; a word may stand for several operators.
 _SYNONYMS = {
@@ -61,23 +62,24 @@ _SYNONYMS = {
 _ENDINGS = re.compile(r"(?<=.{4})(ations?|ings?|ed|es|s)$")
 
 
-def find_operators(patterns: list[str]) -> list[Operator]:
-    """Return the operators that fit all patterns, in the order in which they fit the first one best."""
+def find_names(patterns: list[str]) -> list[Symbol]:
+    """Return the functions and operators that fit all patterns, those that fit the first one best first."""
     first, *others = [list(_rank_names(pattern.lower())) for pattern in patterns or ["*"]]
     names = [name for name in first if all(name in other for other in others)]
-    return [OPERATORS[name] for name in names]
+    return [searchable()[name] for name in names]
 
 
 def _rank_names(pattern: str) -> Iterator[str]:
-    """Yield the names of operators that fit a pattern: by name, then by synonym, then by what they do."""
-    names = sorted(OPERATORS)
+    """Yield the names that fit a pattern: by name, then by synonym, then by what they do."""
+    known = searchable()
+    names = sorted(known)
     if any(char in pattern for char in "*?["):
         yield from (name for name in names if _fits(name, pattern))
         return
     words = dict.fromkeys([pattern, _ENDINGS.sub("", pattern)])
     matches = [name for word in words for name in names if word in name]
-    matches += [name for word in words for name in _SYNONYMS.get(word, "").split()]
-    matches += [name for word in words for name in names if word in _description(OPERATORS[name])]
+    matches += [name for word in words for name in _SYNONYMS.get(word, "").split() if name in known]
+    matches += [name for word in words for name in names if word in _description(known[name])]
     yield from dict.fromkeys(matches)
 
 
@@ -86,6 +88,7 @@ def _fits(name: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.rpartition(".")[2], pattern)
 
 
-def _description(operator: Operator) -> str:
-    """Return the words that an operator is found by beside its name."""
-    return f"{operator.summary} {operator.family} {operator.numpy or ''}".lower()
+def _description(symbol: Symbol) -> str:
+    """Return the words that a function is found by beside its name."""
+    family = OPERATORS[symbol.relay].family if symbol.relay else ""
+    return f"{symbol.summary} {family} {symbol.numpy or ''}".lower()

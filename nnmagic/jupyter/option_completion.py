@@ -56,9 +56,9 @@ def complete_command(line: str, namespace: Mapping[str, object]) -> Sequence[str
     if command == "show":
         return SHOWN
     if command == "ops":
-        from nnmagic.relay.ops import OPERATORS
+        from nnmagic.tinynn.editor.symbols import searchable
 
-        return sorted(OPERATORS)
+        return sorted(searchable())
     if command == "cache":
         return ["--clear"]
     if command == "help":

@@ -6,8 +6,10 @@ The descriptions come from the declarations of Relay's operators, the language's
 from __future__ import annotations
 
 import inspect
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 
@@ -17,10 +19,24 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
 from nnmagic.relay.types import Int64
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, IN_PLACE, METHODS, MODULES
+from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
+from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.calls.argument_binding import Builtin
-from nnmagic.tinynn.namespace.attributes import ATTRIBUTES
+from nnmagic.tinynn.editor.library_symbols import (
+    CHANGING_METHODS,
+    NUMPY_NAMES,
+    PYTHON_NAMES,
+    first_sentence,
+    numpy_example,
+    numpy_signature,
+    parameters_of,
+)
+from nnmagic.tinynn.namespace.attributes import ATTRIBUTES, CONTAINER_METHODS
 from nnmagic.tinynn.namespace.name_resolution import language_name
+from nnmagic.tinynn.namespace.unsupported_functions import IMPORTS
 from nnmagic.tinynn.operators.iteration import ITERATION
+from nnmagic.tinynn.operators.strings import STRING_METHODS
+from nnmagic.tinynn.syntax.in_place_calls import CHANGED_AT
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 from nnmagic.tinynn.values.values import BuiltinName, Known, OperatorName
 
@@ -37,6 +53,21 @@ TYPE_NAMES = {
     "InOut": "InOut[Tensor[(3,), f32]]: an array of the caller that the function reads and changes.",
     "Out": "Out[Tensor[(3,), f32]]: an array of the caller that the function fills.",
 }
+
+
+#: What loops go over, and what has no value.
+_LOOPED_OVER = (
+    "range",
+    "prange",
+    "parallel",
+    "grid",
+    "zip",
+    "enumerate",
+    "ndindex",
+    "ndenumerate",
+    "reversed",
+)
+_STATEMENTS = ("print", *CHANGING_METHODS, *NUMPY_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +95,27 @@ class Symbol:
     def signature(self) -> str:
         """Return the name with its parameters."""
         return self.name if self.parameters is None else f"{self.name}({', '.join(self.parameters)})"
+
+    @property
+    def twin(self) -> str:
+        """NumPy's function with its parameters; "" if there is none."""
+        return numpy_signature(self.numpy) if self.numpy else ""
+
+    @property
+    def example(self) -> str:
+        """A line that uses it: NumPy's own, or a call with the parameters that it needs; "" for others."""
+        if self.parameters is None:
+            return ""
+        if indexed := re.search(rf"`({re.escape(self.name.rpartition('.')[2])}\[.*?)`", self.summary):
+            return f"y = {indexed[1]}"
+        if self.kind != "method" and self.numpy and (line := numpy_example(self.numpy)):
+            return line
+        names = (part.partition(":")[0] for part in self.parameters)
+        needed = ", ".join(name for name in names if re.fullmatch(r"\**\w+", name))
+        call = f"{'x.' if self.kind == 'method' else ''}{self.name}({needed})"
+        if self.name in _LOOPED_OVER:
+            return f"for i in {call}:"
+        return call if self.name in _STATEMENTS else f"y = {call}"
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -104,7 +156,7 @@ def operator_symbol(operator: Operator) -> Symbol:
 
 def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
     """Describe a function of the language, or its method of tensors."""
-    parts = (builtin.form or builtin.signature).split()[1 if method else 0 :]
+    parts = [part.rstrip(",") for part in (builtin.form or builtin.signature).split()[1 if method else 0 :]]
     twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
     defaults = {**_COMMON_DEFAULTS, **_relay_defaults(twin), **_defaults(builtin.numpy)}
     shown = []
@@ -191,7 +243,7 @@ def symbols() -> Mapping[str, Symbol]:
     result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
     result |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
     result |= {name: Symbol(name, "type", summary) for name, summary in TYPE_NAMES.items()}
-    return result
+    return result | {name: _library_symbol(name, value) for name, value in PYTHON_NAMES.items()}
 
 
 @cache
@@ -202,6 +254,10 @@ def namespaces() -> Mapping[str, Mapping[str, Symbol]]:
         space, _, last = name.rpartition(".")
         result.setdefault(space, {})[last] = operator_symbol(operator)
     result["relay"] = result.pop("")
+    for name, builtin in BUILTINS.items():
+        space, _, last = name.rpartition(".")
+        if space:
+            result.setdefault(space, {})[last] = function_symbol(builtin)
     return result
 
 
@@ -221,6 +277,51 @@ def members() -> Mapping[str, Symbol]:
     return result
 
 
+@cache
+def other_members() -> Mapping[str, Symbol]:
+    """Return the methods of generators, lists, dictionaries, sets and strings that tensors have not."""
+    result = {name: _library_symbol(name, getattr(str, name), "method") for name in sorted(STRING_METHODS)}
+    result |= {name: _library_symbol(name, value, "method") for name, value in CHANGING_METHODS.items()}
+    result |= {name: function_symbol(row, method=True) for name, row in CONTAINER_METHODS.items()}
+    for name, row in GENERATOR_METHODS.items():
+        result[name] = function_symbol(row, method=True)
+    return {name: symbol for name, symbol in result.items() if name not in members()}
+
+
+def ufunc_symbols(name: str) -> Mapping[str, Symbol]:
+    """Return the methods of a universal function of NumPy: ``outer``, ``reduce``, ``accumulate``, ``at``."""
+    if (function := BUILTINS.get(name)) is None:
+        return {}
+    found = {
+        method: ufunc_method(function, CHANGED_AT if method == "at" else method, BUILTINS)
+        for method in ("accumulate", "at", "outer", "reduce")
+    }
+    return {
+        method: replace(function_symbol(row), name=f"{name}.{method}")
+        for method, row in found.items()
+        if row is not None
+    }
+
+
+@cache
+def searchable() -> Mapping[str, Symbol]:
+    """Return the functions and operators of cells by what is written: those of libraries with a module."""
+    found = {name: symbol for name, symbol in symbols().items() if symbol.parameters is not None}
+    for space, names in namespaces().items():
+        found |= {f"{space}.{name}": symbol for name, symbol in names.items() if space != "relay"}
+    usual = {module: name for name, module in {**IMPORTS, "np": "numpy"}.items()}
+    for module, rows in MODULES.items():
+        space = usual.get(module, module.removeprefix("numpy.").rpartition(".")[2])
+        own = {name for name, row in rows.items() if row is not BUILTINS.get(name) and not row.is_refused}
+        found |= {
+            f"{space}.{name}": replace(symbol, name=f"{space}.{name}")
+            for name, symbol in module_symbols(module).items()
+            if name in own and f"{space}.{name}" not in found
+        }
+    return found
+
+
+@cache
 def module_symbols(module: str) -> Mapping[str, Symbol]:
     """Return the names of a Python module that a cell can use; none for an unknown module."""
     result = {
@@ -230,24 +331,55 @@ def module_symbols(module: str) -> Mapping[str, Symbol]:
     }
     if module in ("numpy", "jax.numpy"):
         result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
+    if module == "numpy":
+        result |= {name: _library_symbol(name, value) for name, value in NUMPY_NAMES.items()}
+    if module == "math":
+        numbers = ("e", "inf", "nan", "pi", "tau")
+        result |= {name: _constant_symbol(name, getattr(math, name)) for name in numbers}
+    if module.startswith("numpy."):
+        return {name: replace(symbol, numpy=f"{module}.{name}") for name, symbol in result.items()}
     return result
+
+
+def module_named(path: tuple[str, ...], namespace: Mapping[str, object]) -> str:
+    """Return the module that a dotted name is: of the notebook, or by its usual name; "" for none."""
+    if path[0] not in namespace:
+        known = ".".join((IMPORTS.get(path[0], path[0]), *path[1:]))
+        if known in MODULES or path[0] in namespaces():
+            return known
+        return next((name for name in MODULES if name.endswith(f".{known}")), "")
+    value = namespace[path[0]]
+    if not isinstance(value, ModuleType):
+        return ""
+    whole = ".".join((value.__name__, *path[1:]))
+    if whole in MODULES:
+        return whole  # which NumPy may not have loaded yet
+    for part in path[1:]:
+        value = vars(value).get(part) if isinstance(value, ModuleType) else None
+    return value.__name__ if isinstance(value, ModuleType) else ""
 
 
 def meaning(path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
     """Describe a dotted name of the language; None for names of the notebook or the cell."""
     value = namespace.get(path[0])
     if isinstance(value, ModuleType) and value.__name__ not in ("nnmagic", "nnmagic.relay"):
-        for part in path[1:-1]:
-            value = vars(value).get(part) if isinstance(value, ModuleType) else None
-        available = module_symbols(value.__name__) if isinstance(value, ModuleType) and len(path) > 1 else {}
-        if path[-1] in available:
-            return available[path[-1]]
-        return _language_symbol(path) if len(path) > 1 else None
+        return _of_module(path, namespace) or _language_symbol(path) if len(path) > 1 else None
+    member = {**other_members(), **members()}.get(path[-1]) if len(path) > 1 else None
     if path[0] in namespace and not isinstance(value, ModuleType):
-        return members().get(path[-1]) if len(path) > 1 else None
+        return member
     if len(path) == 1 and path[0] in symbols():
         return symbols()[path[0]]
-    return _language_symbol(path) or (members().get(path[-1]) if len(path) > 1 else None)
+    return _language_symbol(path) or _of_module(path, namespace) or member
+
+
+def _of_module(path: tuple[str, ...], namespace: Mapping[str, object]) -> Symbol | None:
+    """Describe ``module.name``, or ``module.name.method`` of a universal function."""
+    if len(path) < 2:
+        return None
+    if (found := module_symbols(module_named(path[:-1], namespace)).get(path[-1])) is not None:
+        return replace(found, name=".".join(path))
+    of_numpy = len(path) > 2 and module_named(path[:-2], namespace) == "numpy"
+    return ufunc_symbols(path[-2]).get(path[-1]) if of_numpy else None
 
 
 def _language_symbol(path: tuple[str, ...]) -> Symbol | None:
@@ -263,6 +395,12 @@ def _language_symbol(path: tuple[str, ...]) -> Symbol | None:
         case Known(value=value) if isinstance(value, DType | float | None):
             return _constant_symbol(path[-1], value)
     return None
+
+
+def _library_symbol(name: str, value: object, kind: str = "function") -> Symbol:
+    """Describe a name by the documentation of Python or NumPy."""
+    numpy = f"numpy.{name}" if name in NUMPY_NAMES and kind == "function" else None
+    return Symbol(name, kind, first_sentence(value), parameters_of(value), numpy=numpy)
 
 
 def _constant_symbol(name: str, value: DType | float | None) -> Symbol:

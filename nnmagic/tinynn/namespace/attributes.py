@@ -233,6 +233,10 @@ _OF_LISTS = {
 }
 
 
+#: Methods of dictionaries and lists that change nothing.
+CONTAINER_METHODS = {**_VIEWS, **_OF_LISTS}
+
+
 def _no_tensor_hint(owner: v.Operand, name: str) -> str | None:
     """Return a hint for an attribute of a value that is not a tensor."""
     text = source_text(owner.span)

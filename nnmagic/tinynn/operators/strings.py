@@ -21,7 +21,7 @@ from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import weak_int
 
 #: The methods of strings that give strings, numbers, bools, and lists of strings.
-_METHODS = frozenset(
+STRING_METHODS = frozenset(
     [
         "capitalize",
         "casefold",
@@ -66,7 +66,7 @@ _METHODS = frozenset(
 
 def string_method(text: str, name: str) -> v.BuiltinName | None:
     """Return a method of a string, which is computed at compile time; None for one that a cell has not."""
-    if name not in _METHODS:
+    if name not in STRING_METHODS:
         return None
 
     def apply_to(call: Arguments) -> v.Value:
