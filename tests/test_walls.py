@@ -24,6 +24,7 @@ MAY_IMPORT = {
     part: set(may.split())
     for part, may in {
         "__init__": "_version cache diagnostics engine fork_safety functions jupyter numpy relay tinynn",
+        "__main__": "functions",
         "_version": "",
         "diagnostics": "limits",
         "tracebacks": "diagnostics",

@@ -97,6 +97,11 @@ def processor() -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
+def model_name() -> str:
+    """Return what the system calls the CPU; "" if it does not say."""
+    return _description().get("model name", "")
+
+
 @cache
 def instruction_sets() -> frozenset[str] | None:
     """Return the instruction sets of this CPU by Linux's names without punctuation; None if unknown."""
