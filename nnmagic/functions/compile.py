@@ -8,7 +8,7 @@ import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from nnmagic.cache import digest
 from nnmagic.diagnostics import (
@@ -129,6 +129,10 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
     match source:
         case str():
             text = Source("<tinynn>", source)
+            if engine == "python":
+                from nnmagic.functions.python_engine import run_function
+
+                return cast(CompiledFunction, run_function(text, namespace or {}))
             cell = compile_cell(text, namespace or {}, options, cache=bool(cache), only_result=True)
             for warning in cell.warnings:
                 warnings.warn(warning.render(), TinyNNWarning, stacklevel=3)
@@ -210,6 +214,10 @@ def _compile_function(
 ) -> CompiledFunction | SpecializingFunction:
     own = python_namespace(function, caller)
     scope = ChainMap(dict(namespace), *own.maps)
+    if options.engine == "python":
+        from nnmagic.functions.python_engine import run_function
+
+        return cast(CompiledFunction, run_function(python_source(function), scope))
     cell = compile_cell(python_source(function), scope, options, cache=cache)
     compiled = cell.result
     for warning in cell.warnings:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nnmagic.relay.passes.pipeline import NamedPass
 
 #: Our engines; "auto" takes the one that the installed TVM has: one with Relay is too old for "relax".
-ENGINES = ("auto", "relax", "relay", "numpy")
+ENGINES = ("auto", "relax", "relay", "numpy", "python")
 OPT_LEVELS = (0, 1, 2, 3)
 
 Target = str | Mapping[str, object] | None
@@ -147,6 +147,11 @@ class Options:
             return self.engine, _name_of(self.engine)
         if self.engine in ("auto", "relax", "relay"):
             return None
+        if self.engine == "python":
+            from nnmagic.engine import engine_error
+
+            message = "the engine 'python' runs the source of cells, and this has none"
+            raise engine_error(message, hint="engine='numpy' interprets Relay")
         return (numpy_engine if self.engine == "numpy" else registered_engine(self.engine)), repr(self.engine)
 
     def check_target(self) -> None:

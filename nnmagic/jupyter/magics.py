@@ -338,6 +338,9 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         output_name = _check_name(given.output)
         shown = parse_show_option(self.show if given.show is None else given.show)
         options = self._options(given)
+        if options.engine == "python":
+            self._run_as_python(given, source, language)
+            return
         with show_progress(self.shell):
             cell = compile_cell(
                 source,
@@ -368,6 +371,21 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             sys.stderr.write(f"{warning.render(color=True)}\n")
         if output.sections:
             display(output)
+
+    def _run_as_python(self, given: Namespace, source: Source, language: str) -> None:
+        """Bind the functions of a cell as Python's own."""
+        from nnmagic.functions.python_engine import run_cell
+        from nnmagic.rendering.output import Output, plain
+
+        if language != "tinynn":
+            raise MagicError("the engine python runs cells of %%tinynn; numpy interprets Relay")
+        bound = run_cell(source, self.shell.user_ns)
+        if given.output is not None and bound:
+            bound[given.output] = list(bound.values())[-1]
+        self.shell.push(bound)
+        if not (given.quiet or self.quiet) and bound:
+            text = f"functions of Python, for pdb, which nothing has checked: {', '.join(bound)}"
+            display(Output((plain("python", text),)))
 
     def warn_of_changes(self, result: ExecutionResult) -> None:
         """Warn after a cell that mentions functions which are older than what they captured."""

@@ -145,7 +145,11 @@ def test_an_untyped_module_is_inferred_first() -> None:
 @pytest.mark.parametrize(
     ("keywords", "kind", "words"),
     [
-        ({"engine": "tpu"}, ValueError, "engine must be one of 'auto', 'relax', 'relay', 'numpy', not 'tpu'"),
+        (
+            {"engine": "tpu"},
+            ValueError,
+            "engine must be one of 'auto', 'relax', 'relay', 'numpy', 'python', not 'tpu'",
+        ),
         ({"engine": None}, TypeError, "engine must be"),
         ({"opt_level": 4}, ValueError, "opt_level must be 0, 1, 2 or 3, not 4"),
         ({"opt_level": "3"}, TypeError, "opt_level must be"),

@@ -46,7 +46,11 @@ WRONG = [
     ("nnmagic.compile('def f(x: f32): return x', target='rocm')", "nnmagic.engine.EngineError", "'rocm'"),
     ("nnmagic.compile('def f(x: f32): return x', optlevel=1)", "TypeError", "'optlevel'"),
     ("nnmagic.function(3)", "TypeError", "@nnmagic.function takes a Python function, not an int"),
-    ("nnmagic.function(engine='gpu')", "ValueError", "one of 'auto', 'relax', 'relay', 'numpy', not 'gpu'"),
+    (
+        "nnmagic.function(engine='gpu')",
+        "ValueError",
+        "one of 'auto', 'relax', 'relay', 'numpy', 'python', not 'gpu'",
+    ),
     ("nnmagic.function(opt_level=1)(foo)", "TypeError", "takes a Python function, not a CompiledFunction"),
     ("nnmagic.set_num_threads(0)", "ValueError", "the number of threads must be at least 1, not 0"),
     ("nnmagic.set_cache(__file__)", "NotADirectoryError", "the cache needs a directory"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -401,6 +402,26 @@ class TestLineMagic:
         assert shell.run("%tinynn show model.layer") == FOO_RELAY
         with pytest.raises(ValueError, match=r"'model\.nope' is not defined; the compiled functions are foo"):
             shell.run("%tinynn show model.nope")
+
+    def test_why(self, shell: Shell) -> None:
+        shell.run(cell(FOO, "-q"))
+        shown = shell.run("%tinynn why foo").splitlines()
+        assert shown[0] == "foo: machine code alone"
+        assert shown[2].split()[:2] == ["line", "of"]
+        shell.run("%%tinynn -q\ndef bar(x):\n    return x + 1")
+        with pytest.raises(ValueError, match="bar is compiled by its first call, for its types: call it"):
+            shell.run("%tinynn why bar")
+        shell.run("bar(1.0)")
+        assert shell.run("%tinynn why bar").startswith("bar: machine code alone")
+
+    def test_a_cell_runs_as_python(self, shell: Shell) -> None:
+        shown = shell.run("%%tinynn --engine python\ndef half(x: f64):\n    return softmax(zeros(2)) * x")
+        assert shown == "functions of Python, for pdb, which nothing has checked: half"
+        half = shell.ip.user_ns["half"]
+        assert isinstance(half, types.FunctionType)
+        assert half(4.0).tolist() == [2.0, 2.0]
+        with pytest.raises(ValueError, match="the engine python runs cells of %%tinynn"):
+            shell.run("%%relay --engine python\ndef @f() { 1 }")
 
     def test_ops(self, shell: Shell) -> None:
         from nnmagic.relay import OPERATORS
