@@ -176,7 +176,7 @@ def test_commands_keep_their_tables_and_lines(clean: Cleaner) -> None:
     namespace = {"foo": nnmagic.compile(SOURCE), "x": np.ones((2, 3), "float32")}
     assert "time a call" in pre_texts(clean(run("help profile", namespace).html()))[0]
     operators = elements(clean(run("ops nn.conv2d", namespace).html()))
-    assert [header.text for header in operators.iter("th")] == ["operator", "what it does"]
+    assert [header.text for header in operators.iter("th")] == ["function or operator", "what it does"]
     assert sum(1 for _ in operators.iter("tr")) >= 2
 
 

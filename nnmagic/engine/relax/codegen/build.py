@@ -7,6 +7,7 @@ the same code, loaded in the same way.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -104,10 +105,11 @@ class RelaxProgram:
             code = stage_texts.function_code(self._objects)
         kernels = []
         for name, text in texts.items():
-            asm = [code.pop(symbol) for symbol in _symbols(name) if symbol in code]
+            inside = [symbol for symbol in code if re.fullmatch(rf"\.L_internal_{name}_rounds\d+", symbol)]
+            asm = [code.pop(symbol) for symbol in (*_symbols(name), *inside) if symbol in code]
             kernels.append(KernelCode(name, self.origins.of(name, texts), text, "\n".join(asm)))
         rest = self.origins.every.difference(*(kernel.origins for kernel in kernels))
-        own = [symbol for symbol in code if not symbol.startswith("__")]  # not TVM's
+        own = [symbol for symbol in code if not symbol.startswith(("__", ".L__"))]  # not TVM's
         return [*kernels, *(KernelCode(symbol, rest, "", code[symbol]) for symbol in own)]
 
     def _text(self, name: str) -> str:

@@ -12,19 +12,21 @@ from tvm import tirx
 
 
 def kernels_text(module: tvm.IRModule) -> str:
-    """Return the TIR functions of a lowered module as text."""
+    """Return the TIR functions of a lowered module as text; an int64 is written as its number."""
     kernels = {
         var: function for var, function in module.functions_items() if isinstance(function, tirx.PrimFunc)
     }
-    return str(tvm.IRModule(kernels).script(show_meta=False))
+    return _INT64.sub(r"\1", tvm.IRModule(kernels).script(show_meta=False))
 
 
 def code_text(libraries: Iterable[Any], stage: str) -> str:
-    """Return the LLVM code of object code (stage ``llvm``) or its assembly (``asm``).
+    """Return the LLVM code of object code (stage ``llvm``), or the instructions of its functions (``asm``).
 
     TVM names memory that LLVM must tell apart by addresses, which differ between runs; here it is numbered.
     """
-    text = "".join(library.inspect_source("ll" if stage == "llvm" else "asm") for library in libraries)
+    if stage == "asm":
+        return "\n\n".join(f"{name}:\n{code}" for name, code in function_code(libraries).items())
+    text = "".join(library.inspect_source("ll") for library in libraries)
     numbers: dict[str, int] = {}
     return _ADDRESS.sub(lambda address: str(numbers.setdefault(address[0], len(numbers))), text)
 
@@ -56,7 +58,7 @@ def function_code(libraries: Iterable[Any]) -> dict[str, str]:
             name = label[1] if label else ""
             if name in _SUPPORT or name.startswith(_ENDS):
                 lines = None
-            elif name and not name.startswith((".", "L", "$")):
+            elif name and (name.startswith(_PRIVATE) or not name.startswith((".", "L", "$"))):
                 lines = found.setdefault(name, [])
             elif lines is not None and line.strip() and not _DIRECTIVE.match(line):
                 lines.append(line.rstrip())
@@ -68,6 +70,10 @@ def _without_unused_labels(lines: list[str]) -> list[str]:
     return [line for line in lines if not (label := _LABEL.match(line)) or label[1] in used]
 
 
+#: A number of 64 bits in TIR.
+_INT64 = re.compile(r"\bT\.int64\((-?\d+)\)")
+#: What the names of functions begin with that only one object knows; not those of other labels.
+_PRIVATE = ".L_"
 #: A label, and a directive of the assembler or a comment.
 _LABEL, _DIRECTIVE = re.compile(r"([\w.$]+):"), re.compile(r"\s*(\.\w+\b(?!.*:)|[#;/])")
 #: What TVM adds to each object: conversions of half floats.

@@ -168,7 +168,7 @@ def test_a_value_that_is_needed_often_is_computed_once():
     )
     a, b = draw_values(64), draw_values(50, 64)
     np.testing.assert_allclose(function([a, b]), np.exp(a) + b, rtol=5e-7, atol=1e-6)
-    assert function.stage("tir").count("alloc_buffer((T.int64(64),)") == 1
+    assert function.stage("tir").count("alloc_buffer((64,)") == 1
 
 
 def test_values_used_twice_do_not_grow_the_code():
