@@ -97,11 +97,15 @@ class Diagnostic:
             place = f"{_display_name(self.span.filename)}:{self.span.line}: " if self.span else ""
             return f"{paint('note', 'note: ')}{place}{self.message}; {self.hint}"
         out = [paint(self.severity, f"{self.severity}: ") + paint("bold", self.message)]
-        if self.span is not None:
+        together = [note for note in self.notes if _is_in_snippet(note.span, self.span)]
+        if together and self.span is not None:
+            out += _render_snippet(self.span, together, paint, self.severity)
+        elif self.span is not None:
             out += _render_location(self.span, paint, self.severity)
         for note in self.notes:
-            out.append(paint("note", "note: ") + note.message)
-            out += _render_location(note.span, paint, "note")
+            if note not in together:
+                out.append(paint("note", "note: ") + note.message)
+                out += _render_location(note.span, paint, "note")
         if self.hint is not None:
             out.append(paint("help", "help: ") + self.hint)
         return "\n".join(out)
@@ -248,6 +252,49 @@ def _painter(color: bool) -> Painter:
     return lambda style, text: f"\033[{_COLORS[style]}m{text}\033[0m"
 
 
+def _is_in_snippet(note: Span, span: Span | None) -> bool:
+    """Return whether a note's line can be shown with the line of an error: both are of one source."""
+    return (
+        span is not None
+        and note.filename == span.filename
+        and all(each.end_line == each.line and each.source is not None for each in (note, span))
+        and all(each.source is not None and each.source.line(each.line) is not None for each in (note, span))
+    )
+
+
+def _render_snippet(span: Span, notes: Sequence[Note], paint: Painter, style: str) -> list[str]:
+    """Return the lines of an error and its notes, in the order of the source, with labelled carets."""
+    labelled = sorted([(note.span, note.message, "note") for note in notes], key=lambda each: each[0].line)
+    labelled = sorted([*labelled, (span, "", style)], key=lambda each: (each[0].line, each[0].column))
+    width = len(str(labelled[-1][0].line))
+    bar = paint("gutter", " " * width + " |")
+    out = [paint("gutter", " " * width + "--> ") + str(span), bar]
+    before, shown = labelled[0][0].line, ""
+    for place, label, kind in labelled:
+        text = place.source.line(place.line) if place.source else None
+        assert text is not None
+        visible, start, end = _window(text, place.column, place.end_column, _ROOM - width)
+        if place.line - before > 1:
+            out.append(paint("gutter", " " * width + " ..."))
+        if (place.line, visible) != (before, shown):
+            out.append(f"{paint('gutter', f'{place.line:>{width}} |')} {visible}")
+        before, shown = place.line, visible
+        lead, carets = _carets(visible, start, end)
+        out.append(f"{bar} {lead}{paint(kind, carets)}")
+        if label and len(lead) + len(carets) + len(label) < _ROOM - width:
+            out[-1] += f" {paint(kind, label)}"
+        elif label:
+            out.append(f"{bar} {paint(kind, label)}")
+    return out
+
+
+def _carets(visible: str, start: int, end: int) -> tuple[str, str]:
+    """Return what stands before carets below a line, and the carets."""
+    # Tabs and wide characters before the caret keep their own width when copied as they are.
+    lead = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in visible[: start - 1])
+    return lead, "^" * max(1, sum(_cells(ch) for ch in visible[start - 1 : end - 1]))
+
+
 def _render_location(span: Span, paint: Painter, style: str) -> list[str]:
     """Return the location, then the source line with carets; of several lines the first and the last."""
     width = len(str(span.end_line))
@@ -262,33 +309,31 @@ def _render_location(span: Span, paint: Painter, style: str) -> list[str]:
         assert text is not None
         start = span.column if number == span.line else len(text) - len(text.lstrip()) + 1
         end = span.end_column if number == span.end_line else len(text) + 1
-        visible, start, end = _window(text, start, end, at_end=number != span.line)
+        visible, start, end = _window(text, start, end, _ROOM - width, at_end=number != span.line)
         out.append(f"{paint('gutter', f'{number:>{width}} |')} {visible}")
-        # Tabs and wide characters before the caret keep their own width when copied as they are.
-        lead = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in visible[: start - 1])
-        carets = "^" * max(1, sum(_cells(ch) for ch in visible[start - 1 : end - 1]))
+        lead, carets = _carets(visible, start, end)
         out.append(f"{bar} {lead}{paint(style, carets)}")
         if number != lines[-1] and lines[-1] - number > 1:
             out.append(paint("gutter", " " * width + " ..."))
     return out
 
 
-#: The terminal cells of a source line that are shown, and how many of them before the carets.
-_WINDOW, _BEFORE = 120, 40
+#: The terminal cells of a line's number and text together, and how many are shown before the carets.
+_ROOM, _BEFORE = 77, 30
 
 
-def _window(text: str, start: int, end: int, *, at_end: bool) -> tuple[str, int, int]:
-    """Return the part of a long line that fits, and the columns of the carets in it.
+def _window(text: str, start: int, end: int, room: int, *, at_end: bool = False) -> tuple[str, int, int]:
+    """Return the part of a long line that fits into ``room`` cells, and the columns of the carets in it.
 
     ``at_end``: keep the end of the carets in sight. Text that is left out is shown as ``…``.
     """
-    if len(text) <= _WINDOW // 2 or sum(map(_cells, text)) <= _WINDOW:
+    if len(text) <= room // 2 or sum(map(_cells, text)) <= room:
         return text, start, end
     focus = min((end if at_end else start) - 1, len(text))
     first = _reach(text, focus, -1, _BEFORE)
-    last = _reach(text, focus, 1, _WINDOW - sum(map(_cells, text[first:focus])))
+    last = _reach(text, focus, 1, room - sum(map(_cells, text[first:focus])))
     if last == len(text):
-        first = _reach(text, last, -1, _WINDOW)
+        first = _reach(text, last, -1, room)
     visible = text[first:last]
     if last < len(text):
         visible = visible[:-1] + "…"

@@ -76,7 +76,7 @@ def test_errors_are_in_source_order_each_once() -> None:
     with pytest.raises(TinyNNError) as caught:
         diagnostics.raise_if_any(TinyNNError)
     assert [error.message for error in caught.value.diagnostics] == ["no one", "no three"]
-    assert str(caught.value).count("note: see\n --> cell:1:5\n") == 2
+    assert str(caught.value).count("1 | one two three\n  |     ^^^ see\n  |         ^^^^^") == 1
     lines = caught.value._render_traceback_()
     assert lines[-1] == "TinyNNError: no one (and 1 more error)"
     assert any("\x1b[" in line for line in lines)
@@ -95,7 +95,7 @@ def test_errors_travel_between_processes() -> None:
 def test_a_long_line_is_shown_in_a_window_around_the_word(left: str, right: str) -> None:
     line = f"{left}bad{right}"
     shown, carets = Diagnostic("no", span(line, "bad")).render().split("\n")[-2:]
-    assert wcswidth(shown) <= 120 + len("1 | ")
+    assert wcswidth(shown) <= 80
     at = shown.index("bad")
     assert carets.endswith("^^^")
     assert wcswidth(carets) - 3 == wcswidth(shown[:at])
@@ -103,8 +103,28 @@ def test_a_long_line_is_shown_in_a_window_around_the_word(left: str, right: str)
     assert text.strip("…") in line
     assert text.startswith("…") == (not line.startswith(text[:4]))
     assert text.endswith("…") == (not line.endswith(text[-4:]))
-    if wcswidth(line) <= 120:
+    if wcswidth(line) <= 76:
         assert text == line
+
+
+def test_notes_are_labels_in_one_snippet() -> None:
+    lines = ["if c:", "    z = x", "else:", "    z = y", "", "", f"return {'a + ' * 30}z"]
+    source = Source("cell", "\n".join(lines), first_line=2)
+
+    def at(line: int, column: int) -> Span:
+        return Span("cell", line, column, line, column + 1, source)
+
+    notes = (Note("a label that " + "is long " * 9, at(5, 5)), Note("here it is", at(3, 5)))
+    elsewhere = Note("and here", Span("other", 1, 1, 1, 2, Source("other", "w")))
+    shown = Diagnostic("no", at(8, len(lines[-1])), notes=(*notes, elsewhere)).render().split("\n")
+    assert shown[:3] == ["error: no", " --> cell:8:128", "  |"]
+    assert shown[3:7] == ["3 |     z = x", "  |     ^ here it is", "  ...", "5 |     z = y"]
+    assert shown[7:10] == ["  |     ^", f"  | {notes[0].message}", "  ..."]
+    assert shown[10].startswith("8 | …")
+    assert shown[10].endswith("a + z")
+    assert shown[11] == f"  |{'^':>{len(shown[10]) - 3}}"
+    assert shown[12:] == ["note: and here", " --> other:1:1", "  |", "1 | w", "  | ^"]
+    assert max(map(len, [*shown[3:8], *shown[9:]])) <= 80
 
 
 def test_the_ends_of_long_lines_of_several() -> None:
@@ -115,4 +135,4 @@ def test_the_ends_of_long_lines_of_several() -> None:
     assert text[3].endswith("…")
     assert text[5].startswith("2 | …")
     assert text[5].endswith("b, c)")
-    assert text[6].endswith("^" * 119)
+    assert text[6].endswith("^" * 75)

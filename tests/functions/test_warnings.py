@@ -90,9 +90,8 @@ def test_a_warning_is_drawn_as_an_error_is() -> None:
     assert [str(each.message) for each in record] == [
         "warning: `ü` is assigned, but nothing uses it\n --> <tinynn>:2:5\n  |\n2 |     ü = x\n  |     ^\n"
         "help: leave it out, or begin its name with `_`",
-        "warning: this is never reached\n --> <tinynn>:4:5\n  |\n4 |     x = 2\n  |     ^^^^^\n"
-        "note: nothing goes on after this\n --> <tinynn>:3:5\n  |\n3 |     return x\n  |     ^^^^^^^^\n"
-        "help: leave it out",
+        "warning: this is never reached\n --> <tinynn>:4:5\n  |\n3 |     return x\n"
+        "  |     ^^^^^^^^ nothing goes on after this\n4 |     x = 2\n  |     ^^^^^\nhelp: leave it out",
     ]
     assert record[0].filename == __file__, "the caller's line is the one that warns"
     assert issubclass(TinyNNWarning, UserWarning)

@@ -89,7 +89,7 @@ def test_an_error_shows_the_cell_and_no_frames(outputs: dict[str, list[nbformat.
     assert ".py" not in traceback_text(output)
     option = error(outputs["wrong option"])
     assert option.ename == "MagicError"
-    known = "'auto', 'relax', 'relay', 'numpy' or the name of a function of the notebook"
+    known = "'auto', 'relax', 'relay', 'numpy', 'python' or the name of a function of the notebook"
     assert traceback_text(option) == f"MagicError: engine must be one of {known}, not 'gpu'"
     assert plain(outputs["survives"]) == "('foo', [1.0, 2.0])"
 
