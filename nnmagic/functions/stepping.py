@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from nnmagic.functions.generators import with_states
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Call, Constant, Constructor, Expr, OpRef
 from nnmagic.relay.module import Module
+from nnmagic.rendering.shape_values import shape_values
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: A run of more values, such as that of a long loop, keeps the first ones, and the first that has a NaN.
 MAX_STEPS = 10_000
+#: How much of a line of the source a row has.
+_LINE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class Steps(Sequence[Step]):
         name: of the function.
         steps: the first ``MAX_STEPS`` of them, and the one where the first NaN came up.
         total: how many there were.
+        shapes: how many more were numbers of shapes alone, which are not shown.
         result: the result of the function in Relay; None if it raised an error.
         error: the error that ended the run.
 
@@ -81,6 +86,7 @@ class Steps(Sequence[Step]):
     total: int
     result: Any
     error: Exception | None
+    shapes: int = 0
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -114,7 +120,9 @@ class Steps(Sequence[Step]):
                 step.range,
                 str(step.nans or "-"),
                 str(step.infs or "-"),
-                f"{step.span.line}: {step.line.strip()}" if step.span else "-",
+                f"{step.span.line}: {textwrap.shorten(step.line, _LINE, placeholder=' …')}"
+                if step.span
+                else "-",
             )
             for step in self.steps
         ]
@@ -122,7 +130,9 @@ class Steps(Sequence[Step]):
 
     def _note(self) -> str:
         left_out = self.total - len(self.steps)
-        notes = [f"{self.name}: {self.total} values" + (f", {left_out} not shown" if left_out else "")]
+        of_shapes = f", + {self.shapes} values of shapes" if self.shapes else ""
+        told = f", {left_out} not shown" if left_out else ""
+        notes = [f"{self.name}: {self.total} values{told}{of_shapes}"]
         first = self.first_nan
         if first is None:
             notes.append("no value has a NaN")
@@ -159,7 +169,8 @@ def step(function: CompiledFunction | SpecializingFunction, /, *args: Any, **key
         result = ComplexExecutable(recorder, function._definition.module, function.name)(values)
     except Exception as error:  # noqa: BLE001 - shown after the values before it
         failed = error
-    return Steps(function.name, tuple(recorder.steps), recorder.count, result, failed)
+    steps = tuple(recorder.steps)
+    return Steps(function.name, steps, recorder.count, result, failed, recorder.left_out)
 
 
 class _Recorder:
@@ -172,6 +183,8 @@ class _Recorder:
         self._name = name
         self.steps: list[Step] = []
         self.count = 0
+        self.left_out = 0
+        self._shapes = {value for each in module.functions.values() for value in shape_values(each)}
         self._has_nan = False
         self._constants: set[Constant] = set()
 
@@ -187,7 +200,9 @@ class _Recorder:
 
     def observe(self, node: Expr, value: Any) -> None:
         """Record the value of an operator's or constructor's call."""
-        if isinstance(node, Call) and isinstance(node.op, OpRef | Constructor):
+        if node in self._shapes:
+            self.left_out += 1
+        elif isinstance(node, Call) and isinstance(node.op, OpRef | Constructor):
             for arg in node.args:
                 if isinstance(arg, Constant) and arg not in self._constants and _has_nan(arg.data):
                     self._constants.add(arg)

@@ -25,6 +25,7 @@ from nnmagic.rendering.folding import fold
 from nnmagic.rendering.graph_data import Edge, GraphNode, Region
 from nnmagic.rendering.output import Output, Section
 from nnmagic.rendering.sections import Picture, graph_section
+from nnmagic.rendering.shape_values import shape_values
 from nnmagic.rendering.text_graph import graph_text
 
 #: With more nodes than this, the functions of a graph have pictures of their own.
@@ -128,7 +129,7 @@ class _Builder:
         self.lets = {node.var: node.value for node in self.order if isinstance(node, ir.Let)}
         self.names = {value: var.name_hint for var, value in self.lets.items()}
         self.uses, self.arguments = _uses(function, self.order)
-        self.folded = self._fold_inputs()
+        self.folded = {**self._fold_inputs(), **self._fold_shapes()}
         self._open_regions()
 
     def region(self) -> Region:
@@ -142,6 +143,8 @@ class _Builder:
                 self._add(node, self.open[self.scopes.scope_of[node]])
         outermost = self.open[self.scopes.outermost]
         self._result(self.function.body, outermost)
+        if left_out := sum(isinstance(node, ir.Call) for node in self.folded):
+            outermost.title += f" (+ {left_out} values of shapes)"
         return outermost.close()
 
     def _open_regions(self) -> None:
@@ -173,6 +176,17 @@ class _Builder:
             for node in inputs
             if self.uses[node] == 1 and node in weights
         }
+
+    def _fold_shapes(self) -> Mapping[ir.Expr, str]:
+        """Return the numbers of shapes that operators alone take, which write what these are."""
+        shapes = shape_values(self.function)
+        taken: Counter[ir.Expr] = Counter(
+            arg
+            for node in self.order
+            if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef)
+            for arg in node.args
+        )
+        return {node: text for node, text in shapes.items() if self.uses[node] == taken[node]}
 
     def _inline(self, node: ir.Constant) -> bool:
         """Return whether a constant is a number that calls alone take: they show it themselves."""
@@ -222,7 +236,9 @@ class _Builder:
                     else:
                         details.append(f"{role}: {text}" if role else text)
                 details += [
-                    f"{name}={attr_text(value, str)}" for name, value in non_default_attrs(expr).items()
+                    f"{name}={attr_text(value, str)}"
+                    for name, value in non_default_attrs(expr).items()
+                    if not isinstance(value, ir.Expr)  # which is an operand, too
                 ]
                 return parts
             case ir.If(cond=cond):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import html
 import itertools
+import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -26,6 +27,7 @@ from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.line_breaking import break_lines, line_breaks
+from nnmagic.rendering.shape_values import shape_values
 from nnmagic.rendering.theme import INLINE_COLORS, token_class
 from nnmagic.rendering.value_marks import value_classes, value_rules
 
@@ -36,6 +38,8 @@ Origins = Literal["beside", "hover", "none"]
 _WIDTH, _WIDTH_BESIDE = 68, 50
 #: A listing of more lines than the first number is folded after the second.
 _MOST_LINES, _FIRST_LINES = 25, 16
+#: So many values of shapes are shown below the others, closed.
+_MANY_SHAPES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +72,62 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     untyped = erase_types(module)
     text, ranges = text_with_ranges(untyped)
     types = _types(untyped, module)
+    of_shapes = _shapes(untyped, module)
     titles: dict[int, str] = {}
     for part in ranges:  # inner ranges come later: a call's own text begins with that of its operator
         if title := _title(part, types):
-            titles[part.start] = title
+            titles[part.start] = f"{of_shapes[part.expr]}: {title}" if part.expr in of_shapes else title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
     classes = value_classes(text)
-    lines = highlight_lines(
+    every = highlight_lines(
         text, RelayLexer(), titles=titles, classes=classes, breaks=breaks, inline_colors=True
     )
-    if origins == "none":
-        rows = [_Row(None, line) for line in lines]
-    else:
-        rows = list(_rows(lines, _spans(text, ranges)))
+    hidden = _lines_of(text, ranges, of_shapes) if len(of_shapes) >= _MANY_SHAPES else set()
+    shapes = [line for number in sorted(hidden) for line in every[number]]
+    spans = _spans(text, ranges)
+    shown = [number for number in range(len(every)) if number not in hidden]
+    lines = [every[number] for number in shown]
+    spans = {place: spans[number] for place, number in enumerate(shown) if number in spans}
+    rows = [_Row(None, line) for line in lines] if origins == "none" else list(_rows(lines, spans))
     if origins == "beside":
         parts = [_table_row(row) for row in rows]
-        return _with_marks(_listing(parts, [row.height for row in rows], "Relay", _table), classes)
-    parts = [line for row in rows for line in _number_lines(row)]
-    return _with_marks(_listing(parts, [1] * len(parts), "Relay", _pre), classes)
-
-
-def _with_marks(listing: Listing, classes: Mapping[int, str]) -> str:
-    """Return a folded listing with the rules that mark its values."""
+        listing = _listing(parts, [row.height for row in rows], "Relay", _table)
+    else:
+        parts = [line for row in rows for line in _number_lines(row)]
+        listing = _listing(parts, [1] * len(parts), "Relay", _pre)
+    shown_html = listing.folded + _folded_shapes(shapes)
     rules = value_rules(classes.values(), ".relay")
-    return f'<style>{rules}</style><div class="relay">{listing.folded}</div>' if rules else listing.folded
+    return f'<style>{rules}</style><div class="relay">{shown_html}</div>' if rules else shown_html
+
+
+def _folded_shapes(lines: Sequence[str]) -> str:
+    """Return the values of shapes, below the others and closed."""
+    if not lines:
+        return ""
+    summary = f"+ {len(lines)} lines of values of shapes"
+    return f"<details><summary>{summary}</summary>{_pre([_line(line) for line in lines])}</details>"
+
+
+def _shapes(untyped: Module, typed: Module) -> Mapping[Expr, str]:
+    """Return the values of the untyped module that are made of shapes alone, and what each is."""
+    found: dict[Expr, str] = {}
+    for name, function in untyped.functions.items():
+        twin = typed.functions[name]
+        known = shape_values(twin)
+        pairs = zip(post_order(function), post_order(twin), strict=True) if known else ()
+        found |= {node: known[other] for node, other in pairs if other in known}
+    return found
+
+
+def _lines_of(text: str, ranges: Iterable[TextRange], values: Container[Expr]) -> Set[int]:
+    """Return the numbers of the lines that define values: ``%1 = take(...);``."""
+    lines = set()
+    for part in ranges:
+        begin = text.rfind("\n", 0, part.start) + 1
+        end = text.find("\n", part.start)
+        if part.expr in values and re.fullmatch(r"\s*%\w+ = .*;", text[begin:end]) and part.end == end - 1:
+            lines.add(text.count("\n", 0, part.start))
+    return lines
 
 
 def _listing(
