@@ -264,8 +264,8 @@ def _is_in_snippet(note: Span, span: Span | None) -> bool:
 
 def _render_snippet(span: Span, notes: Sequence[Note], paint: Painter, style: str) -> list[str]:
     """Return the lines of an error and its notes, in the order of the source, with labelled carets."""
-    labelled = sorted([(note.span, note.message, "note") for note in notes], key=lambda each: each[0].line)
-    labelled = sorted([*labelled, (span, "", style)], key=lambda each: (each[0].line, each[0].column))
+    labelled = [(span, "", style), *((note.span, note.message, "note") for note in notes)]
+    labelled.sort(key=lambda each: (each[0].line, each[0].column))
     width = len(str(labelled[-1][0].line))
     bar = paint("gutter", " " * width + " |")
     out = [paint("gutter", " " * width + "--> ") + str(span), bar]

@@ -115,7 +115,7 @@ class RelaxProgram:
     def _text(self, name: str) -> str:
         with relax_pipeline.COMPILING:
             if name == "relax":
-                return str(self.lowered.script(show_meta=False))
+                return stage_texts.module_text(self.lowered)
             if name == "tir":
                 return stage_texts.kernels_text(self._kernels)
             return stage_texts.code_text(self._objects, name)

@@ -12,11 +12,16 @@ from tvm import tirx
 
 
 def kernels_text(module: tvm.IRModule) -> str:
-    """Return the TIR functions of a lowered module as text; an int64 is written as its number."""
+    """Return the TIR functions of a lowered module as text."""
     kernels = {
         var: function for var, function in module.functions_items() if isinstance(function, tirx.PrimFunc)
     }
-    return _INT64.sub(r"\1", tvm.IRModule(kernels).script(show_meta=False))
+    return module_text(tvm.IRModule(kernels))
+
+
+def module_text(module: tvm.IRModule) -> str:
+    """Return a module as TVM's script."""
+    return _INT64.sub(r"\1", module.script(show_meta=False))
 
 
 def code_text(libraries: Iterable[Any], stage: str) -> str:
@@ -70,7 +75,7 @@ def _without_unused_labels(lines: list[str]) -> list[str]:
     return [line for line in lines if not (label := _LABEL.match(line)) or label[1] in used]
 
 
-#: A number of 64 bits in TIR.
+#: A number of 64 bits, which is written as the number alone.
 _INT64 = re.compile(r"\bT\.int64\((-?\d+)\)")
 #: What the names of functions begin with that only one object knows; not those of other labels.
 _PRIVATE = ".L_"
