@@ -97,20 +97,22 @@ def test_array_api(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Build a wheel, install it alone in a new environment, and run the quickstart away from the sources.
+    """Build the sdist and a wheel, install that alone in a new environment, and use it away from the sources.
 
-    Then do so with the IPython of Google Colab.
+    An index must take both. The README's cells and the quickstart run, this with Google Colab's IPython, too.
     """
-    install(session, ["build>=1.2"])
+    install(session, ["build>=1.2", "twine>=6.1"])
     dist = Path(session.create_tmp()) / "dist"
     session.run("python", "-m", "build", "--outdir", str(dist), ".")
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
     folder = Path(session.virtualenv.location).with_name("wheel-clean")
     session.run("python", "-m", "venv", "--clear", str(folder))
     python, (built,) = str(python_of(folder)), dist.glob("*.whl")
     session.run(python, "-m", "pip", "install", "--quiet", str(built), "nbclient>=0.10", external=True)
     session.chdir(dist)
     notebook, runner = ROOT / "examples" / "quickstart.ipynb", ROOT / "tools" / "run_notebook.py"
-    session.run(python, str(runner), str(notebook), external=True)
+    session.run(python, "-m", "nnmagic", external=True)
+    session.run(python, str(runner), str(ROOT / "README.md"), str(notebook), external=True)
     session.run(python, "-m", "pip", "install", "--quiet", *COLAB, external=True)
     session.run(python, str(runner), str(notebook), external=True)
 

@@ -1,11 +1,14 @@
 """Runs notebooks through a real kernel and prints each cell and what it shows: `run_notebook.py FILE...`.
 
+Of a page of Markdown it runs the cells that the page shows: magics, and blocks of Python.
+
 With `--write` what they show is written into them, and nothing else of the run. Exits with 1 where a cell
 fails that is not tagged raises-exception; that notebook stays as it was.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -18,7 +21,7 @@ RAISES = {"raises-exception", "nbval-raises-exception"}
 
 def run(path: Path, *, write: bool) -> bool:
     """Run one notebook, print or write it, and return whether every cell did what it should."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = page_notebook(path) if path.suffix == ".md" else nbformat.read(path, as_version=4)
     for cell in notebook.cells:  # nbval and nbclient have two words for an expected error
         tags = set(cell.metadata.get("tags", ()))
         if tags & RAISES:
@@ -36,6 +39,13 @@ def run(path: Path, *, write: bool) -> bool:
     for cell in notebook.cells:
         show(cell)
     return True
+
+
+def page_notebook(path: Path) -> nbformat.NotebookNode:
+    """Return the cells that a page shows, as a notebook."""
+    blocks = re.findall(r"(?ms)^```(\w*)\n(.*?)^```", path.read_text(encoding="utf-8"))
+    cells = [text for language, text in blocks if language == "python" or text.startswith("%")]
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text.rstrip()) for text in cells])
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

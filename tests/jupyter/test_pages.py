@@ -32,7 +32,7 @@ def find_typed_cells(text: str) -> list[tuple[str, str | None]]:
             cells[-1] = (cells[-1][0], block)
         elif block.startswith("%"):
             cells.append((block, None))
-        elif re.search(r"^import |^from |^f\.", block, flags=re.MULTILINE):
+        elif re.search(r"^import |^from |^f\.|  # True$", block, flags=re.MULTILINE):
             # A line that says what it gives ends a cell.
             for part in re.findall(r".*?  # [(\w].*?\n|.+\Z", block, flags=re.DOTALL):
                 code, _, comment = part.rstrip("\n").rpartition("  # ")
