@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tvm import ir
+from tvm import ir, tirx
 
 from nnmagic.diagnostics import Span
 from nnmagic.engine.executable import Remark
@@ -215,14 +215,14 @@ def _of_round(
     program: aot.AotProgram,
 ) -> Iterator[Remark]:
     """Yield what a kernel costs because a loop calls it."""
-    reads, writes = step.args[: step.reads], step.args[step.reads :]
+    writes = step.args[step.reads :]
     if grows_in_rounds(step, loop):
         yield Remark(
             span,
             "an array grows in each round, and all that was there is copied",
             "append to a list, or make the array before the loop and assign its elements",
         )
-    elif varying.isdisjoint(reads) and not set(writes) & set(loop.parameters):
+    elif step.joined is None and _is_invariant(step, loop, varying):
         yield Remark(
             span,
             "is computed anew in each round, and reads nothing that changes",
@@ -234,6 +234,18 @@ def _of_round(
         yield Remark(
             span, "takes memory in each round: values decide its size", "make the array before the loop"
         )
+
+
+def _is_invariant(step: aot.KernelCall, loop: aot.NativeFunction, varying: set[aot.Value]) -> bool:
+    """Return whether a kernel of some work computes the same in all rounds."""
+    reads, writes = step.args[: step.reads], step.args[step.reads :]
+    named = [dim for size in step.sizes for dim in tirx.analysis.undefined_vars(tirx.Evaluate(size))]
+    return (
+        varying.isdisjoint(reads)
+        and not set(writes) & set(loop.parameters)
+        and not any(dim in loop.named or dim in loop.carried_dims for dim in named)
+        and any(isinstance(value, aot.Storage) and not _is_small(value) for value in (*reads, *writes))
+    )
 
 
 def grows_in_rounds(step: aot.KernelCall, loop: aot.NativeFunction) -> bool:
