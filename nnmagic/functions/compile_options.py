@@ -190,8 +190,8 @@ class Options:
 
     def kernel_times(
         self, module: Module, entry: str, executable: Any, values: Sequence[Any]
-    ) -> list[KernelTime]:
-        """Return how long each kernel of a call takes. Raises EngineError unless the engine is ``relax``."""
+    ) -> tuple[list[KernelTime], float]:
+        """Return how long each kernel of a call takes, and the call. Raises EngineError but for ``relax``."""
         from nnmagic.engine import engine_error
 
         if self.engine_taken != "relax":

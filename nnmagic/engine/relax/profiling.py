@@ -50,8 +50,8 @@ def kernel_times(
     *,
     target: str | Mapping[str, object] | None,
     opt_level: int,
-) -> list[KernelTime]:
-    """Return the kernels of a call in their order, each with the least time of many runs.
+) -> tuple[list[KernelTime], float]:
+    """Return the kernels of a call in their order, as the fastest of many runs has them, and its time.
 
     An AOT program is compiled again so that it reads the clock between its kernels, so that the same code is
     timed on the same threads. A virtual machine runs once, and each of its kernels many times.
@@ -68,20 +68,21 @@ def kernel_times(
             program, clocked = run_interruptible(lambda: build_with_clock(done, resolved, opt_level))
         shape = tuple(int(dim) for dim in program.results[-1].shape)
         timed = executable.with_result(TensorType(shape, "int64"), clocked)
-        return _with_origins(_measure_kernels(program, timed, arrays), done.origins)
+        kernels, seconds = _measure_kernels(program, timed, arrays)
+        return _with_origins(kernels, done.origins), seconds
     origins = KernelOrigins()
     if not isinstance(executable, MachineExecutable):
         executable = relax.build_instrumentable(module, entry, target=target, opt_level=opt_level)
         lowered = executable.compiled().lowered
     grouped = run_interruptible(lambda: _fuse(lowered, resolved, opt_level, origins))
-    kernels = {
+    functions = {
         var.name_hint: function
         for var, function in grouped.functions_items()
         if isinstance(function, tirx.PrimFunc)
     }
-    watch = _Watch(kernels)
+    watch = _Watch(functions)
     executable.run_instrumented(arrays, watch)
-    return _with_origins(watch.times(), origins)
+    return _with_origins(watch.times(), origins), math.inf
 
 
 def _with_origins(kernels: Sequence[KernelTime], origins: KernelOrigins) -> list[KernelTime]:
@@ -97,17 +98,23 @@ def _fuse(
         return relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
 
 
-def _measure_kernels(program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]) -> list[KernelTime]:
-    """Run a program with a clock many times and return its kernels, each with the least of its times.
+def _measure_kernels(
+    program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]
+) -> tuple[list[KernelTime], float]:
+    """Run a program with a clock many times and return its kernels in the fastest run, and its time.
 
     What reading the clock takes is taken off.
     """
     calls = program.clocked or []
     best = np.full(len(calls) + 1, np.inf)
-    begin, runs = time.perf_counter(), 0
-    while runs < _LEAST or (time.perf_counter() - begin < _CLOCKED_SECONDS and runs < _MOST_CLOCKED):
+    begin = end = time.perf_counter()
+    runs, least = 0, math.inf
+    while runs < _LEAST or (end - begin < _CLOCKED_SECONDS and runs < _MOST_CLOCKED):
+        before = time.perf_counter()
         *_, times = clocked(arrays)
-        best = np.minimum(best, times[:, 0])
+        end = time.perf_counter()
+        if end - before < least:
+            best, least = times[:, 0].copy(), end - before
         runs += 1
     totals: dict[str, KernelTime] = {}
     for step, nanoseconds, row in zip(calls, best, times, strict=False):
@@ -120,7 +127,7 @@ def _measure_kernels(program: AotProgram, clocked: AotExecutable, arrays: Sequen
         work = count_work(kernel, lengths)
         name = step.kernel.name_hint
         _add(totals, KernelTime(name, count, seconds, count * work.nbytes, count * work.flops, work.exact))
-    return list(totals.values())
+    return list(totals.values()), least
 
 
 def _add(totals: dict[str, KernelTime], kernel: KernelTime) -> None:
