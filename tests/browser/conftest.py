@@ -38,7 +38,31 @@ CELLS = [
     "%%tinynn\ndef wrong(x: Tensor[(2, 3), f32]):\n    a = x + unknown\n    return nn.rellu(x)",
     "%tinynn ops nn.conv2d",
     "%%tinynn\ndef typed(first: Tensor[(2, 3), f32]):\n    return nn.conv",
+    "%%tinynn\n"
+    "def labels(first: Tensor[(2, 3), f32], other: Tensor[(3, 4), f32]):\n"
+    "    if first.sum() > 0:\n        made = first\n    else:\n        made = other\n"
+    f"    return {'first + ' * 20}made",
 ]
+
+#: Where a piece of a text is drawn: left, right and top of its first and last character, from an offset on.
+PLACES = """
+(element, ranges) => {
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  const at = [];
+  while (walker.nextNode())
+    for (let i = 0; i < walker.currentNode.length; i++) at.push([walker.currentNode, i]);
+  return ranges.map(([start, end]) => {
+    const box = ([node, i]) => {
+      const range = document.createRange();
+      range.setStart(node, i);
+      range.setEnd(node, i + 1);
+      return range.getBoundingClientRect();
+    };
+    const first = box(at[start]), last = box(at[end - 1]);
+    return [first.left, last.right, first.top];
+  });
+}
+"""
 
 
 #: The contrast of a text's colour with what is behind it (WCAG 2), for every element of a selector. Opacity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import CONTRASTS, OVERFLOWING, Lab
+from tests.browser.conftest import CONTRASTS, OVERFLOWING, PLACES, Lab
 
 pytestmark = pytest.mark.full
 
@@ -103,6 +103,36 @@ def test_errors_point_at_their_spans(lab: Lab) -> None:
     assert "Traceback" not in text
     assert ".py" not in text
     lab.picture("error", shown)
+
+
+@pytest.mark.parametrize("width", [900, 1280])
+def test_carets_stand_below_their_words(lab: Lab, width: int) -> None:
+    lab.page.set_viewport_size({"width": width, "height": 900})
+    side_bar = lab.page.locator("#jp-left-stack")
+    if side_bar.is_visible():
+        lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    lab.page.wait_for_timeout(500)
+    shown = lab.cell(6).locator(".jp-OutputArea-output pre")
+    text = shown.evaluate("element => element.textContent")
+    words, carets = [], []
+    for line, word, label in (
+        ("made = first", "made", "a Tensor[(2"),
+        ("made = other", "made", "a Tensor[(3"),
+        ("first + made", "made", ""),
+    ):
+        at = text.index(line) + line.rindex(word) if line != "first + made" else text.index(line) + 8
+        below = text.index("^", text.index("\n", at))
+        assert label in text[below : text.index("\n", below)]
+        words.append([at, at + len(word)])
+        carets.append([below, below + len(word)])
+        assert text[below : below + len(word)] == "^" * len(word)
+    places = shown.evaluate(PLACES, [*words, *carets])
+    for (left, right, top), (caret, end, below) in zip(places[:3], places[3:], strict=True):
+        assert (left, right) == pytest.approx((caret, end), abs=1)
+        assert 0 < below - top < 30, "on the next line"
+    lab.picture(f"labels-{width}", shown)
+    lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    lab.page.set_viewport_size({"width": 1200, "height": 900})
 
 
 def test_tables_are_read_in_both_themes(lab: Lab) -> None:

@@ -70,4 +70,4 @@ def test_other_stages_can_be_opened(untrusted: Lab) -> None:
 
 def test_a_table_is_a_table(untrusted: Lab) -> None:
     table = untrusted.cell(4).locator("table")
-    assert table.locator("th").all_inner_texts() == ["operator", "what it does"]
+    assert table.locator("th").all_inner_texts() == ["function or operator", "what it does"]
