@@ -96,7 +96,10 @@ class Diagnostic:
         if self.severity == "note":
             place = f"{_display_name(self.span.filename)}:{self.span.line}: " if self.span else ""
             return f"{paint('note', 'note: ')}{place}{self.message}; {self.hint}"
-        out = [paint(self.severity, f"{self.severity}: ") + paint("bold", self.message)]
+        out = [
+            paint(self.severity, f"{self.severity}: ")
+            + _paint_lines(self.message, self.severity, color, "bold")
+        ]
         together = [note for note in self.notes if _is_in_snippet(note.span, self.span)]
         if together and self.span is not None:
             out += _render_snippet(self.span, together, paint, self.severity)
@@ -107,7 +110,7 @@ class Diagnostic:
                 out.append(paint("note", "note: ") + note.message)
                 out += _render_location(note.span, paint, "note")
         if self.hint is not None:
-            out.append(paint("help", "help: ") + self.hint)
+            out.append(paint("help", "help: ") + _paint_lines(self.hint, "help", color))
         return "\n".join(out)
 
 
@@ -250,6 +253,18 @@ def _painter(color: bool) -> Painter:
     if not color:
         return lambda _style, text: text
     return lambda style, text: f"\033[{_COLORS[style]}m{text}\033[0m"
+
+
+def _paint_lines(text: str, before: str, color: bool, style: str = "") -> str:
+    """Return a sentence in colour as lines that fit beside a snippet; a notebook would break inside words."""
+    if not color:
+        return text
+    import textwrap
+
+    wrap = textwrap.TextWrapper(_ROOM - len(before), break_long_words=False, break_on_hyphens=False).wrap
+    lines = [part for line in text.split("\n") for part in wrap(line) or [line]]
+    indent = "\n" + " " * (len(before) + 2)
+    return indent.join(_painter(color)(style, line) if style else line for line in lines)
 
 
 def _is_in_snippet(note: Span, span: Span | None) -> bool:

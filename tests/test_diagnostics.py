@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 from wcwidth import wcswidth
@@ -136,3 +137,13 @@ def test_the_ends_of_long_lines_of_several() -> None:
     assert text[5].startswith("2 | …")
     assert text[5].endswith("b, c)")
     assert text[6].endswith("^" * 75)
+
+
+def test_long_sentences_are_broken_at_blanks_in_colour() -> None:
+    message, hint = f"no {'word ' * 30}end", "write\n" + "x + " * 30 + "x"
+    lines = Diagnostic(message, None, hint).render(color=True).split("\n")
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+    assert max(map(len, plain)) <= 80
+    assert all(line.startswith((" ", "error: no", "help: write")) for line in plain)
+    assert " ".join(" ".join(plain).split()) == " ".join(f"error: {message} help: {hint}".split())
+    assert Diagnostic(message, None, hint).render() == f"error: {message}\nhelp: {hint}"
