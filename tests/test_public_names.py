@@ -214,7 +214,7 @@ def test_its_stages(affine: nnmagic.CompiledFunction) -> None:
     texts = {name: affine.stages[name] for name in STAGES}
     assert all(isinstance(text, str) and text.strip() for text in texts.values())
     assert len(set(texts.values())) == len(STAGES), "each is another text"
-    for name, word in {"relax": "R.func", "tir": "T.prim_func", "llvm": "define ", "asm": ".text"}.items():
+    for name, word in {"relax": "R.func", "tir": "T.prim_func", "llvm": "define ", "asm": "ret"}.items():
         assert word in texts[name], name
     with pytest.raises(KeyError, match="the stages are source, tree, relay"):
         affine.stages["nothing"]

@@ -67,7 +67,8 @@ def function_code(libraries: Iterable[Any]) -> dict[str, str]:
                 lines = found.setdefault(name, [])
             elif lines is not None and line.strip() and not _DIRECTIVE.match(line):
                 lines.append(line.rstrip())
-    return {symbol: "\n".join(_without_unused_labels(lines)) for symbol, lines in found.items() if lines}
+    texts = {symbol: "\n".join(_without_unused_labels(lines)) for symbol, lines in found.items()}
+    return {symbol: text for symbol, text in texts.items() if text}
 
 
 def _without_unused_labels(lines: list[str]) -> list[str]:
