@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnmagic.functions.compile_cell import CompiledCell
+    from nnmagic.functions.why import Why
     from nnmagic.rendering.output import Section
 
 #: After so many specializations a warning says how to compile once for all sizes.
@@ -334,6 +335,18 @@ class SpecializingFunction(FunctionAttributes):
     def specializations(self) -> tuple[CompiledFunction, ...]:
         """The compiled functions so far, one for each set of argument types, in the order of their calls."""
         return tuple(self._compiled.values())
+
+    @property
+    @short_errors
+    def why(self) -> Why:
+        """How the function runs that was compiled last; ``f.specializations`` has the others.
+
+        Raises RuntimeError before the first call.
+        """
+        if not self._compiled:
+            message = f"{self.name} is compiled by its first call, for its types: call it, and ask then"
+            raise RuntimeError(message)
+        return self.specializations[-1].why
 
     @property
     def cache_info(self) -> CacheInfo:

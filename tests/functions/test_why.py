@@ -110,3 +110,13 @@ def test_a_cell_says_that_an_array_grows_in_each_round(rounds: str, *, warned: b
         warnings.simplefilter("always")
         nnmagic.compile(source, namespace={"np": np}, engine="numpy")
     assert any("`out` grows in each round" in str(each.message) for each in caught) is warned
+
+
+def test_a_function_without_types_says_it_of_its_last_call() -> None:
+    f = nnmagic.compile("def f(x):\n    return x + 1")
+    with pytest.raises(
+        RuntimeError, match="f is compiled by its first call, for its types: call it, and ask"
+    ):
+        f.why  # noqa: B018 - a property
+    f(np.ones(3))
+    assert str(f.why).startswith("f: machine code alone")
