@@ -24,7 +24,7 @@ from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.vm_executable import MachineExecutable, VmExecutable
-from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
+from nnmagic.engine.relax.tir.builders import as_expr, is_conditional, item_bytes
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 from nnmagic.relay.module import Module
@@ -270,7 +270,11 @@ class _WorkCounter:
     def _expression(self, part: Any, rounds: int) -> None:
         def count(node: Any) -> None:
             is_float = str(getattr(node.ty, "dtype", "")).startswith(_FLOATING)  # an address has no dtype
-            if is_float and not _is_constant(node):
+            if (
+                is_float
+                and not _is_constant(node)
+                and not (isinstance(node, ir.Call) and is_conditional(node))
+            ):
                 self.work.flops += rounds
 
         loads: Any = lambda load: self._access(load.source, rounds)  # noqa: E731
