@@ -156,7 +156,7 @@ def test_a_terminal_takes_a_cell_line_by_line(shell: Shell) -> None:
         (
             cell(FOO, "--engine x"),
             ValueError,
-            "engine must be one of 'auto', 'relax', 'relay', 'numpy' or the name of a function",
+            "engine must be one of 'auto', 'relax', 'relay', 'numpy', 'python' or the name of a function",
         ),
         (cell(FOO, "--engine relay"), nnmagic.EngineError, "needs a TVM that has Relay"),
         (cell(FOO, "--target '{'"), ValueError, "the target is no JSON object"),
