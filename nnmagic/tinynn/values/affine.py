@@ -24,7 +24,7 @@ _MOST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """An integer as ``factor * counter + offset``, of a counter from 0 to ``most``, None if that is unknown."""
+    """An integer as ``factor * counter + offset``, of a counter from 0 to ``most`` (None: unknown)."""
 
     offset: Polynomial
     counter: object = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tvm import relax, te, tirx, topi
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
-from nnmagic.engine.relax.analysis.attribute_values import integer
+from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.creation import arange
@@ -358,7 +358,7 @@ def _strided_slice(call: OpCall) -> Value:
 def _window(call: OpCall) -> Value:
     """Lower to the elements from computed positions on, which are in range."""
     data, begin = call.args
-    kept = [int(size) for size in call.attrs["sizes"]]
+    kept = integers(call.attrs["sizes"])
     dims = [dim if size < 0 else size for size, dim in zip(kept, shape_of(data), strict=False)]
 
     def compute(x: Tensor, begin: Tensor) -> Tensor:
