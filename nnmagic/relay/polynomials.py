@@ -393,17 +393,31 @@ def _is_proven(of: Polynomial, cases: list[int]) -> bool:
 
 
 def _is_sum_of_sizes(of: Polynomial, cases: list[int]) -> bool:
-    """Return whether no term is negative, with exact quotients for those that are subtracted."""
+    """Return whether no term is negative, with the exact quotients for those that are rounded down.
+
+    A quotient is at most the exact one, and less by at most ``(divisor - 1) / divisor``. One that is added is
+    a size itself, too: the proof is tried with that first.
+    """
+    return any(_is_sum_with_quotients(of, cases, estimate=estimate) for estimate in (False, True))
+
+
+def _is_sum_with_quotients(of: Polynomial, cases: list[int], *, estimate: bool) -> bool:
     terms: dict[Monomial, Fraction] = {}
+
+    def add(monomial: Monomial, number: Fraction | int) -> None:
+        terms[monomial] = terms.get(monomial, Fraction(0)) + number
+
     for monomial, number in of.terms:
         match monomial:
-            case (Quotient(numerator=above, divisor=below) as atom,) if number < 0 and _is_size(atom, cases):
-                if below.number is None:
+            case (Quotient(numerator=above, divisor=below),) if number < 0 or (estimate and below.number):
+                if below.number is None or not _is_size(monomial[0], cases):
                     return False
-                for inner, factor in above.terms:  # the quotient is at most the exact one
-                    terms[inner] = terms.get(inner, Fraction(0)) + Fraction(number * factor, below.number)
+                for inner, factor in above.terms:
+                    add(inner, Fraction(number * factor, below.number))
+                if number > 0:
+                    add((), -Fraction(number * (below.number - 1), below.number))
             case _:
-                terms[monomial] = terms.get(monomial, Fraction(0)) + number
+                add(monomial, number)
     return all(
         number >= 0 and (number == 0 or all(_is_size(atom, cases) for atom in monomial))
         for monomial, number in terms.items()

@@ -71,12 +71,25 @@ def test_any_expression_means_what_it_means_in_python() -> None:
     assert compared > 10_000
 
 
-@pytest.mark.parametrize("text", ["n - n // 2", "2*n + m", "n // 3", "3*n - 2*(n // 2)", "n*m - n*m // 2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n - n // 2",
+        "2*n + m",
+        "n // 3",
+        "3*n - 2*(n // 2)",
+        "n*m - n*m // 2",
+        "2*(w // 2) - w + 1",
+        "4*((n - 1) // 4) - n + 4",
+    ],
+)
 def test_what_is_surely_not_negative(text: str) -> None:
     assert is_nonnegative(polynomial(text))
 
 
-@pytest.mark.parametrize("text", ["n - 1", "n - m", "1 - n // 2", "-n"])
+@pytest.mark.parametrize(
+    "text", ["n - 1", "n - m", "1 - n // 2", "-n", "2*(w // 2) - w", "n // 2 - n // 3 - 1"]
+)
 def test_what_may_be_negative(text: str) -> None:
     assert not is_nonnegative(polynomial(text))
 

@@ -217,6 +217,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             *("dyn.reshape", "dyn.squeeze", "dyn.strided_slice", "dyn.tile", "dyn.broadcast_to"),
+            "python.window",
             *("contrib_reverse_reshape", "tile", "gather", "gather_nd", "trilu", "matrix_set_diag"),
             *("scatter_elements", "nn.batch_flatten", "nn.pad", "nn.mirror_pad", "dyn.nn.pad"),
         ),

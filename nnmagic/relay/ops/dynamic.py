@@ -112,6 +112,16 @@ def _fit_bounds(types: Sequence[Type], _attrs: Attrs) -> None:
         raise RelationError(f"there are bounds for {count} axes, and data of rank {len(data)}", 1, 0)
 
 
+def _window(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    """Leave the sizes of the axes that ``begin`` covers; -1 is all of an axis."""
+    data, count = tensor(types), _length(types, 1)
+    kept = cast("Sequence[int]", attrs["sizes"])
+    if len(kept) != count or count > len(data.shape):
+        raise RelationError(f"there are {count} begins and {len(kept)} sizes, of {{data}}", 1, 0, data=data)
+    dims = (dim if size < 0 else size for size, dim in zip(kept, data.shape, strict=False))
+    return TensorType((*dims, *data.shape[count:]), data.dtype)
+
+
 _SHAPE = Attr("shape", optional(DIMS), call_default=None)
 _INIT = (_SHAPE, Attr("dtype", DTYPE, ""))
 _PYTHON = "As {}, with {} as a tensor."
@@ -187,6 +197,16 @@ declare(
     Attr("axis", optional(array(INTEGER)), None, call_default=()),
     call_order="data axes",
     keywords={"axis": "axes"},
+    traits=Trait.VIEW,
+    preconditions=[vector(1)],
+)
+# Real Relay lacks it; `passes/expand_operators` says what it stands for in it.
+Family("python").declare(
+    "python.window",
+    "data begin",
+    _window,
+    "As strided_slice by begins and sizes, of a part that is certainly inside of the data.",
+    Attr("sizes", array(INTEGER)),
     traits=Trait.VIEW,
     preconditions=[vector(1)],
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from nnmagic.relay.expr import Call, Expr, OpRef
+import numpy as np
+
+from nnmagic.relay.expr import Call, Expr, OpRef, constant
 from nnmagic.relay.functions import bessel, gamma, normal_distribution, special
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.infer.erase import erase_types
@@ -34,6 +36,15 @@ def _accumulate(name: str) -> Callable[..., TensorExpr]:
     return expand
 
 
+def _window(x: TensorExpr, begin: TensorExpr, *, sizes: Sequence[int]) -> TensorExpr:
+    steps, lengths = (
+        constant(np.array(numbers, "int64"), "int64", span=x.span)
+        for numbers in ([1] * len(sizes), [_LONGEST if size < 0 else size for size in sizes])
+    )
+    part = x.op("dyn.strided_slice", begin, begin + TensorExpr(lengths, "int64", x.span), steps)
+    return part.op("reshape", newshape=[0 if size < 0 else size for size in sizes])
+
+
 #: No axis of which only the call knows the size is longer.
 _LONGEST = 1 << 40
 
@@ -54,6 +65,7 @@ EXPANSIONS: Mapping[str, Callable[..., Any]] = {
     "numpy.minimum.accumulate": _accumulate("minimum"),
     "numpy.rint": special.rint,
     "numpy.signbit": special.signbit,
+    "python.window": _window,
     "special.erfc": special.erfc,
     "special.erfcinv": normal_distribution.erfcinv,
     "special.erfinv": normal_distribution.erfinv,

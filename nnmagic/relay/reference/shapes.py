@@ -224,6 +224,11 @@ def collapse_sum(given: Given, data: Array, *_like: Array) -> Any:
     return data.sum(axis=axes, dtype=data.dtype, keepdims=True)
 
 
+def _window(given: Given, x: Array, begin: Array) -> Any:
+    bounds = zip(begin.tolist(), given["sizes"], strict=True)
+    return x[tuple(slice(None) if size < 0 else slice(first, first + size) for first, size in bounds)]
+
+
 RULES: dict[str, Rule] = {
     "zeros": lambda given: np.zeros(given.shape, given.dtype),
     "ones": lambda given: np.ones(given.shape, given.dtype),
@@ -282,5 +287,6 @@ RULES: dict[str, Rule] = {
     "dyn.reshape": _dyn_reshape,
     "dyn.squeeze": lambda _given, x, axes: np.squeeze(x, tuple(int(axis) for axis in axes)),
     "dyn.strided_slice": lambda given, x, begin, end, strides: x[slices(x, given, begin, end, strides)],
+    "python.window": _window,
     "dyn.tile": lambda _given, x, reps: np.tile(x, tuple(reps)),
 }

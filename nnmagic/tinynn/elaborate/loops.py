@@ -12,6 +12,7 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import PARALLEL, PRANGE, reductions_to_text
+from nnmagic.relay.polynomials import constant
 from nnmagic.relay.types import AnyDim, TensorType
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
@@ -74,10 +75,11 @@ from nnmagic.tinynn.elaborate.unrolling import (
     unroll_round,
 )
 from nnmagic.tinynn.operators.arithmetic import binary
-from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, item
+from nnmagic.tinynn.operators.iteration import count, count_polynomial, has_known_items, is_silent, item
 from nnmagic.tinynn.operators.tables import keys_of_table
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.affine import Affine
 from nnmagic.tinynn.values.descriptions import describe
 
 _INT64 = TensorType((), "int64")
@@ -776,7 +778,7 @@ def _elaborate_round(
     live, ctx.live = ctx.live, ctx.live | flow_of(stmt).exposed
     body = Block()
     with ctx.inside(body, _enter_round(ctx, carried, outer)) as bindings, ctx.inside_round():
-        counter = None if carried.counter is None else v.Computed(carried.counter, _INT64, weak=True, least=0)
+        counter = None if carried.counter is None else _counter(loop, carried.counter)
         condition = _test_round(ctx, loop, counter)
         again, leave = Block(), Block()
         with ctx.inside(again, bindings.copy()):
@@ -804,6 +806,14 @@ def _elaborate_round(
         exit_.kind, exit_.target = ExitKind.JUMPS, carried.variable
         exit_.args = _next_arguments(ctx, carried, exit_, final)
     return body, plans, memory
+
+
+def _counter(loop: _Loop, variable: ir.Var) -> v.Computed:
+    """Return the number of a round, with what is known of it."""
+    rounds = None if loop.iterable is None else count_polynomial(loop.iterable)
+    most = None if rounds is None else rounds - constant(1)
+    affine = Affine(constant(0), variable, 1, most)
+    return v.Computed(variable, _INT64, weak=True, least=0, affine=affine)
 
 
 def _test_round(ctx: Elaboration, loop: _Loop, counter: v.Computed | None) -> v.Computed | bool | None:

@@ -25,6 +25,7 @@ from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.affine import affine_result
 from nnmagic.tinynn.values.complex_support import holds_complex, refusal
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
@@ -158,11 +159,13 @@ def _binary(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span)
     on_sizes = apply_to_dimensions(op, left, right, span) or compare_dtypes(op, left.value, right.value)
     if on_sizes is not None:
         return on_sizes
+    affine = affine_result(op, left.value, right.value)
     left, right = as_number(left), as_number(right)
     if both_weak(left, right):
         result = as_weak(binary(op, sign, *promote_weak(left, right), span))
-        least = _least_of_result(op, left.value, right.value)
-        return result if least is None or not isinstance(result, v.Computed) else replace(result, least=least)
+        if not isinstance(result, v.Computed):
+            return result
+        return replace(result, least=_least_of_result(op, left.value, right.value), affine=affine)
     left, right = adopt_tensor_dtype(left, right)
     decided = _compared_by_value(op, left, right, span)
     if decided is not None:

@@ -12,6 +12,8 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops.dims import as_polynomial
+from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant
 from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of, unary
@@ -20,6 +22,7 @@ from nnmagic.tinynn.operators.strings import index_string
 from nnmagic.tinynn.operators.subscripts import numbers_of, subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.affine import affine_of
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
@@ -192,6 +195,29 @@ def count(operand: v.Operand) -> int | v.Computed:
             assert isinstance(value, v.Computed)
             return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
     raise v.RefusalError(f"{describe(value)} cannot be gone over", span, hint=_hint(value))
+
+
+def count_polynomial(operand: v.Operand) -> Polynomial | None:
+    """Return how many items a value has at most, by sizes alone, if it has any; None if that is not known."""
+    match operand.value:
+        case v.RangeOf(start=start, stop=stop, step=v.Known(value=int() as step)):
+            ends = affine_of(start), affine_of(stop)
+            first, last = ends if step > 0 else ends[::-1]
+            if first is None or last is None or abs(step) >= _LONG_STEP:
+                return None
+            try:
+                distance = last.minus(first)
+                if distance is None or abs(step) == 1:
+                    return distance
+                return (distance + constant(abs(step) - 1)) // constant(abs(step))
+            except NoPolynomialError:
+                return None
+        case v.Zipped(parts=parts):
+            counts = [count for part in parts if (count := count_polynomial(part)) is not None]
+            return counts[0] if counts else None
+        case v.Computed(type=TensorType(shape=(dim, *_))):
+            return as_polynomial(dim)
+    return None
 
 
 def _same_count(counts: Sequence[int | v.Computed], span: Span) -> int | v.Computed:

@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
-from nnmagic.relay.polynomials import is_nonnegative
+from nnmagic.relay.ops.dims import as_dim, as_polynomial, ceil_divide
+from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.operators.arithmetic import check_not_zero
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.affine import Affine, affine_of
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
-from nnmagic.tinynn.values.symbolic_sizes import dim_of, number_of, size_along, weak_int
+from nnmagic.tinynn.values.symbolic_sizes import number_of, size_along, weak_int
 
 #: Longer than any axis that fits in memory, and small enough that TVM's products with it fit 64 bits.
 _FAR = 2**48
@@ -203,27 +204,32 @@ def _open_slice(start: object, stop: object, step: int, axis: int, size: Dim) ->
 
 def _size(start: v.Value, stop: v.Value, step: int, dim: Dim) -> Dim:
     """Return the number of elements of a slice if it is provable, else ``?``."""
+    whole = as_polynomial(dim)
     if step < 0:
-        whole = start == v.Known(None) and stop == v.Known(None)
-        return ceil_divide(dim, -step) if whole else ANY
-    first = 0 if start == v.Known(None) else _from_start(start, dim)
-    last = dim if stop == v.Known(None) else _from_start(stop, dim)
-    length = subtract(last, first)
-    sure = all(map(_is_sure, (first, length, subtract(dim, last))))
-    return ceil_divide(length, step) if sure else ANY
-
-
-def _from_start(bound: v.Value, dim: Dim) -> Dim:
-    if isinstance(bound, v.Computed):
+        is_whole = start == v.Known(None) and stop == v.Known(None)
+        return ceil_divide(dim, -step) if is_whole else ANY
+    if whole is None:
         return ANY
-    dim_bound = dim_of(bound)
-    return subtract(dim, -dim_bound) if isinstance(dim_bound, int) and dim_bound < 0 else dim_bound
+    try:
+        first = Affine(constant(0)) if start == v.Known(None) else _from_start(start, whole)
+        last = Affine(whole) if stop == v.Known(None) else _from_start(stop, whole)
+        length = None if first is None or last is None else last.minus(first)
+        if first is None or last is None or length is None or not is_nonnegative(length):
+            return ANY
+        low, high = first.bounds, last.bounds
+        if low is None or high is None or not (is_nonnegative(low[0]) and is_nonnegative(whole - high[1])):
+            return ANY
+    except NoPolynomialError:
+        return ANY
+    size = ceil_divide(as_dim(length), step)
+    is_computed = isinstance(start, v.Computed) or isinstance(stop, v.Computed)
+    return size if isinstance(size, int) or not is_computed else ANY
 
 
-def _is_sure(dim: Dim) -> bool:
-    """Return whether a difference of dimensions is provably 0 or more."""
-    difference = as_polynomial(dim)
-    return difference is not None and is_nonnegative(difference)
+def _from_start(bound: v.Value, dim: Polynomial) -> Affine | None:
+    if isinstance(bound, v.Known) and isinstance(bound.value, int) and bound.value < 0:
+        return Affine(dim + constant(bound.value))
+    return affine_of(bound)
 
 
 def clipped_bounds(
@@ -256,8 +262,17 @@ def _number(number: int, span: Span) -> v.Computed:
 
 def take_slices(tensor: v.Computed, slices: Mapping[int, DynamicSlice], span: Span) -> v.Computed:
     """Return the elements of dynamic slices, which are given by their axes."""
-    bounds = slice_bounds([slices.get(axis) for axis in range(max(slices) + 1)], span)
-    return apply("dyn.strided_slice", span, tensor, *bounds)
+    windows = {axis: each for axis, each in slices.items() if isinstance(each.size, int) and each.step == 1}
+    others = {axis: each for axis, each in slices.items() if axis not in windows}
+    if others:
+        bounds = slice_bounds([others.get(axis) for axis in range(max(others) + 1)], span)
+        tensor = apply("dyn.strided_slice", span, tensor, *bounds)
+    if windows:
+        axes = range(max(windows) + 1)
+        begins = [windows[axis].start if axis in windows else _number(0, span) for axis in axes]
+        lengths = [windows[axis].size if axis in windows else -1 for axis in axes]
+        tensor = apply("python.window", span, tensor, vector_of(begins, span), sizes=lengths)
+    return tensor
 
 
 def slice_bounds(slices: Sequence[DynamicSlice | StaticSlice | None], span: Span) -> tuple[v.Computed, ...]:

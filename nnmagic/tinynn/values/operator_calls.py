@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -133,7 +134,7 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
     """Return the tensor in another dtype; itself where it has that one already."""
     type_: Type = operand.type
     if isinstance(type_, TensorType) and type_.dtype == dtype:
-        return Computed(operand.expr, type_)
+        return replace(operand, weak=False, default_dtype=None)
     return apply("cast", span, operand, dtype=dtype)
 
 

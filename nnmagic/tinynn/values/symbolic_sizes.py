@@ -6,6 +6,7 @@ A dimension is a name, or arithmetic on names, where a shape is wanted, and a Py
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from synr.ast import BuiltinOp
 
@@ -14,6 +15,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import add, as_polynomial, floor_divide, multiply, subtract
 from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_integer
+from nnmagic.tinynn.values.affine import affine_of
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, vector_of
 from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
@@ -21,7 +23,7 @@ from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, Re
 
 def weak_int(number: Computed) -> Computed:
     """Return an int64 of rank 0 as a Python number."""
-    return Computed(number.expr, number.type, weak=True)
+    return replace(number, weak=True, default_dtype=None)
 
 
 def dimension_size(tensor: Computed, axis: int, span: Span) -> Computed:
@@ -69,7 +71,7 @@ def product_of(sizes: Sequence[Value], span: Span) -> Value:
 def as_number(operand: Operand) -> Operand:
     """Return a dimension as its number at run time; any other value as it is."""
     if isinstance(operand.value, Dimension):
-        return Operand(operand.value.number, operand.span, operand.keyword)
+        return Operand(number_of(operand.value, operand.span), operand.span, operand.keyword)
     return operand
 
 
@@ -82,7 +84,7 @@ def is_size(value: Value) -> bool:
 def number_of(size: Value, span: Span) -> Computed:
     """Return a dimension or a static int as an int64 of rank 0."""
     if isinstance(size, Dimension):
-        return size.number
+        return replace(size.number, affine=affine_of(size))
     assert isinstance(size, Known)
     assert isinstance(size.value, int)
     return number_constant(int(size.value), "int64", span)

@@ -21,6 +21,7 @@ from nnmagic.relay.ops.declaration import Operator
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tinynn.types.part_counts import count_parts
+from nnmagic.tinynn.values.affine import Affine
 
 #: The destination of a parameter that is a generator of random numbers.
 GENERATOR: Final = "Generator"
@@ -42,13 +43,15 @@ class Computed:
 
     ``weak``: a Python number (int64, float64 or bool of rank 0) known at run time only, such as a loop's
     counter. Like a literal it takes the dtype of the tensor beside it. ``least``: a lower bound of such an
-    int, None if unknown. ``default_dtype``: where an array was made without a dtype, so that it has NumPy's.
+    int, None if unknown. ``affine``: what it is of a loop's counter. ``default_dtype``: where an array was
+    made without a dtype, so that it has NumPy's.
     """
 
     expr: ir.Expr
     type: ty.Type
     weak: bool = False
     least: int | None = field(default=None, compare=False)
+    affine: Affine | None = field(default=None, compare=False)
     default_dtype: Span | None = field(default=None, compare=False)
 
 

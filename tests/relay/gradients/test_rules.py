@@ -95,6 +95,7 @@ def test_each_operator_is_declared_once() -> None:
 def test_each_rule_has_a_case() -> None:
     elsewhere = {
         *("dyn.full", "dyn.reshape", "dyn.squeeze", "dyn.broadcast_to", "dyn.strided_slice", "dyn.nn.pad"),
+        "python.window",
         *(
             "arange",
             "dyn.one_hot",

@@ -72,7 +72,10 @@ _CLOSURES = (
 #: The operators with an expansion that have kernels of their own. The table of kernels would import TVM's
 #: compiler, which programs from the disk do not need.
 WITH_KERNELS = frozenset(
-    ("numpy.expm1", "numpy.maximum.accumulate", "numpy.minimum.accumulate", "numpy.rint", "special.erfc")
+    (
+        *("numpy.expm1", "numpy.maximum.accumulate", "numpy.minimum.accumulate", "numpy.rint"),
+        *("python.window", "special.erfc"),
+    )
 )
 
 

@@ -1,7 +1,8 @@
 """Let each kernel compute a cheap broadcast of smaller arrays for itself, instead of reading a large array.
 
 ``d = x[:, None] - x[None]`` costs an instruction an element, and has as many elements as all pairs. Where
-several kernels use it, each gets a call of its own, with which TVM's fusion then joins it.
+several kernels use it, each gets a call of its own, with which TVM's fusion then joins it. So are the windows
+of a signal, of which the mean and the deviation are taken.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ def recompute_broadcasts() -> tvm.transform.Pass:
 
 def _is_cheap(kernel: tirx.PrimFunc) -> bool:
     """Return whether a kernel computes an array by few instructions from arrays that are all smaller."""
-    if int(kernel.attrs["op_pattern"]) > BROADCAST:
-        return False
     read = read_kernel(kernel)
     *sources, result = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    if int(kernel.attrs["op_pattern"]) > (INJECTIVE if len(sources) == 1 else BROADCAST):
+        return False
     if read is None or len(read.stages) != 1 or count_instructions(read.stages[0].value) > CHEAP:
         return False
     return bool(sources) and all(_is_smaller(each.ty.shape, result.ty.shape) for each in sources)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tvm import relax, te, tirx, topi
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
-from nnmagic.engine.relax.analysis.attribute_values import integer
+from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.creation import arange
@@ -355,6 +355,24 @@ def _strided_slice(call: OpCall) -> Value:
     return call.te(compute, *call.args, relax.ShapeExpr(dims))
 
 
+def _window(call: OpCall) -> Value:
+    """Lower to the elements from computed positions on, which are in range."""
+    data, begin = call.args
+    kept = integers(call.attrs["sizes"])
+    dims = [dim if size < 0 else size for size, dim in zip(kept, shape_of(data), strict=False)]
+
+    def compute(x: Tensor, begin: Tensor) -> Tensor:
+        shape = [*dims, *x.shape[len(kept) :]]
+
+        def element(*at: Index) -> PrimExpr:
+            first = [0 if size < 0 else begin(axis) for axis, size in enumerate(kept)]
+            return x(*(start + i for start, i in zip(first, at, strict=False)), *at[len(kept) :])
+
+        return te.compute([*shape], element)
+
+    return call.te(compute, data, begin)
+
+
 def _strided_set(call: OpCall) -> Value:
     """Replace the elements of a slice."""
     data, values, *bounds = call.args
@@ -612,5 +630,6 @@ RULES.update(
         "dyn.topk": _topk,
         "dyn.nn.pad": _pad,
         "dyn.strided_slice": _strided_slice,
+        "python.window": _window,
     }
 )

@@ -26,6 +26,7 @@ from nnmagic.engine.relax.legalize.registry import (
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size, simplify
+from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, RelaxExpr
@@ -114,7 +115,11 @@ def _sliding_window(call: OpCall) -> Value:
     if isinstance(producer, Call) and isinstance(producer.op, OpRef) and producer.op.name == "nn.pad":
         data = call.emit(call.te(topi.identity, data, primfunc_attrs=_APART))
     axis, shape, strides = (call.attrs[name] for name in ("axis", "window_shape", "strides"))
-    return call.te(lambda x: topi.sliding_window(x, integer(axis), integers(shape), integers(strides)), data)
+    return call.te(
+        lambda x: topi.sliding_window(x, integer(axis), integers(shape), integers(strides)),
+        data,
+        primfunc_attrs={COPIES_COLUMNS: True},
+    )
 
 
 def _split(call: OpCall) -> Value:

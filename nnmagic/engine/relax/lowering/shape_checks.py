@@ -121,6 +121,8 @@ def _fits_always(call: OpCall) -> bool:
         return isinstance(count, int) and counts == [count, count] and count <= len(data)
     if call.name == "strided_slice":  # its bounds are moved into the axis
         return call.attrs["slice_mode"] == "end"
+    if call.name == "python.window":
+        return True
     return call.name == "take" and call.attrs["batch_dims"] == 0
 
 

@@ -213,6 +213,16 @@ def _dyn_strided_slice(p: Place) -> Sequence[Contribution]:
     return [p.x().zeros().op("strided_set", p.d, *bounds), None, None, None]
 
 
+@rule("python.window")
+def _window(p: Place) -> Sequence[Contribution]:
+    sizes = [_FAR if size < 0 else size for size in cast("Sequence[int]", p.attrs["sizes"])]
+    begin, axes = p.x(1), list(range(len(sizes)))
+    bounds = [begin, begin + p.array(sizes, "int64"), p.array([1] * len(sizes), "int64")]
+    if len(axes) < p.rank():
+        bounds = [_all_axes(p, bound, axes, rest) for bound, rest in zip(bounds, (0, _FAR, 1), strict=True)]
+    return [p.x().zeros().op("strided_set", p.d, *bounds), None]
+
+
 def _all_axes(p: Place, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
     """Return a bound of each axis; ``rest`` where it was given for some."""
     parts = []

@@ -217,10 +217,10 @@ class BodyEmitter:
     def _rounds_in_lanes(self, counted: CountedLoop, counter: Buffer, left: PrimExpr) -> list[Stmt]:
         """Run rounds several at a time, if they are independent and have sums of their own."""
         target = tvm.target.Target.current(allow_none=True)
-        if target is None or runs_known_rounds(self.function, self.variables):
+        if target is None:
             return []
         plan = plan_lanes(self.function, counted, self.variables)
-        if plan is None:
+        if plan is None or (runs_known_rounds(self.function, self.variables) and not plan.reads_neighbours):
             return []
         lanes = _VECTORS_TOGETHER * cpu_model(target).lanes("float64")
         first = tirx.Var("first", "int64")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.lane_plans import Fact, Guard, InnerLoop, LanePlan, LaneStep, RangeCheck
+from nnmagic.engine.relax.codegen.aot.lane_plans import Guard, InnerLoop, LanePlan, LaneStep, RangeCheck
 from nnmagic.engine.relax.codegen.aot.loop_versions import as_signed
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence, vector_loop
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
@@ -227,7 +227,7 @@ class LaneEmitter:
             indices = [self._at(index, step, names, lane) for index in node.indices]
             return self._body.position(node.source, indices, step.sizes)
 
-        fact = self._place(node.indices, step)
+        fact = self._plan.place(node.indices, step)
         if size == 1 or fact.is_uniform:
             return lambda _lane: element(position(as_expr(0)))
         if fact.stride is None:
@@ -263,13 +263,6 @@ class LaneEmitter:
         is_within = first >= bound if guard.is_least else last <= bound
         return tirx.And(is_within, first <= last)
 
-    def _place(self, indices: Sequence[Index], step: aot.ScalarCode | aot.StoreElement) -> Fact:
-        """Return how the position of an element in memory differs between lanes."""
-        facts = [self._plan.of_expression(as_expr(index), step) for index in indices]
-        if not facts or all(fact.is_uniform for fact in facts):
-            return Fact(0)
-        return facts[-1] if all(fact.is_uniform for fact in facts[:-1]) else Fact(None)
-
     def _store(self, step: aot.StoreElement) -> list[Stmt]:
         expr = replace_vars(as_expr(step.value), step.sizes)
         before, compute = self._computed(expr, step, step.sizes, {}, self._lanes)
@@ -282,7 +275,7 @@ class LaneEmitter:
             indices = [self._at(index, step, step.sizes, lane) for index in step.indices]
             return self._body.position(step.buffer, indices, step.sizes)
 
-        fact = self._place(step.indices, step)
+        fact = self._plan.place(step.indices, step)
         place = position
         if fact.stride is not None and not fact.guards:
             base, stride = tirx.Var("base", "int64"), as_expr(fact.stride)

@@ -127,6 +127,20 @@ class LanePlan:
     #: The sums of which truth values say whether they are negative.
     tested: dict[aot.Value | None, Affine] = field(default_factory=dict)
 
+    @property
+    def reads_neighbours(self) -> bool:
+        """Return whether lanes read and write the same elements, or neighbours in memory."""
+        return all(
+            self.place(indices, step).stride in (0, 1) for _, indices, step, _ in _accesses(self.steps)
+        )
+
+    def place(self, indices: Sequence[Index], step: aot.ScalarCode | aot.StoreElement) -> Fact:
+        """Return how the position of an element in memory differs between lanes."""
+        facts = [self.of_expression(as_expr(index), step) for index in indices]
+        if not facts or all(fact.is_uniform for fact in facts):
+            return Fact(0)
+        return facts[-1] if all(fact.is_uniform for fact in facts[:-1]) else Fact(None)
+
     def fact(self, value: aot.Value) -> Fact:
         """Return how a value differs between lanes: not at all, if no round defines it."""
         if isinstance(value, aot.Immediate):

@@ -1,0 +1,92 @@
+"""Follow integers of a loop's round as ``factor * counter + offset``.
+
+The counter goes from 0 to what the number of rounds says, and the offset is arithmetic on sizes. So the
+bounds of ``x[i : i + 5]`` are a window of 5 elements, of which it may be provable that the array has all.
+(Compilers know this as scalar evolution.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from synr.ast import BuiltinOp
+
+from nnmagic.relay.ops.dims import as_polynomial
+from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant
+
+if TYPE_CHECKING:
+    from nnmagic.tinynn.values.values import Value
+
+#: Larger numbers are not followed: sums of them would come near to what 64 bits can count.
+_MOST = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """An integer as ``factor * counter + offset``, of a counter from 0 to ``most`` (None: unknown)."""
+
+    offset: Polynomial
+    counter: object = None
+    factor: int = 0
+    most: Polynomial | None = None
+
+    @property
+    def bounds(self) -> tuple[Polynomial, Polynomial] | None:
+        """The least and the largest value, None if there is no bound. Raises NoPolynomialError."""
+        if self.factor == 0:
+            return self.offset, self.offset
+        if self.most is None:
+            return None
+        other = self.offset + self.most * constant(self.factor)
+        return (self.offset, other) if self.factor > 0 else (other, self.offset)
+
+    def minus(self, other: Affine) -> Polynomial | None:
+        """Return the difference if it is the same in every round, else None. Raises NoPolynomialError."""
+        same = self.factor == other.factor and (self.factor == 0 or self.counter is other.counter)
+        return self.offset - other.offset if same else None
+
+
+def affine_of(value: Value) -> Affine | None:
+    """Return what an integer is of a loop's counter and sizes, None if that is not known."""
+    from nnmagic.tinynn.values import values as v
+
+    match value:
+        case v.Known(value=int() as number) if not isinstance(number, bool) and abs(number) <= _MOST:
+            return Affine(constant(number))
+        case v.Dimension(dim=dim):
+            known = as_polynomial(dim)
+            return None if known is None else Affine(known)
+        case v.Computed(affine=affine):
+            return affine
+    return None
+
+
+def affine_result(op: object, left: Value, right: Value) -> Affine | None:
+    """Return what a sum, a difference or a product of integers is, None if that is not known."""
+    first, second = affine_of(left), affine_of(right)
+    if first is None or second is None:
+        return None
+    try:
+        if op is BuiltinOp.Mul:
+            return _scaled(first, second) or _scaled(second, first)
+        if op is BuiltinOp.Add:
+            return _sum(first, second, 1)
+        return _sum(first, second, -1) if op is BuiltinOp.Sub else None
+    except NoPolynomialError:
+        return None
+
+
+def _sum(left: Affine, right: Affine, sign: int) -> Affine | None:
+    if left.factor and right.factor and left.counter is not right.counter:
+        return None
+    base = left if left.factor else right
+    factor = left.factor + sign * right.factor
+    return replace(base, offset=left.offset + right.offset * constant(sign), factor=factor)
+
+
+def _scaled(value: Affine, by: Affine) -> Affine | None:
+    number = by.offset.number
+    if by.factor or number is None or abs(value.factor * number) > _MOST:
+        return None
+    return replace(value, offset=value.offset * constant(number), factor=value.factor * number)
