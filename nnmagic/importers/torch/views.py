@@ -164,11 +164,12 @@ class Layout:
             known = self.strides[axis]
             shape[axis], strides[axis] = size, step if known == ANY else _number(known, sizes)
             step *= max(size, 1)
+        result = torch.empty(0, dtype=dense.dtype)  # no view of another tensor, which torch may not change
         if self.gaps is not None:
             offset, length = (_number(dim, sizes) for dim in self.gaps)
-            whole = torch.zeros(length, dtype=dense.dtype).as_strided(shape, strides, offset)
-            return whole.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
-        return torch.empty(0, dtype=dense.dtype).set_(dense.untyped_storage(), 0, shape, strides)
+            result.set_(torch.zeros(length, dtype=dense.dtype).untyped_storage(), offset, shape, strides)
+            return result.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
+        return result.set_(dense.untyped_storage(), 0, shape, strides)
 
 
 def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
