@@ -183,6 +183,10 @@ LEFT_WHOLE = {
     "distances, p=inf": (lambda a, b: torch.cdist(a, b, p=float("inf")), numbers(2, 3, 2), numbers(2, 4, 2)),
     "distances of all pairs": (F.pdist, numbers(4, 3)),
     "distances of all pairs, p=3": (lambda a: F.pdist(a, 3), numbers(4, 3)),
+    "second derivatives": (
+        torch.func.hessian(lambda x: (x.outer(x).sin() * torch.arange(3.0)).sum()),
+        numbers(3),
+    ),
     "weight norm": (lambda v, g: torch._weight_norm(v, g, 0), numbers(4, 3), numbers(4, 1)),
     "masked scatter": (lambda x, s: x.masked_scatter(MASK, s), numbers(2, 3), numbers(5)),
     "antialias": (
