@@ -5,6 +5,7 @@ What a tensor holds may be known: an array, or, of a vector of sizes, dimensions
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ _MAX_SIZES = 64
 class Value(TypedTensor):
     """A tensor.
 
-    ``sizes``: what an integer tensor of rank 0 or 1 holds, where its elements are sizes of other tensors.
+    ``sizes``: what a tensor of rank 0 or 1 holds, where its elements are sizes of other tensors.
     ``bits``: those of its elements in the model, where a constant of 4 bits is held in more.
     """
 
@@ -138,7 +139,8 @@ def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
         decided = _compared(name, flat, result)
         if decided is not None:
             return decided
-    sizes = _sizes(name, flat, node.attrs, result) if is_integer(result.dtype) else None
+    holds_sizes = is_integer(result.dtype) or result.dtype in _WIDE_FLOATS
+    sizes = _sizes(name, flat, node.attrs, result) if holds_sizes else None
     return of_type(node, result, sizes)
 
 
@@ -194,10 +196,14 @@ def _has_elements(type_: Type) -> bool:
 
 
 def sizes_of(value: Value) -> tuple[Dim, ...] | None:
-    """Return what a vector or a number of integers holds, as far as it is known; None if nothing is."""
+    """Return what a vector or a number of integers holds, as far as it is known; None if nothing is.
+
+    Floats may hold sizes, too.
+    """
     known = value.known
-    if known is not None and known.ndim <= 1 and known.dtype.kind in "iu" and known.size <= _MAX_SIZES:
-        return tuple(int(item) for item in known.reshape(-1))
+    if known is not None and known.ndim <= 1 and known.dtype.kind in "iuf" and known.size <= _MAX_SIZES:
+        numbers = known.reshape(-1).tolist()
+        return tuple(map(int, numbers)) if all(number % 1 == 0 for number in numbers) else None
     return value.sizes
 
 
@@ -207,6 +213,9 @@ _ARITHMETIC = {
     "multiply": dims.multiply,
     "floor_divide": dims.floor_divide,
 }
+#: Floats that hold all sizes there are.
+_WIDE_FLOATS = ("float32", "float64")
+_REDUCTIONS = {"sum": dims.add, "prod": dims.multiply}
 
 
 #: What a comparison says of two sizes, by whether the first is certainly the smaller one, or the larger one.
@@ -276,6 +285,9 @@ def _sizes(name: str, args: Sequence[Value], attrs: ir.Attrs, result: TensorType
             for part, length in zip(parts, lengths, strict=True)
             for dim in (part if part is not None else (ANY,) * length)
         )
+    if name in _REDUCTIONS and parts[0] is not None and result.shape in ((), (1,)):
+        neutral: Dim = int(name == "prod")
+        return (functools.reduce(_REDUCTIONS[name], parts[0], neutral),)
     if name == "take" and args[1].known is not None and parts[0] is not None:
         return tuple(parts[0][int(index)] for index in args[1].known.reshape(-1))
     if name == "strided_slice" and parts[0] is not None:

@@ -47,6 +47,8 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
             whole = owner.new_empty(0).set_(owner.untyped_storage())
             arrays.append(array_of(whole if declared.length is None else whole[: declared.length]))
             continue
+        if declared.kind == "drawn":
+            continue
         item = next(arguments)
         if declared.kind == "tensor":
             arrays.append(_array(declared, item))
@@ -54,11 +56,13 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
             arrays.append(np.asarray(_size(declared, item), np.int64))
         else:
             _require_constant(declared, item)
-    computed = run(*arrays)
     sizes = {
         name: int(arrays[number] if axis < 0 else arrays[number].shape[axis])
         for name, (number, axis) in program.sizes.items()
+        if number < len(arrays)
     }
+    arrays += [array_of(declared.value(sizes)) for declared in program.inputs if declared.kind == "drawn"]
+    computed = run(*arrays)
     results: list[Any] = []
     changes: list[tuple[Any, Any]] = []
     for output in program.outputs:

@@ -20,6 +20,7 @@ from nnmagic.importers.torch.errors import place_of, program_error
 from nnmagic.importers.torch.graphs import GraphImporter, Refused, name_of, tensor_type
 from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
+from nnmagic.importers.torch.random_numbers import Draw, draw_outside
 from nnmagic.importers.torch.tensors import dim_of, expression_of
 from nnmagic.importers.torch.views import Layout, layout_of, name_storages, split_views
 from nnmagic.relay import expr as ir
@@ -39,9 +40,10 @@ _TOKEN = constant(np.zeros(0, "float32"))
 class Input:
     """An argument of a program, in their flat order.
 
-    ``kind``: ``tensor`` and ``size`` are parameters of the function, as are a ``buffer`` and a ``storage``,
-    which are no arguments: the latter is the memory of the argument ``value``, the first ``length`` elements
-    or all; a ``constant`` must be what it was at the capture. ``bounds``: of the sizes of its axes.
+    ``kind``: ``tensor`` and ``size`` are parameters of the function, as are a ``buffer``, a ``storage`` and
+    what is ``drawn``, which are no arguments: a storage is the memory of the argument ``value``, the first
+    ``length`` elements or all; random numbers are drawn by ``value``. A ``constant`` must be what it was at
+    the capture. ``bounds``: of the sizes of its axes.
     """
 
     kind: str
@@ -331,23 +333,53 @@ def _is_token(node: Node) -> bool:
 def import_graph(graph: GraphModule, name: str = "main") -> Program:
     """Import a functional graph of ATen operators, as AOTAutograd makes them. Raises TorchError.
 
-    The views among its results are taken out of the graph.
+    The views among its results are taken out of the graph, and what draws random numbers.
     """
-    import torch
-
     views = split_views(graph.graph)
     storages = name_storages(graph.graph)
     importer = _Importer()
+    draws = draw_outside(graph.graph, importer.graphs.labels)
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    names = unique_names([node.name for node in placeholders])
+    arguments = placeholders[: len(placeholders) - len(storages) - len(draws)]
+    sources = [*([None] * len(arguments)), *storages, *draws]
+    inputs = _graph_inputs(importer, placeholders, sources)
+    found = importer.run(graph, name)
+    (end,) = (node for node in graph.graph.nodes if node.op == "output")
+    outputs: list[Output] = []
+    results: list[Value] = []
+    for node, value in zip(end.args[0], found, strict=True):
+        if node in arguments:
+            outputs.append(Output("input", arguments.index(node)))
+        elif isinstance(value, Value):
+            traced = node.meta.get("val")
+            converted = _NUMBERS.get(f"{type(traced).__name__}Argument")
+            layout = importer.layout(node) if converted is None else None
+            outputs.append(Output("computed", len(results), converted, layout=layout))
+            results.append(value if layout is None else shapes.transpose(value, layout.order))
+        else:
+            outputs.append(Output("constant", value=value))
+    importer.graphs.problems.raise_if_any()
+    module = importer.finish(results, name)
+    needs_sizes = bool(draws) or any(output.layout and output.layout.gaps for output in outputs)
+    sizes = importer.sizes() if needs_sizes else {}
+    return Program(module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes)
+
+
+def _graph_inputs(
+    importer: _Importer, placeholders: Sequence[Node], sources: Sequence[int | Draw | None]
+) -> list[Input]:
+    """Return the inputs of a graph: arguments, storages of arguments of some numbers, random numbers."""
+    import torch
+
     inputs: list[Input] = []
-    for number, (node, unique) in enumerate(zip(placeholders, names, strict=True), len(storages)):
+    names = unique_names([node.name for node in placeholders])
+    for node, unique, source in zip(placeholders, names, sources, strict=True):
         traced = node.meta.get("val")
-        if number >= len(placeholders):
+        if source is not None:
             importer.tensor(unique, traced, repr(node.name))
-            (length,) = traced.shape
-            known = length if isinstance(length, int) else None
-            inputs.append(Input("storage", unique, storages[number - len(placeholders)], length=known))
+            is_storage = isinstance(source, int)
+            length = traced.shape[0] if is_storage and isinstance(traced.shape[0], int) else None
+            inputs.append(Input("storage" if is_storage else "drawn", unique, source, length=length))
         elif _is_token(node):  # for which AOTAutograd passes None
             importer.given.append(_TOKEN)
             inputs.append(Input("constant", unique))
@@ -360,22 +392,4 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
         else:
             importer.given.append(traced)
             inputs.append(Input("constant", unique, traced))
-    found = importer.run(graph, name)
-    (end,) = (node for node in graph.graph.nodes if node.op == "output")
-    outputs: list[Output] = []
-    results: list[Value] = []
-    for node, value in zip(end.args[0], found, strict=True):
-        if node in placeholders:
-            outputs.append(Output("input", placeholders.index(node)))
-        elif isinstance(value, Value):
-            traced = node.meta.get("val")
-            converted = _NUMBERS.get(f"{type(traced).__name__}Argument")
-            layout = importer.layout(node) if converted is None else None
-            outputs.append(Output("computed", len(results), converted, layout=layout))
-            results.append(value if layout is None else shapes.transpose(value, layout.order))
-        else:
-            outputs.append(Output("constant", value=value))
-    importer.graphs.problems.raise_if_any()
-    module = importer.finish(results, name)
-    sizes = importer.sizes() if any(output.layout and output.layout.gaps for output in outputs) else {}
-    return Program(module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes)
+    return inputs

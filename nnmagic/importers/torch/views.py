@@ -162,13 +162,14 @@ class Layout:
         shape, strides, step = [0] * dense.ndim, [0] * dense.ndim, 1
         for axis, size in zip(reversed(self.order), reversed(dense.shape), strict=True):
             known = self.strides[axis]
-            shape[axis], strides[axis] = size, step if known == ANY else _number(known, sizes)
+            shape[axis], strides[axis] = size, step if known == ANY else size_at_call(known, sizes)
             step *= max(size, 1)
+        result = torch.empty(0, dtype=dense.dtype)  # no view of another tensor, which torch may not change
         if self.gaps is not None:
-            offset, length = (_number(dim, sizes) for dim in self.gaps)
-            whole = torch.zeros(length, dtype=dense.dtype).as_strided(shape, strides, offset)
-            return whole.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
-        return torch.empty(0, dtype=dense.dtype).set_(dense.untyped_storage(), 0, shape, strides)
+            offset, length = (size_at_call(dim, sizes) for dim in self.gaps)
+            result.set_(torch.zeros(length, dtype=dense.dtype).untyped_storage(), offset, shape, strides)
+            return result.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
+        return result.set_(dense.untyped_storage(), 0, shape, strides)
 
 
 def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
@@ -223,7 +224,8 @@ def _hint(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.hint
 
 
-def _number(dim: Dim, sizes: Mapping[str, int]) -> int:
+def size_at_call(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """Return a dimension, which is a polynomial of sizes with names, for the sizes of a call."""
     polynomial = as_polynomial(dim)
     assert polynomial is not None  # by layout_of
     return int(evaluate(polynomial, sizes))

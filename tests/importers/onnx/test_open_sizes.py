@@ -152,6 +152,40 @@ def test_the_target_of_expand_is_chosen_between_sizes() -> None:
     assert "where(" not in function.relay_text, "a constant chooses, and nothing is computed"
 
 
+def test_the_target_of_a_detection_head_is_a_product_of_sizes() -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "two", "four"], ["image"]),
+        node("ReduceProd", ["image"], ["places"], keepdims=1),
+        node("Slice", ["s", "zero", "two"], ["rest"]),
+        node("Concat", ["rest", "places"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["y"]),
+    ]
+    constants = {name: np.array([number]) for name, number in (("zero", 0), ("two", 2), ("four", 4))}
+    proto = model(nodes, [info("x", ("n", 3, "h", "w"))], ["y"], constants)
+    compare(proto, normal(2, 3, 4, 5), normal(1, 3, 2, 2))
+
+
+def test_the_grid_of_a_detection_head_is_counted_in_floats() -> None:
+    """The sum with the grid has the sizes of the image, so that it can be flattened."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "two"], ["w"]),
+        node("Cast", ["w"], ["f"], to=onnx.TensorProto.FLOAT),
+        node("Range", ["low", "f", "step"], ["grid"]),
+        node("Add", ["x", "grid"], ["sum"]),
+        node("Reshape", ["sum", "flat"], ["y"]),
+    ]
+    constants = {
+        "low": np.array(0.0, "float32"),
+        "step": np.array(1.0, "float32"),
+        "two": np.array(2),
+        "flat": np.array([0, -1]),
+    }
+    proto = model(nodes, [info("x", ("n", 3, "w"))], ["y"], constants)
+    compare(proto, normal(2, 3, 4), normal(1, 3, 7))
+
+
 @pytest.mark.full
 def test_a_range_between_sizes_has_their_difference() -> None:
     """The positions of a step of a decoder with a past of k tokens."""

@@ -140,6 +140,24 @@ LEFT_WHOLE = {
         lambda w: F.embedding_bag(INDICES.view(2, 4), w, mode="mean", padding_idx=4),
         numbers(10, 3),
     ),
+    "bags by weights": (
+        lambda w, p: F.embedding_bag(
+            INDICES, w, OFFSETS, mode="sum", per_sample_weights=p, padding_idx=3, include_last_offset=True
+        ),
+        numbers(10, 3),
+        numbers(8),
+    ),
+    "positions, cubic, zeros": (sampled("bicubic", "zeros", True), numbers(1, 2, 4, 5), numbers(1, 3, 2, 2)),
+    "positions, cubic, border": (
+        sampled("bicubic", "border", False),
+        numbers(1, 2, 4, 5),
+        numbers(1, 2, 2, 2),
+    ),
+    "positions, cubic, reflection": (
+        sampled("bicubic", "reflection", True),
+        numbers(1, 2, 4, 5),
+        2 * numbers(1, 3, 2, 2),
+    ),
     "positions, zeros": (sampled("bilinear", "zeros", True), numbers(2, 3, 4, 5), 1.2 * numbers(2, 3, 2, 2)),
     "positions, border": (sampled("bilinear", "border", False), numbers(1, 2, 4, 5), numbers(1, 3, 2, 2)),
     "positions, reflection": (
@@ -163,6 +181,12 @@ LEFT_WHOLE = {
     "distances, p=1": (lambda a, b: torch.cdist(a, b, p=1), numbers(3, 2), numbers(4, 2)),
     "distances, p=3": (lambda a, b: torch.cdist(a, b, p=3), numbers(3, 2), numbers(4, 2)),
     "distances, p=inf": (lambda a, b: torch.cdist(a, b, p=float("inf")), numbers(2, 3, 2), numbers(2, 4, 2)),
+    "distances of all pairs": (F.pdist, numbers(4, 3)),
+    "distances of all pairs, p=3": (lambda a: F.pdist(a, 3), numbers(4, 3)),
+    "second derivatives": (
+        torch.func.hessian(lambda x: (x.outer(x).sin() * torch.arange(3.0)).sum()),
+        numbers(3),
+    ),
     "weight norm": (lambda v, g: torch._weight_norm(v, g, 0), numbers(4, 3), numbers(4, 1)),
     "masked scatter": (lambda x, s: x.masked_scatter(MASK, s), numbers(2, 3), numbers(5)),
     "antialias": (

@@ -81,6 +81,20 @@ def f(a0):
 dynamic = False
 grad = False
 """,
+    "a result with gaps is changed in place after a graph break": """
+def arguments(n):
+    return [torch.arange(4.0 * n + 3)[3:].reshape(n, 4).double().requires_grad_()]
+def f(a0):
+    v0 = a0.select(-1, 1)
+    v3 = v0.select(-1, 1)
+    v5 = v0.select_scatter(torch.ones_like(v0[0]), 0, 0)
+    torch._dynamo.graph_break()
+    v7 = v5.expand_as(v5)
+    v7[0] = 5
+    return v3,
+dynamic = False
+grad = True
+""",
     "a size that is known after the guards are made": """
 def arguments(n):
     return [torch.arange(5.0 * n).reshape(n, 5)[:, 1:].double().requires_grad_()]

@@ -147,34 +147,49 @@ def _keep_apart(module: tvm.IRModule, kernels: list[tvm.ir.GlobalVar]) -> tvm.IR
 
 
 def _group_operators() -> tvm.transform.Pass:
-    """Return TVM's `FuseOps`, which leaves kernels without arguments out of groups that it could not fuse.
-
-    Where no argument has the sizes of the result of a group, they are parameters: TVM defines them twice.
-    """
+    """Return TVM's `FuseOps`, which leaves kernels out of groups of which TVM would define sizes twice."""
     fuse = relax.transform.FuseOps()
 
     def group_kernels(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         grouped = fuse(module)
         groups = [each for each in grouped.functions.values() if isinstance(each, relax.Function)]
         unfit = [
-            call.args[0]
+            kernel
             for group in groups
-            if group.attrs and "Primitive" in group.attrs and _is_given_sizes(group)
-            for call in (binding.value for binding in group.body.blocks[0].bindings)
-            if isinstance(call, relax.Call) and not call.args[1].fields
+            if group.attrs and "Primitive" in group.attrs
+            for kernel in _unfit(group)
         ]
         return fuse(_keep_apart(module, unfit)) if unfit else grouped
 
     return tvm.transform.module_pass(group_kernels, opt_level=0)
 
 
-def _is_given_sizes(group: relax.Function) -> bool:
-    """Return whether a size of a group's result is a parameter, not an argument's size."""
-    sizes = relax.analysis.tir_vars_in_type(group.ret_ty)
-    given = [
-        each for param in group.params if isinstance(param.ty, relax.ShapeType) for each in param.ty.values
+def _unfit(group: relax.Function) -> list[tvm.ir.GlobalVar]:
+    """Return the kernels of a group that TVM could not fuse: a size of no argument would be defined twice.
+
+    Such a size is a parameter, among several of a shape or a number. It must not be the result's, where a
+    kernel has no argument; nor a number and an inner array's, where there are parameters of both kinds.
+    """
+    shapes = [param.ty for param in group.params if isinstance(param.ty, relax.ShapeType)]
+    if not shapes:
+        return []
+    bindings = group.body.blocks[0].bindings
+    calls = [binding.value for binding in bindings if isinstance(binding.value, relax.Call)]
+    sizes_of = relax.analysis.tir_vars_in_type
+    given = [size for shape in shapes for size in shape.values]
+    inside = [size for binding in bindings for size in sizes_of(binding.var.ty)]
+    numbers = [param for param in group.params if _is_one_of(param, inside)]
+    is_given = any(_is_one_of(size, given) for size in sizes_of(group.ret_ty))
+    return [
+        call.args[0]
+        for call in calls
+        for args in (call.args[1].fields,)
+        if (is_given and not args) or any(_is_one_of(arg, numbers) for arg in args)
     ]
-    return any(size.same_as(each) for size in sizes for each in given)
+
+
+def _is_one_of(var: RelaxExpr, others: Sequence[RelaxExpr]) -> bool:
+    return any(var.same_as(other) for other in others)
 
 
 def _is_made_of_sizes(kernel: tirx.PrimFunc) -> bool:

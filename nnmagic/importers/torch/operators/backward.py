@@ -45,11 +45,13 @@ def pull_back(call: Call, forward: str, cotangent: str, operands: Mapping[str, V
     return [Value(ir.TupleGetItem(gradients, at), value.type) for at, value in enumerate(operands.values())]
 
 
+#: The elements along an axis, from the one before a place on, of which a sample is made, by the mode.
+_TAPS = {0: (0, 1), 1: (0,), 2: (-1, 0, 1, 2)}
+
+
 def _sampler(call: Call) -> list[Value]:
     """Return the gradients by an image and by the positions at which it is sampled."""
     mode, padding = call.integer("interpolation_mode"), call.integer("padding_mode")
-    if mode == 2:
-        raise UnsupportedError("the gradient of bicubic samples is not supported", "sample bilinearly")
     data, grid, align = wide(call["input"]), wide(call["grid"]), call.flag("align_corners")
     sizes = [call.size(dim).cast(data.dtype) for dim in data.shape[2:]]
     axes = [
@@ -57,7 +59,10 @@ def _sampler(call: Call) -> list[Value]:
         for at in range(len(sizes))
     ]
     places, slopes = zip(
-        *(_place(x, size, padding, align=align) for x, size in zip(axes[::-1], sizes, strict=True)),
+        *(
+            _place(x, size, 0 if mode == 2 else padding, align=align)
+            for x, size in zip(axes[::-1], sizes, strict=True)
+        ),
         strict=True,
     )
     count = product(places[0].shape[1:])
@@ -66,30 +71,30 @@ def _sampler(call: Call) -> list[Value]:
     by_image = call.full(image.shape, scalar_constant(0, data.dtype))
     by_place = [place.like(0) * place for place in places]
     lows = [op("numpy.rint", place) if mode == 1 else op("floor", place) for place in places]
-    for corner in itertools.product((0, 1) if mode == 0 else (0,), repeat=len(places)):
+    for taps in itertools.product(_TAPS[mode], repeat=len(places)):
         index, inside = constant(0, "int64"), None
-        for low, step, size in zip(lows, corner, sizes, strict=True):
+        for low, step, size in zip(lows, taps, sizes, strict=True):
             at = low + float(step)
+            if mode == 2:
+                at, _ = _padded(at, at, size, padding, align=align)
             within = op("logical_and", at >= 0, at < size)
             inside = within if inside is None else op("logical_and", inside, within)
             index = index * size.cast("int64") + within.choose(at, 0).cast("int64")
         assert inside is not None  # there are axes
         shares = [
-            place.like(1) if mode == 1 else place - low if step else 1 - (place - low)
-            for place, low, step in zip(places, lows, corner, strict=True)
+            _share(place - low, step, mode) for place, low, step in zip(places, lows, taps, strict=True)
         ]
         flat = call.expand(call.reshape(index, [index.shape[0], 1, count]), grad.shape)
-        weight = inside.choose(reduce(mul, shares), 0)
-        share = grad * call.reshape(weight, [weight.shape[0], 1, count])
-        by_image = op("scatter_elements", by_image, flat, share, axis=2, reduction="add")
+        weight = inside.choose(reduce(mul, (share for share, _ in shares)), 0)
+        update = grad * call.reshape(weight, [weight.shape[0], 1, count])
+        by_image = op("scatter_elements", by_image, flat, update, axis=2, reduction="add")
         if mode == 1:
             continue
         total = op("sum", grad * op("gather", image, flat, axis=2), axis=(1,))
         found = inside.choose(call.reshape(total, index.shape), 0)
-        for axis, step in enumerate(corner):
-            others = [part for at, part in enumerate(shares) if at != axis]
-            part = reduce(mul, others, found)
-            by_place[axis] = by_place[axis] + part if step else by_place[axis] - part
+        for axis, (_, slope) in enumerate(shares):
+            others = [share for at, (share, _) in enumerate(shares) if at != axis]
+            by_place[axis] = by_place[axis] + reduce(mul, others, found) * slope
     columns = [
         op("expand_dims", part * slope, axis=grid.rank - 1)
         for part, slope in zip(by_place, slopes, strict=True)
@@ -97,10 +102,31 @@ def _sampler(call: Call) -> list[Value]:
     return [call.reshape(by_image, data.shape), op("concatenate", columns[::-1], axis=grid.rank - 1)]
 
 
+def _share(t: Value, step: int, mode: int) -> tuple[Value, Value]:
+    """Return the weight of an element that is ``step`` behind another, and its derivative by ``t``.
+
+    ``t``: how far behind the other one, from 0 to 1, the place is. Cubic weights are those of Keys, 1981.
+    """
+    if mode == 1:
+        return t.like(1), t.like(0)
+    away, sign = (t - float(step), 1.0) if step <= 0 else (float(step) - t, -1.0)
+    if mode == 0:
+        return 1 - away, t.like(-sign)
+    a = -0.75
+    if step in (0, 1):
+        return ((a + 2) * away - (a + 3)) * away * away + 1, (3 * (a + 2) * away - 2 * (a + 3)) * away * sign
+    return a * (((away - 5) * away + 8) * away - 4), a * ((3 * away - 10) * away + 8) * sign
+
+
 def _place(x: Value, size: Value, padding: int, *, align: bool) -> tuple[Value, Value]:
     """Return the place along an axis of a coordinate from -1 to 1, and its derivative."""
     place = (x + 1) * 0.5 * (size - 1) if align else ((x + 1) * size - 1) * 0.5
     slope = x.like(0.5) * (size - 1 if align else size)
+    return _padded(place, slope, size, padding, align=align)
+
+
+def _padded(place: Value, slope: Value, size: Value, padding: int, *, align: bool) -> tuple[Value, Value]:
+    """Return where in an image a place is looked up, and its derivative."""
     if padding == 2:
         low, span = (size.like(0), size - 1) if align else (size.like(-0.5), size)
         away = op("abs", place - low)
@@ -116,7 +142,7 @@ def _place(x: Value, size: Value, padding: int, *, align: bool) -> tuple[Value, 
     return place, slope
 
 
-operator("grid_sampler_2d_backward", note="not of bicubic samples")(_sampler)
+operator("grid_sampler_2d_backward")(_sampler)
 operator("grid_sampler_3d_backward")(_sampler)
 
 
@@ -152,32 +178,66 @@ def _embedding_bag(call: Call) -> Value:
 
 def _of_sums(call: Call, zeros: Value) -> Value:
     """Return the gradient of bags that are summed: each index gets that of its bag, divided for a mean."""
-    grad = call["grad"]
-    bags = bag_of(shapes.counting(call["indices"], 0), call["offsets"])
+    grad, weights = call["grad"], call.get("per_sample_weights")
     if call.integer("mode", 0) == 1:
         grad = grad / op("expand_dims", call["bag_size"].maximum(1).cast(grad.dtype), axis=1)
-    updates = op("take", grad, bags, axis=0, mode="clip")
-    weights, padding = call.get("per_sample_weights"), call.integer("padding_idx", -1)
+    updates = _of_indices(call, grad)
     if weights is not None:
         updates = updates * op("expand_dims", weights, axis=1)
-    places = call["indices"].cast("int64")
-    if padding >= 0:
-        updates = op("expand_dims", places.equal(padding), axis=1).choose(0, updates)
     if 0 in updates.shape:
         return zeros
-    return op("scatter_nd", zeros, op("expand_dims", places, axis=0), updates, mode="add")
+    places = op("expand_dims", call["indices"].cast("int64"), axis=0)
+    return op("scatter_nd", zeros, places, updates, mode="add")
+
+
+def _of_indices(call: Call, grad: Value) -> Value:
+    """Return for each index the gradient of its bag, 0 for padding."""
+    bags = bag_of(shapes.counting(call["indices"], 0), call["offsets"])
+    updates, padding = op("take", grad, bags, axis=0, mode="clip"), call.integer("padding_idx", -1)
+    if padding < 0:
+        return updates
+    return op("expand_dims", call["indices"].cast("int64").equal(padding), axis=1).choose(0, updates)
+
+
+@operator("_embedding_bag_per_sample_weights_backward", note="of indices and offsets of known number")
+def _embedding_bag_weights(call: Call) -> Value:
+    rows = op("take", call["weight"], call["indices"].cast("int64"), axis=0, mode="clip")
+    return op("sum", _of_indices(call, call["grad"]) * rows, axis=(1,))
 
 
 @operator("_cdist_backward")
 def _cdist(call: Call) -> Value:
-    """Return the gradient by the first points; where two points are one, it is 0."""
-    left, right, p = call["x1"], call["x2"], call.number("p")
-    if 0 in call.shape or 0 in right.shape or p == 0:
+    """Return the gradient by the first points."""
+    left, right = call["x1"], call["x2"]
+    if 0 in call.shape or 0 in right.shape:
         return call.full(call.shape, scalar_constant(0, call.dtype))
     difference = op("expand_dims", left, axis=left.rank - 1) - op("expand_dims", right, axis=right.rank - 2)
-    size, distance = op("abs", difference), op("expand_dims", call["cdist"], axis=left.rank)
-    sign = (difference > 0).cast(left.dtype) - (difference < 0).cast(left.dtype)
-    if p == 1:
+    return op("sum", _of_distances(call, difference, call["cdist"]), axis=(left.rank - 1,))
+
+
+@operator("_pdist_backward", note="of a known number of rows")
+def _pdist(call: Call) -> Value:
+    data = call["self"]
+    rows, width = call.static(data)
+    result = call.full(call.shape, scalar_constant(0, call.dtype))
+    if rows < 2 or not width:
+        return result
+    pairs = [constant(index.astype("int64")) for index in np.triu_indices(rows, 1)]
+    left, right = (op("take", data, index, axis=0, mode="clip") for index in pairs)
+    updates = _of_distances(call, left - right, call["pdist"])
+    for index, update in zip(pairs, (updates, -updates), strict=True):
+        result = op("scatter_nd", result, op("expand_dims", index, axis=0), update, mode="add")
+    return result
+
+
+def _of_distances(call: Call, difference: Value, distances: Value) -> Value:
+    """Return the gradient of distances by the first points; where two points are one, it is 0."""
+    p, last = call.number("p"), difference.rank - 1
+    size, distance = op("abs", difference), op("expand_dims", distances, axis=last)
+    sign = (difference > 0).cast(size.dtype) - (difference < 0).cast(size.dtype)
+    if p == 0:
+        share = size.like(0) * sign
+    elif p == 1:
         share = sign
     elif p == np.inf:
         share = size.equal(distance).choose(sign, 0)
@@ -185,8 +245,7 @@ def _cdist(call: Call) -> Value:
         one = distance.equal(0).choose(1, distance)
         share = op("power", size / one, size.like(p - 1)) * sign if p != 2 else difference / one
         share = op("logical_or", size.equal(0), distance.equal(0)).choose(0, share)
-    weight = op("expand_dims", call["grad"], axis=left.rank)
-    return op("sum", weight * share, axis=(left.rank - 1,))
+    return op("expand_dims", call["grad"], axis=last) * share
 
 
 @operator("_weight_norm_interface_backward")

@@ -481,7 +481,7 @@ def _filled(call: Call, fill: Value) -> Value:
 
 @operator(
     *("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "empty_strided", "new_empty"),
-    *("empty_permuted", "new_empty_strided"),
+    *("empty_permuted", "new_empty_strided", "_new_zeros_with_same_feature_meta"),
 )
 def _zeros(call: Call) -> Value:
     return _filled(call, scalar_constant(0, call.dtype))
