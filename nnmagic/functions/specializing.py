@@ -15,7 +15,7 @@ import numpy as np
 from nnmagic.cache import Entry
 from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
-from nnmagic.functions.argument_types import PYTHON_INTEGERS, argument_type, is_known_value, plain_number
+from nnmagic.functions.argument_types import PYTHON_INTEGERS, argument_type, is_known_value, plain_number, written
 from nnmagic.functions.calls import annotation, make_binder, shown_default
 from nnmagic.functions.captured import Captured
 from nnmagic.functions.compile_options import Options
@@ -492,8 +492,8 @@ def _restored(
 
 
 def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
-    written = tuple((name, repr(value)) for name, value in values.items())
-    return tuple(types.items()), written, tuple(names for each in types.values() for names in _names_in(each))
+    known = tuple((name, written(value)) for name, value in values.items())
+    return tuple(types.items()), known, tuple(names for each in types.values() for names in _names_in(each))
 
 
 def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:

@@ -34,11 +34,12 @@ def call_with_rows(
         message = f"{builtin.name} of a list of tensors goes over the items"
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"
         raise v.RefusalError(message, first.span, hint=hint)
+    as_rows = _numbers if builtin.name in _OF_ITEMS else v.rows_of_list
     return builtin.call([v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands], span)
 
 
-def as_rows(value: v.Value) -> v.Value:
-    """Return the tensor of a list of rows; any other value as it is."""
+def _numbers(value: v.Value) -> v.Value:
+    """Return the tensor of a list of rows, whose elements are the list's numbers; any other value as it is."""
     return value.rows if isinstance(value, v.ListOfRows) else value
 
 

@@ -19,7 +19,7 @@ from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
-from nnmagic.tinynn.calls.row_lists import KEEPS_ITEMS, as_rows, call_with_rows
+from nnmagic.tinynn.calls.row_lists import KEEPS_ITEMS, call_with_rows
 from nnmagic.tinynn.elaborate.callbacks import call_callback, is_callback
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -133,7 +133,7 @@ def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[v.Oper
 def _own_copy(ctx: Elaboration, result: v.Value, operands: list[v.Operand]) -> v.Value:
     """Return what a function made of a list of arrays, which NumPy copies to an array first."""
     if isinstance(result, v.Computed):
-        given = (as_rows(operand.value) for operand in operands)
+        given = (v.rows_of_list(operand.value) for operand in operands)
         if any(isinstance(value, v.Computed) and value.expr is result.expr for value in given):
             result = let_bind(ctx, result, "array")
         ctx.memory.own(result.expr)
@@ -176,7 +176,7 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
     ctx.count_work()
     match callee.value:
         case v.OperatorName(operator=operator):
-            rows = [v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
+            rows = [v.Operand(v.rows_of_list(each.value), each.span, each.keyword) for each in operands]
             return call_with_arguments(operator, rows, span)
         case v.BuiltinName(builtin=builtin):
             return _call_builtin(ctx, builtin, operands, span)

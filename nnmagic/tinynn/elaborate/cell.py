@@ -23,6 +23,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     changes_tensors,
     deletes_entries,
     find_assigned_names,
+    find_lists_changed,
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
@@ -58,7 +59,7 @@ from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import fit_pattern
-from nnmagic.tinynn.namespace.capture import as_compiled_function, capture
+from nnmagic.tinynn.namespace.capture import as_compiled_function
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
@@ -170,7 +171,7 @@ def elaborate_cell(
     }
     if specialization is not None:
         name = specialization.name
-        _refuse_changed_dictionaries(ctx, functions[name], signatures[name])
+        _refuse_changed_containers(ctx, functions[name], signatures[name])
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
@@ -206,17 +207,28 @@ def _changeable(signature: _Signature) -> frozenset[str]:
     )
 
 
-def _refuse_changed_dictionaries(
+def _refuse_changed_containers(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
 ) -> None:
-    """Report the dictionaries of the caller of which a function assigns keys: Python would change them."""
-    changed = find_changed_parameters(definition)
+    """Report the lists and dictionaries of the caller that a function changes, as Python would."""
+    changed = find_changed_parameters(definition) | find_lists_changed(definition.body)
     for parameter, type_ in signature.parameters:
         name = parameter.name
-        if name in changed and isinstance(type_, ty.RecordType) and type_.name == ty.DICTIONARY:
-            hint = f"change a copy: begin with {name} = dict({name}), and return it"
-            message = f"`{name}` is the caller's dictionary, which Python would change"
+        record = type_.name if isinstance(type_, ty.RecordType) else ""
+        if name in changed and record in _CONTAINERS:
+            kind, word = _CONTAINERS[record]
+            hint = f"change a copy: begin with {name} = {kind}({name}), and return it"
+            message = f"`{name}` is the caller's {word}, which Python would change"
             ctx.report(v.RefusalError(message, ctx.span(parameter.span), hint=hint))
+
+
+#: What makes a copy of an argument that is a container, and what it is, by the name of its record.
+_CONTAINERS = {
+    ty.DICTIONARY: ("dict", "dictionary"),
+    ty.TABLE: ("dict", "dictionary"),
+    ty.LIST: ("list", "list"),
+    ty.ITEMS: ("list", "list"),
+}
 
 
 def _let_change(
@@ -438,11 +450,14 @@ def _known_argument(
     specialization: Specialization,
 ) -> v.Value:
     """Return the value of a parameter that is known at compile time, as its annotation has it."""
-    value = capture(specialization.values[parameter.name])
-    if type_ is None:
-        return value
     span = ctx.span(parameter.span)
+    given = specialization.values[parameter.name]
     try:
+        value, _ = ctx.resolver.lookup_imported((parameter.name,), {parameter.name: given}, span)
+        if isinstance(given, list):
+            value = replace(value, written="list")
+        if type_ is None:
+            return value
         return fit_pattern(
             specialization.name, parameter.name, type_, v.Operand(value, span), {}, partial(as_function, ctx)
         )
@@ -676,9 +691,9 @@ def _value_of_parameter(
 
 
 def _as_tuple(value: v.Value) -> v.Value:
-    """Return an argument that is a tuple as one that was written so: no list is an argument."""
+    """Return an argument that is a tuple as one that was written so."""
     if isinstance(value, v.TupleOf) and value.record is None:
-        return replace(value, written="tuple")
+        return replace(value, written=value.written or "tuple")
     return value
 
 

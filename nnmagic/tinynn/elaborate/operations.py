@@ -32,6 +32,7 @@ from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 
 
 def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> v.Value:
@@ -109,6 +110,8 @@ def binary_operation(
             if (found := tables.membership(right, left, span)) is not None:
                 return found if op is tree.ExtraOp.In else negate(v.Operand(found, span), span)
             return membership(SIGNS[op], left, right, span)
+        if any(is_tensor(each.value) and tensor_type(each).shape for each in (left, right)):
+            left, right = (replace(each, value=v.rows_of_list(each.value)) for each in (left, right))
         return binary(op, SIGNS[op], left, right, span, in_place=in_place)
     except v.RefusalError as refusal:
         ctx.report(refusal)

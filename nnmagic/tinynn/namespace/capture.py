@@ -213,6 +213,16 @@ def python_code(value: object) -> types.FunctionType | None:
     return None if is_installed else value
 
 
+def is_function(value: object) -> bool:
+    """Return whether a cell can call a value: a function of a library, of the notebook, or a compiled one."""
+    from nnmagic.tinynn.namespace.library_functions import library_function, own_name
+
+    if as_compiled_function(value) is not None or as_template(value) is not None:
+        return True
+    known = library_function(value) is not None or own_name(value) is not None
+    return known or isinstance(value, np.ufunc) or python_code(value) is not None
+
+
 def source_code(value: object) -> types.FunctionType | None:
     """Return the function of Python that has the source of a function of the notebook, compiled or not."""
     if as_template(value) is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import numpy as np
 
@@ -14,10 +15,13 @@ from nnmagic.tinynn.namespace.unsupported_functions import FUNCTIONS
 
 
 def own_name(value: object) -> tuple[str, str] | None:
-    """Return the module and the bare name of what nnmagic gives under the name that it has in a cell.
+    """Return the module and the bare name of what a cell has under its own name.
 
-    That is a function of ``nnmagic.numpy`` or a transformation such as ``nnmagic.grad``; for others, None.
+    That is a function of Python's or of ``nnmagic.numpy``, or a transformation such as ``nnmagic.grad``; for
+    others, None.
     """
+    if isinstance(value, BuiltinFunctionType) and vars(builtins).get(value.__name__) is value:
+        return "builtins", value.__name__
     if isinstance(value, ModuleType) and value.__name__.startswith("nnmagic.numpy."):
         return "nnmagic.numpy", value.__name__.rpartition(".")[2]
     if not isinstance(value, FunctionType):

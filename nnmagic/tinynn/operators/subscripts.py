@@ -53,6 +53,7 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, v.Computed)
+    index = [replace(each, value=v.rows_of_list(each.value)) for each in index]
     result = _index_tensor(value.value, index, span)
     return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
 
