@@ -55,7 +55,14 @@ from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.sizes import SIZES
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
-from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, add_up_items
+from nnmagic.tinynn.builtins.python_names import (
+    PYTHON,
+    PYTHON_ONLY,
+    TO_LIST,
+    add_up_items,
+    choose_by_key,
+    power_with_modulus,
+)
 from nnmagic.tinynn.builtins.random import RANDOM
 from nnmagic.tinynn.builtins.special import special_functions
 from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
@@ -112,7 +119,13 @@ def _table(*rows: Builtin) -> dict[str, Builtin]:
 BUILTINS: dict[str, Builtin] = _table(
     *_NUMPY_ROWS, *_NEURAL_ROWS, *FOURIER, *RANDOM, *PYTHON, PYTHON_COMPLEX, *GRADIENTS, CALLBACK
 )
-BUILTINS["sum"] = add_up_items(BUILTINS["sum"])  # a notebook's np.sum stays NumPy's
+#: Python's own, where NumPy's of the same name, which a notebook's `np.sum` stays, do less.
+BUILTINS |= {
+    "sum": add_up_items(BUILTINS["sum"]),
+    "max": choose_by_key(BUILTINS["max"]),
+    "min": choose_by_key(BUILTINS["min"]),
+    "pow": power_with_modulus(BUILTINS["pow"]),
+}
 
 
 def _method(name: str, signature: str) -> Builtin:
@@ -131,6 +144,7 @@ MODULE_METHODS: dict[str, Builtin] = torch_meanings(BUILTINS) | {"nanmedian": _T
 METHODS: dict[str, Builtin] = {
     **{name: builtin for name, builtin in BUILTINS.items() if builtin.method},
     **_TORCH_METHODS,
+    "tolist": TO_LIST,
     "reshape": _method("reshape", "a *newshape"),
     "transpose": permuting(BUILTINS),
     "permute": replace(_method("transpose", "a *axes"), name="permute", aliases="dims=axes"),

@@ -171,7 +171,7 @@ def elaborate_cell(
     }
     if specialization is not None:
         name = specialization.name
-        _refuse_changed_containers(ctx, functions[name], signatures[name])
+        _refuse_changed_containers(ctx, functions[name], signatures[name], specialization)
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
@@ -208,14 +208,20 @@ def _changeable(signature: _Signature) -> frozenset[str]:
 
 
 def _refuse_changed_containers(
-    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    signature: _Signature,
+    specialization: Specialization,
 ) -> None:
     """Report the lists and dictionaries of the caller that a function changes, as Python would."""
     changed = find_changed_parameters(definition) | find_lists_changed(definition.body)
-    for parameter, type_ in signature.parameters:
-        name = parameter.name
+    types = {parameter.name: type_ for parameter, type_ in signature.parameters}
+    for parameter in (each for each in definition.params if each.name in changed):
+        name, type_ = parameter.name, types.get(parameter.name)
         record = type_.name if isinstance(type_, ty.RecordType) else ""
-        if name in changed and record in _CONTAINERS:
+        if isinstance(specialization.values.get(name), list):
+            record = ty.LIST
+        if record in _CONTAINERS:
             kind, word = _CONTAINERS[record]
             hint = f"change a copy: begin with {name} = {kind}({name}), and return it"
             message = f"`{name}` is the caller's {word}, which Python would change"

@@ -105,7 +105,7 @@ _OTHER_NAMES = {
 
 
 #: Methods that a cell does not need, since they only concern devices, gradients or Python values.
-_NOT_NEEDED = frozenset(("tolist", "cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
+_NOT_NEEDED = frozenset(("cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
 _NO_GRADIENTS = "a tensor keeps no gradient: write grad(f)(x), of a function"
 #: Attributes that a cell lacks, with their hints.
 _NOT_HERE = {
@@ -221,6 +221,10 @@ def index(items, value):
 """
 
 
+def _in_order(call: Arguments) -> v.Value:
+    return BUILTINS["sorted"].call([call.given["a"]], call.span)
+
+
 def _in_the_language(text: str) -> Callable[[Arguments], v.Value]:
     return lambda call: v.LoopCall("text", (call.given["a"], call.given["value"]), text=text)
 
@@ -230,6 +234,7 @@ _OF_LISTS = {
     "copy": ITERATION["list"],
     "count": Builtin("count", "a value", _in_the_language(_COUNT), "Return how many items equal a value."),
     "index": Builtin("index", "a value", _in_the_language(_INDEX), "Return the first place of a value."),
+    "sort!": Builtin("sort", "a", _in_order, "Return the items in ascending order."),
 }
 
 

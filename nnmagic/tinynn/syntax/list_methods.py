@@ -12,6 +12,8 @@ _CHANGED = {
     "clear": (0, "[]"),
     "popleft": (0, "{owner}[1:]"),
     "extend": (1, "{owner} + list({0})"),
+    "insert": (2, "{owner}[:{0}] + [{1}] + {owner}[{0}:]"),
+    "appendleft": (1, "[{0}] + {owner}"),
 }
 
 #: The attribute that marks the statements of Python's tree which change a list.
@@ -30,6 +32,14 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
         ):
             text = _CHANGED[method][1].format(*map(py.unparse, args), owner=owner.id)
             yield _change(stmt, owner.id, text)
+            return
+        case py.Expr(
+            value=py.Call(
+                func=py.Attribute(attr="sort", value=py.Name() as owner), args=[], keywords=[_, *_] as given
+            )
+        ) if {each.arg for each in given} <= {"key", "reverse"}:
+            options = ", ".join(map(py.unparse, given))
+            yield _change(stmt, owner.id, f"sorted({owner.id}, {options})")
             return
         case py.Expr(
             value=py.Call(func=py.Attribute(attr="update", value=py.Name() as owner), args=[others])
