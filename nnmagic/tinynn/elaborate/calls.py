@@ -29,6 +29,7 @@ from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operan
 from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out, is_state
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
+from nnmagic.tinynn.elaborate.lists_as_rows import is_run_time
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
@@ -262,6 +263,8 @@ def _call_builtin(
         return call_in_loop(ctx, result, span, apply_value)
     if isinstance(result, v.Draw):
         return carry_out(ctx, result, span)
+    if builtin is BUILTINS["take"] and not is_run_time(operands[1:2]) and isinstance(result, v.Computed):
+        ctx.memory.own(result.expr)  # what an array of indices chooses is a copy
     if isinstance(result, v.Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
     return result
