@@ -123,6 +123,8 @@ def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type,
     if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
         return None if (entries := _entries(value)) is None else _of_table(value, *entries)
     if isinstance(value, list) and (rows := _rows(value)) is not None:
+        if converts:
+            return None  # an array
         kind, array = rows
         return ty.RecordType((ty.TensorType(array.shape, str(array.dtype)),), ty.LIST, (kind,)), (array,)
     if isinstance(value, Mapping) and value:

@@ -213,7 +213,7 @@ class SpecializingFunction(FunctionAttributes):
         key = _key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
-        rows = zip(self._template.info.parameters, self._patterns, bound, strict=True)
+        rows = list(zip(self._template.info.parameters, self._patterns, bound, strict=True))
         numbers = {
             each.name: number
             for each, pattern, value in rows
@@ -221,14 +221,19 @@ class SpecializingFunction(FunctionAttributes):
             if (number := plain_number(value)) is not MISSING
         }
         needed = [name for name in self._needed.get(key, ()) if name in numbers]
-        compiled = None
+        compiled, refused = None, None
+        lists = [each.name for each, _, value in rows if isinstance(value, list) and each.name in given]
         try:
             compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
-        except TinyNNError:
+        except TinyNNError as error:
+            refused = _of_lists(error, lists)
             if len(needed) == len(numbers):
-                raise
+                raise refused from None
         if compiled is None:
-            found = self._find_needed(types, values, numbers)
+            try:
+                found = self._find_needed(types, values, numbers)
+            except TinyNNError as error:
+                raise refused if lists and refused is not None else error from None
             needed = [name for name in numbers if name in found or name in needed]  # values may decide which
             compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
             self._needed[key] = tuple(needed)
@@ -489,6 +494,15 @@ def _restored(
     for key, names in needed:
         function._needed.setdefault(key, names)
     return function
+
+
+def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
+    """Return an error that says which argument is a list: what is written for arrays may not take one."""
+    first, *rest = error.diagnostics
+    if not lists or first.hint is not None:
+        return error
+    hint = f"`{lists[0]}` is a list, as the call gives it; give an array: numpy.asarray({lists[0]})"
+    return TinyNNError([replace(first, hint=hint), *rest])
 
 
 def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:

@@ -307,7 +307,7 @@ def test_records_of_other_names_are_other_types() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f([1, 2]), "'x' must be an array or a number, not a list; convert it with numpy.asarray"),
+        (lambda f: f({1, 2}), "'x' must be an array or a number, not a set"),
         (lambda f: f(np.array(["a"])), "'x' must be an array of numbers, not an array of <U1"),
         (lambda f: f(), "missing 1 required positional argument: 'x'"),
         (lambda f: f(X, 1), "takes 1 positional argument but 2 were given"),

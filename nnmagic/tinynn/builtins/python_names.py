@@ -157,7 +157,7 @@ def _sorted(call: Arguments) -> v.Value:
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
     names = [f"x{number}" for number in range(len(parts))]
     keys = "keys" if "keys" in call else f"[item for item in zip({', '.join(names)})]" if zipped else "x0"
-    taken = [f"take(asarray({name}), order, axis=0)" for name in names]
+    taken = [f"relay.take(asarray({name}), order, axis=0)" for name in names]  # which may be lists: no copies
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
     text = (
         f"def sorted(keys, {', '.join(names)}):\n    keys = asarray({keys})"

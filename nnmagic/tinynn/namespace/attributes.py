@@ -221,6 +221,10 @@ def index(items, value):
 """
 
 
+def _has_axes(item: v.Value) -> bool:
+    return isinstance(item, v.Computed) and isinstance(item.type, TensorType) and bool(item.type.shape)
+
+
 def _in_order(call: Arguments) -> v.Value:
     return BUILTINS["sorted"].call([call.given["a"]], call.span)
 
@@ -306,6 +310,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         return _field(value, name, span)
     if isinstance(value, v.TupleOf) and name in value.names:
         return value.items[value.names.index(name)]
+    if name == "sort!" and isinstance(value, v.TupleOf) and any(map(_has_axes, value.items)):
+        raise v.RefusalError(f"{describe(value)} has no attribute `sort`", span, hint=_no_tensor_hint(owner, "sort"))
     if isinstance(value, v.TupleOf | v.ListOfRows) and name in _OF_LISTS:
         return v.Method(owner, name, v.BuiltinName(_OF_LISTS[name]))
     if isinstance(value, v.BuiltinName):
