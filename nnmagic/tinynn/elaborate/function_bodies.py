@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,7 +31,16 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
-from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, Value, is_failed
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    Operand,
+    RefusalError,
+    Value,
+    is_failed,
+    known_in_result,
+)
 from nnmagic.tinynn.values.weak_types import is_weak
 
 
@@ -173,7 +183,7 @@ def _finish(
     what = f"the result of `{definition.name}`"
     of_python = has_python_numbers(definition.ret_type)
     plan: MergePlan | None = None
-    fitted = {id(value): value for value in usable}
+    fitted = {id(value): replace(value, value=known_in_result(value.value)) for value in usable}
     if isinstance(declared, OpenTensor | OpenType):
         fitted = {
             id(value): Operand(convert_result(what, declared, value, span, of_python=of_python), value.span)

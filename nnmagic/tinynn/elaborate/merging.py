@@ -262,8 +262,8 @@ def _same_value(left: v.Value, right: v.Value) -> bool:
 
 
 def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
-    """Return the kind and the keys of a dictionary or a set, which merges by items with others of these."""
-    if record is None or record.name not in (ty.DICTIONARY, ty.SET):
+    """Return the kind and the keys of what merges by items with others of these: dictionaries, sets, strings."""
+    if record is None or record.name not in (ty.DICTIONARY, ty.SET, ty.KNOWN):
         return None
     return record.name, *record.names
 

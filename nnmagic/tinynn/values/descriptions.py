@@ -6,6 +6,7 @@ import ast
 from types import FunctionType
 
 from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, FuncType, RecordType, TensorType, Type, TypeCall
 from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, Tensor
@@ -38,6 +39,8 @@ def describe(value: v.Value) -> str:
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
         case v.Dimension(dim=dim):
             return f"the dimension {format_dim(dim)}"
+        case v.TupleOf(record=RecordType(name=ty.KNOWN, names=(known,))):
+            return describe(v.Known(known))
         case v.TupleOf(record=RecordType(name=name)):
             return f"a {name}"
         case v.TupleOf(items=items):

@@ -522,6 +522,19 @@ def dictionary_of(entries: Mapping[object, Value], kind: str = ty.DICTIONARY) ->
     return TupleOf(tuple(entries.values()), record=ty.RecordType((), kind, tuple(entries)))  # type: ignore[arg-type]
 
 
+def known_in_result(value: Value) -> Value:
+    """Return a result with records of no fields for strings, and in tuples for None, which Python gets back."""
+    if isinstance(value, TupleOf) and value.whole is None:
+        parts = (_of_known(each) if each == Known(None) else known_in_result(each) for each in value.items)
+        return replace(value, items=tuple(parts))
+    return _of_known(value) if isinstance(value, Known) and isinstance(value.value, str) else value
+
+
+def _of_known(value: Value) -> TupleOf:
+    assert isinstance(value, Known)
+    return TupleOf((), record=ty.RecordType((), ty.KNOWN, (value.value,)))  # type: ignore[arg-type]  # see KNOWN
+
+
 def rows_of_list(value: Value) -> Value:
     """Return the tensor that NumPy makes of a list of rows; any other value as it is."""
     return replace(value.rows, weak=False) if isinstance(value, ListOfRows) else value
