@@ -130,7 +130,7 @@ def elaborate_cell(
     ctx.resolver.linker.reserved.update(cell.funcs)
     ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
-    ctx.imports = imports_of_cell(cell.imports)
+    ctx.imports = {**imports_of_cell(cell.imports), **cell.constants}
     for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
         hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
         ctx.note(

@@ -175,8 +175,9 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         owner = v.Operand(index_string(owner.value.value, index[0], span), span)
     if indices and (found := _read_dictionary(ctx, owner, *indices[0])) is not None:
         owner = v.Operand(found, indices.pop(0)[1])
-    may_be_rows = isinstance(owner.value, v.TupleOf) and (ctx.items_as_rows or not ctx.rounds)
-    if may_be_rows and indices and is_run_time(indices[0][0]):
+    is_fixed = isinstance(root, ast.Var) and ctx.environment.owner(root.id.name) is None
+    may_be_rows = is_fixed or ctx.items_as_rows or not ctx.rounds
+    if isinstance(owner.value, v.TupleOf) and may_be_rows and indices and is_run_time(indices[0][0]):
         owner = replace(owner, value=_as_rows(ctx, owner) or owner.value)
     value = owner.value
     for value, index in read_chain(owner, indices) if indices else ():

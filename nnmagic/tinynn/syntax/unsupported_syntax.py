@@ -58,8 +58,8 @@ STATEMENTS: dict[str, tuple[str, str]] = {
 
 #: Statements at the top level of a cell, apart from functions: (message, hint).
 TOP_LEVEL: dict[str, tuple[str, str]] = {
-    "Assign": ("a cell holds functions only, not assignments", _CAPTURE),
-    "AnnAssign": ("a cell holds functions only, not assignments", _CAPTURE),
+    "Assign": ("a cell holds functions and constants, such as n = 3, no other assignments", _CAPTURE),
+    "AnnAssign": ("a cell holds functions and constants, such as n = 3, no other assignments", _CAPTURE),
     "AugAssign": ("a cell holds functions only, not assignments", _CAPTURE),
     "Expr": ("a cell holds functions only, not expressions", "call the functions from another cell"),
     **{

@@ -218,7 +218,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("def f(x: f32):\n    # \x0c \u2028\n    return «q»\n", ["unknown name `q`"]),
     ("def f(x: f32):\n    return x «x»\n", ["invalid syntax"]),
     ("@«cached»\ndef f(x: f32):\n    return x\n", ["a function of a cell takes no decorator"]),
-    ("«x = 1»\ndef f(x: f32):\n    return x\n", ["a cell holds functions only, not assignments"]),
+    ("«y = len('a')»\ndef f(x: f32):\n    return x\n", ["a cell holds functions and constants, such as n = 3, no other assignments"]),
     ("«if» True:\n    x = 1\n", ["a cell holds functions only, not `if`"]),
     # several errors, and none that follows from another one
     (

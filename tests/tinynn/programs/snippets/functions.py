@@ -60,7 +60,7 @@ CASES: list[Case] = [
     refused("dictionary", function("x: f32", 'y = {"a": x}\nreturn y[«x»]'), "a dictionary's key must be known at compile time, not an f32"),
     refused("set-comprehension", function("x: f32", "y = {i for i in «x»}\nreturn x"), "an f32 cannot be gone over", "go over range(n), or over the rows of a tensor of rank 1 or more"),
     refused("a-decorator", "@«cached»\ndef f(x: f32):\n    return x\n", "a function of a cell takes no decorator", "remove it; options go on the %%tinynn line"),
-    refused("an-assignment-in-the-cell", "«n = 3»\n\ndef f(x: f32):\n    return x\n", "a cell holds functions only, not assignments"),
+    refused("an-assignment-in-the-cell", "«n = sum(range(3))»\n\ndef f(x: f32):\n    return x\n", "a cell holds functions and constants, such as n = 3, no other assignments"),
     refused("a-call-in-the-cell", "def f(x: f32):\n    return x\n\n«f(1)»\n", "a cell holds functions only, not expressions", "call the functions from another cell"),
     refused("double-star-parameters", "def f(x: f32, **«options»):\n    return x\n", "`**options` is not part of TinyNN"),
     refused("defined-twice", "def f(x: f32):\n    return x\n\ndef «f»(y: f32):\n    return y\n", "`f` is defined twice", "the first one is on line 2; give one of them another name"),
