@@ -65,6 +65,7 @@ from nnmagic.tinynn.builtins.python_names import (
 )
 from nnmagic.tinynn.builtins.random import RANDOM
 from nnmagic.tinynn.builtins.special import special_functions
+from nnmagic.tinynn.builtins.tensor_helpers import of_arrays
 from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
 from nnmagic.tinynn.builtins.torch_names import (
     functional_batch_norm,
@@ -178,6 +179,7 @@ for _name in IN_PLACE:
 
 _NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.is_refused}
 _NUMPY |= SIZES | DTYPE_LIMITS
+_NUMPY |= {name: of_arrays(_NUMPY[name]) for name in ("max", "amax", "min", "amin", "sum", "prod")}
 _LINALG = {
     name: BUILTINS[name]
     for name in (

@@ -535,7 +535,8 @@ def _check_default(name: str, type_: ty.Type, value: v.Operand) -> None:
 def _check_open_default(name: str, value: v.Operand, type_: ty.Type | None = None) -> None:
     """Refuse a default that is not known at compile time. Raises RefusalError."""
     try:
-        if type_ is not None or not isinstance(value.value, v.Known | v.BuiltinName | v.OperatorName):
+        of_notebook = v.Known | v.BuiltinName | v.OperatorName | v.DictOf | v.ModuleOf | v.TupleOf
+        if type_ is not None or not isinstance(value.value, of_notebook):
             to_python(value.value)
     except v.NotStaticError:
         hint = "compute it in another cell, and write the name that holds it"

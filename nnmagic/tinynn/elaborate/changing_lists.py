@@ -236,6 +236,8 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
         return _take(ctx, growth, v.Operand(values[0], span))
     rows, *others = values
     if not isinstance(rows, v.Computed):  # in a trial, before an item says of what type they are
+        if expr.kind == "whole" and not growth.before and growth.is_tried:
+            return v.TupleOf((), written="list")
         return v.Known(value=False) if expr.kind == "full" else v.FAILED
     match expr.kind:
         case "full":
