@@ -56,6 +56,7 @@ from nnmagic.tinynn.builtins.numpy.sizes import SIZES
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
 from nnmagic.tinynn.builtins.python_names import (
+    OF_THE_LIBRARY,
     PYTHON,
     PYTHON_ONLY,
     TO_LIST,
@@ -217,6 +218,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "scipy.special": _SPECIAL,
     "jax.scipy.special": _SPECIAL,
     "numba": {"prange": ITERATION["prange"]},
+    **OF_THE_LIBRARY,
 }
 
 #: NumPy's names of numbers and dtypes.

@@ -252,6 +252,47 @@ def power_with_modulus(power: Builtin) -> Builtin:
     return replace(power, apply=apply_to, signature=f"{power.signature} mod?")
 
 
+_COUNTED = """
+def Counter(items):
+    counts = {}
+    for item in items:
+        counts[item] = counts.get(item, 0) + 1
+    return counts
+"""
+_FOUND = """
+def bisect(items, value):
+    return searchsorted(asarray(items), value, side={side!r})
+"""
+
+
+def _bisect(name: str, side: str) -> Builtin:
+    return Builtin(
+        name,
+        "a x",
+        lambda call: v.LoopCall("text", (call.given["a"], call.given["x"]), text=_FOUND.format(side=side)),
+        "Return where to insert a value in a list that is in order.",
+        None,
+        method=False,
+    )
+
+
+def _counter(call: Arguments) -> v.Value:
+    return v.LoopCall("text", (call.given["iterable"],), text=_COUNTED)
+
+
+#: The functions of other modules of Python's library that cells know, by these modules.
+OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
+    "bisect": {
+        "bisect_left": _bisect("bisect_left", "left"),
+        "bisect_right": _bisect("bisect_right", "right"),
+        "bisect": _bisect("bisect", "right"),
+    },
+    "collections": {
+        "Counter": Builtin("Counter", "iterable", _counter, "Count equal items.", None, method=False)
+    },
+}
+
+
 def _to_list(call: Arguments) -> v.Value:
     """Return an array as a list of Python's numbers, or of lists of these."""
     dtype = call.type("a").dtype

@@ -271,7 +271,7 @@ def _call_builtin(
 
 
 #: What takes a dictionary as it is; of others it is the list of its keys.
-_OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy"})
+_OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy", "most_common"})
 
 
 def _is_inlined(operand: v.Operand) -> bool:

@@ -58,7 +58,7 @@ from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
-from nnmagic.tinynn.elaborate.templates import fit_pattern
+from nnmagic.tinynn.elaborate.templates import ANEW, fit_pattern
 from nnmagic.tinynn.namespace.capture import as_compiled_function
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.lookup import look_up
@@ -141,6 +141,7 @@ def elaborate_cell(
     _declare_types(ctx, cell)
     if specialization is not None:
         cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
+        cell = _with_itself_anew(ctx, cell, specialization)
     signatures = {
         name: _elaborate_signature(
             ctx, definition, specialization if specialization and name == specialization.name else None
@@ -158,7 +159,7 @@ def elaborate_cell(
             _set_type(ctx, name, signature, results)
     find_formals = partial(_find_formals, ctx)
     groups = callees_first(templates)
-    ctx.recursive = frozenset(
+    ctx.recursive |= frozenset(
         name
         for group in groups
         for name in group
@@ -279,6 +280,34 @@ def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.Definiti
         needed |= mentioned
         work += sorted(mentioned)
     return {each: definition for each, definition in cell.funcs.items() if each in needed}
+
+
+def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specialization) -> tree.CellNode:
+    """Let a function call itself as another one where it is compiled for a parameter that is None.
+
+    Its own calls may give a value for this parameter, as in ``def sort(x, high=None)``.
+    """
+    own = cell.funcs[given.name]
+    is_known = any(
+        given.values.get(each.name, ...) is None
+        or (each.name not in given.types and getattr(each.default, "value", ...) is None)
+        for each in own.params
+    )
+    if not is_known or own.name not in find_mentioned_names(own.body):
+        return cell
+    again = f"{own.name}{ANEW}"
+    other = attr.evolve(own, name=again)
+    formals = _elaborate_formals(ctx, _elaborate_signature(ctx, other, None))
+    template = v.LocalFunction(again, other, formals, v.Environment(""), {})
+    ctx.resolver.templates[again] = _with_changes(template, partial(_find_formals, ctx))
+    ctx.recursive |= {again}
+
+    def rename(node: ast.Node) -> ast.Node:
+        if isinstance(node, ast.Var) and node.id.name == own.name:
+            return tree.variable(node.span, again)
+        return tree.map_parts(node, rename)
+
+    return attr.evolve(cell, funcs={**cell.funcs, own.name: attr.evolve(own, body=rename(own.body))})
 
 
 def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.annotation_types import (
@@ -93,6 +96,9 @@ def binary_operation(
         return v.FAILED
     if compared is not None:
         return compared
+    texts = [each.value.value for each in (left, right) if isinstance(each.value, v.Known)]
+    if len(texts) == 2 and _is_of_text(op, *texts):
+        return v.Known(_OF_TEXTS[op](*texts))
     if op is ast.BuiltinOp.Mul and (rows := repeated_list(left, right, span)) is not None:
         return rows
     if op is ast.BuiltinOp.Add and isinstance(left.value, v.ListOfRows) and isinstance(right.value, _LIST):
@@ -119,6 +125,24 @@ def binary_operation(
 
 
 _LIST = (v.ListOfRows, v.TupleOf)
+
+#: What is computed of known strings.
+_OF_TEXTS: dict[object, Callable[[Any, Any], object]] = {
+    ast.BuiltinOp.Add: operator.add,
+    ast.BuiltinOp.Mul: operator.mul,
+    ast.BuiltinOp.LT: operator.lt,
+    ast.BuiltinOp.LE: operator.le,
+    ast.BuiltinOp.GT: operator.gt,
+    ast.BuiltinOp.GE: operator.ge,
+}
+
+
+def _is_of_text(op: object, left: object, right: object) -> bool:
+    """Return whether an operator joins, repeats or compares known strings."""
+    if op is ast.BuiltinOp.Mul:
+        text, times = (left, right) if isinstance(left, str) else (right, left)
+        return isinstance(text, str) and type(times) is int and len(text) * times <= MAX_TUPLE_SIZE
+    return op in _OF_TEXTS and isinstance(left, str) and isinstance(right, str)
 
 
 def _joined(ctx: Elaboration, left: v.Operand, right: v.Operand, span: Span) -> v.Value:

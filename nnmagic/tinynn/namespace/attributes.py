@@ -186,6 +186,26 @@ def _copy(call: Arguments) -> v.Value:
     return tables.copied(owner, call.span)
 
 
+_MOST_COMMON = """
+def most_common(counts, n):
+    items = sorted(counts.items(), key=lambda item: -item[1])
+    return items if n is None else items[:n]
+"""
+_MOST_COMMON_OF_TABLE = """
+def most_common(counts, n):
+    items = asarray(list(counts.keys()))
+    numbers = asarray(list(counts.values()))
+    order = argsort(-numbers, kind="stable")
+    return [(items[i], numbers[i]) for i in (order if n is None else order[:n])]
+"""
+
+
+def _most_common(call: Arguments) -> v.Value:
+    n = call.given.get("n", v.Operand(v.Known(None), call.span))
+    text = _MOST_COMMON_OF_TABLE if isinstance(call.given["a"].value, v.TableOf) else _MOST_COMMON
+    return v.LoopCall("text", (call.given["a"], n), text=text)
+
+
 def _pairs(table: v.TableOf, span: Span) -> v.Value:
     both = (tables.keys_of(table, span), tables.all_values(table, span))
     return v.Zipped("zip", tuple(v.Operand(each, span) for each in both))
@@ -201,6 +221,7 @@ _VIEWS = {
     ),
     "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),
     "copy": Builtin("copy", "a", _copy, "Return a copy of a dictionary."),
+    "most_common": Builtin("most_common", "a n?", _most_common, "Return the most frequent items with their counts."),
 }
 
 

@@ -43,7 +43,7 @@ def library_function(value: object) -> tuple[str, Builtin] | None:
     Identity decides: a function of the notebook that is called `exp` is not NumPy's.
     """
     if isinstance(value, type):
-        if not value.__module__.startswith("numba."):  # which has `prange`
+        if not value.__module__.startswith(("numba.", "collections")):  # which have `prange` and `Counter`
             return None
     elif not isinstance(value, (*FUNCTIONS, np.ufunc)):
         return None

@@ -104,6 +104,8 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
         raise v.RefusalError("a tuple takes one index", span, hint=hint)
     only = index[0]
     if isinstance(only.value, v.SliceOf):
+        if not value.items:
+            return value
         start, stop, step = (
             static_bound(part, only.span) for part in (only.value.start, only.value.stop, only.value.step)
         )
