@@ -18,7 +18,7 @@ import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.calls import CallAdapter
-from nnmagic.relay.types import DICTIONARY, ITEMS, KNOWN, LIST, SET, TABLE, RecordType, TupleType, Type
+from nnmagic.relay.types import CHOICE, DICTIONARY, ITEMS, KNOWN, LIST, OPTIONAL, SET, TABLE, RecordType, TupleType, Type
 
 #: Makes a record of its fields, in their order.
 Maker = Callable[[Sequence[object]], object]
@@ -223,8 +223,10 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         return value
     if isinstance(type_, RecordType) and type_.name == TABLE:
         return _dictionary(*value)
-    if isinstance(type_, RecordType) and type_.name == KNOWN:
-        return type_.names[0]
+    if isinstance(type_, RecordType) and type_.name in (KNOWN, CHOICE):
+        return type_.names[int(value[0]) if value else 0]
+    if isinstance(type_, RecordType) and type_.name == OPTIONAL:
+        return from_tuples(type_.fields[1], value[1], makers) if value[0] else None
     parts = [from_tuples(own, part, makers) for own, part in zip(type_.fields, value, strict=True)]
     if not isinstance(type_, RecordType):
         return tuple(parts)

@@ -120,6 +120,12 @@ ITEMS = "items"
 #: The name of a record without fields whose only name is a value that is known at compile time.
 KNOWN = "known"
 
+#: The name of a record of a number that says which of the known values, its names, a result is.
+CHOICE = "choice"
+
+#: The name of a record of whether a result is there, and of the result, which is None otherwise.
+OPTIONAL = "optional"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeVar(_Text):

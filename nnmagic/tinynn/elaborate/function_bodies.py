@@ -27,6 +27,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 )
 from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
 from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
+from nnmagic.tinynn.elaborate.varying_results import results_of_paths
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
@@ -183,7 +184,13 @@ def _finish(
     what = f"the result of `{definition.name}`"
     of_python = has_python_numbers(definition.ret_type)
     plan: MergePlan | None = None
-    fitted = {id(value): replace(value, value=known_in_result(value.value)) for value in usable}
+    varying = [value.value for value in usable]
+    if declared is None and not ctx.pending.inferring:
+        varying = results_of_paths(varying)
+    fitted = {
+        id(value): replace(value, value=known_in_result(each))
+        for value, each in zip(usable, varying, strict=True)
+    }
     if isinstance(declared, OpenTensor | OpenType):
         fitted = {
             id(value): Operand(convert_result(what, declared, value, span, of_python=of_python), value.span)

@@ -501,6 +501,10 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
         case ty.RecordType(name=ty.LIST, names=(kind,), fields=(of_rows,)):
             rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak=kind != "scalars")
             return ListOfRows(rows, is_table=kind == "lists", of_tuples=kind == "tuples")
+        case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL as kind):
+            what = "None on some paths" if kind == ty.OPTIONAL else "one of several strings"
+            message = f"this function returns {what}, which only Python can read"
+            raise RefusalError(message, expr.span or Span("", 1, 1, 1, 1), hint="return a number that says which")
         case ty.TupleType(fields=fields):
             return _taken_apart(expr, type_, fields)
     return Computed(expr, type_)

@@ -1029,9 +1029,6 @@ CASES = [
         np.float32(2),
     ),
     case(
-        "x: Tensor[(4,), f32]", 'x * state["0" + ".weight"]', unsupported_syntax.NO_STRINGS, "x * weights[0]"
-    ),
-    case(
         "x: Tensor[(4,), f32]",
         'x * state[str(0) + ".weight"]',
         unsupported_syntax.NO_STRINGS,
@@ -1601,7 +1598,7 @@ CASES = [
     ),
     case(
         "",
-        "x = 1\n",
+        "x = len([1])\n",
         "compute it in another cell; a cell's functions can use the notebook's names",
         "def f(x: f32):\n    return x * settings['rate']\n",
     ),
