@@ -56,6 +56,7 @@ from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
+from nnmagic.tinynn.elaborate.python_hints import without_hints
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import ANEW, fit_pattern
@@ -125,6 +126,7 @@ def elaborate_cell(
     A function whose parameters have open types has none. ``specialization``: elaborate that function alone,
     with those that it calls.
     """
+    cell = without_hints(ctx, cell)
     ctx.beside = definitions_beside(ctx, cell.funcs)
     cell = attr.evolve(cell, funcs={**ctx.beside, **cell.funcs})
     ctx.resolver.linker.reserved.update(cell.funcs)

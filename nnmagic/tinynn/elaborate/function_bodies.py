@@ -184,6 +184,8 @@ def _finish(
     what = f"the result of `{definition.name}`"
     of_python = has_python_numbers(definition.ret_type)
     plan: MergePlan | None = None
+    if isinstance(declared, OpenType) and declared.fields is None:
+        declared = None
     varying = [value.value for value in usable]
     if declared is None and not ctx.pending.inferring:
         varying = results_of_paths(varying)

@@ -368,7 +368,7 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
             return dict(_capture_items(take, list(dict.items(value))))
         case _ if is_torch_tensor(value):
             return _constant(array_of_torch(value)).data
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        case _ if _is_record(value):
             copied = object.__new__(type(value))
             for name, item in _capture_items(take, _fields_of(value).items()):
                 object.__setattr__(copied, name, item)
@@ -413,7 +413,7 @@ def capture(value: object) -> v.Value:
             return v.DictOf(dict(_capture_items(capture, value.items())))
     if value is Ellipsis:
         return v.Known(Ellipsis)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if _is_record(value):
         return _record(value, _fields_of(value))
     if (dtype := as_dtype(value)) is not None:
         return v.Known(dtype)
@@ -442,6 +442,12 @@ def capture(value: object) -> v.Value:
         shown = value if isinstance(value, np.dtype) else value.__name__
         raise NotCapturableError(f"the NumPy dtype {shown}", _NO_DTYPE)
     raise not_capturable(value)
+
+
+def _is_record(value: object) -> bool:
+    """Return whether a value is an object of a dataclass of the notebook."""
+    is_own = type(value).__module__.startswith("nnmagic.")
+    return dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_own
 
 
 def _fields_of(value: object) -> dict[str, object]:

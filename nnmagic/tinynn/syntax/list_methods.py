@@ -59,6 +59,10 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
         ):
             yield from _update(stmt, owner, others, new_name)
             return
+        case py.Return(value=py.IfExp(test=test, body=body, orelse=orelse)) if _is_text(body) or _is_text(orelse):
+            paths = [py.copy_location(py.Return(each), each) for each in (body, orelse)]
+            yield py.copy_location(py.If(test, paths[:1], paths[1:]), stmt)
+            return
         case py.Assign() | py.AugAssign() | py.Expr() | py.Return() | py.If():
             pass
         case _:
@@ -101,6 +105,18 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
     replaced = _Replaced(taken).visit(stmt)
     assert isinstance(replaced, py.stmt)
     yield replaced
+
+
+def _is_text(value: py.expr) -> bool:
+    """Return whether an expression is a string or None, or a tuple or a condition that has one."""
+    match value:
+        case py.Constant(value=known):
+            return known is None or isinstance(known, str)
+        case py.Tuple(elts=parts):
+            return any(map(_is_text, parts))
+        case py.IfExp(body=body, orelse=orelse):
+            return _is_text(body) or _is_text(orelse)
+    return False
 
 
 #: JAX's `x.at[i].set(v)` and its kin, as statements that change a copy; `{0}` is the index.

@@ -932,12 +932,6 @@ CASES = [
         "write tuple[Tensor[(2, 3), f32], f32]",
         "def f(x: tuple[Tensor[(2, 3), f32], f32]):\n    return x[0]\n",
     ),
-    case(
-        "",
-        "def f(x: tuple):\n    return x[0]\n",
-        "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
-        "def f(x: tuple[Tensor[(2, 3), f32], f32]):\n    return x[0]\n",
-    ),
     *(
         Case(
             f"def f(x: {refused}):\n    return x\n",
