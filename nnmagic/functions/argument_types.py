@@ -49,7 +49,7 @@ def written(value: object) -> str:
 
 
 def plain_number(value: object) -> object:
-    """Return an argument as plain numbers of Python: a number, or a tuple or short list; MISSING for others."""
+    """Return an argument as numbers of Python: a number, or a tuple or short list; MISSING for others."""
     if isinstance(value, tuple) or (isinstance(value, list) and len(value) <= _SHORT):
         parts = tuple(map(plain_number, value))
         return MISSING if MISSING in parts else type(value)(parts) if type(value) in (tuple, list) else parts
@@ -131,7 +131,9 @@ def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type,
         name, named = ty.DICTIONARY, value
     elif isinstance(value, tuple | list) and not hasattr(value, "_fields"):
         name, named = "", dict(enumerate(value))
-    elif not isinstance(value, Mapping | np.ndarray | np.void) and (fields := named_fields(value)) is not None:
+    elif (
+        not isinstance(value, Mapping | np.ndarray | np.void) and (fields := named_fields(value)) is not None
+    ):
         name, named = type(value).__name__, fields[0]
     else:
         return None
@@ -165,7 +167,9 @@ def _rows(value: list[object]) -> tuple[str, np.ndarray] | None:
         parts = [part for each in value for part in each]  # type: ignore[attr-defined]
         kinds = set(map(type, parts))
     is_python = kinds == {bool} or (kinds <= {int, float, complex} and (kind != "tuples" or len(kinds) == 1))
-    if not parts or not (is_python or (kind == ty.NUMBERS and len(kinds) == 1 and isinstance(value[0], np.generic))):
+    if not parts or not (
+        is_python or (kind == ty.NUMBERS and len(kinds) == 1 and isinstance(value[0], np.generic))
+    ):
         return None
     array = np.array(value)
     return None if ty.dtype_of_array(array) is None else (kind if is_python else "scalars", array)

@@ -18,7 +18,19 @@ import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.calls import CallAdapter
-from nnmagic.relay.types import CHOICE, DICTIONARY, ITEMS, KNOWN, LIST, OPTIONAL, SET, TABLE, RecordType, TupleType, Type
+from nnmagic.relay.types import (
+    CHOICE,
+    DICTIONARY,
+    ITEMS,
+    KNOWN,
+    LIST,
+    OPTIONAL,
+    SET,
+    TABLE,
+    RecordType,
+    TupleType,
+    Type,
+)
 
 #: Makes a record of its fields, in their order.
 Maker = Callable[[Sequence[object]], object]

@@ -110,8 +110,8 @@ TABLE = "table"
 #: The name of its values if they are Python's numbers.
 NUMBERS = "numbers"
 
-#: The name of a record of the rows of a Python list of numbers; its only name says what the items are: NUMBERS,
-#: "scalars" of NumPy, "lists" or "tuples" of numbers.
+#: The name of a record of the rows of a Python list of numbers; its only name says what the items are:
+#: NUMBERS, "scalars" of NumPy, "lists" or "tuples" of numbers.
 LIST = "list"
 
 #: The name of a record of the items of any other Python list.

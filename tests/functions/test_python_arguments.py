@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from tests.tinynn.cases import assert_same
 
 
 @dataclass
@@ -31,13 +32,31 @@ def doubled(x):
 X = np.arange(3.0)
 BODY = Body(2.0, np.ones(2))
 CALLS = {
-    "a list of ints": ("def f(x):\n    return x[0], len(x), sum(x), x[1:], max(x), 2 in x, x + [5], x * 2\n", [1, 2, 3]),
-    "a list as an array": ("def f(x):\n    return np.asarray(x) * 0.5, np.dot(x, x), np.array(x).mean()\n", [1, 2, 3]),
+    "a list of ints": (
+        "def f(x):\n    return x[0], len(x), sum(x), x[1:], max(x), 2 in x, x + [5], x * 2\n",
+        [1, 2, 3],
+    ),
+    "a list as an array": (
+        "def f(x):\n    return np.asarray(x) * 0.5, np.dot(x, x), np.array(x).mean()\n",
+        [1, 2, 3],
+    ),
     "a list is unpacked": ("def f(x):\n    a, b, c = x\n    return a + b * c\n", [1.5, 2.5, 3.0]),
-    "a list beside an array": ("def f(x):\n    return np.ones(3) * x, np.arange(9)[x], np.arange(3) @ x\n", [1, 2, 3]),
-    "a copy of a list changes": ("def f(x):\n    x = list(x)\n    x[0] = 4\n    x.append(3)\n    return x\n", [1, 2, 3]),
-    "a list of lists": ("def f(x):\n    return x[1][0], len(x[0]), [sum(row) for row in x]\n", [[1, 2], [3, 4]]),
-    "a list of tuples": ("def f(x):\n    t = 0\n    for a, b in x:\n        t += a * b\n    return t\n", [(1, 2), (3, 4)]),
+    "a list beside an array": (
+        "def f(x):\n    return np.ones(3) * x, np.arange(9)[x], np.arange(3) @ x\n",
+        [1, 2, 3],
+    ),
+    "a copy of a list changes": (
+        "def f(x):\n    x = list(x)\n    x[0] = 4\n    x.append(3)\n    return x\n",
+        [1, 2, 3],
+    ),
+    "a list of lists": (
+        "def f(x):\n    return x[1][0], len(x[0]), [sum(row) for row in x]\n",
+        [[1, 2], [3, 4]],
+    ),
+    "a list of tuples": (
+        "def f(x):\n    t = 0\n    for a, b in x:\n        t += a * b\n    return t\n",
+        [(1, 2), (3, 4)],
+    ),
     "tuples of ints and floats": (
         "def f(x):\n    t = 0.0\n    for i, w in x:\n        t += np.arange(5)[i] * w\n    return t\n",
         [(1, 0.5), (3, 2.5)],
@@ -52,30 +71,24 @@ CALLS = {
     "a dtype": ("def f(d):\n    return np.arange(3).astype(d)\n", np.float32),
     "Python's type": ("def f(d):\n    return np.arange(3.0).astype(d)\n", int),
     "a dataclass": ("def f(p):\n    return p.mass * p.place, p.name == 'a'\n", BODY),
-    "a list of objects": ("def f(x):\n    return sum(p.mass for p in x), x[1].place\n", [BODY, Body(3.0, np.zeros(2))]),
-    "a named tuple": ("def f(p):\n    n, (rate, months) = len(p), p\n    return np.ones(p.months) * p.rate, n\n", Loan(0.5, 3)),
+    "a list of objects": (
+        "def f(x):\n    return sum(p.mass for p in x), x[1].place\n",
+        [BODY, Body(3.0, np.zeros(2))],
+    ),
+    "a named tuple": (
+        "def f(p):\n    n, (rate, months) = len(p), p\n    return np.ones(p.months) * p.rate, n\n",
+        Loan(0.5, 3),
+    ),
     "a tuple with a string": ("def f(x):\n    return x[0] * 2 if x[1] == 'a' else x[0]\n", (2.0, "a")),
     "a dictionary of settings": (
         "def f(c):\n    return [c['rate'] * n for n in c['layers']] if c['mode'] == 'fast' else None\n",
         {"rate": 0.5, "mode": "fast", "layers": [1, 2]},
     ),
-    "what comes back": ("def f(x):\n    return x\n", {"rate": 0.5, "mode": "fast", "layers": [1, 2], "none": None}),
-}  # fmt: skip
-
-
-def assert_same(got: object, expected: object) -> None:
-    if isinstance(expected, dict):
-        assert list(got) == list(expected)  # type: ignore[call-overload]  # a dictionary
-        got, expected = list(got.values()), list(expected.values())  # type: ignore[attr-defined]
-    if isinstance(expected, tuple | list) and not isinstance(got, np.ndarray):
-        assert isinstance(got, tuple | list)
-        for one, other in zip(got, expected, strict=True):
-            assert_same(one, other)
-        return
-    assert type(got) is type(expected) or isinstance(got, np.ndarray | np.generic)
-    np.testing.assert_array_equal(got, expected)
-    if isinstance(expected, np.ndarray | np.generic):
-        assert np.asarray(got).dtype == expected.dtype
+    "what comes back": (
+        "def f(x):\n    return x\n",
+        {"rate": 0.5, "mode": "fast", "layers": [1, 2], "none": None},
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -194,8 +194,8 @@ def choose_by_key(extreme: Builtin) -> Builtin:
             rest = more.items if isinstance(more, v.TupleOf) else ()
             items = v.Operand(v.TupleOf((items.value, call.given["axis"].value, *rest)), items.span)
         if "default" in call:
-            rest = ", key=key" if "key" in call else ""
-            text = f"def f(items, default, key):\n    return {call.name}(items{rest}) if len(items) else default\n"
+            chosen = f"{call.name}(items{', key=key' if 'key' in call else ''})"
+            text = f"def f(items, default, key):\n    return {chosen} if len(items) else default\n"
             key = call.given.get("key", v.Operand(v.Known(None), call.span))
             return v.LoopCall("text", (items, call.given["default"], key), text=text)
         if "key" in call:
@@ -205,7 +205,8 @@ def choose_by_key(extreme: Builtin) -> Builtin:
         known = _known_order(call, items, reverse=call.name == "max")
         if known:
             return known[0]
-        parts, item = (items,), "list(x0)[place]"
+        parts: tuple[v.Operand, ...] = (items,)
+        item = "list(x0)[place]"
         if isinstance(items.value, v.Zipped):
             parts = items.value.parts
             item = f"({', '.join(f'x{number}[place]' for number in range(len(parts)))})"

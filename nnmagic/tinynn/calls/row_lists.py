@@ -40,7 +40,7 @@ def call_with_rows(
 
 
 def _numbers(value: v.Value) -> v.Value:
-    """Return the tensor of a list of rows, whose elements are the list's numbers; any other value as it is."""
+    """Return the tensor of a list of rows, with the list's own numbers; any other value as it is."""
     return value.rows if isinstance(value, v.ListOfRows) else value
 
 

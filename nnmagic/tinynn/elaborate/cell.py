@@ -55,8 +55,8 @@ from nnmagic.tinynn.elaborate.imports import imports_of_cell
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
-from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.python_hints import without_hints
+from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import ANEW, fit_pattern
@@ -399,7 +399,7 @@ def _elaborate_signature(
     failed = False
     for parameter in definition.params:
         type_, destination, is_open = _parameter_pattern(ctx, parameter)
-        if specialization is not None and parameter.name in specialization.types and is_open:
+        if specialization is not None and parameter.name in specialization.types:
             given = specialization.types[parameter.name]
             if isinstance(given, Destination):
                 destination, given = type(given).__name__, given.tensor.relay_type()
@@ -491,7 +491,7 @@ def _known_argument(
     given = specialization.values[parameter.name]
     try:
         value, _ = ctx.resolver.lookup_imported((parameter.name,), {parameter.name: given}, span)
-        if isinstance(given, list):
+        if isinstance(given, list) and isinstance(value, v.TupleOf):
             value = replace(value, written="list")
         if type_ is None:
             return value

@@ -262,7 +262,7 @@ def _same_value(left: v.Value, right: v.Value) -> bool:
 
 
 def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
-    """Return the kind and the keys of what merges by items with others of these: dictionaries, sets, strings."""
+    """Return the kind and the keys of what merges by items with its like: a dictionary, a set, a string."""
     if record is None or record.name not in (ty.DICTIONARY, ty.SET, ty.KNOWN):
         return None
     return record.name, *record.names

@@ -117,7 +117,7 @@ def _definition_of(ctx: Elaboration, name: str) -> tree.DefinitionNode | None:
     defaults = _defaults_of(function)
     params = [
         attr.evolve(each, default=ast.Constant(each.default.span, defaults[each.name]))
-        if is_number(defaults.get(each.name))
+        if each.default is not None and is_number(defaults.get(each.name))
         else each
         for each in cell.funcs[name].params
     ]
@@ -177,7 +177,10 @@ def _defaults_of(function: types.FunctionType) -> dict[str, object]:
     """Return the defaults of the parameters of a function, as they were when it was defined."""
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     given = function.__defaults__ or ()
-    return {**dict(zip(names[len(names) - len(given) :], given, strict=True)), **(function.__kwdefaults__ or {})}
+    return {
+        **dict(zip(names[len(names) - len(given) :], given, strict=True)),
+        **(function.__kwdefaults__ or {}),
+    }
 
 
 def _default(ctx: Elaboration, name: str, defaults: Mapping[str, object], span: Span) -> v.Value | None:

@@ -1,4 +1,4 @@
-"""Leave out the type hints of Python that say nothing to a compiler: ``str``, ``list[float]``, ``Optional[str]``.
+"""Leave out the type hints of Python that say nothing to a compiler, such as ``str`` and ``list[float]``.
 
 A parameter with such a hint takes what each call gives, as one without a type.
 """
@@ -20,16 +20,24 @@ from nnmagic.tinynn.types.annotations import DTYPES
 
 #: Classes of Python and of its typing that no cell has as types of its own.
 _HINTS = frozenset(
-    "str bytes bytearray list dict set frozenset tuple object Callable List Dict Set FrozenSet Sequence "
-    "MutableSequence Iterable Iterator Collection Mapping MutableMapping DefaultDict Deque Counter Literal "
-    "Hashable Sized ArrayLike Number Real Integral".split()
+    (
+        *("str", "bytes", "bytearray", "list", "dict", "set", "frozenset", "tuple", "object", "Callable"),
+        *("List", "Dict", "Set", "FrozenSet", "Sequence", "MutableSequence", "Iterable", "Iterator"),
+        *("Collection", "Mapping", "MutableMapping", "DefaultDict", "Deque", "Counter", "Literal"),
+        *("Hashable", "Sized", "ArrayLike", "Number", "Real", "Integral"),
+    )
 )
 #: Those that mean something in a cell where they have brackets.
 _OWN = frozenset(("tuple", "Tuple", "Callable", "Optional", "Union"))
 #: Names of cells, which no hint of Python has.
 _DTYPES = frozenset((*DTYPES, "Tensor"))
 #: What a type of Python's alone mentions beside hints.
-_PLAIN = frozenset("float int bool complex np numpy ndarray Any typing t collections abc None".split())
+_PLAIN = frozenset(
+    (
+        *("float", "int", "bool", "complex", "np", "numpy", "ndarray", "Any", "None"),
+        *("typing", "t", "collections", "abc"),
+    )
+)
 
 
 def without_hints(ctx: Elaboration, cell: tree.CellNode) -> tree.CellNode:

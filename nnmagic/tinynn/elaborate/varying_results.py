@@ -25,7 +25,9 @@ def results_of_paths(values: Sequence[v.Value]) -> list[v.Value]:
             rows = list(zip(*columns, strict=True))
             kept = zip(values, items, rows, strict=True)
             return [
-                each if all(a is b for a, b in zip(own, row, strict=True)) else v.TupleOf(row, written="tuple")
+                each
+                if all(a is b for a, b in zip(own, row, strict=True))
+                else v.TupleOf(row, written="tuple")
                 for each, own, row in kept
             ]
     known = [each for each in values if _is_known(each)]

@@ -221,7 +221,9 @@ _VIEWS = {
     ),
     "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),
     "copy": Builtin("copy", "a", _copy, "Return a copy of a dictionary."),
-    "most_common": Builtin("most_common", "a n?", _most_common, "Return the most frequent items with their counts."),
+    "most_common": Builtin(
+        "most_common", "a n?", _most_common, "Return the most frequent items with their counts."
+    ),
 }
 
 
@@ -332,7 +334,9 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
     if isinstance(value, v.TupleOf) and name in value.names:
         return value.items[value.names.index(name)]
     if name == "sort!" and isinstance(value, v.TupleOf) and any(map(_has_axes, value.items)):
-        raise v.RefusalError(f"{describe(value)} has no attribute `sort`", span, hint=_no_tensor_hint(owner, "sort"))
+        raise v.RefusalError(
+            f"{describe(value)} has no attribute `sort`", span, hint=_no_tensor_hint(owner, "sort")
+        )
     if isinstance(value, v.TupleOf | v.ListOfRows) and name in _OF_LISTS:
         return v.Method(owner, name, v.BuiltinName(_OF_LISTS[name]))
     if isinstance(value, v.BuiltinName):

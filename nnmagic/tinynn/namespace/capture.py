@@ -457,7 +457,7 @@ def _fields_of(value: object) -> dict[str, object]:
 
 def _record(value: object, fields: Mapping[str, object]) -> v.Value:
     """Return an object with fields as a record."""
-    items = dict(_capture_items(capture, fields.items()))
+    items: dict[object, v.Value] = dict(_capture_items(capture, fields.items()))
     return v.dictionary_of(items, type(value).__name__)
 
 

@@ -20,8 +20,9 @@ def own_name(value: object) -> tuple[str, str] | None:
     That is a function of Python's or of ``nnmagic.numpy``, or a transformation such as ``nnmagic.grad``; for
     others, None.
     """
-    if isinstance(value, BuiltinFunctionType) and vars(builtins).get(value.__name__) is value:
-        return "builtins", value.__name__
+    if isinstance(value, BuiltinFunctionType):
+        name = value.__name__
+        return ("builtins", name) if vars(builtins).get(name) is value else None
     if isinstance(value, ModuleType) and value.__name__.startswith("nnmagic.numpy."):
         return "nnmagic.numpy", value.__name__.rpartition(".")[2]
     if not isinstance(value, FunctionType):

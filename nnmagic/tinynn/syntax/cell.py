@@ -14,10 +14,10 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
+from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.source_spans import SpanMap
-from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
 _ASSIGNMENTS = py.AnnAssign | py.Assign

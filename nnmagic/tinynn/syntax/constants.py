@@ -17,8 +17,8 @@ _OPERATORS: dict[type[py.operator], Callable[[complex, complex], object]] = {
     py.Sub: operator.sub,
     py.Mult: operator.mul,
     py.Div: operator.truediv,
-    py.FloorDiv: operator.floordiv,  # type: ignore[dict-item]  # of real numbers
-    py.Mod: operator.mod,  # type: ignore[dict-item]  # of real numbers
+    py.FloorDiv: operator.floordiv,
+    py.Mod: operator.mod,
     py.Pow: operator.pow,
 }
 _NUMPY = ("np", "numpy")
@@ -106,6 +106,8 @@ def as_function(statement: py.stmt) -> py.FunctionDef | None:
     """Return the function that ``name = lambda x: value`` above functions is; None for any other."""
     match statement:
         case py.Assign(targets=[py.Name(id=name)], value=py.Lambda(args=args, body=body)):
-            made = py.FunctionDef(name, args, [py.copy_location(py.Return(body), body)], [])
+            (made,) = py.parse(f"def {name}(): pass").body
+            assert isinstance(made, py.FunctionDef)
+            made.args, made.body = args, [py.copy_location(py.Return(body), body)]
             return py.fix_missing_locations(py.copy_location(made, statement))
     return None

@@ -44,7 +44,9 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             place = new_name(f"place_in_{owner.id}")
             found = f"numpy.searchsorted({owner.id}, {py.unparse(item)}, side={_INSERTING[word]!r})"
             yield _at(stmt, py.parse(f"{place} = {found}").body[0])
-            yield _change(stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id))
+            yield _change(
+                stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)
+            )
             return
         case py.Expr(
             value=py.Call(
@@ -59,8 +61,10 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
         ):
             yield from _update(stmt, owner, others, new_name)
             return
-        case py.Return(value=py.IfExp(test=test, body=body, orelse=orelse)) if _is_text(body) or _is_text(orelse):
-            paths = [py.copy_location(py.Return(each), each) for each in (body, orelse)]
+        case py.Return(value=py.IfExp(test=test, body=body, orelse=orelse)) if _is_text(body) or _is_text(
+            orelse
+        ):
+            paths: list[py.stmt] = [py.copy_location(py.Return(each), each) for each in (body, orelse)]
             yield py.copy_location(py.If(test, paths[:1], paths[1:]), stmt)
             return
         case py.Assign() | py.AugAssign() | py.Expr() | py.Return() | py.If():
@@ -69,8 +73,8 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             yield stmt
             return
     inside = stmt.test if isinstance(stmt, py.If) else stmt
-    if (found := _setdefault_in(inside)) is not None:
-        before, call = found
+    if (default := _setdefault_in(inside)) is not None:
+        before, call = default
         yield before
         if not (isinstance(stmt, py.Expr) and call is stmt.value):
             owner = call.func.value  # type: ignore[attr-defined]  # a method
@@ -79,16 +83,8 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             assert isinstance(replaced, py.stmt)
             yield from _expand(replaced, new_name)
         return
-    updates = list(_updates_in(inside))
-    if updates:
-        taken = {}
-        for update in updates:
-            name = new_name("changed")
-            taken[id(update)] = py.copy_location(py.Name(name, py.Load()), update)
-            yield from _updated(update, name, taken)
-        replaced = _Replaced(taken).visit(stmt)
-        assert isinstance(replaced, py.stmt)
-        yield from _expand(replaced, new_name)
+    if updates := list(_updates_in(inside)):
+        yield from _with_updates(stmt, updates, new_name)
         return
     pops = list(_pops_in(inside))
     if not pops or not _may_come_first(inside, pops):
@@ -157,12 +153,27 @@ def _updates_in(node: py.AST) -> Iterator[py.Call]:
             yield node
 
 
+def _with_updates(
+    stmt: py.stmt, updates: Sequence[py.Call], new_name: Callable[[str], str]
+) -> Iterator[py.stmt]:
+    """Yield a statement behind those that make what its calls of ``x.at[i].set(v)`` give."""
+    taken: dict[int, py.expr] = {}
+    for update in updates:
+        name = new_name("changed")
+        taken[id(update)] = py.copy_location(py.Name(name, py.Load()), update)
+        yield from _updated(update, name, taken)
+    replaced = _Replaced(taken).visit(stmt)
+    assert isinstance(replaced, py.stmt)
+    yield from _expand(replaced, new_name)
+
+
 def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator[py.stmt]:
     """Yield the statements that make a copy of an array and change it."""
     method: py.Attribute = call.func  # type: ignore[assignment]  # see _updates_in
     chosen: py.Subscript = method.value  # type: ignore[assignment]
     array, index, value = (
-        py.unparse(_Replaced(inner).visit(part)) for part in (chosen.value.value, chosen.slice, call.args[0])  # type: ignore[attr-defined]
+        py.unparse(_Replaced(inner).visit(part))
+        for part in (chosen.value.value, chosen.slice, call.args[0])  # type: ignore[attr-defined]
     )
     has_slices = any(isinstance(part, py.Slice) for part in py.walk(chosen.slice))
     if has_slices and isinstance(chosen.slice, py.Tuple):

@@ -504,7 +504,9 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
         case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL as kind):
             what = "None on some paths" if kind == ty.OPTIONAL else "one of several strings"
             message = f"this function returns {what}, which only Python can read"
-            raise RefusalError(message, expr.span or Span("", 1, 1, 1, 1), hint="return a number that says which")
+            raise RefusalError(
+                message, expr.span or Span("", 1, 1, 1, 1), hint="return a number that says which"
+            )
         case ty.TupleType(fields=fields):
             return _taken_apart(expr, type_, fields)
     return Computed(expr, type_)
@@ -512,8 +514,7 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
 
 def _taken_apart(expr: ir.Expr, type_: ty.TupleType, fields: tuple[ty.Type, ...]) -> TupleOf:
     items = (
-        as_value(ir.TupleGetItem(expr, index, span=expr.span), item)
-        for index, item in enumerate(fields)
+        as_value(ir.TupleGetItem(expr, index, span=expr.span), item) for index, item in enumerate(fields)
     )
     record = type_ if isinstance(type_, ty.RecordType) else None
     if record is not None and record.name == ty.ITEMS:
@@ -527,7 +528,7 @@ def dictionary_of(entries: Mapping[object, Value], kind: str = ty.DICTIONARY) ->
 
 
 def known_in_result(value: Value) -> Value:
-    """Return a result with records of no fields for strings, and in tuples for None, which Python gets back."""
+    """Return a result with records for strings, and for None in tuples, which Python gets back."""
     if isinstance(value, TupleOf) and value.whole is None:
         parts = (_of_known(each) if each == Known(None) else known_in_result(each) for each in value.items)
         return replace(value, items=tuple(parts))
