@@ -15,7 +15,6 @@ from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.records import named_fields
 from nnmagic.relay import types as ty
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.namespace.capture import is_function
 from nnmagic.tinynn.program import MISSING, NumberType
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 
@@ -39,7 +38,11 @@ def is_known_value(value: object) -> bool:
         return True
     if isinstance(value, list):
         return all(map(is_known_value, value))
-    return callable(value) and is_function(value)
+    if not callable(value):
+        return False
+    from nnmagic.tinynn.namespace.capture import is_function  # with what cells know of libraries
+
+    return is_function(value)
 
 
 def written(value: object) -> str:

@@ -320,7 +320,8 @@ def _take(ctx: Elaboration, growth: Growth, given: v.Operand) -> v.Value:
         message = f"`{growth.name}` is a list before this, and {describe(value)} here"
         raise v.RefusalError(message, span, hint="give it another name")
     if growth.is_tried:
-        example = _example_of_rows(ctx, growth, value, span)
+        own = replace(growth, before=value.items) if isinstance(value, v.TupleOf) else growth
+        example = _example_of_rows(ctx, own, value, span)
         if isinstance(example, v.Computed) and isinstance(example.type, TensorType):
             growth.type = growth.type or TensorType(example.type.shape[1:], example.type.dtype)
             return example

@@ -10,7 +10,7 @@ import dataclasses
 import attr
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.capture import as_compiled_type, as_record_type
 from nnmagic.tinynn.namespace.lookup import look_up
@@ -62,7 +62,9 @@ def _of_function(
             return _of_function(ctx, node, cell)
         return tree.map_parts(node, inside)
 
-    return attr.evolve(definition, params=params, ret_type=result, body=inside(definition.body))
+    has_functions = any(isinstance(part, tree.DefinitionNode) for part in walk(definition.body))
+    body = inside(definition.body) if has_functions else definition.body
+    return attr.evolve(definition, params=params, ret_type=result, body=body)
 
 
 def _is_hint(ctx: Elaboration, node: ast.Node, cell: tree.CellNode) -> bool:

@@ -42,7 +42,8 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             )
         ) if word in _INSERTING:
             place = new_name(f"place_in_{owner.id}")
-            found = f"numpy.searchsorted({owner.id}, {py.unparse(item)}, side={_INSERTING[word]!r})"
+            array = f"numpy.asarray({owner.id})"
+            found = f"numpy.searchsorted({array}, {py.unparse(item)}, side={_INSERTING[word]!r})"
             yield _at(stmt, py.parse(f"{place} = {found}").body[0])
             yield _change(
                 stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)

@@ -22,17 +22,17 @@ VALUES = {
     "a default": "max([], default=5), max([v for v in x if v > 9], default=7), min([2], default=7)",
     "sorted strings": "[k for k, _ in sorted({'b': 1, 'a': 3, 'c': 1}.items(), key=lambda kv: (-kv[1], "
     "kv[0]))]",
-    "a power": "pow(3, x[0], 7), pow(2, 10, 1000), pow(int(x[0]), 2)",
+    "a power": "pow(3, int(x[0]), 7), pow(2, 10, 1000), pow(int(x[0]), 2)",
     "lists": "x.tolist()[1], sorted(x.tolist()), (x * 0.5).reshape(2, 2).tolist()[1][0], len(x.tolist())",
     "counts": "Counter(x), collections.Counter('hello').most_common(2)",
     "the most common": "Counter(x).most_common(1)[0][0], Counter(x).most_common(1)[0][1]",
     "places": "bisect.bisect_left([1, 2, 2, 3], x[2]), bisect.bisect(np.sort(x), 1), "
     "bisect.bisect_right([1.5], 2)",
     "strings": "'a' + 'b' * 2, 'ab' < 'b', ''.join(c for c in 'abc'), ''.join(['a']), '-'.join('ab')",
-    "ranges of floats": "np.arange(x[1] * 0.5, x[0] * 1.0, 0.3), np.arange(x[0] * 1.5), np.arange(x[0] / 2, 0.0, "
-    "-0.5)",
-    "reductions of lists": "np.min([x, x + 1], axis=0), np.max([x, x * 2], 1), np.sum([x, x], axis=1), np.max([x, "
-    "-x])",
+    "ranges of floats": "np.arange(x[1] * 0.5, x[0] * 1.0, 0.3), np.arange(x[0] * 1.5), "
+    "np.arange(x[0] / 2, 0.0, -0.5)",
+    "reductions of lists": "np.min([x, x + 1], axis=0), np.max([x, x * 2], 1), "
+    "np.sum([x, x], axis=1), np.max([x, -x])",
 }
 
 
@@ -46,8 +46,8 @@ BODIES = {
     "sort": "a = [3, x[0], 2]\na.sort()\nb = list(x)\nb.sort(key=lambda v: -v)\nreturn a, b",
     "insert": "a = [3]\nfor v in x:\n    a.insert(0, v)\na.insert(2, 9)\nreturn a",
     "insort": "a = []\nfor v in x:\n    bisect.insort(a, v)\nreturn a",
-    "tails": "t = []\nfor v in x:\n    k = bisect.bisect_left(t, v)\n    if k == len(t):\n        t.append(v)\n"
-    "    else:\n        t[k] = v\nreturn len(t), t",
+    "tails": "t = []\nfor v in x:\n    k = bisect.bisect_left(t, v)\n    if k == len(t):\n"
+    "        t.append(v)\n    else:\n        t[k] = v\nreturn len(t), t",
     "extend by a slice": "a = []\nfor c in np.unique(x):\n    a.extend(np.where(x == c)[0][:2])\nreturn a",
     "an exact modulus": "t = 0\nfor v in x:\n    t += pow(3, int(v) * 100, 1000000007)\nreturn t",
     "a shrinking array": "v"
@@ -69,8 +69,10 @@ RECURSIVE = {
         6,
     ),
     "an array that changes": (
-        "def q(a, lo=0, hi=None):\n    if hi is None:\n        hi = len(a) - 1\n    if lo >= hi:\n        return\n"
-        "    m = lo\n    for i in range(lo, hi):\n        if a[i] < a[hi]:\n            a[i], a[m] = a[m], a[i]\n"
+        "def q(a, lo=0, hi=None):\n    if hi is None:\n        hi = len(a) - 1\n"
+        "    if lo >= hi:\n        return\n    m = lo\n    for i in range(lo, hi):\n"
+        "        if a[i] < a[hi]:\n"
+        "            a[i], a[m] = a[m], a[i]\n"
         "            m += 1\n    a[hi], a[m] = a[m], a[hi]\n    q(a, lo, m - 1)\n    q(a, m + 1, hi)\n"
         "def f(x):\n    y = x.copy()\n    q(y)\n    return y\n",
         X,

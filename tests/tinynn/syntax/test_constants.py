@@ -35,4 +35,6 @@ def test_what_must_be_computed_belongs_elsewhere(value: str) -> None:
 
 def test_a_constant_is_not_changed() -> None:
     with pytest.raises(nnmagic.TinyNNError, match="cannot be changed here"):
-        nnmagic.compile("K = np.array([1, 2])\ndef f(x: i64):\n    K[0] = x\n    return K\n", {"np": np})
+        nnmagic.compile(
+            "K = np.array([1, 2])\ndef f(x: i64):\n    K[0] = x\n    return K\n", namespace={"np": np}
+        )
