@@ -134,9 +134,9 @@ def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type,
         name, named = ty.DICTIONARY, value
     elif isinstance(value, tuple | list) and not hasattr(value, "_fields"):
         name, named = "", dict(enumerate(value))
-    elif (
-        not isinstance(value, Mapping | np.ndarray | np.void) and (fields := named_fields(value)) is not None
-    ):
+    elif isinstance(value, np.ndarray) and value.dtype.names is not None:
+        name, named = ty.DICTIONARY, {each: value[each] for each in value.dtype.names}
+    elif not hasattr(type(value), "__array__") and (fields := named_fields(value)) is not None:
         name, named = type(value).__name__, fields[0]
     else:
         return None

@@ -576,7 +576,14 @@ def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:
 
 
 def _shown_values(key: _Key) -> str:
-    return f"  # {', '.join(f'{name}={value}' for name, value in key[1])}" if key[1] else ""
+    shown = ", ".join(f"{name}={_shown_value(value)}" for name, value in key[1])
+    return f"  # {shown}" if shown else ""
+
+
+def _shown_value(text: str) -> str:
+    """Return what `written` gives as a reader knows it: a function of the notebook has no name there."""
+    kind, _, rest = text.partition(" ")
+    return {"library": rest.removeprefix("function "), "source": "<function>"}.get(kind, text)
 
 
 def _is_open(pattern: Type | OpenTensor | None) -> TypeGuard[OpenTensor | None]:

@@ -84,6 +84,10 @@ CALLS = {
         "def f(c):\n    return [c['rate'] * n for n in c['layers']] if c['mode'] == 'fast' else None\n",
         {"rate": 0.5, "mode": "fast", "layers": [1, 2]},
     ),
+    "a structured array": (
+        "def f(t):\n    return (t['price'] * t['count']).sum()\n",
+        np.array([(1.5, 2), (2.5, 4)], dtype=[("price", "f8"), ("count", "i8")]),
+    ),
     "what comes back": (
         "def f(x):\n    return x\n",
         {"rate": 0.5, "mode": "fast", "layers": [1, 2], "none": None},
