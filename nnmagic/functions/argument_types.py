@@ -36,8 +36,8 @@ def is_known_value(value: object) -> bool:
     """
     if value is None or isinstance(value, str | type | np.dtype):
         return True
-    if isinstance(value, list):
-        return all(map(is_known_value, value))
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return all(map(is_known_value, value)) and (bool(value) or isinstance(value, list))
     if not callable(value):
         return False
     from nnmagic.tinynn.namespace.capture import is_function  # with what cells know of libraries
@@ -47,7 +47,9 @@ def is_known_value(value: object) -> bool:
 
 def written(value: object) -> str:
     """Return what is equal only for equal values that are known when a function is compiled."""
-    is_plain = value is None or isinstance(value, str | int | float | complex | tuple)
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__}({', '.join(map(written, value))})"
+    is_plain = value is None or isinstance(value, str | int | float | complex)
     return repr(value) if is_plain else fingerprint(value)
 
 

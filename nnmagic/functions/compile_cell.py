@@ -384,11 +384,11 @@ def _shown_arguments(given: Specialization) -> str:
 
 
 def _details_of(type_: object) -> str:
-    """Return which parts of the type of an argument are Python numbers, and the names in its records."""
+    """Return the types of the parts of an argument, with what are Python numbers, and the names in records."""
     if isinstance(type_, TupleType):
         names = f"{type_.name}{type_.names}" if isinstance(type_, RecordType) else ""
         return f"{names}({','.join(map(_details_of, type_.fields))})"
-    return "#" if isinstance(type_, NumberType) else ""
+    return f"{'#' if isinstance(type_, NumberType) else ''}{type_}"
 
 
 def _scan_names(text: str) -> tuple[str, ...]:

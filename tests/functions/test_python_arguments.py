@@ -84,6 +84,15 @@ CALLS = {
         "def f(c):\n    return [c['rate'] * n for n in c['layers']] if c['mode'] == 'fast' else None\n",
         {"rate": 0.5, "mode": "fast", "layers": [1, 2]},
     ),
+    "a list of functions": (
+        "def f(x):\n    return [g(np.arange(3.0)) for g in x]\n",
+        [np.mean, max, doubled],
+    ),
+    "a tuple of strings": ("def f(x):\n    return len(x), 'b' in x\n", ("a", "b")),
+    "indices in a list": (
+        "def f(x):\n    y = np.zeros(5)\n    y[x] += 1\n    y[x] = y[x] * 2\n    return y\n",
+        [0, 2],
+    ),
     "a structured array": (
         "def f(t):\n    return (t['price'] * t['count']).sum()\n",
         np.array([(1.5, 2), (2.5, 4)], dtype=[("price", "f8"), ("count", "i8")]),
@@ -145,3 +154,18 @@ def test_an_error_says_that_an_argument_is_a_list() -> None:
     with pytest.raises(nnmagic.TinyNNError, match=r"`x` is a list.*numpy.asarray\(x\)"):
         function([1.0, 2.0])
     assert function(np.asarray([1.0, 2.0])) == 1.5
+
+
+def test_parts_of_other_types_are_compiled_anew() -> None:
+    function = nnmagic.compile("def f(x):\n    return x\n", engine="numpy")
+    for given in ([1, 2], [1.5, 2], [1, 2, 3], {"a": X}, {"a": X.astype("f4")}, {"a": X[:2]}, {"a": [1]}):
+        assert_same(function(given), given)
+
+
+def test_numbers_with_types_before_one_without() -> None:
+    function = nnmagic.compile(
+        "def f(x, n: int = 5, seed=None):\n    return x * n + (seed or 1)\n", engine="numpy"
+    )
+    assert function(2.0) == 11.0
+    assert function(2.0, seed=4) == 14.0
+    assert function(2.0, 3, 4) == 10.0

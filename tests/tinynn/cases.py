@@ -55,7 +55,10 @@ def assert_as_in_python(text: str, *args: object, **namespace: object) -> None:
 def assert_same(got: object, expected: object) -> None:
     """Assert that a result is Python's: arrays and scalars of NumPy in place of its lists and numbers."""
     if isinstance(expected, dict):
-        assert dict(got) == dict(expected)  # type: ignore[call-overload]  # a dictionary
+        assert isinstance(got, dict)
+        assert set(got) == set(expected)
+        for key, value in expected.items():
+            assert_same(got[key], value)
         return
     if isinstance(expected, tuple | list) and not isinstance(got, np.ndarray):
         assert isinstance(got, tuple | list)

@@ -178,6 +178,16 @@ def {name}(keys, {items}):
         place = arg{name}(keys)
     return {item}
 """
+#: The same of items of any types, one by one.
+_CHOSEN_OF_FEW = """
+def {name}(keys, items):
+    chosen, key = items[0], keys[0]
+    for i in range(1, {count}):
+        if keys[i] {sign} key:
+            chosen, key = items[i], keys[i]
+    return chosen
+"""
+_FEW = 32
 _PLACES = {
     "min": "place = lexsort(transpose(keys)[::-1])[0]",
     "max": "place = len(keys) - 1 - lexsort(transpose(flip(keys, 0))[::-1])[-1]",
@@ -212,6 +222,12 @@ def choose_by_key(extreme: Builtin) -> Builtin:
             item = f"({', '.join(f'x{number}[place]' for number in range(len(parts)))})"
             item = f"(place, {item[1:-1]})" if items.value.word == "enumerate" else item
         names = ", ".join(f"x{number}" for number in range(len(parts)))
+        if (entries := v.entries_of(items.value)) is not None:
+            items = v.Operand(v.TupleOf(tuple(map(v.known_value, entries))), items.span)
+        if isinstance(items.value, v.TupleOf) and 0 < len(items.value.items) <= _FEW:
+            sign = ">" if call.name == "max" else "<"
+            text = _CHOSEN_OF_FEW.format(name=call.name, sign=sign, count=len(items.value.items))
+            return v.LoopCall("text", (call.given["keys"], items), text=text)
         text = _CHOSEN.format(name=call.name, place=_PLACES[call.name], items=names, item=item)
         return v.LoopCall("text", (call.given["keys"], *parts), text=text)
 

@@ -9,7 +9,7 @@ from functools import partial
 import attr
 from synr import ast
 
-from nnmagic.diagnostics import Diagnostic, Diagnostics, Source
+from nnmagic.diagnostics import Diagnostic, Diagnostics, Source, Span
 from nnmagic.limits import MAX_ERRORS, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
@@ -490,9 +490,7 @@ def _known_argument(
     span = ctx.span(parameter.span)
     given = specialization.values[parameter.name]
     try:
-        value, _ = ctx.resolver.lookup_imported((parameter.name,), {parameter.name: given}, span)
-        if isinstance(given, list) and isinstance(value, v.TupleOf):
-            value = replace(value, written="list")
+        value = _captured(ctx, parameter.name, given, span)
         if type_ is None:
             return value
         return fit_pattern(
@@ -501,6 +499,14 @@ def _known_argument(
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED
+
+
+def _captured(ctx: Elaboration, name: str, given: object, span: Span) -> v.Value:
+    """Return an argument that is known as a value: a list or a tuple of what cells can use."""
+    if isinstance(given, list | tuple):
+        items = tuple(_captured(ctx, f"{name}_{index}", each, span) for index, each in enumerate(given))
+        return v.TupleOf(items, written=type(given).__name__)
+    return ctx.resolver.lookup_imported((name,), {name: given}, span)[0]
 
 
 def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[v.Formal] | None:
@@ -551,6 +557,9 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[v.Forma
         if kind == "VAR_POSITIONAL" and (signature.completed or signature.known):
             kind = "POSITIONAL_OR_KEYWORD"  # of the tuple that a call has gathered
         formals.append(v.Formal(parameter.name, kind, default, destination))
+    for index in reversed(range(len(formals) - 1)):  # a call gives what stands before one without a default
+        if formals[index + 1].default is None and formals[index + 1].kind.startswith("POSITIONAL"):
+            formals[index] = replace(formals[index], default=None)
     return tuple(formals)
 
 

@@ -18,7 +18,8 @@ VALUES = {
     "of pairs": "min(enumerate(x), key=lambda t: t[1]), max(zip(x, x), key=lambda t: -t[1])",
     "of a set": "min(set(x), key=lambda v: (v - 2) ** 2), max({3, 1}, key=lambda v: -v)",
     "of counts": "max(Counter(x), key=Counter(x).get), min({'b': 1, 'a': 2}, key={'b': 1, 'a': 2}.get)",
-    "of several": "max(x[0], x[1], key=lambda v: -v)",
+    "of known keys": "max({3: x[0], 4: x[1]}, key={3: x[0], 4: x[1]}.get)",
+    "of several": "max(x[0], x[1], key=lambda v: -v), min((2.5, 1), (x[1] * 0.5, 2), key=lambda t: t[0])",
     "a default": "max([], default=5), max([v for v in x if v > 9], default=7), min([2], default=7)",
     "sorted strings": "[k for k, _ in sorted({'b': 1, 'a': 3, 'c': 1}.items(), key=lambda kv: (-kv[1], "
     "kv[0]))]",
