@@ -123,6 +123,8 @@ def value_type(
 
 def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type, object] | None:
     """Return what `value_type` does, of an argument that has parts, or is known; None of any other."""
+    if isinstance(value, np.ndarray) and value.dtype.names is None:
+        return None
     if value is None or isinstance(value, str):
         return ty.RecordType((), ty.KNOWN, (value,)), ()  # type: ignore[arg-type]  # see KNOWN
     if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):

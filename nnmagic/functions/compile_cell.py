@@ -384,7 +384,7 @@ def _shown_arguments(given: Specialization) -> str:
 
 
 def _details_of(type_: object) -> str:
-    """Return the types of the parts of an argument, with what are Python numbers, and the names in records."""
+    """Return the types of the parts of an argument with the names in records; # marks numbers of Python."""
     if isinstance(type_, TupleType):
         names = f"{type_.name}{type_.names}" if isinstance(type_, RecordType) else ""
         return f"{names}({','.join(map(_details_of, type_.fields))})"
