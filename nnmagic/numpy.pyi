@@ -377,7 +377,7 @@ class _Array(_np.ndarray[Any, _np.dtype[Any]], int):
         """Compute a @ b."""
     def matrix_transpose(self) -> Array:
         """Swap the last two axes."""
-    def max(self, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ...) -> Array:
+    def max(self, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ..., key: Any = ..., default: Any = ..., keys: Any = ...) -> Array:
         """Return the largest element along axes; NaN if there is one."""
     def max_pool1d(self, kernel_size: Any = ..., strides: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: Any = ..., return_indices: Any = ..., *, pool_size: Any = ..., layout: Any = ..., out_layout: Any = ..., stride: Any = ...) -> Array:
         """Return the largest element of each window."""
@@ -391,7 +391,7 @@ class _Array(_np.ndarray[Any, _np.dtype[Any]], int):
         """Compute the arithmetic mean along axes; f64 for integers."""
     def median(self, axis: Any = ..., *, keepdims: Any = ...) -> Array:
         """Compute the median."""
-    def min(self, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ...) -> Array:
+    def min(self, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ..., key: Any = ..., default: Any = ..., keys: Any = ...) -> Array:
         """Return the smallest element along axes; NaN if there is one."""
     def minimum(self, x2: Any) -> Array:
         """Return the smaller of two elements; NaN if either is NaN."""
@@ -481,7 +481,7 @@ class _Array(_np.ndarray[Any, _np.dtype[Any]], int):
         """Rearrange pixels into channels."""
     def positive(self) -> Array:
         """Return the tensor itself."""
-    def pow(self, x2: Any) -> Array:
+    def pow(self, x2: Any, mod: Any = ...) -> Array:
         """Compute x1 ** x2."""
     def power(self, x2: Any) -> Array:
         """Compute x1 ** x2."""
@@ -601,6 +601,8 @@ class _Array(_np.ndarray[Any, _np.dtype[Any]], int):
         """Repeat the whole tensor."""
     def to(self, dtype: Any = ...) -> Array:
         """Convert to a dtype; a device means nothing."""
+    def tolist(self) -> Array:
+        """Return a list of numbers, or of lists of numbers."""
     def topk(self, k: Any, dim: Any = ..., largest: Any = ..., sorted: Any = ...) -> Array:
         """Return (values, indices) of the k largest elements."""
     def trace(self, offset: Any = ..., axis1: Any = ..., axis2: Any = ..., dtype: Any = ...) -> Array:
@@ -1368,7 +1370,7 @@ def matrix_transpose(a: Any) -> Array:
     """Swap the last two axes."""
 def matvec(x1: Any, x2: Any) -> Array:
     """Compute the products of matrices and vectors."""
-def max(a: Any, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ...) -> Array:
+def max(a: Any, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ..., key: Any = ..., default: Any = ..., keys: Any = ...) -> Array:
     """Return the largest element along axes; NaN if there is one."""
 def max_pool1d(data: Any, kernel_size: Any = ..., strides: Any = ..., padding: Any = ..., dilation: Any = ..., ceil_mode: Any = ..., return_indices: Any = ..., *, pool_size: Any = ..., layout: Any = ..., out_layout: Any = ..., stride: Any = ...) -> Array:
     """Return the largest element of each window."""
@@ -1386,7 +1388,7 @@ def meshgrid(*arrays: Any, indexing: Any = ..., sparse: Any = ..., copy: Any = .
     """Return the coordinate matrices of a grid."""
 def mgrid(*slices: Any) -> Array:
     """Return the coordinates of a grid that is indexed with slices, as one tensor: `mgrid[0:n, 0:m]`."""
-def min(a: Any, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ...) -> Array:
+def min(a: Any, axis: Any = ..., *more: Any, keepdims: Any = ..., initial: Any = ..., where: Any = ..., exclude: Any = ..., key: Any = ..., default: Any = ..., keys: Any = ...) -> Array:
     """Return the smallest element along axes; NaN if there is one."""
 def minimum(x1: Any, x2: Any) -> Array:
     """Return the smaller of two elements; NaN if either is NaN."""
@@ -1506,7 +1508,7 @@ def polyval(p: Any, x: Any) -> Array:
     """Value of a polynomial; the first coefficient is that of the highest power."""
 def positive(x: Any) -> Array:
     """Return the tensor itself."""
-def pow(x1: Any, x2: Any) -> Array:
+def pow(x1: Any, x2: Any, mod: Any = ...) -> Array:
     """Compute x1 ** x2."""
 def power(x1: Any, x2: Any) -> Array:
     """Compute x1 ** x2."""
@@ -1656,7 +1658,7 @@ def sort(a: Any, axis: Any = ..., *, is_ascend: Any = ..., kind: Any = ..., stab
     """Sort in ascending order, NaN last."""
 def sort_complex(a: Any) -> Array:
     """Sort by real, then by imaginary parts, as complex numbers."""
-def sorted(iterable: Any, *, key: Any = ..., reverse: Any = ...) -> Array:
+def sorted(iterable: Any, *, key: Any = ..., reverse: Any = ..., keys: Any = ...) -> Array:
     """Return a list of the items in ascending order."""
 def spacing(x: Any) -> Array:
     """Return the distance to the next float away from 0."""

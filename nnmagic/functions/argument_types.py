@@ -11,6 +11,8 @@ from nnmagic.engine.arguments import as_numpy
 from nnmagic.engine.foreign_arrays import conversion_of
 from nnmagic.functions.compile_options import Convert
 from nnmagic.functions.conversions import converted, is_taken
+from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.records import named_fields
 from nnmagic.relay import types as ty
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, NumberType
@@ -20,20 +22,42 @@ from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
+#: The items of a list that may be known when a function is compiled.
+_SHORT = 16
+
 #: The types of parameters that may be known when a function is compiled: those of Python's bools and ints.
 PYTHON_INTEGERS = (ty.TensorType((), "bool"), ty.TensorType((), "int64"))
 
 
 def is_known_value(value: object) -> bool:
-    """Return whether an argument without a type is known when the function is compiled: None or a string."""
-    return value is None or isinstance(value, str)
+    """Return whether an argument without a type is known when the function is compiled.
+
+    It is None, a string, a dtype or a function, or a list of these.
+    """
+    if value is None or isinstance(value, str | type | np.dtype):
+        return True
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return all(map(is_known_value, value)) and (bool(value) or isinstance(value, list))
+    if not callable(value):
+        return False
+    from nnmagic.tinynn.namespace.capture import is_function  # with what cells know of libraries
+
+    return is_function(value)
+
+
+def written(value: object) -> str:
+    """Return what is equal only for equal values that are known when a function is compiled."""
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__}({', '.join(map(written, value))})"
+    is_plain = value is None or isinstance(value, str | int | float | complex)
+    return repr(value) if is_plain else fingerprint(value)
 
 
 def plain_number(value: object) -> object:
-    """Return an argument as plain numbers of Python: a number, or a tuple of such; MISSING for any other."""
-    if isinstance(value, tuple):
+    """Return an argument as numbers of Python: a number, or a tuple or short list; MISSING for others."""
+    if isinstance(value, tuple) or (isinstance(value, list) and len(value) <= _SHORT):
         parts = tuple(map(plain_number, value))
-        return MISSING if MISSING in parts else parts
+        return MISSING if MISSING in parts else type(value)(parts) if type(value) in (tuple, list) else parts
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         value = value.item()
     return value if type(value) in _NUMBERS else MISSING
@@ -59,36 +83,18 @@ def value_type(
     Args:
         what: how messages name the argument.
         pattern: what the parameter's annotation says; None where it has none.
-        value: an array, a Python number, or, where there is no annotation, a tuple of them.
+        value: an array, a Python number, or, where there is no annotation, a structure of them: a tuple, a
+            list, a dictionary, an object with fields.
         converts: whether lists of numbers are taken, and which arrays of other dtypes than the annotation's.
 
     Raises:
         TypeError: for anything else, and where the argument is not what the annotation says.
 
     """
-    if pattern is None and isinstance(value, tuple):
-        parts = [
-            value_type(f"{what}[{index}]", None, part, converts=converts) for index, part in enumerate(value)
-        ]
-        return ty.TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
-    if (
-        pattern is None
-        and isinstance(value, Mapping)
-        and value
-        and all(isinstance(key, str) for key in value)
-    ):
-        parts = [value_type(f"{what}[{key!r}]", None, part, converts=converts) for key, part in value.items()]
-        fields = tuple(type_ for type_, _ in parts)
-        given = dict(zip(value, (part for _, part in parts), strict=True))
-        return ty.RecordType(fields, ty.DICTIONARY, tuple(value)), given
-    if pattern is None and isinstance(value, Mapping) and (entries := _entries(value)) is not None:
-        keys, values = entries
-        types = (ty.TensorType((ty.ANY, *each.shape[1:]), str(each.dtype)) for each in (keys, values))
-        is_python = all(type(each) in (int, float) for each in value.values())
-        names = ("keys", ty.NUMBERS if is_python else "values")
-        return ty.RecordType(tuple(types), ty.TABLE, names), (keys, values)
     if type(value) in _NUMBERS:
         return _of_number(what, pattern, value), value
+    if pattern is None and (found := _of_structure(what, value, converts)) is not None:
+        return found
     if converts and isinstance(value, list):
         value = np.asarray(value)
     array = as_numpy(what, value) if not isinstance(value, AdtValue) else None
@@ -113,6 +119,67 @@ def value_type(
         for dim, size in zip(dims, array.shape, strict=True)
     )
     return ty.TensorType(shape, dtype), value if isinstance(value, np.ndarray) else array
+
+
+def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type, object] | None:
+    """Return what `value_type` does, of an argument that has parts, or is known; None of any other."""
+    if isinstance(value, np.ndarray) and value.dtype.names is None:
+        return None
+    if value is None or isinstance(value, str):
+        return ty.RecordType((), ty.KNOWN, (value,)), ()  # type: ignore[arg-type]  # see KNOWN
+    if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
+        return None if (entries := _entries(value)) is None else _of_table(value, *entries)
+    if isinstance(value, list) and (rows := _rows(value)) is not None:
+        if converts:
+            return None  # an array
+        kind, array = rows
+        return ty.RecordType((ty.TensorType(array.shape, str(array.dtype)),), ty.LIST, (kind,)), (array,)
+    if isinstance(value, Mapping) and value:
+        name, named = ty.DICTIONARY, value
+    elif isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        name, named = "", dict(enumerate(value))
+    elif isinstance(value, np.ndarray) and value.dtype.names is not None:
+        name, named = ty.DICTIONARY, {each: value[each] for each in value.dtype.names}
+    elif not hasattr(type(value), "__array__") and (fields := named_fields(value)) is not None:
+        name, named = type(value).__name__, fields[0]
+    else:
+        return None
+    shown = f"{what}.{{}}" if name not in ("", ty.DICTIONARY) else f"{what}[{{!r}}]"
+    parts = [value_type(shown.format(key), None, part, converts=converts) for key, part in named.items()]
+    types, given = tuple(type_ for type_, _ in parts), tuple(part for _, part in parts)
+    if not name and isinstance(value, tuple):
+        return ty.TupleType(types), given
+    names = tuple(map(str, named))
+    if not name:
+        return ty.RecordType(types, ty.ITEMS, names), given
+    record = ty.RecordType(types, name, names)
+    return record, dict(zip(named, given, strict=True)) if name == ty.DICTIONARY else value
+
+
+def _of_table(value: Mapping[object, object], *entries: np.ndarray) -> tuple[ty.Type, object]:
+    """Return the type of a dictionary whose keys only the call knows, and its keys and values."""
+    types = (ty.TensorType((ty.ANY, *each.shape[1:]), str(each.dtype)) for each in entries)
+    is_python = all(type(each) in (int, float) for each in value.values())
+    names = ("keys", ty.NUMBERS if is_python else "values")
+    return ty.RecordType(tuple(types), ty.TABLE, names), entries
+
+
+def _rows(value: list[object]) -> tuple[str, np.ndarray] | None:
+    """Return what the items of a list are, and their rows: numbers, or lists or tuples of as many numbers."""
+    kinds = set(map(type, value))
+    parts: list[object] = value
+    kind = ty.NUMBERS
+    if kinds in ({list}, {tuple}) and len({len(each) for each in value}) == 1:  # type: ignore[arg-type]
+        kind = "lists" if list in kinds else "tuples"
+        parts = [part for each in value for part in each]  # type: ignore[attr-defined]
+        kinds = set(map(type, parts))
+    is_python = kinds == {bool} or (kinds <= {int, float, complex} and (kind != "tuples" or len(kinds) == 1))
+    if not parts or not (
+        is_python or (kind == ty.NUMBERS and len(kinds) == 1 and isinstance(value[0], np.generic))
+    ):
+        return None
+    array = np.array(value)
+    return None if ty.dtype_of_array(array) is None else (kind if is_python else "scalars", array)
 
 
 def _entries(value: Mapping[object, object]) -> tuple[np.ndarray, np.ndarray] | None:
@@ -166,6 +233,4 @@ def _of_dtype(dtype: np.dtype) -> str:
 
 
 def _hint(value: object) -> str:
-    if isinstance(value, list):
-        return "; convert it with numpy.asarray(...)"
     return "; write the parameter's type" if isinstance(value, AdtValue) else ""

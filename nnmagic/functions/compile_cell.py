@@ -18,6 +18,7 @@ from nnmagic.diagnostics import (
     TinyNNError,
 )
 from nnmagic.functions import kept_cells
+from nnmagic.functions.argument_types import written
 from nnmagic.functions.build_or_load import COUNTS, Use
 from nnmagic.functions.calls import annotation
 from nnmagic.functions.captured import capture_names
@@ -378,16 +379,16 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
 def _shown_arguments(given: Specialization) -> str:
     """Return the arguments that a function is compiled for as text, different for different ones."""
     types = [f"{name}: {annotation(type_)!r}{_details_of(type_)}" for name, type_ in given.types.items()]
-    values = [f"{name} = {value!r}" for name, value in given.values.items()]
+    values = [f"{name} = {written(value)}" for name, value in given.values.items()]
     return f"{given.name}({', '.join([*types, *values])})"
 
 
 def _details_of(type_: object) -> str:
-    """Return which parts of the type of an argument are Python numbers, and the names in its records."""
+    """Return the types of the parts of an argument with the names in records; # marks numbers of Python."""
     if isinstance(type_, TupleType):
         names = f"{type_.name}{type_.names}" if isinstance(type_, RecordType) else ""
         return f"{names}({','.join(map(_details_of, type_.fields))})"
-    return "#" if isinstance(type_, NumberType) else ""
+    return f"{'#' if isinstance(type_, NumberType) else ''}{type_}"
 
 
 def _scan_names(text: str) -> tuple[str, ...]:

@@ -91,7 +91,8 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
         case str():
             return f"string {kind} {str.__str__(value)}"
         case tuple() | list():
-            items = json.dumps([*map(of_part, value)]).encode()
+            names = getattr(value, "_fields", None)
+            items = json.dumps([*map(of_part, value), *([names] if names else [])]).encode()
             return f"tuple {len(value)} {hashlib.sha256(items).hexdigest()}"
         case dict():
             keys = [f"{type(key).__name__} {key!r}" for key in dict.keys(value) if type(key) in (str, int)]

@@ -18,7 +18,19 @@ import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.calls import CallAdapter
-from nnmagic.relay.types import DICTIONARY, SET, TABLE, RecordType, TupleType, Type
+from nnmagic.relay.types import (
+    CHOICE,
+    DICTIONARY,
+    ITEMS,
+    KNOWN,
+    LIST,
+    OPTIONAL,
+    SET,
+    TABLE,
+    RecordType,
+    TupleType,
+    Type,
+)
 
 #: Makes a record of its fields, in their order.
 Maker = Callable[[Sequence[object]], object]
@@ -96,8 +108,12 @@ def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -
             return value  # the call refuses it
         rows = enumerate(zip(type_.fields, value, strict=True))
         return tuple(to_tuples(own, part, f"{path}[{i}]", makers) for i, (own, part) in rows)
+    if type_.name == KNOWN:
+        return ()
     if type_.name == TABLE and isinstance(value, Mapping):
         value = (np.array(list(value)), np.array(list(value.values())))
+    if type_.name == LIST and isinstance(value, list):
+        value = (np.array(value),)
     fields, maker = _fields_of(type_, value, path)
     makers.setdefault(type_.name, maker)
     rows_of = zip(type_.names, type_.fields, fields, strict=True)
@@ -109,7 +125,7 @@ def _fields_of(record: RecordType, value: object, path: str) -> tuple[list[objec
     if isinstance(value, tuple | list) and not hasattr(type(value), "_fields"):
         if len(value) == len(record.fields):
             return list(value), tuple
-    elif (found := _named_fields(value)) is not None:
+    elif (found := named_fields(value)) is not None:
         fields, make = found
         _check_names(record, list(map(str, fields)), path)
         return [fields[name] for name in record.names], lambda parts: make(
@@ -125,7 +141,7 @@ def _fields_of(record: RecordType, value: object, path: str) -> tuple[list[objec
 _Named = tuple[Mapping[str, object], Callable[[dict[str, Any]], object]]
 
 
-def _named_fields(value: Any) -> _Named | None:
+def named_fields(value: Any) -> _Named | None:
     """Return the fields of a value, and what makes one of the same kind of others; None if it has none."""
     kind = type(value)
     if isinstance(value, Mapping):
@@ -219,6 +235,10 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         return value
     if isinstance(type_, RecordType) and type_.name == TABLE:
         return _dictionary(*value)
+    if isinstance(type_, RecordType) and type_.name in (KNOWN, CHOICE):
+        return type_.names[int(value[0]) if value else 0]
+    if isinstance(type_, RecordType) and type_.name == OPTIONAL:
+        return from_tuples(type_.fields[1], value[1], makers) if value[0] else None
     parts = [from_tuples(own, part, makers) for own, part in zip(type_.fields, value, strict=True)]
     if not isinstance(type_, RecordType):
         return tuple(parts)
@@ -227,6 +247,10 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         return dict(zip(type_.names, parts, strict=True))
     if type_.name == SET:
         return set(type_.names)
+    if type_.name == LIST:
+        return list(map(tuple, value[0].tolist())) if type_.names == ("tuples",) else value[0].tolist()
+    if type_.name == ITEMS:
+        return parts
     if maker is None:
         return record_class(type_)(*parts)
     return maker(parts)

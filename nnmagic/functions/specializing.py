@@ -15,7 +15,13 @@ import numpy as np
 from nnmagic.cache import Entry
 from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
-from nnmagic.functions.argument_types import PYTHON_INTEGERS, argument_type, is_known_value, plain_number
+from nnmagic.functions.argument_types import (
+    PYTHON_INTEGERS,
+    argument_type,
+    is_known_value,
+    plain_number,
+    written,
+)
 from nnmagic.functions.calls import annotation, make_binder, shown_default
 from nnmagic.functions.captured import Captured
 from nnmagic.functions.compile_options import Options
@@ -24,7 +30,7 @@ from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.functions.python_source import source_holder
-from nnmagic.relay.types import RecordType, TupleType, Type
+from nnmagic.relay.types import AnyDim, RecordType, TensorType, TupleType, Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
 from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
 from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
@@ -93,6 +99,7 @@ class SpecializingFunction(FunctionAttributes):
         "_known_as",
         "_needed",
         "_patterns",
+        "_sized",
         "_takes_out",
         "_template",
         "_ufunc",
@@ -108,6 +115,8 @@ class SpecializingFunction(FunctionAttributes):
         self._compiled: dict[_Key, CompiledFunction] = {}
         #: For types of a call, the arguments that are known when the function is compiled for them.
         self._needed: dict[_Key, tuple[str, ...]] = {}
+        #: Types of calls whose sizes stand for the names of those of other parameters.
+        self._sized: set[_Key] = set()
         self._compiling = Lock()
         self._ufunc: np.ufunc | None = None
         self._known_as: str | None = None
@@ -209,11 +218,57 @@ class SpecializingFunction(FunctionAttributes):
         given: dict[str, Any],
         bound: Sequence[Any],
     ) -> CompiledFunction:
-        """Return the function compiled for a call; ``given`` loses the arguments that are known by then."""
+        """Return the function compiled for a call; ``given`` loses the arguments that are known by then.
+
+        Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
+        """
         key = _key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
-        rows = zip(self._template.info.parameters, self._patterns, bound, strict=True)
+        sized = {**types, **self._sizes_of(bound)}
+        if key not in self._sized:
+            try:
+                return self._compiled_for(types, values, given, bound)
+            except TinyNNError as error:
+                if len(sized) == len(types):
+                    raise
+                refused = error
+            try:
+                compiled = self._compiled_for(sized, values, given, bound)
+            except TinyNNError:
+                raise refused from None
+            self._sized.add(key)
+            return compiled
+        return self._compiled_for(sized, values, given, bound)
+
+    def _sizes_of(self, bound: Sequence[Any]) -> dict[str, Type | Generator]:
+        """Return the types of parameters with named sizes, with the sizes of a call if they are possible."""
+        sizes: dict[str, int] = {}
+        types: dict[str, Type | Generator] = {}
+        for parameter, pattern, value in zip(
+            self._template.info.parameters, self._patterns, bound, strict=True
+        ):
+            if not isinstance(pattern, TensorType) or not isinstance(value, np.ndarray):
+                continue
+            for dim, size in zip(pattern.shape, value.shape, strict=False):
+                if isinstance(dim, AnyDim) and sizes.setdefault(str(dim.label), size) != size:
+                    return {}
+            if any(isinstance(dim, AnyDim) for dim in pattern.shape) and value.ndim == len(pattern.shape):
+                types[parameter.name] = replace(pattern, shape=value.shape)
+        return types if all(map(str.isidentifier, sizes)) else {}
+
+    def _compiled_for(
+        self,
+        types: dict[str, Type | Generator],
+        values: dict[str, object],
+        given: dict[str, Any],
+        bound: Sequence[Any],
+    ) -> CompiledFunction:
+        """Return the function compiled for types, and for the numbers of a call that it needs to know."""
+        key = _key(types, values)
+        if (compiled := self._compiled.get(key)) is not None:
+            return compiled
+        rows = list(zip(self._template.info.parameters, self._patterns, bound, strict=True))
         numbers = {
             each.name: number
             for each, pattern, value in rows
@@ -221,14 +276,19 @@ class SpecializingFunction(FunctionAttributes):
             if (number := plain_number(value)) is not MISSING
         }
         needed = [name for name in self._needed.get(key, ()) if name in numbers]
-        compiled = None
+        refused = None
+        lists = [each.name for each, _, value in rows if isinstance(value, list) and each.name in given]
         try:
             compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
-        except TinyNNError:
+        except TinyNNError as error:
+            refused = _of_lists(error, lists)
             if len(needed) == len(numbers):
-                raise
+                raise refused from None
         if compiled is None:
-            found = self._find_needed(types, values, numbers)
+            try:
+                found = self._find_needed(types, values, numbers)
+            except TinyNNError as error:
+                raise refused if lists and refused is not None else error from None
             needed = [name for name in numbers if name in found or name in needed]  # values may decide which
             compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
             self._needed[key] = tuple(needed)
@@ -459,6 +519,7 @@ class SpecializingFunction(FunctionAttributes):
         """Return an object for the same function, with what is compiled so far and no attributes yet."""
         other = SpecializingFunction(self._template, self._cache_info, wrapped=self._was_wrapped)
         other._compiled, other._needed, other._compiling = self._compiled, self._needed, self._compiling
+        other._sized = self._sized
         return other
 
     def _of(self, function: FunctionType) -> SpecializingFunction:
@@ -491,9 +552,18 @@ def _restored(
     return function
 
 
+def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
+    """Return an error that says which argument is a list: what is written for arrays may not take one."""
+    first, *rest = error.diagnostics
+    if not lists or first.hint is not None:
+        return error
+    hint = f"`{lists[0]}` is a list, as the call gives it; give an array: numpy.asarray({lists[0]})"
+    return TinyNNError([replace(first, hint=hint), *rest])
+
+
 def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
-    written = tuple((name, repr(value)) for name, value in values.items())
-    return tuple(types.items()), written, tuple(names for each in types.values() for names in _names_in(each))
+    known = tuple((name, written(value)) for name, value in values.items())
+    return tuple(types.items()), known, tuple(names for each in types.values() for names in _names_in(each))
 
 
 def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:
@@ -506,7 +576,14 @@ def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:
 
 
 def _shown_values(key: _Key) -> str:
-    return f"  # {', '.join(f'{name}={value}' for name, value in key[1])}" if key[1] else ""
+    shown = ", ".join(f"{name}={_shown_value(value)}" for name, value in key[1])
+    return f"  # {shown}" if shown else ""
+
+
+def _shown_value(text: str) -> str:
+    """Return what `written` gives as a reader knows it: a function of the notebook has no name there."""
+    kind, _, rest = text.partition(" ")
+    return {"library": rest.removeprefix("function "), "source": "<function>"}.get(kind, text)
 
 
 def _is_open(pattern: Type | OpenTensor | None) -> TypeGuard[OpenTensor | None]:

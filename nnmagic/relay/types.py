@@ -110,6 +110,22 @@ TABLE = "table"
 #: The name of its values if they are Python's numbers.
 NUMBERS = "numbers"
 
+#: The name of a record of the rows of a Python list of numbers; its only name says what the items are:
+#: NUMBERS, "scalars" of NumPy, "lists" or "tuples" of numbers.
+LIST = "list"
+
+#: The name of a record of the items of any other Python list.
+ITEMS = "items"
+
+#: The name of a record without fields whose only name is a value that is known at compile time.
+KNOWN = "known"
+
+#: The name of a record of a number that says which of the known values, its names, a result is.
+CHOICE = "choice"
+
+#: The name of a record of whether a result is there, and of the result, which is None otherwise.
+OPTIONAL = "optional"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeVar(_Text):

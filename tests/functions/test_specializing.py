@@ -307,7 +307,7 @@ def test_records_of_other_names_are_other_types() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f([1, 2]), "'x' must be an array or a number, not a list; convert it with numpy.asarray"),
+        (lambda f: f({1, 2}), "'x' must be an array or a number, not a set"),
         (lambda f: f(np.array(["a"])), "'x' must be an array of numbers, not an array of <U1"),
         (lambda f: f(), "missing 1 required positional argument: 'x'"),
         (lambda f: f(X, 1), "takes 1 positional argument but 2 were given"),
@@ -388,3 +388,17 @@ def test_a_shape_without_axes_is_one_number_of_any_dtype() -> None:
     assert f(np.int16(3), np.int16([2, 1])).dtype == "int16"
     with pytest.raises(TypeError, match="of rank 0, not of rank 1"):
         f(np.ones(3, "float32"), np.float32([2, 1]))
+
+
+def test_named_sizes_beside_open_types() -> None:
+    function = nnmagic.compile(
+        "def f(x: np.ndarray, y: Tensor[('n', 'n'), f64]):\n    return x @ y\n",
+        namespace={"np": np},
+        engine="numpy",
+    )
+    for size in (3, 2, 3):
+        x, y = np.arange(float(size)), np.ones((size, size))
+        np.testing.assert_array_equal(function(x, y), x @ y)
+    assert len(function.specializations) == 2
+    with pytest.raises(nnmagic.TinyNNError, match="inner dimensions"):
+        function(np.arange(3.0), np.ones((3, 2)))

@@ -394,6 +394,16 @@ def test_a_lazy_array_is_not_computed_by_a_call() -> None:
         np.testing.assert_array_equal(f(blocks.compute(scheduler="sync")), A * 2)
 
 
+def test_dask_asks_for_the_dtype_of_a_function_of_a_fixed_size() -> None:
+    dask = pytest.importorskip("dask.array")
+    blocks = dask.from_array(np.ones((4, 6), "f4"), chunks=(2, 6))
+    f = of('def f(x: Tensor[("n", 6), f32]):\n    return x * 2')
+    with pytest.raises(ValueError, match=r"specify the dtype explicitly"):  # Dask calls it with one element
+        blocks.map_blocks(f)
+    lazy = blocks.map_blocks(f, dtype="f4")
+    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), np.full((4, 6), 2.0))
+
+
 def test_xarray_over_dask_is_not_computed_by_a_call() -> None:
     xarray = pytest.importorskip("xarray")
     pytest.importorskip("dask.array")

@@ -172,7 +172,6 @@ def test_a_dictionary_of_the_caller_is_not_changed() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.zeros(3, dtype=[("a", "f8")]), "give a dictionary of its fields"),
         (np.array(["2020-01-01"], "M8[D]"), r"x.astype\('int64'\)"),
         (np.array([1.0, None]), r"x.astype\('float64'\)"),
     ],

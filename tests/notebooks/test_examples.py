@@ -52,6 +52,7 @@ def test_an_example_is_committed_clean(path: Path) -> None:
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1)), "run once, in order"
     for cell in code:
         assert set(cell["metadata"]) <= {"tags"}
+        assert "nbval-raises-exception" not in cell["metadata"].get("tags", ()), "`Run All` does not know it"
         stderr = ["".join(output["text"]) for output in cell["outputs"] if output.get("name") == "stderr"]
         assert all(text.startswith("warning: `") for text in stderr), "nnmagic's own warnings alone"
     text = path.read_text(encoding="utf-8")

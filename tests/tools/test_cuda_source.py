@@ -67,7 +67,7 @@ def functions_of(path: Path) -> list[nnmagic.CompiledFunction]:
     shell.reset()
     found: dict[int, nnmagic.CompiledFunction] = {}
     for cell in nbformat.read(path, 4).cells:
-        if cell.cell_type == "code" and "nbval-raises-exception" not in cell.metadata.get("tags", ()):
+        if cell.cell_type == "code" and "raises-exception" not in cell.metadata.get("tags", ()):
             assert shell.run_cell(cell.source).success, cell.source
             values = [each for each in shell.user_ns.values() if isinstance(each, nnmagic.CompiledFunction)]
             found |= {id(each): each for each in values}

@@ -244,6 +244,17 @@ def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast
                 yield name, part.span
 
 
+def find_lists_changed(node: object) -> frozenset[str]:
+    """Return the names of lists that a piece of a function changes and never lets stand for another value."""
+    changed, bound = set[str](), set[str]()
+    for part in walk(node, into_functions=False):
+        names = {target.id.name for target in _variables_bound(part)}
+        if not isinstance(part, tree.Unpack):
+            names = set(names_bound(part)) - set(_names_changed(part))
+        (changed if isinstance(part, tree.UpdateName | tree.ChangeList) else bound).update(names)
+    return frozenset(changed - bound)
+
+
 @once_per_node
 def may_leave(node: object) -> bool:
     """Return whether a piece of a function may leave its block, by ``return``, ``raise`` and the like."""

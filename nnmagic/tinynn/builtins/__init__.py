@@ -55,9 +55,18 @@ from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.sizes import SIZES
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
-from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, add_up_items
+from nnmagic.tinynn.builtins.python_names import (
+    OF_THE_LIBRARY,
+    PYTHON,
+    PYTHON_ONLY,
+    TO_LIST,
+    add_up_items,
+    choose_by_key,
+    power_with_modulus,
+)
 from nnmagic.tinynn.builtins.random import RANDOM
 from nnmagic.tinynn.builtins.special import special_functions
+from nnmagic.tinynn.builtins.tensor_helpers import of_arrays
 from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
 from nnmagic.tinynn.builtins.torch_names import (
     functional_batch_norm,
@@ -112,7 +121,13 @@ def _table(*rows: Builtin) -> dict[str, Builtin]:
 BUILTINS: dict[str, Builtin] = _table(
     *_NUMPY_ROWS, *_NEURAL_ROWS, *FOURIER, *RANDOM, *PYTHON, PYTHON_COMPLEX, *GRADIENTS, CALLBACK
 )
-BUILTINS["sum"] = add_up_items(BUILTINS["sum"])  # a notebook's np.sum stays NumPy's
+#: Python's own, where NumPy's of the same name, which a notebook's `np.sum` stays, do less.
+BUILTINS |= {
+    "sum": add_up_items(BUILTINS["sum"]),
+    "max": choose_by_key(BUILTINS["max"]),
+    "min": choose_by_key(BUILTINS["min"]),
+    "pow": power_with_modulus(BUILTINS["pow"]),
+}
 
 
 def _method(name: str, signature: str) -> Builtin:
@@ -131,6 +146,7 @@ MODULE_METHODS: dict[str, Builtin] = torch_meanings(BUILTINS) | {"nanmedian": _T
 METHODS: dict[str, Builtin] = {
     **{name: builtin for name, builtin in BUILTINS.items() if builtin.method},
     **_TORCH_METHODS,
+    "tolist": TO_LIST,
     "reshape": _method("reshape", "a *newshape"),
     "transpose": permuting(BUILTINS),
     "permute": replace(_method("transpose", "a *axes"), name="permute", aliases="dims=axes"),
@@ -164,6 +180,7 @@ for _name in IN_PLACE:
 
 _NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.is_refused}
 _NUMPY |= SIZES | DTYPE_LIMITS
+_NUMPY |= {name: of_arrays(_NUMPY[name]) for name in ("max", "amax", "min", "amin", "sum", "prod")}
 _LINALG = {
     name: BUILTINS[name]
     for name in (
@@ -201,6 +218,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "scipy.special": _SPECIAL,
     "jax.scipy.special": _SPECIAL,
     "numba": {"prange": ITERATION["prange"]},
+    **OF_THE_LIBRARY,
 }
 
 #: NumPy's names of numbers and dtypes.

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import reduce
 
 from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -14,7 +15,7 @@ from nnmagic.tinynn.operators.strings import ORD
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
-from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import wider_dtype
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
 
@@ -119,38 +120,214 @@ _BACK = """
 """
 
 
+def _by_keys(call: Arguments, items: v.Operand, rest: str) -> v.LoopCall:
+    """Return a call with what its function gives for each item, ``keys``, in place of the function."""
+    key, of_item = call.given["key"], "key(item)"
+    if isinstance(key.value, v.Method) and key.value.name == "get":  # of a dictionary, which has every key
+        key, of_item = key.value.receiver, "key[item]"
+    text = f"def f(items, key):\n    return {call.name}(items, keys=[{of_item} for item in items]{rest})\n"
+    return v.LoopCall("text", (items, key), text=text)
+
+
+def _known_order(call: Arguments, items: v.Operand, *, reverse: bool) -> list[v.Value] | None:
+    """Return known items in the order of their keys; None where only the call knows an item or a key."""
+    known = static_value_or_none(call.given.get("keys", items).value)
+    own = items.value.items if isinstance(items.value, v.TupleOf) else None
+    if (entries := v.entries_of(items.value)) is not None:
+        own = tuple(map(v.known_value, entries))
+    if own is None and isinstance(values := static_value_or_none(items.value), tuple):
+        own = tuple(map(v.known_value, values))
+    if not isinstance(known, tuple) or own is None:
+        return None
+    try:
+        order = sorted(range(len(known)), key=known.__getitem__, reverse=reverse)
+    except TypeError as error:
+        raise v.RefusalError(f"{call.name}: {error}", items.span) from None
+    return [own[place] for place in order]
+
+
 def _sorted(call: Arguments) -> v.Value:
     """Return the items in ascending order, or in that of what a function gives for each; equal ones stay."""
     operand, reverse = call.given["iterable"], call.static("reverse", default=False) is True
-    known = static_value_or_none(operand.value)
-    if isinstance(known, tuple) and "key" not in call:
-        try:
-            order = sorted(range(len(known)), key=known.__getitem__, reverse=reverse)
-        except TypeError as error:
-            raise v.RefusalError(f"sorted: {error}", operand.span) from None
-        own = operand.value.items if isinstance(operand.value, v.TupleOf) else [*map(v.known_value, known)]
-        return v.TupleOf(tuple(own[place] for place in order), written="list")  # lists stay the same objects
+    if "key" in call:
+        return _by_keys(call, operand, f", reverse={reverse}")
+    if (known := _known_order(call, operand, reverse=reverse)) is not None:
+        return v.TupleOf(tuple(known), written="list")  # lists stay the same objects
     zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
     names = [f"x{number}" for number in range(len(parts))]
-    every = f"zip({', '.join(names)})" if zipped else names[0]
-    key = "[key(item) for item in everything]" if "key" in call else "everything"
-    if zipped and "key" not in call:
-        key = "[item for item in everything]"
-    taken = [f"take(asarray({name}), order, axis=0)" for name in names]
+    keys = "keys" if "keys" in call else f"[item for item in zip({', '.join(names)})]" if zipped else "x0"
+    taken = [f"relay.take(asarray({name}), order, axis=0)" for name in names]  # which may be lists: no copies
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
     text = (
-        f"def sorted(key, {', '.join(names)}):\n    everything = {every}\n    keys = asarray({key})"
+        f"def sorted(keys, {', '.join(names)}):\n    keys = asarray({keys})"
         f"{_BACK if reverse else _ORDER}    return {result}\n"
     )
-    function = call.given.get("key", v.Operand(v.Known(None), call.span))
-    return v.LoopCall("text", (function, *parts), text=text)
+    given = call.given.get("keys", v.Operand(v.Known(None), call.span))
+    return v.LoopCall("text", (given, *parts), text=text)
 
+
+_CHOSEN = """
+def {name}(keys, {items}):
+    keys = asarray(keys)
+    if len(keys) == 0:
+        raise ValueError("{name}() iterable argument is empty")
+    if keys.ndim == 2:
+        {place}
+    else:
+        place = arg{name}(keys)
+    return {item}
+"""
+#: The same of items of any types, one by one.
+_CHOSEN_OF_FEW = """
+def {name}(keys, items):
+    chosen, key = items[0], keys[0]
+    for i in range(1, {count}):
+        if keys[i] {sign} key:
+            chosen, key = items[i], keys[i]
+    return chosen
+"""
+_FEW = 32
+_PLACES = {
+    "min": "place = lexsort(transpose(keys)[::-1])[0]",
+    "max": "place = len(keys) - 1 - lexsort(transpose(flip(keys, 0))[::-1])[-1]",
+}
+
+
+def choose_by_key(extreme: Builtin) -> Builtin:
+    """Return ``max`` or ``min`` that takes Python's ``key`` and ``default``, too."""
+
+    def apply_to(call: Arguments) -> v.Value:
+        items = call.given["a"]
+        if "key" in call and "axis" in call:
+            more = call.given["more"].value
+            rest = more.items if isinstance(more, v.TupleOf) else ()
+            items = v.Operand(v.TupleOf((items.value, call.given["axis"].value, *rest)), items.span)
+        if "default" in call:
+            chosen = f"{call.name}(items{', key=key' if 'key' in call else ''})"
+            text = f"def f(items, default, key):\n    return {chosen} if len(items) else default\n"
+            key = call.given.get("key", v.Operand(v.Known(None), call.span))
+            return v.LoopCall("text", (items, call.given["default"], key), text=text)
+        if "key" in call:
+            return _by_keys(call, items, "")
+        if "keys" not in call:
+            return extreme.apply(call)
+        known = _known_order(call, items, reverse=call.name == "max")
+        if known:
+            return known[0]
+        parts: tuple[v.Operand, ...] = (items,)
+        item = "list(x0)[place]"
+        if isinstance(items.value, v.Zipped):
+            parts = items.value.parts
+            item = f"({', '.join(f'x{number}[place]' for number in range(len(parts)))})"
+            item = f"(place, {item[1:-1]})" if items.value.word == "enumerate" else item
+        names = ", ".join(f"x{number}" for number in range(len(parts)))
+        if (entries := v.entries_of(items.value)) is not None:
+            items = v.Operand(v.TupleOf(tuple(map(v.known_value, entries))), items.span)
+        if isinstance(items.value, v.TupleOf) and 0 < len(items.value.items) <= _FEW:
+            sign = ">" if call.name == "max" else "<"
+            text = _CHOSEN_OF_FEW.format(name=call.name, sign=sign, count=len(items.value.items))
+            return v.LoopCall("text", (call.given["keys"], items), text=text)
+        text = _CHOSEN.format(name=call.name, place=_PLACES[call.name], items=names, item=item)
+        return v.LoopCall("text", (call.given["keys"], *parts), text=text)
+
+    return replace(extreme, apply=apply_to, signature=f"{extreme.signature} key? default? keys?")
+
+
+_POWER = """
+def pow(base, exponent, modulus):
+    if exponent < 0 or modulus == 0:
+        raise ValueError("pow() with a modulus takes no negative exponent, and no modulus of 0")
+    if abs(modulus) > 3037000499:
+        raise OverflowError("the products of pow() with this modulus are beyond 64 bits")
+    result = 1 % modulus
+    base = base % modulus
+    while exponent > 0:
+        if exponent & 1:
+            result = result * base % modulus
+        base = base * base % modulus
+        exponent = exponent >> 1
+    return result
+"""
+
+
+def power_with_modulus(power: Builtin) -> Builtin:
+    """Return ``pow`` that takes Python's modulus, too."""
+
+    def apply_to(call: Arguments) -> v.Value:
+        if "mod" not in call:
+            return power.apply(call)
+        operands = tuple(as_number(call.given[name]) for name in ("x1", "x2", "mod"))
+        known = [static_value_or_none(each.value) for each in operands]
+        if all(isinstance(each, int) for each in known):
+            try:
+                return v.Known(pow(*known))  # type: ignore[call-overload]  # of ints
+            except ValueError as error:
+                raise v.RefusalError(f"pow: {error}", call.span) from None
+        return v.LoopCall("text", operands, text=_POWER)
+
+    return replace(power, apply=apply_to, signature=f"{power.signature} mod?")
+
+
+_COUNTED = """
+def Counter(items):
+    counts = {}
+    for item in items:
+        counts[item] = counts.get(item, 0) + 1
+    return counts
+"""
+_FOUND = """
+def bisect(items, value):
+    return searchsorted(asarray(items), value, side={side!r})
+"""
+
+
+def _bisect(name: str, side: str) -> Builtin:
+    return Builtin(
+        name,
+        "a x",
+        lambda call: v.LoopCall("text", (call.given["a"], call.given["x"]), text=_FOUND.format(side=side)),
+        "Return where to insert a value in a list that is in order.",
+        None,
+        method=False,
+    )
+
+
+def _counter(call: Arguments) -> v.Value:
+    return v.LoopCall("text", (call.given["iterable"],), text=_COUNTED)
+
+
+#: The functions of other modules of Python's library that cells know, by these modules.
+OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
+    "bisect": {
+        "bisect_left": _bisect("bisect_left", "left"),
+        "bisect_right": _bisect("bisect_right", "right"),
+        "bisect": _bisect("bisect", "right"),
+    },
+    "collections": {
+        "Counter": Builtin("Counter", "iterable", _counter, "Count equal items.", None, method=False)
+    },
+}
+
+
+def _to_list(call: Arguments) -> v.Value:
+    """Return an array as a list of Python's numbers, or of lists of these."""
+    dtype = call.type("a").dtype
+    wide = "float64" if is_float(dtype) else dtype if dtype == "bool" or is_complex(dtype) else "int64"
+    rows = replace(cast(apply("copy", call.span, call.tensor("a")), wide, call.span), weak=True)
+    rank = len(call.type("a").shape)
+    if rank > 2:
+        message = f"tolist() of an array of rank {rank}: lists in a cell nest twice"
+        raise v.RefusalError(message, call.at("a"), hint="leave .tolist() out")
+    return v.ListOfRows(rows, is_table=rank == 2) if rank else rows
+
+
+TO_LIST = Builtin("tolist", "a", _to_list, "Return a list of numbers, or of lists of numbers.")
 
 PYTHON = (
     Builtin(
         "sorted",
-        "iterable * key? reverse?=False",
+        "iterable * key? reverse?=False keys?",
         _sorted,
         "Return a list of the items in ascending order.",
         None,

@@ -30,15 +30,17 @@ def call_with_rows(
     first, *more = operands
     if builtin.name in _JOINS and isinstance(first.value, v.ListOfRows):
         return _JOINS[builtin.name](_Rows(first, span, builtins), _axis_of(builtin.name, more))
-    if builtin.name in _OF_ITEMS and isinstance(first.value, v.ListOfRows) and _rank(first.value) > 1:
+    of_items = builtin.name in _OF_ITEMS and builtin is builtins[builtin.name] and not more
+    if of_items and isinstance(first.value, v.ListOfRows) and _rank(first.value) > 1:
         message = f"{builtin.name} of a list of tensors goes over the items"
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"
         raise v.RefusalError(message, first.span, hint=hint)
+    as_rows = _numbers if of_items else v.rows_of_list
     return builtin.call([v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands], span)
 
 
-def as_rows(value: v.Value) -> v.Value:
-    """Return the tensor of a list of rows; any other value as it is."""
+def _numbers(value: v.Value) -> v.Value:
+    """Return the tensor of a list of rows, with the list's own numbers; any other value as it is."""
     return value.rows if isinstance(value, v.ListOfRows) else value
 
 

@@ -19,7 +19,7 @@ from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
-from nnmagic.tinynn.calls.row_lists import KEEPS_ITEMS, as_rows, call_with_rows
+from nnmagic.tinynn.calls.row_lists import KEEPS_ITEMS, call_with_rows
 from nnmagic.tinynn.elaborate.callbacks import call_callback, is_callback
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -29,6 +29,7 @@ from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operan
 from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out, is_state
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
+from nnmagic.tinynn.elaborate.lists_as_rows import is_run_time
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
@@ -133,7 +134,7 @@ def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[v.Oper
 def _own_copy(ctx: Elaboration, result: v.Value, operands: list[v.Operand]) -> v.Value:
     """Return what a function made of a list of arrays, which NumPy copies to an array first."""
     if isinstance(result, v.Computed):
-        given = (as_rows(operand.value) for operand in operands)
+        given = (v.rows_of_list(operand.value) for operand in operands)
         if any(isinstance(value, v.Computed) and value.expr is result.expr for value in given):
             result = let_bind(ctx, result, "array")
         ctx.memory.own(result.expr)
@@ -176,7 +177,7 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
     ctx.count_work()
     match callee.value:
         case v.OperatorName(operator=operator):
-            rows = [v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
+            rows = [v.Operand(v.rows_of_list(each.value), each.span, each.keyword) for each in operands]
             return call_with_arguments(operator, rows, span)
         case v.BuiltinName(builtin=builtin):
             return _call_builtin(ctx, builtin, operands, span)
@@ -262,13 +263,15 @@ def _call_builtin(
         return call_in_loop(ctx, result, span, apply_value)
     if isinstance(result, v.Draw):
         return carry_out(ctx, result, span)
+    if builtin is BUILTINS["take"] and not is_run_time(operands[1:2]) and isinstance(result, v.Computed):
+        ctx.memory.own(result.expr)  # what an array of indices chooses is a copy
     if isinstance(result, v.Computed) and isinstance(result.expr, ir.Constant):
         _own_constant(ctx, result.expr, operands)
     return result
 
 
 #: What takes a dictionary as it is; of others it is the list of its keys.
-_OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy"})
+_OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy", "most_common"})
 
 
 def _is_inlined(operand: v.Operand) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 import attr
 from synr import ast
 
-from nnmagic.diagnostics import Diagnostic, Diagnostics, Source
+from nnmagic.diagnostics import Diagnostic, Diagnostics, Source, Span
 from nnmagic.limits import MAX_ERRORS, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
@@ -23,6 +23,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     changes_tensors,
     deletes_entries,
     find_assigned_names,
+    find_lists_changed,
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
@@ -54,11 +55,12 @@ from nnmagic.tinynn.elaborate.imports import imports_of_cell
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
+from nnmagic.tinynn.elaborate.python_hints import without_hints
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
-from nnmagic.tinynn.elaborate.templates import fit_pattern
-from nnmagic.tinynn.namespace.capture import as_compiled_function, capture
+from nnmagic.tinynn.elaborate.templates import ANEW, fit_pattern
+from nnmagic.tinynn.namespace.capture import as_compiled_function
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
@@ -124,12 +126,13 @@ def elaborate_cell(
     A function whose parameters have open types has none. ``specialization``: elaborate that function alone,
     with those that it calls.
     """
+    cell = without_hints(ctx, cell)
     ctx.beside = definitions_beside(ctx, cell.funcs)
     cell = attr.evolve(cell, funcs={**ctx.beside, **cell.funcs})
     ctx.resolver.linker.reserved.update(cell.funcs)
     ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
-    ctx.imports = imports_of_cell(cell.imports)
+    ctx.imports = {**imports_of_cell(cell.imports), **cell.constants}
     for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
         hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
         ctx.note(
@@ -140,6 +143,7 @@ def elaborate_cell(
     _declare_types(ctx, cell)
     if specialization is not None:
         cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
+        cell = _with_itself_anew(ctx, cell, specialization)
     signatures = {
         name: _elaborate_signature(
             ctx, definition, specialization if specialization and name == specialization.name else None
@@ -157,7 +161,7 @@ def elaborate_cell(
             _set_type(ctx, name, signature, results)
     find_formals = partial(_find_formals, ctx)
     groups = callees_first(templates)
-    ctx.recursive = frozenset(
+    ctx.recursive |= frozenset(
         name
         for group in groups
         for name in group
@@ -170,7 +174,7 @@ def elaborate_cell(
     }
     if specialization is not None:
         name = specialization.name
-        _refuse_changed_dictionaries(ctx, functions[name], signatures[name])
+        _refuse_changed_containers(ctx, functions[name], signatures[name], specialization)
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
@@ -206,17 +210,34 @@ def _changeable(signature: _Signature) -> frozenset[str]:
     )
 
 
-def _refuse_changed_dictionaries(
-    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+def _refuse_changed_containers(
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    signature: _Signature,
+    specialization: Specialization,
 ) -> None:
-    """Report the dictionaries of the caller of which a function assigns keys: Python would change them."""
-    changed = find_changed_parameters(definition)
-    for parameter, type_ in signature.parameters:
-        name = parameter.name
-        if name in changed and isinstance(type_, ty.RecordType) and type_.name == ty.DICTIONARY:
-            hint = f"change a copy: begin with {name} = dict({name}), and return it"
-            message = f"`{name}` is the caller's dictionary, which Python would change"
+    """Report the lists and dictionaries of the caller that a function changes, as Python would."""
+    changed = find_changed_parameters(definition) | find_lists_changed(definition.body)
+    types = {parameter.name: type_ for parameter, type_ in signature.parameters}
+    for parameter in (each for each in definition.params if each.name in changed):
+        name, type_ = parameter.name, types.get(parameter.name)
+        record = type_.name if isinstance(type_, ty.RecordType) else ""
+        if isinstance(specialization.values.get(name), list):
+            record = ty.LIST
+        if record in _CONTAINERS:
+            kind, word = _CONTAINERS[record]
+            hint = f"change a copy: begin with {name} = {kind}({name}), and return it"
+            message = f"`{name}` is the caller's {word}, which Python would change"
             ctx.report(v.RefusalError(message, ctx.span(parameter.span), hint=hint))
+
+
+#: What makes a copy of an argument that is a container, and what it is, by the name of its record.
+_CONTAINERS = {
+    ty.DICTIONARY: ("dict", "dictionary"),
+    ty.TABLE: ("dict", "dictionary"),
+    ty.LIST: ("list", "list"),
+    ty.ITEMS: ("list", "list"),
+}
 
 
 def _let_change(
@@ -261,6 +282,34 @@ def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.Definiti
         needed |= mentioned
         work += sorted(mentioned)
     return {each: definition for each, definition in cell.funcs.items() if each in needed}
+
+
+def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specialization) -> tree.CellNode:
+    """Let a function call itself as another one where it is compiled for a parameter that is None.
+
+    Its own calls may give a value for this parameter, as in ``def sort(x, high=None)``.
+    """
+    own = cell.funcs[given.name]
+    is_known = any(
+        given.values.get(each.name, ...) is None
+        or (each.name not in given.types and getattr(each.default, "value", ...) is None)
+        for each in own.params
+    )
+    if not is_known or own.name not in find_mentioned_names(own.body):
+        return cell
+    again = f"{own.name}{ANEW}"
+    other = attr.evolve(own, name=again)
+    formals = _elaborate_formals(ctx, _elaborate_signature(ctx, other, None))
+    template = v.LocalFunction(again, other, formals, v.Environment(""), {})
+    ctx.resolver.templates[again] = _with_changes(template, partial(_find_formals, ctx))
+    ctx.recursive |= {again}
+
+    def rename(node: ast.Node) -> ast.Node:
+        if isinstance(node, ast.Var) and node.id.name == own.name:
+            return tree.variable(node.span, again)
+        return tree.map_parts(node, rename)
+
+    return attr.evolve(cell, funcs={**cell.funcs, own.name: attr.evolve(own, body=rename(own.body))})
 
 
 def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature) -> None:
@@ -350,7 +399,7 @@ def _elaborate_signature(
     failed = False
     for parameter in definition.params:
         type_, destination, is_open = _parameter_pattern(ctx, parameter)
-        if specialization is not None and parameter.name in specialization.types and is_open:
+        if specialization is not None and parameter.name in specialization.types:
             given = specialization.types[parameter.name]
             if isinstance(given, Destination):
                 destination, given = type(given).__name__, given.tensor.relay_type()
@@ -438,17 +487,26 @@ def _known_argument(
     specialization: Specialization,
 ) -> v.Value:
     """Return the value of a parameter that is known at compile time, as its annotation has it."""
-    value = capture(specialization.values[parameter.name])
-    if type_ is None:
-        return value
     span = ctx.span(parameter.span)
+    given = specialization.values[parameter.name]
     try:
+        value = _captured(ctx, parameter.name, given, span)
+        if type_ is None:
+            return value
         return fit_pattern(
             specialization.name, parameter.name, type_, v.Operand(value, span), {}, partial(as_function, ctx)
         )
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED
+
+
+def _captured(ctx: Elaboration, name: str, given: object, span: Span) -> v.Value:
+    """Return an argument that is known as a value: a list or a tuple of what cells can use."""
+    if isinstance(given, list | tuple):
+        items = tuple(_captured(ctx, f"{name}_{index}", each, span) for index, each in enumerate(given))
+        return v.TupleOf(items, written=type(given).__name__)
+    return ctx.resolver.lookup_imported((name,), {name: given}, span)[0]
 
 
 def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[v.Formal] | None:
@@ -499,6 +557,9 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[v.Forma
         if kind == "VAR_POSITIONAL" and (signature.completed or signature.known):
             kind = "POSITIONAL_OR_KEYWORD"  # of the tuple that a call has gathered
         formals.append(v.Formal(parameter.name, kind, default, destination))
+    for index in reversed(range(len(formals) - 1)):  # a call gives what stands before one without a default
+        if formals[index + 1].default is None and formals[index + 1].kind.startswith("POSITIONAL"):
+            formals[index] = replace(formals[index], default=None)
     return tuple(formals)
 
 
@@ -514,7 +575,8 @@ def _check_default(name: str, type_: ty.Type, value: v.Operand) -> None:
 def _check_open_default(name: str, value: v.Operand, type_: ty.Type | None = None) -> None:
     """Refuse a default that is not known at compile time. Raises RefusalError."""
     try:
-        if type_ is not None or not isinstance(value.value, v.Known | v.BuiltinName | v.OperatorName):
+        of_notebook = v.Known | v.BuiltinName | v.OperatorName | v.DictOf | v.ModuleOf | v.TupleOf
+        if type_ is not None or not isinstance(value.value, of_notebook):
             to_python(value.value)
     except v.NotStaticError:
         hint = "compute it in another cell, and write the name that holds it"
@@ -676,9 +738,9 @@ def _value_of_parameter(
 
 
 def _as_tuple(value: v.Value) -> v.Value:
-    """Return an argument that is a tuple as one that was written so: no list is an argument."""
+    """Return an argument that is a tuple as one that was written so."""
     if isinstance(value, v.TupleOf) and value.record is None:
-        return replace(value, written="tuple")
+        return replace(value, written=value.written or "tuple")
     return value
 
 

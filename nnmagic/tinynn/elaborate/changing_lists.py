@@ -236,6 +236,8 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
         return _take(ctx, growth, v.Operand(values[0], span))
     rows, *others = values
     if not isinstance(rows, v.Computed):  # in a trial, before an item says of what type they are
+        if expr.kind == "whole" and not growth.before and growth.is_tried:
+            return v.TupleOf((), written="list")
         return v.Known(value=False) if expr.kind == "full" else v.FAILED
     match expr.kind:
         case "full":
@@ -318,7 +320,8 @@ def _take(ctx: Elaboration, growth: Growth, given: v.Operand) -> v.Value:
         message = f"`{growth.name}` is a list before this, and {describe(value)} here"
         raise v.RefusalError(message, span, hint="give it another name")
     if growth.is_tried:
-        example = _example_of_rows(ctx, growth, value, span)
+        own = replace(growth, before=value.items) if isinstance(value, v.TupleOf) else growth
+        example = _example_of_rows(ctx, own, value, span)
         if isinstance(example, v.Computed) and isinstance(example.type, TensorType):
             growth.type = growth.type or TensorType(example.type.shape[1:], example.type.dtype)
             return example

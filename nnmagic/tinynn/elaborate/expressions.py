@@ -123,7 +123,8 @@ def _take_attributes(ctx: Elaboration, owner: v.Operand, chain: list[ast.Attr]) 
 
 def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[v.Operand]:
     """Evaluate an index; a tuple that a call gives, as in ``x[np.ix_(i, j)]``, has an item for each axis."""
-    operands = list(map(range_as_array, evaluate_operands(ctx, nodes)))
+    given = (replace(each, value=v.rows_of_list(each.value)) for each in evaluate_operands(ctx, nodes))
+    operands = list(map(range_as_array, given))
     only = nodes[0] if len(nodes) == 1 else None
     value = operands[0].value if len(operands) == 1 else None
     if isinstance(value, v.TupleOf) and value.written == "tuple" and value.items:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,11 +27,21 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 )
 from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
 from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
+from nnmagic.tinynn.elaborate.varying_results import results_of_paths
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
-from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, Value, is_failed
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    Operand,
+    RefusalError,
+    Value,
+    is_failed,
+    known_in_result,
+)
 from nnmagic.tinynn.values.weak_types import is_weak
 
 
@@ -173,7 +184,15 @@ def _finish(
     what = f"the result of `{definition.name}`"
     of_python = has_python_numbers(definition.ret_type)
     plan: MergePlan | None = None
-    fitted = {id(value): value for value in usable}
+    if isinstance(declared, OpenType) and declared.fields is None:
+        declared = None
+    varying = [value.value for value in usable]
+    if declared is None and not ctx.pending.inferring:
+        varying = results_of_paths(varying)
+    fitted = {
+        id(value): replace(value, value=known_in_result(each))
+        for value, each in zip(usable, varying, strict=True)
+    }
     if isinstance(declared, OpenTensor | OpenType):
         fitted = {
             id(value): Operand(convert_result(what, declared, value, span, of_python=of_python), value.span)

@@ -66,7 +66,10 @@ def carry_out(ctx: Elaboration, draw: v.Draw, span: Span) -> v.Value:
     assert isinstance(numbers, v.Computed)
     set_state(ctx, generator, state)
     ctx.memory.own(whole.expr)
-    return draw.finish(let_bind(ctx, numbers, draw.function.partition(" ")[0]))
+    result = draw.finish(let_bind(ctx, numbers, draw.function.partition(" ")[0]))
+    if isinstance(result, v.Computed):
+        ctx.memory.own(result.expr)
+    return result
 
 
 def _state(ctx: Elaboration, generator: v.GeneratorOf, span: Span) -> v.Computed:

@@ -123,6 +123,8 @@ def _changed(
 ) -> v.Value:
     """Return a list with another item, or with one of which a part is another."""
     index, *rest = indices
+    if not rest and [each.value for each in index] == [v.Known(Ellipsis)]:  # of `items.sort()`
+        return value.value
     if isinstance(items, v.ListOfRows):
         if (rest and not items.is_table) or len(index) != 1:
             hint = "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)"

@@ -346,6 +346,8 @@ class _Rewriter:
             yield from self._drop(stmt, name)
         elif isinstance(stmt, ast.Assign) and name in self.names:
             yield from self._assign(stmt, name)
+        elif isinstance(stmt, tree.ChangeTable) and stmt.name.id.name in self.names:
+            yield stmt  # which is refused: no list changes so
         else:
             replaced = (
                 tree.map_parts(stmt, self.replace) if find_mentioned_names(stmt) & self.names.keys() else stmt

@@ -64,15 +64,18 @@ def _are_alike(elements: Sequence[v.Value]) -> bool:
 
 def repeated_list(left: v.Operand, right: v.Operand, span: Span) -> v.ListOfRows | None:
     """Return ``[0] * n`` of numbers, where ``n`` is large or known at run time only; None otherwise."""
-    items, times = (left, right) if isinstance(left.value, v.TupleOf) else (right, left)
-    if not isinstance(items.value, v.TupleOf) or items.value.written != "list":
+    items, times = (left, right) if isinstance(left.value, v.TupleOf | v.ListOfRows) else (right, left)
+    if isinstance(items.value, v.TupleOf) and items.value.written != "list":
         return None
     count = times.value
     if isinstance(count, v.Known) and isinstance(count.value, int):
-        is_rows = count.value * len(items.value.items) > MAX_TUPLE_SIZE
+        parts = len(items.value.items) if isinstance(items.value, v.TupleOf) else MAX_TUPLE_SIZE + 1
+        is_rows = count.value * parts > MAX_TUPLE_SIZE
     else:
         is_rows = is_run_time([times]) and not (is_tensor(count) and not is_integer(tensor_type(times).dtype))
-    rows = as_list_of_rows(items.value, span) if is_rows else None
+    rows = items.value if isinstance(items.value, v.ListOfRows) and is_rows else None
+    if isinstance(items.value, v.TupleOf) and is_rows:
+        rows = as_list_of_rows(items.value, span)
     if rows is None or rows.is_table or len(tensor_type(v.Operand(rows.rows, span)).shape) > 1:
         return None
     at_least = BUILTINS["max"].call([times, v.Operand(v.Known(0), span)], span)

@@ -262,8 +262,8 @@ def _same_value(left: v.Value, right: v.Value) -> bool:
 
 
 def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
-    """Return the kind and the keys of a dictionary or a set, which merges by items with others of these."""
-    if record is None or record.name not in (ty.DICTIONARY, ty.SET):
+    """Return the kind and the keys of what merges by items with its like: a dictionary, a set, a string."""
+    if record is None or record.name not in (ty.DICTIONARY, ty.SET, ty.KNOWN):
         return None
     return record.name, *record.names
 
@@ -332,9 +332,8 @@ def _common_type(left: ty.Type, right: ty.Type) -> ty.Type | None:
     match left, right:
         case ty.TensorType(), ty.TensorType():
             dims = tuple(map(_common_dim, left.shape, right.shape))
-            if left.dtype != right.dtype or len(left.shape) != len(right.shape) or None in dims:
-                return None
-            return ty.TensorType(tuple(dim for dim in dims if dim is not None), left.dtype)
+            is_common = left.dtype == right.dtype and len(left.shape) == len(right.shape)
+            return ty.TensorType(dims, left.dtype) if is_common else None
         case ty.TupleType(fields=ours), ty.TupleType(fields=theirs) if len(ours) == len(theirs):
             fields = tuple(map(_common_type, ours, theirs))
             record = left if isinstance(left, ty.RecordType) else None
@@ -343,12 +342,8 @@ def _common_type(left: ty.Type, right: ty.Type) -> ty.Type | None:
     return left if left == right else None
 
 
-def _common_dim(left: ty.Dim, right: ty.Dim) -> ty.Dim | None:
-    if left == right:
-        return left
-    either_is_unknown = ty.AnyDim() in (left, right)
-    both_are_dynamic = isinstance(left, ty.AnyDim) and isinstance(right, ty.AnyDim)
-    return ty.AnyDim() if either_is_unknown or both_are_dynamic else None
+def _common_dim(left: ty.Dim, right: ty.Dim) -> ty.Dim:
+    return left if left == right else ty.AnyDim()
 
 
 def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.annotation_types import (
@@ -32,6 +35,7 @@ from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 
 
 def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> v.Value:
@@ -92,6 +96,9 @@ def binary_operation(
         return v.FAILED
     if compared is not None:
         return compared
+    texts = [each.value.value for each in (left, right) if isinstance(each.value, v.Known)]
+    if len(texts) == 2 and _is_of_text(op, *texts):
+        return v.Known(_OF_TEXTS[op](*texts))
     if op is ast.BuiltinOp.Mul and (rows := repeated_list(left, right, span)) is not None:
         return rows
     if op is ast.BuiltinOp.Add and isinstance(left.value, v.ListOfRows) and isinstance(right.value, _LIST):
@@ -109,6 +116,8 @@ def binary_operation(
             if (found := tables.membership(right, left, span)) is not None:
                 return found if op is tree.ExtraOp.In else negate(v.Operand(found, span), span)
             return membership(SIGNS[op], left, right, span)
+        if any(is_tensor(each.value) and tensor_type(each).shape for each in (left, right)):
+            left, right = (replace(each, value=v.rows_of_list(each.value)) for each in (left, right))
         return binary(op, SIGNS[op], left, right, span, in_place=in_place)
     except v.RefusalError as refusal:
         ctx.report(refusal)
@@ -116,6 +125,24 @@ def binary_operation(
 
 
 _LIST = (v.ListOfRows, v.TupleOf)
+
+#: What is computed of known strings.
+_OF_TEXTS: dict[object, Callable[[Any, Any], object]] = {
+    ast.BuiltinOp.Add: operator.add,
+    ast.BuiltinOp.Mul: operator.mul,
+    ast.BuiltinOp.LT: operator.lt,
+    ast.BuiltinOp.LE: operator.le,
+    ast.BuiltinOp.GT: operator.gt,
+    ast.BuiltinOp.GE: operator.ge,
+}
+
+
+def _is_of_text(op: object, left: object, right: object) -> bool:
+    """Return whether an operator joins, repeats or compares known strings."""
+    if op is ast.BuiltinOp.Mul:
+        text, times = (left, right) if isinstance(left, str) else (right, left)
+        return isinstance(text, str) and type(times) is int and len(text) * times <= MAX_TUPLE_SIZE
+    return op in _OF_TEXTS and isinstance(left, str) and isinstance(right, str)
 
 
 def _joined(ctx: Elaboration, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
@@ -172,8 +199,9 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         owner = v.Operand(index_string(owner.value.value, index[0], span), span)
     if indices and (found := _read_dictionary(ctx, owner, *indices[0])) is not None:
         owner = v.Operand(found, indices.pop(0)[1])
-    may_be_rows = isinstance(owner.value, v.TupleOf) and (ctx.items_as_rows or not ctx.rounds)
-    if may_be_rows and indices and is_run_time(indices[0][0]):
+    is_fixed = isinstance(root, ast.Var) and ctx.environment.owner(root.id.name) is None
+    may_be_rows = is_fixed or ctx.items_as_rows or not ctx.rounds
+    if isinstance(owner.value, v.TupleOf) and may_be_rows and indices and is_run_time(indices[0][0]):
         owner = replace(owner, value=_as_rows(ctx, owner) or owner.value)
     value = owner.value
     for value, index in read_chain(owner, indices) if indices else ():

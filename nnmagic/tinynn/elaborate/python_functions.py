@@ -28,6 +28,7 @@ from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.numbers import is_number
 
 
 def call_python(
@@ -113,7 +114,14 @@ def _definition_of(ctx: Elaboration, name: str) -> tree.DefinitionNode | None:
     if any(parameter.ty is not None for parameter in cell.funcs[name].params):
         return None
     ctx.other_sources.append(source)
-    return attr.evolve(cell.funcs[name], decorators=[])
+    defaults = _defaults_of(function)
+    params = [
+        attr.evolve(each, default=ast.Constant(each.default.span, defaults[each.name]))
+        if each.default is not None and is_number(defaults.get(each.name))
+        else each
+        for each in cell.funcs[name].params
+    ]
+    return attr.evolve(cell.funcs[name], decorators=[], params=params)
 
 
 def python_function(ctx: Elaboration, value: v.Value, span: Span) -> v.Value:
@@ -158,11 +166,25 @@ def _inlined(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunct
         _check_names(ctx, definition, method, name, callee)
     else:
         environment.imports.update(_names_of(method))
+    defaults = _defaults_of(method)
     formals = tuple(
-        v.Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
-        for each in params
+        v.Formal(each.name, each.kind, _default(ctx, each.name, defaults, callee)) for each in params
     )
     return v.LocalFunction(name, definition, formals, environment, {})
+
+
+def _defaults_of(function: types.FunctionType) -> dict[str, object]:
+    """Return the defaults of the parameters of a function, as they were when it was defined."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    given = function.__defaults__ or ()
+    return {
+        **dict(zip(names[len(names) - len(given) :], given, strict=True)),
+        **(function.__kwdefaults__ or {}),
+    }
+
+
+def _default(ctx: Elaboration, name: str, defaults: Mapping[str, object], span: Span) -> v.Value | None:
+    return ctx.resolver.lookup_imported((name,), defaults, span)[0] if name in defaults else None
 
 
 def _names_of(function: types.FunctionType) -> dict[str, object]:

@@ -30,6 +30,9 @@ from nnmagic.tinynn.values.operator_calls import as_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.weak_types import as_weak
 
+#: What is behind the name of a function where it calls itself with other arguments than those it has.
+ANEW = " anew"
+
 #: What a parameter's annotation says: a type, a part of one, or nothing.
 Pattern = Type | OpenTensor | None
 
@@ -147,6 +150,7 @@ def _compile_instance(
     ctx: Elaboration, name: str, types: Mapping[str, Type | Generator], values: Mapping[str, object]
 ) -> CompiledGlobal:
     """Return a function of the cell, compiled for the types of a call. Raises TinyNNError."""
+    name = name.removesuffix(ANEW)
     key = (name, tuple(types.items()), tuple((each, repr(value)) for each, value in values.items()))
     if key not in ctx.instances:
         assert ctx.specialize is not None
@@ -253,6 +257,7 @@ def specialized(
     """
     is_own = isinstance(function, v.LocalFunction)
     written = function.name if isinstance(function, v.LocalFunction) else function.written
+    written = written.removesuffix(ANEW)
     defaults = {formal.name: formal.default for formal in function.parameters}
     types: dict[str, Type | Generator] = {}
     values: dict[str, object] = {}

@@ -105,7 +105,7 @@ _OTHER_NAMES = {
 
 
 #: Methods that a cell does not need, since they only concern devices, gradients or Python values.
-_NOT_NEEDED = frozenset(("tolist", "cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
+_NOT_NEEDED = frozenset(("cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
 _NO_GRADIENTS = "a tensor keeps no gradient: write grad(f)(x), of a function"
 #: Attributes that a cell lacks, with their hints.
 _NOT_HERE = {
@@ -186,6 +186,26 @@ def _copy(call: Arguments) -> v.Value:
     return tables.copied(owner, call.span)
 
 
+_MOST_COMMON = """
+def most_common(counts, n):
+    items = sorted(counts.items(), key=lambda item: -item[1])
+    return items if n is None else items[:n]
+"""
+_MOST_COMMON_OF_TABLE = """
+def most_common(counts, n):
+    items = asarray(list(counts.keys()))
+    numbers = asarray(list(counts.values()))
+    order = argsort(-numbers, kind="stable")
+    return [(items[i], numbers[i]) for i in (order if n is None else order[:n])]
+"""
+
+
+def _most_common(call: Arguments) -> v.Value:
+    n = call.given.get("n", v.Operand(v.Known(None), call.span))
+    text = _MOST_COMMON_OF_TABLE if isinstance(call.given["a"].value, v.TableOf) else _MOST_COMMON
+    return v.LoopCall("text", (call.given["a"], n), text=text)
+
+
 def _pairs(table: v.TableOf, span: Span) -> v.Value:
     both = (tables.keys_of(table, span), tables.all_values(table, span))
     return v.Zipped("zip", tuple(v.Operand(each, span) for each in both))
@@ -201,6 +221,9 @@ _VIEWS = {
     ),
     "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),
     "copy": Builtin("copy", "a", _copy, "Return a copy of a dictionary."),
+    "most_common": Builtin(
+        "most_common", "a n?", _most_common, "Return the most frequent items with their counts."
+    ),
 }
 
 
@@ -221,6 +244,14 @@ def index(items, value):
 """
 
 
+def _has_axes(item: v.Value) -> bool:
+    return isinstance(item, v.Computed) and isinstance(item.type, TensorType) and bool(item.type.shape)
+
+
+def _in_order(call: Arguments) -> v.Value:
+    return BUILTINS["sorted"].call([call.given["a"]], call.span)
+
+
 def _in_the_language(text: str) -> Callable[[Arguments], v.Value]:
     return lambda call: v.LoopCall("text", (call.given["a"], call.given["value"]), text=text)
 
@@ -230,6 +261,7 @@ _OF_LISTS = {
     "copy": ITERATION["list"],
     "count": Builtin("count", "a value", _in_the_language(_COUNT), "Return how many items equal a value."),
     "index": Builtin("index", "a value", _in_the_language(_INDEX), "Return the first place of a value."),
+    "sort!": Builtin("sort", "a", _in_order, "Return the items in ascending order."),
 }
 
 
@@ -301,6 +333,10 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         return _field(value, name, span)
     if isinstance(value, v.TupleOf) and name in value.names:
         return value.items[value.names.index(name)]
+    if name == "sort!" and isinstance(value, v.TupleOf) and any(map(_has_axes, value.items)):
+        raise v.RefusalError(
+            f"{describe(value)} has no attribute `sort`", span, hint=_no_tensor_hint(owner, "sort")
+        )
     if isinstance(value, v.TupleOf | v.ListOfRows) and name in _OF_LISTS:
         return v.Method(owner, name, v.BuiltinName(_OF_LISTS[name]))
     if isinstance(value, v.BuiltinName):

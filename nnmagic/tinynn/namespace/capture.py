@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import pathlib
@@ -213,6 +214,16 @@ def python_code(value: object) -> types.FunctionType | None:
     return None if is_installed else value
 
 
+def is_function(value: object) -> bool:
+    """Return whether a cell can call a value: a function of a library, of the notebook, or a compiled one."""
+    from nnmagic.tinynn.namespace.library_functions import library_function, own_name
+
+    if as_compiled_function(value) is not None or as_template(value) is not None:
+        return True
+    known = library_function(value) is not None or own_name(value) is not None
+    return known or isinstance(value, np.ufunc) or python_code(value) is not None
+
+
 def source_code(value: object) -> types.FunctionType | None:
     """Return the function of Python that has the source of a function of the notebook, compiled or not."""
     if as_template(value) is not None:
@@ -345,6 +356,10 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
             )
         case np.ndarray():
             return _constant(value).data
+        case tuple() if hasattr(value, "_fields"):
+            _check_depth(value, depth)
+            items_ = (item for _, item in _capture_items(take, enumerate(value)))
+            return tuple.__new__(type(value), items_)
         case tuple() | list():
             _check_depth(value, depth)
             return tuple(item for _, item in _capture_items(take, enumerate(value)))
@@ -353,6 +368,11 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
             return dict(_capture_items(take, list(dict.items(value))))
         case _ if is_torch_tensor(value):
             return _constant(array_of_torch(value)).data
+        case _ if _is_record(value):
+            copied = object.__new__(type(value))
+            for name, item in _capture_items(take, _fields_of(value).items()):
+                object.__setattr__(copied, name, item)
+            return copied
         case int() if value.bit_length() > MAX_INT_BITS:
             raise NotCapturableError(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
@@ -385,12 +405,16 @@ def capture(value: object) -> v.Value:
             return v.Known(complex.__pos__(value))
         case str():
             return v.Known(str.__str__(value))
+        case tuple() if hasattr(value, "_fields"):
+            return _record(value, dict(zip(value._fields, value, strict=True)))
         case tuple():
             return v.TupleOf(tuple(item for _, item in _capture_items(capture, enumerate(value))))
         case dict():
             return v.DictOf(dict(_capture_items(capture, value.items())))
     if value is Ellipsis:
         return v.Known(Ellipsis)
+    if _is_record(value):
+        return _record(value, _fields_of(value))
     if (dtype := as_dtype(value)) is not None:
         return v.Known(dtype)
     if value is tuple or value is typing.Tuple:  # noqa: UP006  # the object that a notebook may hold
@@ -418,6 +442,23 @@ def capture(value: object) -> v.Value:
         shown = value if isinstance(value, np.dtype) else value.__name__
         raise NotCapturableError(f"the NumPy dtype {shown}", _NO_DTYPE)
     raise not_capturable(value)
+
+
+def _is_record(value: object) -> bool:
+    """Return whether a value is an object of a dataclass of the notebook."""
+    is_own = type(value).__module__.startswith("nnmagic.")
+    return dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_own
+
+
+def _fields_of(value: object) -> dict[str, object]:
+    """Return the fields of an object of a dataclass."""
+    return {each.name: object.__getattribute__(value, each.name) for each in dataclasses.fields(value)}  # type: ignore[arg-type]
+
+
+def _record(value: object, fields: Mapping[str, object]) -> v.Value:
+    """Return an object with fields as a record."""
+    items: dict[object, v.Value] = dict(_capture_items(capture, fields.items()))
+    return v.dictionary_of(items, type(value).__name__)
 
 
 def _class_type(value: object) -> Type | None:

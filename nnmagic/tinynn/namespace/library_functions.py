@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import numpy as np
 
@@ -14,10 +15,14 @@ from nnmagic.tinynn.namespace.unsupported_functions import FUNCTIONS
 
 
 def own_name(value: object) -> tuple[str, str] | None:
-    """Return the module and the bare name of what nnmagic gives under the name that it has in a cell.
+    """Return the module and the bare name of what a cell has under its own name.
 
-    That is a function of ``nnmagic.numpy`` or a transformation such as ``nnmagic.grad``; for others, None.
+    That is a function of Python's or of ``nnmagic.numpy``, or a transformation such as ``nnmagic.grad``; for
+    others, None.
     """
+    if isinstance(value, BuiltinFunctionType):
+        name = value.__name__
+        return ("builtins", name) if vars(builtins).get(name) is value else None
     if isinstance(value, ModuleType) and value.__name__.startswith("nnmagic.numpy."):
         return "nnmagic.numpy", value.__name__.rpartition(".")[2]
     if not isinstance(value, FunctionType):
@@ -39,7 +44,7 @@ def library_function(value: object) -> tuple[str, Builtin] | None:
     Identity decides: a function of the notebook that is called `exp` is not NumPy's.
     """
     if isinstance(value, type):
-        if not value.__module__.startswith("numba."):  # which has `prange`
+        if not value.__module__.startswith(("numba.", "collections")):  # which have `prange` and `Counter`
             return None
     elif not isinstance(value, (*FUNCTIONS, np.ufunc)):
         return None

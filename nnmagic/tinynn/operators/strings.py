@@ -71,13 +71,15 @@ def string_method(text: str, name: str) -> v.BuiltinName | None:
 
     def apply_to(call: Arguments) -> v.Value:
         given = call.static("args")
+        given = given if isinstance(given, tuple) and name != "join" else (given,)  # join takes one tuple
         try:
-            result = getattr(text, name)(*given if isinstance(given, tuple) else ())
+            result = getattr(text, name)(*given)
         except (TypeError, ValueError) as error:
             raise v.RefusalError(f"{name}: {error}", call.span) from None
         return _known(result)
 
-    return v.BuiltinName(Builtin(name, "*args", apply_to, f"Compute str.{name}.", method=False))
+    signature = "args" if name == "join" else "*args"
+    return v.BuiltinName(Builtin(name, signature, apply_to, f"Compute str.{name}.", method=False))
 
 
 def _known(result: object) -> v.Value:

@@ -53,6 +53,7 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, v.Computed)
+    index = [replace(each, value=v.rows_of_list(each.value)) for each in index]
     result = _index_tensor(value.value, index, span)
     return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
 
@@ -103,6 +104,8 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
         raise v.RefusalError("a tuple takes one index", span, hint=hint)
     only = index[0]
     if isinstance(only.value, v.SliceOf):
+        if not value.items:
+            return value
         start, stop, step = (
             static_bound(part, only.span) for part in (only.value.start, only.value.stop, only.value.step)
         )

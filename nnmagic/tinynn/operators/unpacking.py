@@ -12,7 +12,7 @@ from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, ListOfRows, Operand, RefusalError, TupleOf, Value
 
 PublicSpan = Callable[[ast.Span], Span]
 
@@ -47,12 +47,13 @@ def unpack(
 
 
 def parts_of(value: Operand, span: Span) -> list[Value]:
-    """Return the items of a tuple, or the rows of a tensor. Raises RefusalError."""
+    """Return the items of a tuple or a list, or the rows of a tensor. Raises RefusalError."""
     if isinstance(value.value, TupleOf):
         return list(value.value.items)
-    if not is_tensor(value.value):
+    rows = value.value.rows if isinstance(value.value, ListOfRows) else value.value
+    if not is_tensor(rows):
         raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
-    shape = tensor_type(value).shape
+    shape = tensor_type(Operand(rows, value.span)).shape
     if not shape or not isinstance(shape[0], int) or shape[0] > MAX_ITEMS:
         raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     return [subscript(value, [Operand(Known(row), span)], value.span) for row in range(int(shape[0]))]

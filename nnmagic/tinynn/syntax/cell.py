@@ -14,6 +14,7 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
+from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.source_spans import SpanMap
@@ -122,9 +123,13 @@ class CellCompiler(StatementCompiler):
         types: dict[str, tree.DataTypeNode] = {}
         refused: set[str] = set()
         imports: list[tree.Import] = []
-        for statement in program.body:
+        constants: dict[str, object] = {}
+        for stmt in program.body:
+            statement = as_function(stmt) or stmt
             if isinstance(statement, py.FunctionDef | py.ClassDef):
                 self._add(functions, types, statement)
+            elif (assigned := assigned_constants(statement, constants)) is not None:
+                constants |= assigned
             elif isinstance(statement, py.Import | py.ImportFrom) and not _is_harmless(statement):
                 compiled = self.compile_stmt(statement)
                 imports += [compiled] if isinstance(compiled, tree.Import) else []
@@ -139,7 +144,7 @@ class CellCompiler(StatementCompiler):
             self.diagnostics.error("the cell holds no function", self.spans.start, hint=hint)
         last = len(self.spans.lines)
         whole = self.spans.span(1, 0, last, len(self.spans.lines[-1]))
-        return tree.CellNode(whole, functions, types, frozenset(refused), imports)
+        return tree.CellNode(whole, functions, types, frozenset(refused), imports, constants)
 
     def _add(
         self,

@@ -12,7 +12,12 @@ _CHANGED = {
     "clear": (0, "[]"),
     "popleft": (0, "{owner}[1:]"),
     "extend": (1, "{owner} + list({0})"),
+    "insert": (2, "{owner}[:{0}] + [{1}] + {owner}[{0}:]"),
+    "appendleft": (1, "[{0}] + {owner}"),
 }
+
+#: The functions of `bisect` that insert into a list, and on which side of equal items.
+_INSERTING = {"insort": "right", "insort_right": "right", "insort_left": "left"}
 
 #: The attribute that marks the statements of Python's tree which change a list.
 CHANGES_LIST = "changes_list"
@@ -32,9 +37,36 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             yield _change(stmt, owner.id, text)
             return
         case py.Expr(
+            value=py.Call(
+                func=py.Name(id=word) | py.Attribute(attr=word), args=[py.Name() as owner, item], keywords=[]
+            )
+        ) if word in _INSERTING:
+            place = new_name(f"place_in_{owner.id}")
+            array = f"numpy.asarray({owner.id})"
+            found = f"numpy.searchsorted({array}, {py.unparse(item)}, side={_INSERTING[word]!r})"
+            yield _at(stmt, py.parse(f"{place} = {found}").body[0])
+            yield _change(
+                stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)
+            )
+            return
+        case py.Expr(
+            value=py.Call(
+                func=py.Attribute(attr="sort", value=py.Name() as owner), args=[], keywords=[_, *_] as given
+            )
+        ) if {each.arg for each in given} <= {"key", "reverse"}:
+            options = ", ".join(map(py.unparse, given))
+            yield _change(stmt, owner.id, f"sorted({owner.id}, {options})")
+            return
+        case py.Expr(
             value=py.Call(func=py.Attribute(attr="update", value=py.Name() as owner), args=[others])
         ):
             yield from _update(stmt, owner, others, new_name)
+            return
+        case py.Return(value=py.IfExp(test=test, body=body, orelse=orelse)) if _is_text(body) or _is_text(
+            orelse
+        ):
+            paths: list[py.stmt] = [py.copy_location(py.Return(each), each) for each in (body, orelse)]
+            yield py.copy_location(py.If(test, paths[:1], paths[1:]), stmt)
             return
         case py.Assign() | py.AugAssign() | py.Expr() | py.Return() | py.If():
             pass
@@ -42,8 +74,8 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             yield stmt
             return
     inside = stmt.test if isinstance(stmt, py.If) else stmt
-    if (found := _setdefault_in(inside)) is not None:
-        before, call = found
+    if (default := _setdefault_in(inside)) is not None:
+        before, call = default
         yield before
         if not (isinstance(stmt, py.Expr) and call is stmt.value):
             owner = call.func.value  # type: ignore[attr-defined]  # a method
@@ -51,6 +83,9 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             replaced = _Replaced({id(call): item}).visit(stmt)
             assert isinstance(replaced, py.stmt)
             yield from _expand(replaced, new_name)
+        return
+    if updates := list(_updates_in(inside)):
+        yield from _with_updates(stmt, updates, new_name)
         return
     pops = list(_pops_in(inside))
     if not pops or not _may_come_first(inside, pops):
@@ -67,6 +102,87 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
     replaced = _Replaced(taken).visit(stmt)
     assert isinstance(replaced, py.stmt)
     yield replaced
+
+
+def _is_text(value: py.expr) -> bool:
+    """Return whether an expression is a string or None, or a tuple or a condition that has one."""
+    match value:
+        case py.Constant(value=known):
+            return known is None or isinstance(known, str)
+        case py.Tuple(elts=parts):
+            return any(map(_is_text, parts))
+        case py.IfExp(body=body, orelse=orelse):
+            return _is_text(body) or _is_text(orelse)
+    return False
+
+
+#: JAX's `x.at[i].set(v)` and its kin, as statements that change a copy; `{0}` is the index.
+_OF_JAX = {
+    "set": "{copy}[{0}] = {1}",
+    "add": "numpy.add.at({copy}, {0}, {1})",
+    "subtract": "numpy.subtract.at({copy}, {0}, {1})",
+    "multiply": "numpy.multiply.at({copy}, {0}, {1})",
+    "mul": "numpy.multiply.at({copy}, {0}, {1})",
+    "divide": "{copy}[{0}] /= {1}",
+    "min": "numpy.minimum.at({copy}, {0}, {1})",
+    "max": "numpy.maximum.at({copy}, {0}, {1})",
+}
+#: The same of an index with slices, which chooses no element twice.
+_OF_SLICES = {
+    "add": "{copy}[{0}] += {1}",
+    "subtract": "{copy}[{0}] -= {1}",
+    "multiply": "{copy}[{0}] *= {1}",
+    "mul": "{copy}[{0}] *= {1}",
+    "min": "{copy}[{0}] = numpy.minimum({copy}[{0}], {1})",
+    "max": "{copy}[{0}] = numpy.maximum({copy}[{0}], {1})",
+}
+
+
+def _updates_in(node: py.AST) -> Iterator[py.Call]:
+    """Yield the calls of ``x.at[i].set(v)`` and its kin that a statement always makes, inner ones first."""
+    if isinstance(node, py.Lambda | py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp):
+        return
+    for child in py.iter_child_nodes(node):
+        if not isinstance(node, py.BoolOp | py.IfExp):
+            yield from _updates_in(child)
+    match node:
+        case py.Call(
+            func=py.Attribute(attr=word, value=py.Subscript(value=py.Attribute(attr="at"))),
+            args=[_],
+            keywords=[],
+        ) if word in _OF_JAX:
+            yield node
+
+
+def _with_updates(
+    stmt: py.stmt, updates: Sequence[py.Call], new_name: Callable[[str], str]
+) -> Iterator[py.stmt]:
+    """Yield a statement behind those that make what its calls of ``x.at[i].set(v)`` give."""
+    taken: dict[int, py.expr] = {}
+    for update in updates:
+        name = new_name("changed")
+        taken[id(update)] = py.copy_location(py.Name(name, py.Load()), update)
+        yield from _updated(update, name, taken)
+    replaced = _Replaced(taken).visit(stmt)
+    assert isinstance(replaced, py.stmt)
+    yield from _expand(replaced, new_name)
+
+
+def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator[py.stmt]:
+    """Yield the statements that make a copy of an array and change it."""
+    method: py.Attribute = call.func  # type: ignore[assignment]  # see _updates_in
+    chosen: py.Subscript = method.value  # type: ignore[assignment]
+    array, index, value = (
+        py.unparse(_Replaced(inner).visit(part))
+        for part in (chosen.value.value, chosen.slice, call.args[0])  # type: ignore[attr-defined]
+    )
+    has_slices = any(isinstance(part, py.Slice) for part in py.walk(chosen.slice))
+    if has_slices and isinstance(chosen.slice, py.Tuple):
+        index = index[1:-1]  # without brackets, in which Python takes no slices
+    text = _OF_SLICES.get(method.attr, _OF_JAX[method.attr]) if has_slices else _OF_JAX[method.attr]
+    index = f"({index})" if isinstance(chosen.slice, py.Tuple) and not has_slices else index
+    yield _at(call, py.parse(f"{name} = numpy.copy({array})").body[0])
+    yield _at(call, py.parse(text.format(index, value, copy=name)).body[0])
 
 
 def _pops_in(node: py.AST) -> Iterator[py.Call]:

@@ -46,7 +46,7 @@ def _name_of(function: py.expr) -> str:
 def _default(made: py.expr) -> bool | int | float | None:
     """Return what missing keys of a dictionary have that an expression makes; None of any other."""
     match made:
-        case py.Call(func=function, args=[], keywords=[]) if _name_of(function) == "Counter":
+        case py.Call(func=function, args=[] | [_], keywords=[]) if _name_of(function) == "Counter":
             return 0
         case py.Call(func=function, args=[py.Name(id=kind)]) if _name_of(function) == "defaultdict":
             return _MISSING.get(kind)
@@ -91,7 +91,8 @@ class _Plain(py.NodeTransformer):
     def visit_Call(self, node: py.Call) -> py.AST:
         """Return an empty dictionary for another one that is empty."""
         self.generic_visit(node)
-        if _default(node) is not None or _is_empty(node):
+        counts = _name_of(node.func) == "Counter" and bool(node.args)
+        if (_default(node) is not None and not counts) or _is_empty(node):
             return py.copy_location(py.Dict([], []), node)
         if (queue := _as_queue(node)) is not None:
             py.copy_location(queue, node)

@@ -260,7 +260,7 @@ class DataTypeNode(_Node):
 class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
     """Whole cell. ``refused``: the names that a refused assignment would have bound.
 
-    ``imports``: the imports above its functions.
+    ``imports``: the imports above its functions. ``constants``: the names that are assigned there.
     """
 
     span: ast.Span
@@ -268,6 +268,7 @@ class CellNode(ast.Module):  # type: ignore[misc]  # synr is untyped
     types: Mapping[str, DataTypeNode]
     refused: frozenset[str] = frozenset()
     imports: Sequence[Import] = ()
+    constants: Mapping[str, object] = attr.ib(factory=dict)
 
 
 # -- statements ----------------------------------------------------------------------------------------

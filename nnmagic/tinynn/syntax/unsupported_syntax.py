@@ -58,8 +58,8 @@ STATEMENTS: dict[str, tuple[str, str]] = {
 
 #: Statements at the top level of a cell, apart from functions: (message, hint).
 TOP_LEVEL: dict[str, tuple[str, str]] = {
-    "Assign": ("a cell holds functions only, not assignments", _CAPTURE),
-    "AnnAssign": ("a cell holds functions only, not assignments", _CAPTURE),
+    "Assign": ("a cell holds functions and constants, such as n = 3, no other assignments", _CAPTURE),
+    "AnnAssign": ("a cell holds functions and constants, such as n = 3, no other assignments", _CAPTURE),
     "AugAssign": ("a cell holds functions only, not assignments", _CAPTURE),
     "Expr": ("a cell holds functions only, not expressions", "call the functions from another cell"),
     **{
@@ -88,8 +88,6 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
 #: Methods that modify a list, with the hint for a list ``{0}`` and arguments ``{1}``, ``{2}``.
 CHANGE_A_LIST: dict[str, str] = {
     "append": "write {0} = {0} + [{1}]",
-    "insert": "write {0} = {0}[:{1}] + [{2}] + {0}[{1}:]",
     "remove": "make a new list: {0} = [x for x in {0} if c]",
-    "sort": "write {0} = sort({0}, axis=-1), and of a list: {0} = sort(stack({0}), axis=0)",
     "update": "write {0}[key] = value, or {0} = {{**{0}, **others}}",
 }

@@ -6,8 +6,9 @@ import ast
 from types import FunctionType
 
 from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import format_dim, format_type
-from nnmagic.relay.types import AnyDim, FuncType, RecordType, Type, TypeCall
+from nnmagic.relay.types import AnyDim, FuncType, RecordType, TensorType, Type, TypeCall
 from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, Tensor
 from nnmagic.tinynn.values import values as v
 
@@ -32,18 +33,20 @@ _PYTHON_NAMES = {"i64": "int", "f64": "float", "bool_": "bool", "c128": "complex
 def describe(value: v.Value) -> str:
     """Say what a value is, with its article."""
     match value:
-        case v.Computed(type=type_, weak=True):
+        case v.Computed(type=TensorType(shape=()) as type_, weak=True):
             return f"a Python {_PYTHON_NAMES[format_type(type_)]}"
         case v.Computed(type=type_):
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
         case v.Dimension(dim=dim):
             return f"the dimension {format_dim(dim)}"
+        case v.TupleOf(record=RecordType(name=ty.KNOWN, names=(known,))):
+            return describe(v.Known(known))
         case v.TupleOf(record=RecordType(name=name)):
             return f"a {name}"
         case v.TupleOf(items=items):
             return f"a tuple of {len(items)}"
         case v.ListOfRows():
-            return "a list that grew in a loop"
+            return "a list"
         case v.TableOf(is_set=is_set):
             return f"a {'set' if is_set else 'dictionary'} whose keys only the call knows"
         case v.DictOf(items=entries):

@@ -498,18 +498,54 @@ class Operand:
 
 def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
     """Wrap a Relay expression as a value; one of a tuple type is taken apart, so that it can be unpacked."""
-    if not isinstance(type_, ty.TupleType):
-        return Computed(expr, type_)
+    match type_:
+        case ty.RecordType(name=ty.KNOWN, names=(known,)):
+            return Known(known)
+        case ty.RecordType(name=ty.LIST, names=(kind,), fields=(of_rows,)):
+            rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak=kind != "scalars")
+            return ListOfRows(rows, is_table=kind == "lists", of_tuples=kind == "tuples")
+        case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL as kind):
+            what = "None on some paths" if kind == ty.OPTIONAL else "one of several strings"
+            message = f"this function returns {what}, which only Python can read"
+            raise RefusalError(
+                message, expr.span or Span("", 1, 1, 1, 1), hint="return a number that says which"
+            )
+        case ty.TupleType(fields=fields):
+            return _taken_apart(expr, type_, fields)
+    return Computed(expr, type_)
+
+
+def _taken_apart(expr: ir.Expr, type_: ty.TupleType, fields: tuple[ty.Type, ...]) -> TupleOf:
     items = (
-        as_value(ir.TupleGetItem(expr, index, span=expr.span), item)
-        for index, item in enumerate(type_.fields)
+        as_value(ir.TupleGetItem(expr, index, span=expr.span), item) for index, item in enumerate(fields)
     )
-    return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, ty.RecordType) else None)
+    record = type_ if isinstance(type_, ty.RecordType) else None
+    if record is not None and record.name == ty.ITEMS:
+        return TupleOf(tuple(items), Computed(expr, type_), written="list")
+    return TupleOf(tuple(items), Computed(expr, type_), record)
 
 
 def dictionary_of(entries: Mapping[object, Value], kind: str = ty.DICTIONARY) -> TupleOf:
     """Return a dictionary: a record of its keys, whose types its items decide. A set has None for values."""
     return TupleOf(tuple(entries.values()), record=ty.RecordType((), kind, tuple(entries)))  # type: ignore[arg-type]
+
+
+def known_in_result(value: Value) -> Value:
+    """Return a result with records for strings, and for None in tuples, which Python gets back."""
+    if isinstance(value, TupleOf) and value.whole is None:
+        parts = (_of_known(each) if each == Known(None) else known_in_result(each) for each in value.items)
+        return replace(value, items=tuple(parts))
+    return _of_known(value) if isinstance(value, Known) and isinstance(value.value, str) else value
+
+
+def _of_known(value: Value) -> TupleOf:
+    assert isinstance(value, Known)
+    return TupleOf((), record=ty.RecordType((), ty.KNOWN, (value.value,)))  # type: ignore[arg-type]  # see KNOWN
+
+
+def rows_of_list(value: Value) -> Value:
+    """Return the tensor that NumPy makes of a list of rows; any other value as it is."""
+    return replace(value.rows, weak=False) if isinstance(value, ListOfRows) else value
 
 
 def is_set(value: Value) -> bool:

@@ -56,7 +56,7 @@ PROGRAMS = {
         TABLE + "a[k][0] = 4\nt = 0\nfor r in a:\n    t += len(r + [1])\nreturn t",
         True,
     ),
-    "a row is repeated": (TABLE + "a[k][0] = 4\nr = a[k] * 2\nreturn len(r)", False),
+    "a row is repeated": (TABLE + "a[k][0] = 4\nr = a[k] * 2\nreturn len(r) + r[0]", True),
     "a row grows": (TABLE + "a[k][0] = 4\nr = a[k][:]\nr.append(3)\nreturn len(r)", True),
     "functions of a row": (
         TABLE + "a[k][0] = 4\nreturn sum(a[k]) + max(a[k]) * 10 + len(a[k]) * 100 + (4 in a[k]) * 1000",

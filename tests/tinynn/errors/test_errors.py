@@ -200,7 +200,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("def f(x: f32):\n    y: «Tensor[..., f32]» = x\n    return y\n", ["a tensor's rank must be known here"]),
     ("def f(x: Tensor[(2, «-1»), f32]):\n    return x\n", ["a dimension cannot be -1"]),
     ('def f(x: Tensor[(«"n / 2"»,), f32]):\n    return x\n', ["'n / 2' is no name of a dimension"]),
-    ("def f(x: «str»):\n    return x\n", ["`str` is not a TinyNN type"]),
+    ("def f(x: «slice»):\n    return x\n", ["`slice` is not part of TinyNN"]),
     ("def f(x: f32):\n    y: «Tensor[(2, 3)]» = x\n    return y\n", ["the tensor's dtype is missing"]),
     ('def f(x: «"f32"»):\n    return x\n', ["a type in quotes is not supported"]),
     # syntax, with characters of several bytes before the error
@@ -218,7 +218,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("def f(x: f32):\n    # \x0c \u2028\n    return «q»\n", ["unknown name `q`"]),
     ("def f(x: f32):\n    return x «x»\n", ["invalid syntax"]),
     ("@«cached»\ndef f(x: f32):\n    return x\n", ["a function of a cell takes no decorator"]),
-    ("«x = 1»\ndef f(x: f32):\n    return x\n", ["a cell holds functions only, not assignments"]),
+    ("«y = len('a')»\ndef f(x: f32):\n    return x\n", ["a cell holds functions and constants, such as n = 3, no other assignments"]),
     ("«if» True:\n    x = 1\n", ["a cell holds functions only, not `if`"]),
     # several errors, and none that follows from another one
     (
@@ -226,8 +226,8 @@ CASES: list[tuple[str, list[str]]] = [
         ["unknown name `rleu`", "unknown name `b2`", "`@`: the inner dimensions of (2, 3) and (2, 3) differ (3 and 2)"],
     ),
     (
-        "def f(x: «set», y: f32) -> «str»:\n    return x + «q»\n\ndef g(z: f32):\n    return f(z, z) + «q»\n",
-        ["`set` is not part of TinyNN", "`str` is not a TinyNN type", "unknown name `q`", "unknown name `q`"],
+        "def f(x: «slice», y: f32) -> «iter»:\n    return x + «q»\n\ndef g(z: f32):\n    return f(z, z) + «q»\n",
+        ["`slice` is not part of TinyNN", "`iter` is not part of TinyNN", "unknown name `q`", "unknown name `q`"],
     ),
     (body("return (x + «a») * («b» - y)"), ["unknown name `a`", "unknown name `b`"]),
     (body("return nn.relu(«a», «b»)"), ["unknown name `a`", "unknown name `b`"]),

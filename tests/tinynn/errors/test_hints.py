@@ -932,12 +932,6 @@ CASES = [
         "write tuple[Tensor[(2, 3), f32], f32]",
         "def f(x: tuple[Tensor[(2, 3), f32], f32]):\n    return x[0]\n",
     ),
-    case(
-        "",
-        "def f(x: tuple):\n    return x[0]\n",
-        "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
-        "def f(x: tuple[Tensor[(2, 3), f32], f32]):\n    return x[0]\n",
-    ),
     *(
         Case(
             f"def f(x: {refused}):\n    return x\n",
@@ -1027,9 +1021,6 @@ CASES = [
         "(random.integers(random.key(0), 300, dtype=i64) // 300).astype(f32) + x",
         lambda x: x,
         np.float32(2),
-    ),
-    case(
-        "x: Tensor[(4,), f32]", 'x * state["0" + ".weight"]', unsupported_syntax.NO_STRINGS, "x * weights[0]"
     ),
     case(
         "x: Tensor[(4,), f32]",
@@ -1601,7 +1592,7 @@ CASES = [
     ),
     case(
         "",
-        "x = 1\n",
+        "x = len([1])\n",
         "compute it in another cell; a cell's functions can use the notebook's names",
         "def f(x: f32):\n    return x * settings['rate']\n",
     ),
@@ -1876,14 +1867,13 @@ def test_what_replaces_a_function_of_a_library_compiles(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({*unsupported_syntax.CHANGE_A_LIST} - {"append"}))
 def test_what_replaces_a_change_of_a_list_compiles(name: str) -> None:
-    given = {"extend": "[x[0]]", "insert": "1, x[0]", "remove": "x[0]", "update": "x"}.get(name, "")
+    given = {"remove": "x[0]", "update": "x"}[name]
     errors = errors_of(cell(PARAMETERS, f"parts = [x[0], x[1]]\nparts.{name}({given})\nreturn stack(parts)"))
     (hint,) = {error.hint for error in errors}
     assert hint is not None
     code = hint.partition(": ")[2] or hint.removeprefix("write ")
     if name != "update":
-        last = "result = parts" if name == "sort" else "result = stack([x[0], *parts])"
-        assert_compiles(f"parts = [x[0], x[1]]\n{code}\n{last}")
+        assert_compiles(f"parts = [x[0], x[1]]\n{code}\nresult = stack([x[0], *parts])")
 
 
 @pytest.mark.parametrize("name", sorted(attributes._OTHER_NAMES))

@@ -29,11 +29,6 @@ MISTAKES = [
         "a call with out= is a statement of its own: write it on a line before",
     ),
     (
-        "def f(a: Tensor[(6,), f32]):\n    c = [a, a]\n    c.sort(key=max)\n    return c\n",
-        "`.sort` would change `c` in place, which a cell cannot",
-        "write c = sort(c, axis=-1), and of a list: c = sort(stack(c), axis=0)",
-    ),
-    (
         "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y.reshape(6)\n    y += 1\n    return z * y\n",
         "`z` shares memory with `y`, which NumPy would have changed, too",
         "write y = y + value to change `y` alone, or copy it before: z.copy()",

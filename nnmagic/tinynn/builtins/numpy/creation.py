@@ -42,7 +42,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_func
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-from nnmagic.tinynn.values.operator_calls import apply, tensor_type, whole_numbers
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type, whole_numbers
 from nnmagic.tinynn.values.symbolic_sizes import (
     as_number,
     as_size,
@@ -221,7 +221,7 @@ def _like(name: str, number: int | None) -> Builtin:
 
 def _arange(call: Arguments) -> v.Value:
     """Return a range: int64 for ints and float64 for floats, unless a dtype is given."""
-    later = _dynamic_arange(call)
+    later = _dynamic_arange(call) or _arange_of_floats(call)
     if later is not None:
         return later
     numbers = [call.static(name) for name in ("start", "stop", "step") if name in call]
@@ -267,6 +267,29 @@ def _dynamic_arange(call: Arguments) -> v.Value | None:
     if isinstance(length, v.Dimension) and is_nonnegative(polynomial(length.dim.label or "-1")):
         result = v.Computed(result.expr, TensorType((length.dim,), "int64"))
     return Formula(result, call.span).cast(dtype).value
+
+
+_OF_FLOATS = """
+def f(start, stop, step):
+    if step == 0:
+        raise ZeroDivisionError("arange: the step cannot be zero")
+    count = maximum(ceil((stop - start) / step), 0).astype("int64")
+    gap = (start + step) - start
+    return start + gap * arange(count)
+"""
+
+
+def _arange_of_floats(call: Arguments) -> v.Value | None:
+    """Return ``arange`` of numbers of which at least one is a float that only the call knows; None else."""
+    given = [call.given[name] for name in ("start", "stop", "step") if name in call]
+    if not any(is_tensor(each.value) and is_float(tensor_type(each).dtype) for each in given):
+        return None
+    if "dtype" in call or any(is_tensor(each.value) and tensor_type(each).shape for each in given):
+        return None
+    zero, one = (v.Operand(v.Known(number), call.span) for number in (0.0, 1.0))
+    if "stop" not in call:
+        given.insert(0, zero)
+    return v.LoopCall("text", (*given, one)[:3], text=_OF_FLOATS)
 
 
 def _whole_number(size: v.Value, call: Arguments) -> v.Computed:

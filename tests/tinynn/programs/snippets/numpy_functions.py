@@ -686,13 +686,6 @@ CASES: list[Case] = [
         "zeros-of-a-negative-size", function("x: f32", "zeros(«(2, -1)»)"), "zeros: a dimension cannot be -1"
     ),
     refused(
-        "numpys-sum-of-a-list-of-tensors",
-        function(X, "np.sum(«[x, y]»)"),
-        "sum: `a` must be a tensor, not a tuple of 2",
-        "write stack([x, y]).sum(axis=0)",
-        {"np": np},
-    ),
-    refused(
         "arithmetic-mean-in-integers",
         function(X, "mean(x, dtype=«i32»)"),
         "mean: `dtype` must be a float dtype, not i32",

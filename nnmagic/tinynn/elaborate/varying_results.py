@@ -1,0 +1,86 @@
+"""Give results that are None or strings on some paths only a form that a compiled function can return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
+from nnmagic.tinynn.values import values as v
+
+
+def results_of_paths(values: Sequence[v.Value]) -> list[v.Value]:
+    """Return what the paths of a function return, where a string or None on one stands beside others.
+
+    Known values that differ become the number of one among all of them, and what may be None a pair: whether
+    it is there, and the value. Calls from Python turn both back.
+    """
+    if all(isinstance(each, v.TupleOf) and each.record is None and each.items for each in values):
+        items = [each.items for each in values if isinstance(each, v.TupleOf)]
+        if len(set(map(len, items))) == 1:
+            columns = [results_of_paths(each) for each in zip(*items, strict=True)]
+            rows = list(zip(*columns, strict=True))
+            kept = zip(values, items, rows, strict=True)
+            return [
+                each
+                if all(a is b for a, b in zip(own, row, strict=True))
+                else v.TupleOf(row, written="tuple")
+                for each, own, row in kept
+            ]
+    known = [each for each in values if _is_known(each)]
+    if len(known) == len(values):
+        return _chosen(values)
+    if known and all(each == v.Known(None) for each in known):
+        return _optional(values)
+    return list(values)
+
+
+def _is_known(value: v.Value) -> bool:
+    return isinstance(value, v.Known) and (value.value is None or isinstance(value.value, str))
+
+
+def _chosen(values: Sequence[v.Value]) -> list[v.Value]:
+    """Return known values as numbers of one of them; all as they are where they are equal."""
+    every = tuple(dict.fromkeys(each.value for each in values if isinstance(each, v.Known)))
+    if len(every) == 1:
+        return list(values)
+    record = ty.RecordType((), ty.CHOICE, every)  # type: ignore[arg-type]  # see CHOICE
+    return [
+        v.TupleOf((v.Known(every.index(each.value)),), record=record)
+        for each in values
+        if isinstance(each, v.Known)
+    ]
+
+
+def _optional(values: Sequence[v.Value]) -> list[v.Value]:
+    """Return values with whether they are there; zeros stand for None."""
+    record = ty.RecordType((), ty.OPTIONAL, ("given", "value"))
+    zeros = next((found for each in values if (found := _zeros_like(each)) is not None), None)
+    if zeros is None:
+        return list(values)
+    parts = [(each != v.Known(None), zeros if each == v.Known(None) else each) for each in values]
+    return [v.TupleOf((v.Known(given), each), record=record) for given, each in parts]
+
+
+def _zeros_like(value: v.Value) -> v.Value | None:
+    match value:
+        case v.Computed(type=ty.TensorType(shape=shape, dtype=dtype), weak=weak):
+            sizes = [size if isinstance(size, int) else 0 for size in shape]
+            constant = ir.constant(np.zeros(sizes, ty.ARRAY_DTYPES[dtype]), dtype)
+            open_sizes = tuple(size if isinstance(size, int) else ty.ANY for size in shape)
+            return v.Computed(constant, ty.TensorType(open_sizes, dtype), weak)
+        case v.Known(value=bool() | int() | float() | complex() as number):
+            return v.Known(type(number)(0))
+        case v.Dimension():
+            return v.Known(0)
+        case v.TupleOf(items=items):
+            parts = [_zeros_like(each) for each in items]
+            known = [each for each in parts if each is not None]
+            return replace(value, items=tuple(known), whole=None) if len(known) == len(parts) else None
+        case v.ListOfRows(rows=rows):
+            zeros = _zeros_like(rows)
+            return replace(value, rows=zeros) if isinstance(zeros, v.Computed) else None
+    return None
