@@ -67,24 +67,24 @@ def value_type(
 
     """
     if pattern is None and isinstance(value, tuple):
-        parts = [
-            value_type(f"{what}[{index}]", None, part, converts=converts) for index, part in enumerate(value)
+        items = [
+            value_type(f"{what}[{index}]", None, item, converts=converts) for index, item in enumerate(value)
         ]
-        return ty.TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
+        return ty.TupleType(tuple(type_ for type_, _ in items)), tuple(item for _, item in items)
     if (
         pattern is None
         and isinstance(value, Mapping)
         and value
         and all(isinstance(key, str) for key in value)
     ):
-        parts = [value_type(f"{what}[{key!r}]", None, part, converts=converts) for key, part in value.items()]
-        fields = tuple(type_ for type_, _ in parts)
-        given = dict(zip(value, (part for _, part in parts), strict=True))
+        items = [value_type(f"{what}[{key!r}]", None, item, converts=converts) for key, item in value.items()]
+        fields = tuple(type_ for type_, _ in items)
+        given = dict(zip(value, (item for _, item in items), strict=True))
         return ty.RecordType(fields, ty.DICTIONARY, tuple(value)), given
     if pattern is None and isinstance(value, Mapping) and (entries := _entries(value)) is not None:
         keys, values = entries
-        types = (ty.TensorType((ty.ANY, *each.shape[1:]), str(each.dtype)) for each in (keys, values))
-        is_python = all(type(each) in (int, float) for each in value.values())
+        types = (ty.TensorType((ty.ANY, *leaf.shape[1:]), str(leaf.dtype)) for leaf in (keys, values))
+        is_python = all(type(leaf) in (int, float) for leaf in value.values())
         names = ("keys", ty.NUMBERS if is_python else "values")
         return ty.RecordType(tuple(types), ty.TABLE, names), (keys, values)
     if type(value) in _NUMBERS:

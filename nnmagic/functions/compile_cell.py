@@ -79,8 +79,8 @@ class CompiledCell:
     @property
     def bindings(self) -> dict[str, object]:
         """What the source binds, by name."""
-        types = {each.__name__: each for each in self.types}
-        return {**types, **{each.name: each for each in self._bound}}
+        types = {binding.__name__: binding for binding in self.types}
+        return {**types, **{binding.name: binding for binding in self._bound}}
 
     @property
     def _bound(self) -> tuple[CompiledFunction | SpecializingFunction, ...]:
@@ -108,11 +108,11 @@ class CompiledCell:
     @property
     def compiled(self) -> Module:
         """Everything that the source defines, after the passes that were asked for."""
-        after = {each.name: each._definition.optimized[0].functions[each.name] for each in self.functions}
+        after = {name_.name: name_._definition.optimized[0].functions[name_.name] for name_ in self.functions}
         names = self.own.functions
         if all(after.get(name, names[name]) is names[name] for name in names):
             return self.own
-        return replace(self.own, functions={name: after.get(name, each) for name, each in names.items()})
+        return replace(self.own, functions={name: after.get(name, name_) for name, name_ in names.items()})
 
 
 def _place(function: CompiledFunction | SpecializingFunction) -> int:
@@ -199,7 +199,7 @@ def _from_disk(
 
     What the cell was compiled from is noted on disk, so that the next kernel can say what has changed.
     """
-    origins = [each._definition.origin for each in entry.value.functions]
+    origins = [function._definition.origin for function in entry.value.functions]
     built = [origin for origin in origins if origin is not None]
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
@@ -233,20 +233,24 @@ def _compile(
     namespace: Mapping[str, object],
     options: Options,
     language: str,
-    parts: Mapping[str, str],
+    dependencies: Mapping[str, str],
     names: tuple[str, ...],
     use: Use,
     specialization: Specialization | None,
 ) -> Entry[CompiledCell]:
     """Make typed Relay of a source, or take it from disk, and define its functions."""
-    known = kept_cells.find(parts, namespace, options) if use is Use.YES and specialization is None else None
+    known = (
+        kept_cells.find(dependencies, namespace, options)
+        if use is Use.YES and specialization is None
+        else None
+    )
     if known is None:
         from nnmagic.functions.type_cell import type_cell
 
         report("types")
         typed = type_cell(source, namespace, options, language, specialization)
         if use is not Use.NO and specialization is None:
-            kept_cells.keep(parts, typed, options)
+            kept_cells.keep(dependencies, typed, options)
     else:
         typed = known
     module, texts, own_types = typed.module, typed.texts, typed.own_types
@@ -257,7 +261,7 @@ def _compile(
     if not public and not specializing_names and not typed.types:
         raise _nothing_bound(language, texts)
     graph = call_graph(module)
-    keyed = Entry(names, parts, typed.captured, None, 0).key
+    keyed = Entry(names, dependencies, typed.captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
     functions = tuple(
         CompiledFunction(
@@ -282,26 +286,30 @@ def _compile(
     specializing = tuple(
         SpecializingFunction(
             Template(
-                each,
+                function,
                 source,
                 capture_names(typed.free_names, namespace),
                 options,
-                f"{keyed}-{each.name}",
+                f"{keyed}-{function.name}",
                 use is not Use.NO,
             ),
             info,
         )
-        for each in typed.open_functions
-        if each.name in specializing_names
+        for function in typed.open_functions
+        if function.name in specializing_names
     )
     cell = CompiledCell(functions, specializing, typed.types, own, typed.warnings, info, typed.captured)
-    return Entry(names, parts, typed.captured, cell, _nbytes(module))
+    return Entry(names, dependencies, typed.captured, cell, _nbytes(module))
 
 
 def _machine_code_nbytes(cell: CompiledCell) -> int:
     """Return the size of the machine code that is built, with its copies of constants."""
     executables = [function._definition.built_executable for function in cell.functions]
-    artifacts = [each.artifact for each in executables if each is not None and each.artifact is not None]
+    artifacts = [
+        executable.artifact
+        for executable in executables
+        if executable is not None and executable.artifact is not None
+    ]
     return sum(
         map(len, (part for artifact in artifacts for part in (*artifact.code, artifact.bytecode)))
     ) + sum(constant.nbytes for artifact in artifacts for constant in artifact.constants)
@@ -325,8 +333,10 @@ def _build(cell: CompiledCell, *, only_result: bool, build: bool) -> None:
 
 def _with_cache_info(cell: CompiledCell, info: CacheInfo) -> CompiledCell:
     """Return the cell with new objects for its functions, which have no attributes of users yet."""
-    functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
-    specializing = tuple(each.anew() for each in cell.specializing)
+    functions = tuple(
+        CompiledFunction(function._definition, _info_of(function, info)) for function in cell.functions
+    )
+    specializing = tuple(function.anew() for function in cell.specializing)
     return replace(cell, functions=functions, specializing=specializing, cache_info=info)
 
 
@@ -375,11 +385,13 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
     }
 
 
-def _shown_arguments(given: Specialization) -> str:
+def _shown_arguments(specialization: Specialization) -> str:
     """Return the arguments that a function is compiled for as text, different for different ones."""
-    types = [f"{name}: {annotation(type_)!r}{_details_of(type_)}" for name, type_ in given.types.items()]
-    values = [f"{name} = {value!r}" for name, value in given.values.items()]
-    return f"{given.name}({', '.join([*types, *values])})"
+    types = [
+        f"{name}: {annotation(type_)!r}{_details_of(type_)}" for name, type_ in specialization.types.items()
+    ]
+    values = [f"{name} = {value!r}" for name, value in specialization.values.items()]
+    return f"{specialization.name}({', '.join([*types, *values])})"
 
 
 def _details_of(type_: object) -> str:

@@ -93,7 +93,7 @@ class Options:
             return {}
         from nnmagic.functions.pass_fingerprint import pass_fingerprint
 
-        named = [(each.name, pass_fingerprint(each.run)) for each in self.passes]
+        named = [(pass_.name, pass_fingerprint(pass_.run)) for pass_ in self.passes]
         return {"option passes": json.dumps(named)}
 
     @property
@@ -103,10 +103,10 @@ class Options:
             return None
         from nnmagic.functions.pass_fingerprint import opaque_part
 
-        for each in self.passes:
-            part = opaque_part(each.run)
+        for pass_ in self.passes:
+            part = opaque_part(pass_.run)
             if part is not None:
-                return f"the pass {each.name} depends on {part}, whose content cannot be compared"
+                return f"the pass {pass_.name} depends on {part}, whose content cannot be compared"
         return None
 
     @property

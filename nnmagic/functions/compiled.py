@@ -147,8 +147,8 @@ class CompiledFunction(FunctionAttributes):
 
     def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
         """Return its ufunc, made if there is none yet."""
-        kept: dict[str, np.ufunc] = self._definition.__dict__
-        return kept["_ufunc"] if "_ufunc" in kept else kept.setdefault("_ufunc", make())
+        ufuncs: dict[str, np.ufunc] = self._definition.__dict__
+        return ufuncs["_ufunc"] if "_ufunc" in ufuncs else ufuncs.setdefault("_ufunc", make())
 
     def _source_holder(self) -> FunctionType | ModuleType:
         return self._definition.source_holder
@@ -250,7 +250,7 @@ class CompiledFunction(FunctionAttributes):
 def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls | None:
     """Return what calls a function that takes or gives records; None for any other."""
     function = definition.module.functions[definition.name]
-    types = [each.type for each in definition.call.parameters]
+    types = [parameter.type for parameter in definition.call.parameters]
     assert function.ret_type is not None
     result = definition.call.result or function.ret_type
     if not any(map(holds_record, (*types, result))):

@@ -78,19 +78,21 @@ def _kind(dtype: str) -> int:
     return 0 if dtype == "bool" else 1 if dtype.startswith("uint") else 2
 
 
-def _holds(dtype: str, given: str) -> bool:
+def _holds(dtype: str, value_dtype: str) -> bool:
     """Return whether every number of a dtype is one of another dtype."""
-    if given in (dtype, "bool"):
+    if value_dtype in (dtype, "bool"):
         return True
     if ty.is_complex(dtype):
-        return _holds(ty.part_dtype(dtype), ty.part_dtype(given) if ty.is_complex(given) else given)
-    if ty.is_float(given):
-        return given in _NARROWER.get(dtype, ())
+        return _holds(
+            ty.part_dtype(dtype), ty.part_dtype(value_dtype) if ty.is_complex(value_dtype) else value_dtype
+        )
+    if ty.is_float(value_dtype):
+        return value_dtype in _NARROWER.get(dtype, ())
     if ty.is_float(dtype):
-        return ty.is_integer(given) and bool(np.iinfo(given).max <= 2 ** _SIGNIFICANT_BITS[dtype])
-    if not ty.is_integer(dtype) or not ty.is_integer(given):
+        return ty.is_integer(value_dtype) and bool(np.iinfo(value_dtype).max <= 2 ** _SIGNIFICANT_BITS[dtype])
+    if not ty.is_integer(dtype) or not ty.is_integer(value_dtype):
         return False
-    ours, theirs = np.iinfo(dtype), np.iinfo(given)
+    ours, theirs = np.iinfo(dtype), np.iinfo(value_dtype)
     return bool(ours.min <= theirs.min and theirs.max <= ours.max)
 
 

@@ -184,7 +184,10 @@ class Definition:
         """Return its source, Relay, TIR and assembly, linked line by line. Raises EngineError."""
         from nnmagic.rendering.linked import Code, LinkedView
 
-        codes = [Code(each.name, each.origins, each.tir, each.asm) for each in kernels_of(self.executable)]
+        codes = [
+            Code(kernel.name, kernel.origins, kernel.tir, kernel.asm)
+            for kernel in kernels_of(self.executable)
+        ]
         return LinkedView(self.relay, self.source, self.lines, codes)
 
     @Cached

@@ -134,15 +134,20 @@ def operators_of(kernel: str) -> tuple[str, ...]:
     """
     names = {name.replace(".", "_"): name for name in OPERATORS}
     kernel = kernel.removeprefix("fused_").partition("_in_place_")[0]
-    rest = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel)
+    kernel_name = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel)
     operators: list[str] = []
-    while rest:
+    while kernel_name:
         longest = next(
-            (end for end in range(len(rest), 0, -1) if rest[:end] in names and _ends(rest, end)), 0
+            (
+                end
+                for end in range(len(kernel_name), 0, -1)
+                if kernel_name[:end] in names and _ends(kernel_name, end)
+            ),
+            0,
         )
-        end = longest or rest.find("_") % (len(rest) + 1)
-        operators.append(names.get(rest[:end], rest[:end]))
-        rest = re.sub(r"^\d*_?", "", rest[end:])
+        end = longest or kernel_name.find("_") % (len(kernel_name) + 1)
+        operators.append(names.get(kernel_name[:end], kernel_name[:end]))
+        kernel_name = re.sub(r"^\d*_?", "", kernel_name[end:])
     return tuple(operator for operator in operators if operator and operator != "tir")
 
 

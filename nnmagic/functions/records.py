@@ -32,10 +32,10 @@ def record_class(record: RecordType) -> type:
 @lru_cache(maxsize=256)
 def _record_class(name: str, names: tuple[str, ...], types: tuple[Type, ...]) -> type:
     """Return the same class for the same record, so that its values can be pickled."""
-    made = namedtuple(name, names, module="__main__")  # type: ignore[misc]
-    made.__relay_record__ = RecordType(types, name, names)  # type: ignore[attr-defined] # what a later cell knows of it
-    made.__doc__ = f"{name}({', '.join(names)})"
-    return made
+    record_class = namedtuple(name, names, module="__main__")  # type: ignore[misc]
+    record_class.__relay_record__ = RecordType(types, name, names)  # type: ignore[attr-defined] # what a later cell knows of it
+    record_class.__doc__ = f"{name}({', '.join(names)})"
+    return record_class
 
 
 def records_in(type_: Type | None) -> Iterator[RecordType]:
@@ -43,8 +43,8 @@ def records_in(type_: Type | None) -> Iterator[RecordType]:
     if isinstance(type_, TupleType):
         if isinstance(type_, RecordType):
             yield type_
-        for part in type_.fields:
-            yield from records_in(part)
+        for field in type_.fields:
+            yield from records_in(field)
 
 
 def holds_record(type_: Type) -> bool:
@@ -95,13 +95,18 @@ def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -
         if not isinstance(value, tuple | list) or len(value) != len(type_.fields):
             return value  # the call refuses it
         rows = enumerate(zip(type_.fields, value, strict=True))
-        return tuple(to_tuples(own, part, f"{path}[{i}]", makers) for i, (own, part) in rows)
+        return tuple(
+            to_tuples(field_type, value_part, f"{path}[{i}]", makers) for i, (field_type, value_part) in rows
+        )
     if type_.name == TABLE and isinstance(value, Mapping):
         value = (np.array(list(value)), np.array(list(value.values())))
     fields, maker = _fields_of(type_, value, path)
     makers.setdefault(type_.name, maker)
     rows_of = zip(type_.names, type_.fields, fields, strict=True)
-    return tuple(to_tuples(own, part, f"{path}.{name}", makers) for name, own, part in rows_of)
+    return tuple(
+        to_tuples(field_type, value_part, f"{path}.{name}", makers)
+        for name, field_type, value_part in rows_of
+    )
 
 
 def _fields_of(record: RecordType, value: object, path: str) -> tuple[list[object], Maker]:
@@ -143,26 +148,26 @@ def _named_fields(value: Any) -> _Named | None:
     if isinstance(value, type):
         return None
     if isinstance(value, SimpleNamespace):
-        return vars(value), lambda parts: kind(**parts)
+        return vars(value), lambda fields: kind(**fields)
     if isinstance(value, tuple):
         names = kind._fields
     elif dataclasses.is_dataclass(value):
-        names = [each.name for each in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value)]
     elif hasattr(kind, "__attrs_attrs__"):
-        names = [each.name for each in kind.__attrs_attrs__]
+        names = [field.name for field in kind.__attrs_attrs__]
         return {name: getattr(value, name) for name in names}, partial(_attrs_object, value)
     elif isinstance(value, _loaded("pydantic", "BaseModel")) and hasattr(kind, "model_fields"):
         names = list(kind.model_fields)
-        return {name: getattr(value, name) for name in names}, lambda parts: value.model_copy(update=parts)
+        return {name: getattr(value, name) for name in names}, lambda fields: value.model_copy(update=fields)
     else:
         return None
-    return {name: getattr(value, name) for name in names}, lambda parts: kind(**parts)
+    return {name: getattr(value, name) for name in names}, lambda fields: kind(**fields)
 
 
 def _loaded(module: str, name: str) -> Any:
     """Return a class of a library, for ``isinstance``: no value is of it unless the library is loaded."""
-    found = getattr(sys.modules.get(module), name, ())
-    return found if isinstance(found, type) else ()
+    class_ = getattr(sys.modules.get(module), name, ())
+    return class_ if isinstance(class_, type) else ()
 
 
 def _attrs_object(value: Any, parts: dict[str, Any]) -> object:
@@ -183,22 +188,22 @@ def _structured(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
             f"the fields of the result have different shapes, and make no structured array: {shown}"
         )
     dtype = [(name, array.dtype, array.shape[value.ndim :]) for name, array in arrays.items()]
-    made = np.empty(shapes.pop(), dtype)
+    structured = np.empty(shapes.pop(), dtype)
     for name, array in arrays.items():
-        made[name] = array
-    return made[()] if isinstance(value, np.void) else made.view(type(value))
+        structured[name] = array
+    return structured[()] if isinstance(value, np.void) else structured.view(type(value))
 
 
-def _frame(value: Any, parts: dict[str, Any], index: Any = None) -> object:
+def _frame(value: Any, columns: dict[str, Any], index: Any = None) -> object:
     """Return a data frame of other columns; with the index, if it is as long."""
-    lengths = {name: np.shape(part) for name, part in parts.items()}
+    lengths = {name: np.shape(part) for name, part in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
         shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
         raise ValueError(
             f"the fields of the result make no data frame, whose columns have one length: {shown}"
         )
     keeps = index is not None and {(len(index),)} == set(lengths.values())
-    return type(value)(parts, index=index) if keeps else type(value)(parts)
+    return type(value)(columns, index=index) if keeps else type(value)(columns)
 
 
 def _check_names(record: RecordType, given: Sequence[str], path: str) -> None:
@@ -219,17 +224,17 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         return value
     if isinstance(type_, RecordType) and type_.name == TABLE:
         return _dictionary(*value)
-    parts = [from_tuples(own, part, makers) for own, part in zip(type_.fields, value, strict=True)]
+    fields = [from_tuples(field, part, makers) for field, part in zip(type_.fields, value, strict=True)]
     if not isinstance(type_, RecordType):
-        return tuple(parts)
+        return tuple(fields)
     maker = makers.get(type_.name)
     if type_.name == DICTIONARY:
-        return dict(zip(type_.names, parts, strict=True))
+        return dict(zip(type_.names, fields, strict=True))
     if type_.name == SET:
         return set(type_.names)
     if maker is None:
-        return record_class(type_)(*parts)
-    return maker(parts)
+        return record_class(type_)(*fields)
+    return maker(fields)
 
 
 def _dictionary(keys: np.ndarray, values: Any = None) -> dict[Any, Any] | set[Any]:

@@ -101,7 +101,7 @@ class SpecializingFunction(FunctionAttributes):
         self, template: Template, cache_info: CacheInfo, *, wrapped: FunctionType | ModuleType | None = None
     ) -> None:
         info = template.info
-        names = {each.name for each in info.parameters}
+        names = {parameter.name for parameter in info.parameters}
         self._template = template
         self._cache_info = cache_info
         self._compiled: dict[_Key, CompiledFunction] = {}
@@ -112,7 +112,7 @@ class SpecializingFunction(FunctionAttributes):
         self._known_as: str | None = None
         self._takes_out = "out" not in names
         self._bind = _binder(info)
-        self._patterns = [info.open.get(each.name) for each in info.parameters]
+        self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
         names_of = template.qualname, template.module
         self._describe(info.name, *names_of, info.docstring, _signature(info), wrapped)
 
@@ -122,14 +122,14 @@ class SpecializingFunction(FunctionAttributes):
             if out is not None and not self._takes_out:
                 kwargs["out"], out = out, None
             bound = self._bind(*args, **kwargs)
-            types, values, given = self._arguments(bound)
-            compiled = self._for_arguments(types, values, given, bound)
-            if any(each.destination in ("InOut", "Out") for each in compiled.__relay_parameters__):
-                given = self._with_changed(compiled, given, bound)
+            types, values, arguments = self._arguments(bound)
+            compiled = self._for_arguments(types, values, arguments, bound)
+            if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
+                arguments = self._with_changed(compiled, arguments, bound)
         except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
-        positional, keywords = self._split(given)
+        positional, keywords = self._split(arguments)
         return compiled(*positional, out=out, **keywords)
 
     def _with_changed(
@@ -139,11 +139,13 @@ class SpecializingFunction(FunctionAttributes):
 
         Raises ValueError where another one shares memory with one of them: in Python it would change, too.
         """
-        whole = dict(zip((each.name for each in self._template.info.parameters), bound, strict=True))
+        whole = dict(
+            zip((parameter.name for parameter in self._template.info.parameters), bound, strict=True)
+        )
         changed = {
-            each.name: whole[each.name]
-            for each in compiled.__relay_parameters__
-            if each.destination in ("InOut", "Out")
+            parameter.name: whole[parameter.name]
+            for parameter in compiled.__relay_parameters__
+            if parameter.destination in ("InOut", "Out")
         }
         for name, array in changed.items():
             for other, value in given.items():
@@ -172,7 +174,9 @@ class SpecializingFunction(FunctionAttributes):
 
     def _split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional arguments and the keyword arguments of a call."""
-        by_name = {each.name for each in self._template.info.parameters if each.kind == "KEYWORD_ONLY"}
+        by_name = {
+            parameter.name for parameter in self._template.info.parameters if parameter.kind == "KEYWORD_ONLY"
+        }
         positional = [value for name, value in given.items() if name not in by_name]
         return positional, {name: value for name, value in given.items() if name in by_name}
 
@@ -182,7 +186,7 @@ class SpecializingFunction(FunctionAttributes):
         """Return the types that a call completes, its compile-time values, and its other arguments."""
         types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         converts = self._template.options.convert
         for parameter, pattern, value in zip(
             self._template.info.parameters, self._patterns, bound, strict=True
@@ -195,10 +199,10 @@ class SpecializingFunction(FunctionAttributes):
                 values[name] = value
             elif _is_open(pattern):
                 what = f"{self.name}() argument {name!r}"
-                types[name], given[name] = argument_type(what, pattern, value, converts=converts)
+                types[name], arguments[name] = argument_type(what, pattern, value, converts=converts)
             else:
-                given[name] = value
-        return types, values, given
+                arguments[name] = value
+        return types, values, arguments
 
     @short_errors
     def _for_arguments(
@@ -426,8 +430,8 @@ class SpecializingFunction(FunctionAttributes):
         from nnmagic.rendering.output import plain
 
         lines = [f"{self.name}{self._format_signature()}: {self._state()}"]
-        lines += [f"def {each}" for each in self.annotated]
-        return [plain("types", "\n".join(lines)), *(each._section() for each in self._compiled.values())]
+        lines += [f"def {item}" for item in self.annotated]
+        return [plain("types", "\n".join(lines)), *(item._section() for item in self._compiled.values())]
 
     def _state(self) -> str:
         count = len(self._compiled)
@@ -465,10 +469,10 @@ def _restored(
     from nnmagic.functions.saving import LOADED
 
     parts = {"identity": identity}
-    found = LOADED.find(parts, str)
-    function = SpecializingFunction(template, cache_info) if found is None else found.value
+    entry = LOADED.find(parts, str)
+    function = SpecializingFunction(template, cache_info) if entry is None else entry.value
     assert isinstance(function, SpecializingFunction)
-    if found is None:
+    if entry is None:
         function._known_as = identity
         LOADED.put(Entry(("pickle",), parts, {}, function, 0))
     for key, each in compiled:
@@ -480,7 +484,11 @@ def _restored(
 
 def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
     written = tuple((name, repr(value)) for name, value in values.items())
-    return tuple(types.items()), written, tuple(names for each in types.values() for names in _names_in(each))
+    return (
+        tuple(types.items()),
+        written,
+        tuple(names for type_ in types.values() for names in _names_in(type_)),
+    )
 
 
 def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:
@@ -503,7 +511,8 @@ def _is_open(pattern: Type | OpenTensor | None) -> TypeGuard[OpenTensor | None]:
 def _binder(info: FunctionInfo) -> Callable[..., tuple[Any, ...]]:
     """Return a function that returns the arguments in order, `_LEFT_OUT` for those that have a default."""
     marked = [
-        each if each.default is MISSING else replace(each, default=_LEFT_OUT) for each in info.parameters
+        parameter if parameter.default is MISSING else replace(parameter, default=_LEFT_OUT)
+        for parameter in info.parameters
     ]
     return make_binder(info.name, marked)
 
@@ -511,12 +520,12 @@ def _binder(info: FunctionInfo) -> Callable[..., tuple[Any, ...]]:
 def _signature(info: FunctionInfo) -> inspect.Signature:
     shown = [
         inspect.Parameter(
-            each.name,
-            inspect._ParameterKind[each.kind],
-            default=shown_default(each.default),
-            annotation=_shown_pattern(info.open.get(each.name), each.destination),
+            parameter.name,
+            inspect._ParameterKind[parameter.kind],
+            default=shown_default(parameter.default),
+            annotation=_shown_pattern(info.open.get(parameter.name), parameter.destination),
         )
-        for each in info.parameters
+        for parameter in info.parameters
     ]
     return inspect.Signature(shown)
 

@@ -118,10 +118,10 @@ class _Loop:
         if (
             of_loop is not None
             and self.words is not None
-            and (found := of_loop(len(self.inputs))) is not None
+            and (loops := of_loop(len(self.inputs))) is not None
         ):
-            self._held = found
-            run_without_python(self.words, found)
+            self._held = loops
+            run_without_python(self.words, loops)
 
     def _run_along_rows(self, arrays: Sequence[np.ndarray]) -> bool:
         """Run a loop each row of which takes the row before, and return True; False if it is none."""
@@ -168,16 +168,16 @@ class _Loop:
 
     def _head(self, shared: tuple[bool, ...]) -> str:
         inputs = [
-            f"{each.name}: {format_type(each.row if is_shared else each.rows)}"
-            for each, is_shared in zip(self.inputs, shared, strict=True)
+            f"{operand.name}: {format_type(operand.row if is_shared else operand.rows)}"
+            for operand, is_shared in zip(self.inputs, shared, strict=True)
         ]
-        outputs = [f"{each.name}: Out[{format_type(each.rows)}]" for each in self.outputs]
+        outputs = [f"{operand.name}: Out[{format_type(operand.rows)}]" for operand in self.outputs]
         return f"def loop({', '.join([*inputs, *outputs])}):\n"
 
     def _call(self, arguments: Sequence[str]) -> str:
         written = [
-            f"{each.keyword}={argument}" if each.keyword else argument
-            for each, argument in zip(self.inputs, arguments, strict=True)
+            f"{input_type.keyword}={argument}" if input_type.keyword else argument
+            for input_type, argument in zip(self.inputs, arguments, strict=True)
         ]
         return f"_function({', '.join(written)})"
 
@@ -185,13 +185,14 @@ class _Loop:
         """Return the statements that assign the results of a call to elements of the outputs."""
         if len(self.outputs) == 1:
             return f"{indent}{self.outputs[0].name}[{at}] = {value}\n"
-        parts = [f"part_{each.name}" for each in self.outputs]
+        parts = [f"part_{output.name}" for output in self.outputs]
         return f"{indent}{', '.join(parts)} = {value}\n" + "".join(
-            f"{indent}{each.name}[{at}] = {part}\n" for each, part in zip(self.outputs, parts, strict=True)
+            f"{indent}{output.name}[{at}] = {part}\n"
+            for output, part in zip(self.outputs, parts, strict=True)
         )
 
     def _mapped(self, shared: tuple[bool, ...]) -> str:
-        names = [each.name for each in self.inputs]
+        names = [input_type.name for input_type in self.inputs]
         axes = "".join("None, " if is_shared else "0, " for is_shared in shared)
         listed = ", ".join(names)
         value = f"vmap(lambda {listed}: {self._call(names)}, in_axes=({axes}))({listed})"
@@ -199,8 +200,8 @@ class _Loop:
 
     def _looped(self, shared: tuple[bool, ...]) -> str:
         names = [
-            each.name if is_shared else f"{each.name}[i]"
-            for each, is_shared in zip(self.inputs, shared, strict=True)
+            input_type.name if is_shared else f"{input_type.name}[i]"
+            for input_type, is_shared in zip(self.inputs, shared, strict=True)
         ]
         rows = self.inputs[shared.index(False)].name
         loop = f"    for i in range({rows}.shape[0]):\n"
@@ -277,9 +278,9 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
     loops, errors = list[_Loop](), list[TinyNNError]()
     for dtype in _DTYPES:
         completed = {
-            each.name: _completed(each.name, function._template.info.open.get(each.name), dtype)
-            for each in function.parameters
-            if each.default is MISSING
+            loop.name: _completed(loop.name, function._template.info.open.get(loop.name), dtype)
+            for loop in function.parameters
+            if loop.default is MISSING
         }
         types = {name: type_ for name, type_ in completed.items() if type_ is not None}
         if len(types) < len(completed):
@@ -290,7 +291,7 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
             errors.append(error)
         else:
             if not any(
-                found.dtypes[: len(found.inputs)] == each.dtypes[: len(each.inputs)] for each in loops
+                found.dtypes[: len(found.inputs)] == loop.dtypes[: len(loop.inputs)] for loop in loops
             ):
                 loops.append(found)
     if not loops and not errors:
@@ -310,8 +311,8 @@ def _completed(name: str, pattern: Any, dtype: str) -> Type | None:
     if pattern is None:
         return TensorType((), dtype)
     if not isinstance(pattern, OpenTensor):
-        found: Type = pattern
-        return found
+        completed: Type = pattern
+        return completed
     if pattern.own_dtype is None and not pattern.allows(dtype):
         return None
     dims = [dim for dim in pattern.shape or () if dim is not Ellipsis]
@@ -329,20 +330,20 @@ def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand
         raise TypeError(f"{function.name}() changes its arguments, and has no ufunc: return the values")
     result = function._definition.module.functions[function.name].ret_type
     results = result.fields if isinstance(result, TupleType) else (result,)
-    known: dict[object, int | str] = {}
+    sizes: dict[object, int | str] = {}
     unnamed = itertools.count()
 
     def name_of(dim: Dim, *, is_new: bool) -> int | str | None:
         if isinstance(dim, int):
             return int(dim)
         label = dim.label if isinstance(dim, AnyDim) else dim.name
-        if label in known and label is not None:
-            return known[label]
+        if label in sizes and label is not None:
+            return sizes[label]
         if not is_new:
             return None
         plain = label is not None and label.isascii() and label.isidentifier() and label != _ROWS
         name = label if plain and label is not None else f"size_{next(unnamed)}"
-        return known.setdefault(label if label is not None else name, name)
+        return sizes.setdefault(label if label is not None else name, name)
 
     def operand(name: str, what: str, type_: Type | None, *, is_new: bool) -> _Operand:
         if not isinstance(type_, TensorType) or type_.dtype not in _DTYPES:

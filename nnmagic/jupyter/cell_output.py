@@ -102,8 +102,11 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
         if not function.specializations:
             message = f"{function.name} has no stage {name!r} yet: its first call compiles it for its types"
             raise MagicError(message)
-        rendered = [render_function(each, name) for each in function.specializations]
-        return Output(tuple(section for each in rendered for section in each.sections), rendered[-1].svg)
+        rendered = [render_function(specialization, name) for specialization in function.specializations]
+        return Output(
+            tuple(section for specialization in rendered for section in specialization.sections),
+            rendered[-1].svg,
+        )
     if name == "relay":
         return Output((function._section(),))
     if name == "graph":

@@ -317,14 +317,14 @@ def _text(
 def _legend(regions: Sequence[Region], y: float) -> tuple[str, float]:
     """Return the legend of the colours that the graph has, and its width."""
     present = dict.fromkeys(_color(node) for node in _all_nodes(regions) if _is_colored(node))
-    x, parts = _MARGIN, []
+    x, entries = _MARGIN, []
     for name in (name for name in _COLORS if name in present):
         fill, border = _COLORS[name]
         box = f'x="{_n(x)}" y="{_n(y + 4)}" width="10" height="10" rx="2"'
-        parts.append(f'<rect {box} fill="{fill}" stroke="{border}"/>')
-        parts.append(_text(x + 15, y + 13, name, fill=_GREY, size=10, anchor="start"))
+        entries.append(f'<rect {box} fill="{fill}" stroke="{border}"/>')
+        entries.append(_text(x + 15, y + 13, name, fill=_GREY, size=10, anchor="start"))
         x += 15 + len(name) * _SMALL + 14
-    return ("", 0.0) if len(parts) <= 2 else ("".join(parts), x)
+    return ("", 0.0) if len(entries) <= 2 else ("".join(entries), x)
 
 
 def _is_colored(node: GraphNode) -> bool:

@@ -170,16 +170,18 @@ def _overview(region: Region, groups: Sequence[Sequence[GraphNode]], parts: Sequ
     """Return the region with a node for each part."""
     key_of = {node.key: parts[number].output.key for number, group in enumerate(groups) for node in group}
     made = {
-        part.output.key: replace(
-            part.output,
+        section.output.key: replace(
+            section.output,
             kind="call",
-            label=f"part {part.number}" if part.like is None else f"part {part.number}, as {part.like}",
+            label=f"part {section.number}"
+            if section.like is None
+            else f"part {section.number}, as {section.like}",
             family="",
-            details=(", ".join(_counted(part.counts)),),
+            details=(", ".join(_counted(section.counts)),),
             summary="open it below",
             regions=(),
         )
-        for part in parts
+        for section in parts
     }
     edges = dict.fromkeys(
         Edge(key_of.get(edge.source, edge.source), key_of.get(edge.target, edge.target))

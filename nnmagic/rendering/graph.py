@@ -63,11 +63,15 @@ def _pictures(regions: Sequence[Region]) -> list[Picture]:
     if not any(folded) and sum(len(region.nodes) for region in regions) <= _MANY_NODES:
         return [Picture("", graph_svg(regions))]
     pictures = []
-    for number, (region, made) in enumerate(zip(regions, folded, strict=True)):
-        svg = graph_svg([region if made is None else made.overview])
+    for number, (region, picture) in enumerate(zip(regions, folded, strict=True)):
+        svg = graph_svg([region if picture is None else picture.overview])
         parts = [
-            Picture(part.title, graph_svg([part.region]), graph_text([part.region]).strip())
-            for part in (() if made is None else made.parts)
+            Picture(
+                picture_part.title,
+                graph_svg([picture_part.region]),
+                graph_text([picture_part.region]).strip(),
+            )
+            for picture_part in (() if picture is None else picture.parts)
         ]
         title, text = (region.title, graph_text([region])) if number else ("", "")
         pictures.append(Picture(title, svg, text, tuple(parts)))
@@ -231,7 +235,7 @@ class _Builder:
                 return [("", data)]
             case ir.Function():
                 return []
-        return [("", part) for part in ir.children(expr)]
+        return [("", child) for child in ir.children(expr)]
 
     def _result(self, result: ir.Expr, region: _Open) -> None:
         source = self._source(result, region)

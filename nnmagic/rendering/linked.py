@@ -167,13 +167,13 @@ def _relay_lines(module: Module) -> tuple[str, list[frozenset[Span]]]:
     whole, ranges = text_with_ranges(module)
     text = whole.rstrip("\n")
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    found: list[set[Span]] = [set() for _ in starts]
-    for part in ranges:
-        span = part.expr.span
-        is_name = text.startswith("%", part.start)
-        if span and span.source and not is_name and isinstance(part.expr, Call | If | Match):
-            found[bisect_right(starts, part.start) - 1].add(span)
-    return text, list(map(frozenset, found))
+    spans: list[set[Span]] = [set() for _ in starts]
+    for range_ in ranges:
+        span = range_.expr.span
+        is_name = text.startswith("%", range_.start)
+        if span and span.source and not is_name and isinstance(range_.expr, Call | If | Match):
+            spans[bisect_right(starts, range_.start) - 1].add(span)
+    return text, list(map(frozenset, spans))
 
 
 def _code_order(code: Code) -> tuple[bool, bool, tuple[int, int, int, int]]:

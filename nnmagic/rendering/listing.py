@@ -69,9 +69,9 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     text, ranges = text_with_ranges(untyped)
     types = _types(untyped, module)
     titles: dict[int, str] = {}
-    for part in ranges:  # inner ranges come later: a call's own text begins with that of its operator
-        if title := _title(part, types):
-            titles[part.start] = title
+    for range_ in ranges:  # inner ranges come later: a call's own text begins with that of its operator
+        if title := _title(range_, types):
+            titles[range_.start] = title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
     classes = value_classes(text)
     lines = highlight_lines(
@@ -95,17 +95,17 @@ def _with_marks(listing: Listing, classes: Mapping[int, str]) -> str:
 
 
 def _listing(
-    parts: Sequence[str], heights: Sequence[int], name: str, enclose: Callable[[Sequence[str]], str]
+    lines: Sequence[str], heights: Sequence[int], name: str, enclose: Callable[[Sequence[str]], str]
 ) -> Listing:
     """Return parts of the given heights in lines, each run of them enclosed by an element."""
-    whole = enclose(parts)
+    listing = enclose(lines)
     ends = itertools.accumulate(heights)
     first = max(1, sum(end <= _FIRST_LINES for end in ends))
-    if sum(heights) <= _MOST_LINES or first == len(parts):
-        return Listing(whole, whole)
+    if sum(heights) <= _MOST_LINES or first == len(lines):
+        return Listing(listing, listing)
     summary = f"{sum(heights[first:]):,} more lines of {html.escape(name)}"
-    rest = f"<details><summary>{summary}</summary>{enclose(parts[first:])}</details>"
-    return Listing(whole, enclose(parts[:first]) + rest)
+    rest = f"<details><summary>{summary}</summary>{enclose(lines[first:])}</details>"
+    return Listing(listing, enclose(lines[:first]) + rest)
 
 
 def _pre(lines: Sequence[str]) -> str:
@@ -126,13 +126,13 @@ def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
     return types
 
 
-def _title(part: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
-    match part.expr:
+def _title(text: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
+    match text.expr:
         case Function() | Let() | OpRef():
             return None
         case Call(op=OpRef(name=name)) if name in OPERATORS:
-            return f"{name} -> {types.get(part.expr)}\n{OPERATORS[name].summary}"
-    type_ = types.get(part.expr)
+            return f"{name} -> {types.get(text.expr)}\n{OPERATORS[name].summary}"
+    type_ = types.get(text.expr)
     return None if type_ is None else str(type_)
 
 
@@ -224,11 +224,11 @@ def _spans(text: str, ranges: Iterable[TextRange]) -> Mapping[int, Span]:
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
     spans: dict[int, Span] = {}
     width: dict[int, int] = defaultdict(int)
-    for part in ranges:
-        line = bisect_right(starts, part.start) - 1
-        reach = part.end - part.start
-        if part.expr.span is not None and not _is_name(part, text) and reach > width[line]:
-            spans[line], width[line] = part.expr.span, reach
+    for range_ in ranges:
+        line = bisect_right(starts, range_.start) - 1
+        reach = range_.end - range_.start
+        if range_.expr.span is not None and not _is_name(range_, text) and reach > width[line]:
+            spans[line], width[line] = range_.expr.span, reach
     return spans
 
 
@@ -255,8 +255,8 @@ def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Ro
         yield row
 
 
-def _same(left: tuple[Span, int], right: tuple[Span, int] | None) -> bool:
-    return right is not None and left[1] == right[1] and left[0].source == right[0].source
+def _same(lhs: tuple[Span, int], rhs: tuple[Span, int] | None) -> bool:
+    return rhs is not None and lhs[1] == rhs[1] and lhs[0].source == rhs[0].source
 
 
 def _table_row(row: _Row) -> str:

@@ -130,12 +130,12 @@ class Interpreter:
                     inner = scopes.inner[node][number]
                     steps = self._block(root, inner, node.clauses[number].rhs, frame)
                 case ir.Call(op=op, args=args) if not isinstance(op, ir.OpRef | ir.Constructor):
-                    given = [_value(self.module, arg, frame) for arg in args]
+                    arguments = [_value(self.module, arg, frame) for arg in args]
                     callee = _value(self.module, op, frame)
                     if isinstance(callee, ir.Constructor):
-                        frame.values[node] = AdtValue(callee.name, tuple(given))
+                        frame.values[node] = AdtValue(callee.name, tuple(arguments))
                         continue
-                    steps = self._apply(callee, given)
+                    steps = self._apply(callee, arguments)
                 case _:
                     frame.values[node] = value = self._simple(node, frame)
                     if self.observe is not None and not isinstance(node, ir.Function):

@@ -235,5 +235,5 @@ def _operations(body: Any) -> int:
 
 def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:
     told = replace_vars(extent, lengths)
-    known = Analyzer().simplify(told)
-    return int(known.value) if isinstance(known, tirx.IntImm) else 0
+    length = Analyzer().simplify(told)
+    return int(length.value) if isinstance(length, tirx.IntImm) else 0

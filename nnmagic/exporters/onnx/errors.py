@@ -42,10 +42,13 @@ class Problems:
         """Raise ExportError with all problems, if there is one."""
         if not self.places:
             return
-        found = [_diagnostic(*key, spans) for key, spans in self.places.items()]
-        if len(found) > MAX_ERRORS:
-            found = [*found[:MAX_ERRORS], Diagnostic(f"{len(found) - MAX_ERRORS} more errors are left out")]
-        raise ExportError(found)
+        diagnostics = [_diagnostic(*key, spans) for key, spans in self.places.items()]
+        if len(diagnostics) > MAX_ERRORS:
+            diagnostics = [
+                *diagnostics[:MAX_ERRORS],
+                Diagnostic(f"{len(diagnostics) - MAX_ERRORS} more errors are left out"),
+            ]
+        raise ExportError(diagnostics)
 
 
 def _diagnostic(what: str, reason: str, hint: str | None, spans: list[Span | None]) -> Diagnostic:

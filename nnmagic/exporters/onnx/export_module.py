@@ -96,11 +96,11 @@ def export_parts(module: Module, name: str | None = None) -> tuple[ModelProto, d
     if not results:
         problems.add("result", function.span, UnsupportedError("an ONNX model gives a tensor or more"))
     problems.raise_if_any()
-    found = [result for result in results if isinstance(result, Tensor)]
-    assert len(found) == len(results), "what could not be exported was reported"
+    tensors = [result for result in results if isinstance(result, Tensor)]
+    assert len(tensors) == len(results), "what could not be exported was reported"
     outputs = []
-    for index, tensor in enumerate(found):
-        label = writer.fresh("output" if len(found) == 1 else f"output_{index}")
+    for index, tensor in enumerate(tensors):
+        label = writer.fresh("output" if len(tensors) == 1 else f"output_{index}")
         writer.graph.nodes.append(helper.make_node("Identity", [tensor.name], [label]))
         outputs.append(Tensor(label, tensor.type))
     graph = graph_proto(writer.graph, name, inputs, outputs)

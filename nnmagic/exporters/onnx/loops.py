@@ -57,8 +57,8 @@ def export_loop(exporter: ProgramExporter, loop: Closure, args: Sequence[Value],
     problem = _why_no_loop(function, is_self, [*types, call.checked_type])
     if problem is not None:
         return exporter.refuse("recursion", call.span, problem, "write it as a for or while loop")
-    start = [part for arg in args for part in flatten(arg)]
-    if not all(isinstance(part, Tensor) for part in start):
+    start = [leaf for arg in args for leaf in flatten(arg)]
+    if not all(isinstance(leaf, Tensor) for leaf in start):
         return REFUSED
     assert call.checked_type is not None
     tensors = cast("list[Tensor]", start)
@@ -84,11 +84,11 @@ class _Loop:
 
     def bind(self, tensors: Sequence[Tensor]) -> None:
         """Let the parameters stand for tensors."""
-        rest = list(tensors)
+        tail = list(tensors)
         for param, type_ in zip(self.function.params, self.types, strict=True):
             count = len(flat_types(type_))
-            self.exporter.values[param] = rebuild(type_, iter(rest[:count]))
-            rest = rest[count:]
+            self.exporter.values[param] = rebuild(type_, iter(tail[:count]))
+            tail = tail[count:]
 
     def split(self, start: list[Tensor], split: _Split) -> Value:
         """Export a while loop."""
@@ -184,13 +184,15 @@ class _Loop:
         writer = self.writer
         count = Tensor(writer.fresh("iteration"), scalar_type("int64"))
         again = Tensor(writer.fresh("condition"), _BOOL)
-        types = [type_ for each in self.types for type_ in flat_types(each)]
+        types = [type_ for tensor in self.types for type_ in flat_types(tensor)]
         types += flat_types(self.result)[: len(start) - len(types)] if len(start) > len(types) else []
         carried = [Tensor(writer.fresh("carried"), type_) for type_ in types]
         with writer.inner_graph() as body:
             outputs = writer.own_outputs(one_round(carried))
         graph = graph_proto(body, "body", [count, again, *carried], outputs, sizes=False)
-        names = writer.node("Loop", "", cond, *(each.name for each in start), outputs=len(start), body=graph)
+        names = writer.node(
+            "Loop", "", cond, *(tensor.name for tensor in start), outputs=len(start), body=graph
+        )
         return [Tensor(name, type_) for name, type_ in zip(names, types, strict=True)]
 
 

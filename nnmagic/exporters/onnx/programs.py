@@ -113,7 +113,7 @@ class ProgramExporter:
 
     def _operator(self, call: ir.Call) -> Value:
         name = cast("ir.OpRef", call.op).name
-        values = [part for arg in call.args for part in flatten(self.value(arg))]
+        values = [field for arg in call.args for field in flatten(self.value(arg))]
         declaration = OPERATORS.get(name)
         if declaration is None:
             return self.refuse(name, call.span, "no operator of ONNX computes it")
@@ -124,15 +124,15 @@ class ProgramExporter:
         assert result is not None
         attrs = RELAY_OPERATORS[name].complete_attrs(call.attrs)
         try:
-            made = declaration.rule(Site(tensors, attrs, result, self.writer))
+            results = declaration.rule(Site(tensors, attrs, result, self.writer))
         except UnsupportedError as error:
             self.problems.add(name, call.span, error)
             return REFUSED
-        if isinstance(made, str):
-            return Tensor(made, cast("TensorType", result))
+        if isinstance(results, str):
+            return Tensor(results, cast("TensorType", result))
         fields = cast("TupleType", result).fields
         return tuple(
-            Tensor(part, cast("TensorType", type_)) for part, type_ in zip(made, fields, strict=True)
+            Tensor(field, cast("TensorType", type_)) for field, type_ in zip(results, fields, strict=True)
         )
 
     def _call(self, call: ir.Call) -> Value:
@@ -171,10 +171,10 @@ class ProgramExporter:
         assert type_ is not None
         with self.writer.inner_graph() as then:
             one = list(flatten(self.block(expr.true_branch)))
-            outputs = self.writer.own_outputs([each for each in one if isinstance(each, Tensor)])
+            outputs = self.writer.own_outputs([tensor for tensor in one if isinstance(tensor, Tensor)])
         with self.writer.inner_graph() as other:
             two = list(flatten(self.block(expr.false_branch)))
-            others = self.writer.own_outputs([each for each in two if isinstance(each, Tensor)])
+            others = self.writer.own_outputs([tensor for tensor in two if isinstance(tensor, Tensor)])
         if not isinstance(cond, Tensor) or len(outputs) != len(one) or len(others) != len(two):
             return REFUSED
         types = flat_types(type_)

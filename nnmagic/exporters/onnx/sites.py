@@ -108,8 +108,8 @@ class Site:
         """Return the name of an int64 vector."""
         if all(isinstance(size, int) for size in sizes):
             return self.constant(list(sizes), "int64")
-        parts = [size if isinstance(size, str) else self.constant([size], "int64") for size in sizes]
-        return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0)
+        entries = [size if isinstance(size, str) else self.constant([size], "int64") for size in sizes]
+        return entries[0] if len(entries) == 1 else self.node("Concat", *entries, axis=0)
 
     def cast(self, name: str, dtype: str) -> str:
         """Convert to a dtype, which the tensor may have already."""

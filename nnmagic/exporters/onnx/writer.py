@@ -63,10 +63,10 @@ class Writer:
         from onnx import helper
 
         names = [self.fresh(op.lower()) for _ in range(outputs)]
-        given = list(inputs)
-        while given and not given[-1]:
-            given.pop()
-        self.graph.nodes.append(helper.make_node(op, given, names, **attrs))
+        operands = list(inputs)
+        while operands and not operands[-1]:
+            operands.pop()
+        self.graph.nodes.append(helper.make_node(op, operands, names, **attrs))
         self.graph.made.update(names)
         return names
 
@@ -98,13 +98,13 @@ class Writer:
 
     def own_outputs(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return tensors that the open graph makes itself, each once, as the outputs of a graph must be."""
-        found: list[Tensor] = []
+        outputs: list[Tensor] = []
         for tensor in tensors:
             name = tensor.name
-            if name not in self.graph.made or any(name == other.name for other in found):
+            if name not in self.graph.made or any(name == other.name for other in outputs):
                 (name,) = self.node("Identity", name, outputs=1)
-            found.append(Tensor(name, tensor.type))
-        return found
+            outputs.append(Tensor(name, tensor.type))
+        return outputs
 
 
 def _value_info(tensor: Tensor, *, sizes: bool = True) -> ValueInfoProto:

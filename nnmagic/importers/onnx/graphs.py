@@ -177,8 +177,8 @@ class GraphImporter:
     def _outputs_of(self, node: NodeProto, domain: str, scope: Scope, where: str) -> Sequence[Known]:
         function = self.functions.get((domain, node.op_type, node.overload))
         if function is not None:
-            given = [scope.find(name) if name else None for name in node.input]
-            return self.call_function(function, given, _resolved(node, scope), scope, where, node.output)
+            values = [scope.find(name) if name else None for name in node.input]
+            return self.call_function(function, values, _resolved(node, scope), scope, where, node.output)
         opset = _opset_of(domain, scope)
         declaration = OPERATORS.get((domain, node.op_type))
         schema = schema_of(domain, node.op_type, opset)
@@ -203,8 +203,8 @@ class GraphImporter:
                 raise _misfit(inputs, error) from error
             if function is None:
                 raise unknown_operator(domain, node.op_type, schema, opset)
-            given = list(inputs)
-            return self.call_function(function, given, attributes, scope, where, node.output, schema)
+            values = list(inputs)
+            return self.call_function(function, values, attributes, scope, where, node.output, schema)
         check_counts(len(inputs), len(node.output), schema)
         context = Node(
             op_type=node.op_type,
@@ -403,10 +403,10 @@ def _opset_of(domain: str, scope: Scope) -> int:
 
 def _resolved(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
     """Return a node's attributes; those that refer to attributes of the function have their values."""
-    found: dict[str, AttributeProto] = {}
+    attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
-            found[attribute.name] = attribute
+            attributes[attribute.name] = attribute
             continue
         if scope.attributes is None:
             message = (
@@ -419,5 +419,5 @@ def _resolved(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
             copy = Attribute()
             copy.CopyFrom(scope.attributes[attribute.ref_attr_name])
             copy.name = attribute.name
-            found[attribute.name] = copy
-    return found
+            attributes[attribute.name] = copy
+    return attributes

@@ -138,14 +138,14 @@ def _check_texts(message: Message, where: str) -> None:
             if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
                 continue
             parts = [value] if isinstance(value, Message | str | bytes) else value
-            for number, part in enumerate(parts):
+            for number, text in enumerate(parts):
                 place = f"{where}: {field.name} {number}" if parts is value else f"{where}: {field.name}"
-                if isinstance(part, bytes):
+                if isinstance(text, bytes):
                     raise model_error(
-                        f"{place} is {part[:40]!r}, which is not UTF-8", "the file is damaged: get it again"
+                        f"{place} is {text[:40]!r}, which is not UTF-8", "the file is damaged: get it again"
                     )
-                if isinstance(part, Message):
-                    waiting.append((part, place))
+                if isinstance(text, Message):
+                    waiting.append((text, place))
 
 
 def _opsets(proto: ModelProto) -> dict[str, int]:
@@ -199,7 +199,7 @@ def _dimension_names(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
 
 
 def _input_type(
-    info: ValueInfoProto, name: str, given: Sequence[int | str] | None, labels: dict[str, str]
+    info: ValueInfoProto, name: str, dims: Sequence[int | str] | None, labels: dict[str, str]
 ) -> TensorType:
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
@@ -207,7 +207,7 @@ def _input_type(
         raise UnsupportedError(f"it is no tensor but a {what}", "pass its tensors one by one")
     tensor = info.type.tensor_type
     dtype = dtype_of(tensor.elem_type)
-    if not tensor.HasField("shape") and given is None:
+    if not tensor.HasField("shape") and dims is None:
         raise UnsupportedError("it has no shape", f"give it one: shapes={{{info.name!r}: (…)}}")
     declared: list[Dim] = []
     for axis, dim in enumerate(tensor.shape.dim):
@@ -217,9 +217,9 @@ def _input_type(
             declared.append(AnyDim(labels[dim.dim_param]))
         else:
             declared.append(AnyDim(_free_label(f"{name}_{axis}", labels)))
-    if given is None:
+    if dims is None:
         return TensorType(tuple(declared), dtype)
-    return TensorType(_given_shape(info.name, given, declared, has_shape=tensor.HasField("shape")), dtype)
+    return TensorType(_given_shape(info.name, dims, declared, has_shape=tensor.HasField("shape")), dtype)
 
 
 def _free_label(label: str, labels: dict[str, str]) -> str:

@@ -85,5 +85,7 @@ def emit_loop(
     call = ir.Call(function, (constant(0, "int64").expr, *first, *(value.expr for value in bound)))
     whole = ir.Var("after")
     block.items.append((whole, call))
-    found = [Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate((_COUNTER, *types))]
-    return LoopEnd(found[0], found[1:])
+    carried_values = [
+        Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate((_COUNTER, *types))
+    ]
+    return LoopEnd(carried_values[0], carried_values[1:])

@@ -74,8 +74,10 @@ class Call:
 
     def ints(self, name: str) -> list[int]:
         """Return an argument that is a list of ints; a missing one is empty."""
-        given = self.argument(name, ())
-        return [self.whole(item, name) for item in (given if isinstance(given, list | tuple) else (given,))]
+        numbers = self.argument(name, ())
+        return [
+            self.whole(item, name) for item in (numbers if isinstance(numbers, list | tuple) else (numbers,))
+        ]
 
     def number(self, name: str, default: float = 0.0) -> float:
         """Return an argument that is a number."""
@@ -134,8 +136,8 @@ class Call:
         """Return the dtype to which torch promotes operands, and the operands in it."""
         import torch
 
-        left, right = (self.originals[name] for name in names)
-        dtype = dtype_of(torch.result_type(left, right))
+        lhs, rhs = (self.originals[name] for name in names)
+        dtype = dtype_of(torch.result_type(lhs, rhs))
         return dtype, [self.number_value(name, dtype) for name in names]
 
     def reshape(self, data: Value, shape: Sequence[Dim]) -> Value:

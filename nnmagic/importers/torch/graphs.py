@@ -135,12 +135,12 @@ class GraphImporter:
     def _attribute(self, module: GraphModule, node: FxNode) -> Any:
         import torch
 
-        found: Any = module
+        attribute: Any = module
         for name in str(node.target).split("."):
-            found = getattr(found, name)
-        if not isinstance(found, torch.Tensor):
-            return found
-        return self.constant(found, place_of(node))
+            attribute = getattr(attribute, name)
+        if not isinstance(attribute, torch.Tensor):
+            return attribute
+        return self.constant(attribute, place_of(node))
 
     def constant(self, tensor: Any, place: str) -> Value | Refused:
         """Return a parameter, buffer or constant of the module as a constant; its numbers are copied."""
@@ -297,10 +297,10 @@ def name_of(target: Any) -> str:
 
 def _declared(name: str) -> Declaration:
     """Return the declaration of an operator. Raises UnsupportedError."""
-    found = OPERATORS.get(name)
-    if found is None:
+    declaration = OPERATORS.get(name)
+    if declaration is None:
         raise UnsupportedError(_NO_DECLARATION, _help_for(name))
-    return found
+    return declaration
 
 
 def _help_for(name: str) -> str:

@@ -149,14 +149,14 @@ class _Importer:
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return where each size with a name is found: the number of a parameter, and an axis."""
-        found: dict[str, tuple[int, int]] = {}
+        limits: dict[str, tuple[int, int]] = {}
         given = [value for value in self.given if isinstance(value, Value) and isinstance(value.expr, ir.Var)]
         for number, value in enumerate(given):  # as the parameters are
             dims = list(enumerate(value.shape)) if value.rank else [(-1, dim) for dim in value.sizes or ()]
             for axis, dim in dims:
                 if isinstance(dim, AnyDim) and dim.label is not None:
-                    found.setdefault(dim.label, (number, axis))
-        return found
+                    limits.setdefault(dim.label, (number, axis))
+        return limits
 
     def layout(self, node: Node) -> Layout | None:
         """Return how torch's result of a node lies in memory; None if as arrays do."""
@@ -283,8 +283,8 @@ def _outputs(
 
 
 def _tensor_of(program: ExportedProgram, name: str) -> Any:
-    found = program.state_dict.get(name)
-    return program.constants[name] if found is None else found
+    tensor = program.state_dict.get(name)
+    return program.constants[name] if tensor is None else tensor
 
 
 def _bounds(traced: Any, program: ExportedProgram) -> tuple[tuple[int, int, int], ...]:
@@ -315,9 +315,9 @@ def _dimension_names(placeholders: Sequence[Any]) -> dict[str, str]:
                 continue
             symbol = str(size.node.expr)
             for source in environment.var_to_sources.get(size.node.expr, ()):
-                given = environment.source_name_to_debug_name.get(source.name)
-                if given and str(given).isidentifier() and symbol not in names:
-                    names[symbol] = str(given)
+                name = environment.source_name_to_debug_name.get(source.name)
+                if name and str(name).isidentifier() and symbol not in names:
+                    names[symbol] = str(name)
     return names
 
 
@@ -360,11 +360,11 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
         else:
             importer.given.append(traced)
             inputs.append(Input("constant", unique, traced))
-    found = importer.run(graph, name)
+    program = importer.run(graph, name)
     (end,) = (node for node in graph.graph.nodes if node.op == "output")
     outputs: list[Output] = []
     results: list[Value] = []
-    for node, value in zip(end.args[0], found, strict=True):
+    for node, value in zip(end.args[0], program, strict=True):
         if node in placeholders:
             outputs.append(Output("input", placeholders.index(node)))
         elif isinstance(value, Value):

@@ -70,23 +70,23 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
             open_nodes.extend(node.all_input_nodes)
     if not views and len(owners) == len(wanted):
         return None
-    made = Graph()
-    copies = {owner: made.placeholder(owner.name) for owner in owners}
+    view_graph = Graph()
+    copies = {owner: view_graph.placeholder(owner.name) for owner in owners}
     for node in graph.nodes:
         if node in views:
-            copies[node] = made.node_copy(node, copies.__getitem__)
+            copies[node] = view_graph.node_copy(node, copies.__getitem__)
     results: list[Any] = []
     for output in outputs:  # the second of two results that are one node is another tensor in the same memory
         result = copies.get(output, output)
         if result is not None and result in results and storages_of(output.meta.get("val")):
-            result = made.call_function(torch.ops.aten.alias.default, (result,))
+            result = view_graph.call_function(torch.ops.aten.alias.default, (result,))
         results.append(result)
-    made.output(results)
+    view_graph.output(results)
     end.args = (list(owners),)
     for node in reversed(graph.nodes):
         if node in views and not node.users:
             graph.erase_node(node)
-    return GraphModule(Module(), made).forward  # type: ignore[no-any-return]
+    return GraphModule(Module(), view_graph).forward  # type: ignore[no-any-return]
 
 
 def name_storages(graph: Graph) -> list[int]:
@@ -166,8 +166,8 @@ class Layout:
             step *= max(size, 1)
         if self.gaps is not None:
             offset, length = (_number(dim, sizes) for dim in self.gaps)
-            whole = torch.zeros(length, dtype=dense.dtype).as_strided(shape, strides, offset)
-            return whole.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
+            strided = torch.zeros(length, dtype=dense.dtype).as_strided(shape, strides, offset)
+            return strided.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
         return torch.empty(0, dtype=dense.dtype).set_(dense.untyped_storage(), 0, shape, strides)
 
 

@@ -93,10 +93,10 @@ def _collapse_sum_like(site: Site) -> Expr | None:
 
 
 def _axes(site: Site) -> list[int]:
-    rank, given = site.rank(), site.attrs["axis"]
-    if given is None or (isinstance(given, tuple | list) and not given):
+    rank, axes = site.rank(), site.attrs["axis"]
+    if axes is None or (isinstance(axes, tuple | list) and not axes):
         return list(range(1, rank + 1))
-    listed = {int(axis) % rank for axis in (given if isinstance(given, tuple | list) else (given,))}
+    listed = {int(axis) % rank for axis in (axes if isinstance(axes, tuple | list) else (axes,))}
     if site.attrs.get("exclude"):
         listed = set(range(rank)) - listed
     return [axis + 1 for axis in sorted(listed)]
@@ -172,10 +172,10 @@ def _reshape(site: Site) -> Expr | None:
 
 def _shaped(site: Site) -> Expr | None:
     """Reshape to the shape of the result, which has at most one dynamic size."""
-    known = [dim if isinstance(dim, int) else -1 for dim in site.out_shape]
-    if known.count(-1) > 1 or 0 in known:
+    static_dims = [dim if isinstance(dim, int) else -1 for dim in site.out_shape]
+    if static_dims.count(-1) > 1 or 0 in static_dims:
         return None
-    return site.op("reshape", site.args[0], newshape=[0, *known])
+    return site.op("reshape", site.args[0], newshape=[0, *static_dims])
 
 
 @rule("reshape_like")
@@ -209,8 +209,8 @@ def _join(site: Site) -> Expr | None:
     assert isinstance(type_, TupleType)
     flags = site.batched[0] if isinstance(site.batched[0], list) else [site.batched[0]] * len(type_.fields)
     parts = [
-        part if has_leaf(flag) else site.size.spread(part, own, site.span)
-        for part, own, flag in zip(fields(site.args[0], type_), type_.fields, flags, strict=True)
+        field if has_leaf(flag) else site.size.spread(field, own, site.span)
+        for field, own, flag in zip(fields(site.args[0], type_), type_.fields, flags, strict=True)
     ]
     axis = int(cast("int", site.attrs["axis"])) % len(site.out_shape)
     return site.again(Tuple(tuple(parts), span=site.span), axis=axis + 1)

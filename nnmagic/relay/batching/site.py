@@ -42,8 +42,8 @@ class BatchSize:
         """Return a value that does not depend on the example, repeated for each."""
         if isinstance(type_, TupleType):
             parts = [
-                self.spread(part, own, span)
-                for part, own in zip(fields(expr, type_), type_.fields, strict=True)
+                self.spread(field, own, span)
+                for field, own in zip(fields(expr, type_), type_.fields, strict=True)
             ]
             return Tuple(tuple(parts), span=span)
         assert isinstance(type_, TensorType)

@@ -15,17 +15,17 @@ from nnmagic.relay.tensor_expr import TensorExpr
 
 def _matrix_product(site: Site) -> ir.Expr:
     """Multiply matrices by four products of their parts; by two where one matrix is of real numbers."""
-    left, right = site.parts(0), site.parts(1)
+    lhs, rhs = site.parts(0), site.parts(1)
 
     def product(a: TensorExpr, b: TensorExpr) -> TensorExpr:
         return site.real(site.call(a.expr, b.expr, out_dtype=""))
 
-    if _is_zeros(left.im):
-        return made(Parts(product(left.re, right.re), product(left.re, right.im)))
-    if _is_zeros(right.im):
-        return made(Parts(product(left.re, right.re), product(left.im, right.re)))
-    re = product(left.re, right.re) - product(left.im, right.im)
-    im = product(left.re, right.im) + product(left.im, right.re)
+    if _is_zeros(lhs.im):
+        return made(Parts(product(lhs.re, rhs.re), product(lhs.re, rhs.im)))
+    if _is_zeros(rhs.im):
+        return made(Parts(product(lhs.re, rhs.re), product(lhs.im, rhs.re)))
+    re = product(lhs.re, rhs.re) - product(lhs.im, rhs.im)
+    im = product(lhs.re, rhs.im) + product(lhs.im, rhs.re)
     return made(Parts(re, im))
 
 
@@ -41,7 +41,7 @@ def _einsum(site: Site) -> ir.Expr:
     sums: list[TensorExpr | None] = [None, None]
     for chosen in itertools.product((0, 1), repeat=len(operands)):
         power = sum(chosen)
-        parts = ((each.re, each.im)[which] for each, which in zip(operands, chosen, strict=True))
+        parts = ((operand.re, operand.im)[which] for operand, which in zip(operands, chosen, strict=True))
         whole = ir.Tuple(tuple(part.expr for part in parts), span=site.span)
         term = site.real(site.call(whole))
         total, negative = sums[power % 2], power % 4 > 1

@@ -23,9 +23,9 @@ def is_made(expr: ir.Expr) -> bool:
     return ir.operator_of(expr) == MAKE
 
 
-def made(parts: Parts) -> ir.Call:
+def made(pair: Parts) -> ir.Call:
     """Return two tensors as one lowered complex tensor."""
-    return ir.Call(ir.OpRef(MAKE), (parts.re.expr, parts.im.expr), span=parts.re.span)
+    return ir.Call(ir.OpRef(MAKE), (pair.re.expr, pair.im.expr), span=pair.re.span)
 
 
 @dataclass(slots=True)
@@ -55,10 +55,10 @@ class Forms:
             assert isinstance(expr, ir.Call)
             both = (expr.args[0], expr.args[1])
         else:
-            known = self._split.get(expr)
-            if known is None:
-                known = self._split[expr] = _split(expr, len(type_.shape), span)
-            both = known
+            memo = self._split.get(expr)
+            if memo is None:
+                memo = self._split[expr] = _split(expr, len(type_.shape), span)
+            both = memo
         re, im = (TensorExpr(part, part_dtype(type_.dtype), span) for part in both)
         return Parts(re, im)
 
@@ -123,7 +123,7 @@ class Site(CallView):
         types = old.checked_type
         assert isinstance(types, TupleType)
         if isinstance(old, ir.Tuple):
-            lowered = [self.lowered[part] for part in old.fields]
+            lowered = [self.lowered[field] for field in old.fields]
         else:
             whole = self.pairs(0)
             lowered = [ir.TupleGetItem(whole, number) for number in range(len(types.fields))]

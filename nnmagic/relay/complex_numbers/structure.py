@@ -139,8 +139,8 @@ def _full(site: Site) -> ir.Expr:
     else:
         re = TensorExpr(site.args[0], site.type().dtype, site.span).cast(dtype)
         number = Parts(re, re.op("zeros_like"))
-    given = site.attrs.get("dtype")
-    filled = [site.call(part.expr, *site.args[1:], dtype=given and dtype) for part in (number.re, number.im)]
+    attr = site.attrs.get("dtype")
+    filled = [site.call(part.expr, *site.args[1:], dtype=attr and dtype) for part in (number.re, number.im)]
     return made(Parts(*map(site.real, filled)))
 
 

@@ -194,9 +194,9 @@ class Backward:
         except NoGradientError as error:
             self._refuse(error, value)
             return
-        for arg, wanted, part in zip(value.args, place.wanted, contributions, strict=True):
+        for arg, wanted, contribution in zip(value.args, place.wanted, contributions, strict=True):
             if wanted:
-                cotangents.add(arg, _only(part, scope.active.get(arg, False)))
+                cotangents.add(arg, _only(contribution, scope.active.get(arg, False)))
 
     def _refuse(self, error: NoGradientError, value: ir.Call) -> None:
         hint = error.hint or "wrap it in stop_gradient(...) if nothing should flow through it"
@@ -231,10 +231,14 @@ class Backward:
         ]
         outer = [
             var
-            for var in dict.fromkeys(var for _, found in parts for var in found.variables())
+            for var in dict.fromkeys(
+                var for _, cotangent_values in parts for var in cotangent_values.variables()
+            )
             if var in scope.env
         ]
-        columns = [[leaf for var in outer for leaf in found.leaves(var)] for _, found in parts]
+        columns = [
+            [leaf for var in outer for leaf in cotangent_values.leaves(var)] for _, cotangent_values in parts
+        ]
         primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
         flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
         bodies = []
@@ -252,9 +256,9 @@ class Backward:
         decided = with_branches(value, scope.env, bodies, variables)
         values = items(decided, width)
         result = next(values) if valued else None
-        found = iter([next(values) if flowing else None for flowing in flows])
+        cotangent_values = iter([next(values) if flowing else None for flowing in flows])
         for var in outer:
-            cotangents.add(var, tree_of(found, type_of(var)))
+            cotangents.add(var, tree_of(cotangent_values, type_of(var)))
         return result
 
     # -- functions ---------------------------------------------------------------------------------------
@@ -323,11 +327,11 @@ class Backward:
         ]
         seed = tree_of(iter(seeds), function.ret_type)
         _, cotangents = self.of_block(function.body, env, dict(activity.active), seed, valued=False)
-        found = [leaf for param in function.params for leaf in cotangents.leaves(param)]
+        cotangent_leaves = [leaf for param in function.params for leaf in cotangents.leaves(param)]
         primals = [leaf for param in function.params for leaf in project(env[param], type_of(param))]
         fields = [
             zeros_like(primal) if leaf is None else leaf
-            for leaf, primal, flowing in zip(found, primals, activity.mask, strict=True)
+            for leaf, primal, flowing in zip(cotangent_leaves, primals, activity.mask, strict=True)
             if flowing
         ]
         field_types = [

@@ -91,7 +91,7 @@ def forward(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
             attrs = {name: _attribute(value, args, new) for name, value in expr.attrs.items()}
             return replace(expr, op=rename(op, env), args=new, attrs=attrs, checked_type=None)
         case ir.Tuple(fields=fields):
-            return replace(expr, fields=tuple(rename(part, env) for part in fields), checked_type=None)
+            return replace(expr, fields=tuple(rename(field, env) for field in fields), checked_type=None)
         case ir.TupleGetItem(tuple_value=value):
             renamed = rename(value, env)
             if isinstance(renamed, ir.Tuple):

@@ -52,32 +52,32 @@ def counted_loop(
     *before, (_, decision) = body.bindings
     if not isinstance(decision, If):
         return None
-    own = dict[Expr, Expr](before)
+    substitution = dict[Expr, Expr](before)
     again = block_of(decision.true_branch)
     call = _tail_call(again, name)
     inside = (value for _, value in again.bindings[:-1])
-    if call is None or mentions(name, *own.values(), decision.false_branch, *inside):
+    if call is None or mentions(name, *substitution.values(), decision.false_branch, *inside):
         return None
     following = dict(zip(function.params, call.args, strict=True))
-    given = dict(zip(function.params, args, strict=True))
+    env = dict(zip(function.params, args, strict=True))
     fixed = tuple(param for param in function.params if following[param] is param)
 
     def number_of(expr: Expr) -> int | None:
-        value = own.get(expr, expr)
+        value = substitution.get(expr, expr)
         if value in fixed and isinstance(value, Var):
-            value = resolve(given[value])
+            value = resolve(env[value])
         return _integer(value)
 
-    condition = own.get(decision.cond, decision.cond)
+    condition = substitution.get(decision.cond, decision.cond)
     if not _is_operator(condition, "less"):
         return None
     assert isinstance(condition, Call)
-    counter, last = condition.args[0], own.get(condition.args[1], condition.args[1])
+    counter, last = condition.args[0], substitution.get(condition.args[1], condition.args[1])
     if not isinstance(counter, Var) or counter not in following:
         return None
-    inner = own | dict[Expr, Expr](again.bindings)
+    inner = substitution | dict[Expr, Expr](again.bindings)
     step = _increment(counter, inner.get(following[counter]), lambda expr: number_of(inner.get(expr, expr)))
-    start = _integer(resolve(given[counter]))
+    start = _integer(resolve(env[counter]))
     if start is None or step is None:
         return None
     number: int | AnyDim | None = number_of(last)
@@ -89,7 +89,7 @@ def counted_loop(
             return None
     else:
         end = next((param for param in fixed if param is last), None)
-        sized = None if end is None else _sized(given[end], resolve)
+        sized = None if end is None else _sized(env[end], resolve)
         size = None if sized is None else _dim(sized)
         if not isinstance(size, AnyDim) or size.label is None or (start, step) != (0, 1):
             return None

@@ -41,18 +41,19 @@ def value_and_gradient(module: Module, name: str, argnums: int | Sequence[int]) 
     seeds = scalar_seeds(function, name)
     inner = name
     taken = set(module.functions)
-    found = pullback(module, name, numbers, taken, seeds=seeds)
-    helpers = dict(found.helpers)
+    pulled = pullback(module, name, numbers, taken, seeds=seeds)
+    helpers = dict(pulled.helpers)
     if name in helpers:  # it calls itself
         inner = f"{name}_forward"
         while inner in taken or inner in helpers:
             inner += "_"
         helpers = {
-            (inner if each == name else each): _renamed(made, name, inner) for each, made in helpers.items()
+            (inner if each == name else each): _renamed(helper, name, inner)
+            for each, helper in helpers.items()
         }
-    gradients = found.cotangents[0] if isinstance(argnums, int) else Tuple(found.cotangents)
-    body = _renamed_expr(Tuple((found.value, gradients), span=function.span), name, inner)
-    result = Function(found.params, body, span=function.span)
+    gradients = pulled.cotangents[0] if isinstance(argnums, int) else Tuple(pulled.cotangents)
+    body = _renamed_expr(Tuple((pulled.value, gradients), span=function.span), name, inner)
+    result = Function(pulled.params, body, span=function.span)
     others = {each: own for each, own in module.functions.items() if each != name}
     return typed(replace(module, functions={**others, **helpers, name: result}, printed_types={}))
 
@@ -63,9 +64,9 @@ def reverse(
     """Return ``(value, (gradients, ...))``; ``seeded``: the last parameters are the result's cotangents."""
     function = module.functions[name]
     seeds = None if seeded else scalar_seeds(function, name)
-    found = pullback(module, name, argnums, taken, seeds=seeds)
-    body = Tuple((found.value, Tuple(found.cotangents, span=function.span)), span=function.span)
-    return Differentiated(found.params, body, found.helpers, found.unused)
+    pulled = pullback(module, name, argnums, taken, seeds=seeds)
+    body = Tuple((pulled.value, Tuple(pulled.cotangents, span=function.span)), span=function.span)
+    return Differentiated(pulled.params, body, pulled.helpers, pulled.unused)
 
 
 def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[str]) -> Differentiated:
@@ -94,8 +95,8 @@ def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[s
     zeros: dict[Expr, Expr] = {
         param: _zeros(value, function.ret_type, number) for number, param in enumerate(second.params[count:])
     }
-    found = iter(second.cotangents)
-    tree = _result_tree(function.ret_type, value, found)
+    seeds = iter(second.cotangents)
+    tree = _result_tree(function.ret_type, value, seeds)
     body = rewrite(Tuple((value, tree), span=function.span), lambda _old, new: new, zeros)
     return Differentiated((*second.params[:count], *tangents), body, {**first.helpers, **second.helpers})
 
@@ -112,15 +113,16 @@ def _zeros(value: Expr, type_: Type, number: int) -> Expr:
     return zeros_like(parts[number])
 
 
-def _result_tree(type_: Type, value: Expr, found: Iterator[Expr]) -> Expr:
+def _result_tree(type_: Type, value: Expr, leaves: Iterator[Expr]) -> Expr:
     """Return the tangent of a value: that of each float, zeros for integers."""
     if isinstance(type_, TupleType):
         parts = (
-            _result_tree(field, TupleGetItem(value, index), found) for index, field in enumerate(type_.fields)
+            _result_tree(field, TupleGetItem(value, index), leaves)
+            for index, field in enumerate(type_.fields)
         )
         return Tuple(tuple(parts))
     if isinstance(type_, TensorType) and is_float(type_.dtype):
-        return next(found)
+        return next(leaves)
     return zeros_like(value)
 
 
@@ -138,7 +140,7 @@ def scalar_seeds(function: Function, name: str) -> list[Constant | None]:
 
 def _numbers(function: Function, name: str, argnums: int | Sequence[int]) -> list[int]:
     """Return the numbers of the parameters to differentiate by. Raises RelayError."""
-    count, found = len(function.params), list[int]()
+    count, numbers = len(function.params), list[int]()
     for number in [argnums] if isinstance(argnums, int) else argnums:
         if isinstance(number, bool) or not isinstance(number, int):
             raise TypeError(f"argnums must be an int or several, not {number!r}")
@@ -148,8 +150,8 @@ def _numbers(function: Function, name: str, argnums: int | Sequence[int]) -> lis
             raise RelayError([Diagnostic(message, function.span, "parameters are counted from 0")])
         param = function.params[number % count]
         _check_float(type_of(param), f"%{param.name_hint}", param.span)
-        found.append(number % count)
-    return found
+        numbers.append(number % count)
+    return numbers
 
 
 def _check_float(type_: Type, what: str, span: Span | None) -> None:

@@ -74,15 +74,15 @@ def _specialize(state: _State, head: Constructor | int, arity: int) -> _State:
     It has the rows that allow the head, whose parts are new positions.
     """
     rows = []
-    for first, *rest in state.rows:
+    for first, *tail in state.rows:
         match first:
             case PatternConstructor(constructor=constructor, patterns=parts):
                 if isinstance(head, Constructor) and constructor.tag == head.tag:
-                    rows.append((*parts, *rest))
+                    rows.append((*parts, *tail))
             case PatternTuple(patterns=parts):
-                rows.append((*parts, *rest))
+                rows.append((*parts, *tail))
             case _:
-                rows.append((_WILDCARD,) * arity + tuple(rest))
+                rows.append((_WILDCARD,) * arity + tuple(tail))
     return _State((*state.heads, head), tuple(rows), state.width - 1 + arity)
 
 

@@ -176,11 +176,11 @@ def padding_sums(attrs: Attrs, rank: int) -> Shape:
 
     ``padding`` may have 1, rank or 2 * rank elements.
     """
-    given = dims(attrs, "padding")
-    if len(given) not in {1, rank, 2 * rank}:
-        message = f"padding must have 1, {rank} or {2 * rank} elements, it has {len(given)}"
+    padding = dims(attrs, "padding")
+    if len(padding) not in {1, rank, 2 * rank}:
+        message = f"padding must have 1, {rank} or {2 * rank} elements, it has {len(padding)}"
         raise RelationError(message, attr="padding")
-    full = given * (2 * rank // len(given))
+    full = padding * (2 * rank // len(padding))
     return tuple(add(before, after) for before, after in zip(full[:rank], full[rank:], strict=True))
 
 

@@ -65,7 +65,7 @@ def _find_inlinable_functions(function: Function) -> Iterator[Expr]:
     bound = {
         node.var: node.value for node in nodes if isinstance(node, Let) and isinstance(node.value, Function)
     }
-    uses = Counter(part for node in nodes for part in children(node))
+    uses = Counter(child for node in nodes for child in children(node))
     calls = Counter(node.op for node in nodes if isinstance(node, Call))
     for var, value in bound.items():
         recursive = any(node is var for node in post_order(value))

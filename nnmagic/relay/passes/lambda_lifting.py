@@ -49,7 +49,7 @@ def _lift_one(
     lets = [node for node in nodes if isinstance(node, ir.Let) and isinstance(node.value, ir.Function)]
     if not lets:
         return None
-    uses = Counter(part for node in nodes for part in ir.children(node))
+    uses = Counter(child for node in nodes for child in ir.children(node))
     calls = Counter(node.op for node in nodes if isinstance(node, ir.Call))
     scopes = scopes_of(function)
     for let in lets:
@@ -108,9 +108,9 @@ def _lifted(let: ir.Let, captured: list[ir.Expr], name: str) -> ir.Function:
     function = let.value
     assert isinstance(function, ir.Function)
     params: dict[ir.Expr, ir.Expr] = {}
-    for part in captured:
-        hint = part.name_hint if isinstance(part, ir.Var) else f"v{len(params)}"
-        params[part] = ir.Var(hint, _type_of(part), span=part.span, checked_type=_type_of(part))
+    for var in captured:
+        hint = var.name_hint if isinstance(var, ir.Var) else f"v{len(params)}"
+        params[var] = ir.Var(hint, _type_of(var), span=var.span, checked_type=_type_of(var))
     body = rewrite(function.body, _call_global(let.var, name, params), dict(params))
     new_params = [param for param in params.values() if isinstance(param, ir.Var)]
     return replace(function, params=(*function.params, *new_params), body=body, checked_type=None)

@@ -30,7 +30,7 @@ class Given:
     def parts(self) -> tuple[TensorType, ...]:
         """The types of the parts of a result that is a tuple."""
         assert isinstance(self.type, TupleType)
-        return tuple(part for part in self.type.fields if isinstance(part, TensorType))
+        return tuple(field for field in self.type.fields if isinstance(field, TensorType))
 
     @property
     def tensor(self) -> TensorType:

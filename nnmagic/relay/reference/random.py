@@ -35,11 +35,11 @@ def _hash(key: Array, counters: Array) -> Array:
                 words[i] += schedule[(part + i) % 5]
             words[3] += np.uint64(part)
         for pair, rotation in enumerate(_ROTATIONS[number % 8]):
-            left, right = order[2 * pair : 2 * pair + 2]
-            words[left] = words[left] + words[right]
-            turned = (words[right] << np.uint64(rotation)) | (words[right] >> np.uint64(64 - rotation))
+            lhs, rhs = order[2 * pair : 2 * pair + 2]
+            words[lhs] = words[lhs] + words[rhs]
+            turned = (words[rhs] << np.uint64(rotation)) | (words[rhs] >> np.uint64(64 - rotation))
             # Threefry has words[left] here. Relay reads both words after it has written the sum.
-            words[right] = (words[left] + words[right]) ^ turned
+            words[rhs] = (words[lhs] + words[rhs]) ^ turned
         order = [order[0], order[3], order[2], order[1]]
     return np.stack(words, axis=1)
 
@@ -54,10 +54,10 @@ def _split(_given: Given, key: Array) -> Any:
     if key[8] == 0:  # the path is full: it becomes a key
         hashed = _hash(key, key[np.newaxis, 4:8])[0]
         return tuple(np.concatenate((hashed, _words(bit, 0, 0, 0, 1 << 62, 0))) for bit in (0, _TOP))
-    left = np.concatenate((key[:8], _next_bit(key)))
-    right = left.copy()
-    right[4:6] |= key[8:10]
-    return left, right
+    lhs = np.concatenate((key[:8], _next_bit(key)))
+    rhs = lhs.copy()
+    rhs[4:6] |= key[8:10]
+    return lhs, rhs
 
 
 def _with_room(key: Array, count: int) -> Any:
@@ -91,13 +91,13 @@ def _fractions(words: Array, dtype: np.dtype[Any]) -> Any:
     return ((words >> np.uint64(12)) | np.uint64(1023 << 52)).view(np.float64) - 1.0
 
 
-def _shape_and_dtype(given: Given) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    _, numbers = given.parts
+def _shape_and_dtype(call: Given) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    _, numbers = call.parts
     return tuple(dim for dim in numbers.shape if isinstance(dim, int)), np.dtype(numbers.dtype)
 
 
-def _threefry_generate(given: Given, key: Array) -> Any:
-    shape, _ = _shape_and_dtype(given)
+def _threefry_generate(call: Given, key: Array) -> Any:
+    shape, _ = _shape_and_dtype(call)
     after, words = _generate(key, math.prod(shape))
     return after, words.reshape(shape)
 
@@ -107,15 +107,15 @@ def _threefry_generate_like(_given: Given, key: Array, like: Array) -> Any:
     return words.reshape(like.shape)
 
 
-def _uniform(given: Given, key: Array, low: Array, high: Array) -> Any:
-    shape, dtype = _shape_and_dtype(given)
+def _uniform(call: Given, key: Array, low: Array, high: Array) -> Any:
+    shape, dtype = _shape_and_dtype(call)
     after, words = _generate(key, math.prod(shape))
     return after, (_fractions(words, dtype) * (high - low) + low).reshape(shape)
 
 
-def _normal(given: Given, key: Array, mean: Array, scale: Array) -> Any:
+def _normal(call: Given, key: Array, mean: Array, scale: Array) -> Any:
     """Return the Box-Muller transform of two uniform numbers."""
-    shape, dtype = _shape_and_dtype(given)
+    shape, dtype = _shape_and_dtype(call)
     count = math.prod(shape)
     after, words = _generate(key, 2 * count)
     first, second = _fractions(words[:count], dtype), _fractions(words[count:], dtype)
@@ -129,8 +129,8 @@ def _rounded(function: Any, values: Array) -> Any:
     return function(values.astype(np.float64)).astype(values.dtype)
 
 
-def _pcg64(given: Given, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
-    return draw(str(given["function"]), state, like, parameters)
+def _pcg64(call: Given, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
+    return draw(str(call["function"]), state, like, parameters)
 
 
 RULES: dict[str, Rule] = {

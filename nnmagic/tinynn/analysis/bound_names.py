@@ -33,9 +33,9 @@ def once_per_node(function: Callable[[object], _Result]) -> Callable[[object], _
         if not isinstance(node, ast.Node):
             return function(node)
         key = id(node)
-        known = results.get(key)
-        if known is not None and known[0]() is node:
-            return known[1]
+        cached = results.get(key)
+        if cached is not None and cached[0]() is node:
+            return cached[1]
         if len(results) > most[0]:
             for other in [key for key, (reference, _) in list(results.items()) if reference() is None]:
                 results.pop(other, None)
@@ -57,7 +57,7 @@ def names_of(target: ast.Expr) -> list[str]:
         case tree.Starred():
             return names_of(target.value)
         case ast.Tuple():
-            return [name for part in target.values for name in names_of(part)]
+            return [name for value in target.values for name in names_of(value)]
     return []
 
 
@@ -69,8 +69,8 @@ def targets_of(target: ast.Expr) -> Iterator[ast.Var]:
         case tree.Starred():
             yield from targets_of(target.value)
         case ast.Tuple():
-            for part in target.values:
-                yield from targets_of(part)
+            for value in target.values:
+                yield from targets_of(value)
 
 
 def names_bound(node: ast.Node) -> list[str]:
@@ -145,8 +145,8 @@ def _owners_of(target: ast.Expr) -> Iterator[str]:
         case ast.Call():
             yield from names_of(target)
         case ast.Tuple():
-            for part in target.values:
-                yield from _owners_of(part)
+            for value in target.values:
+                yield from _owners_of(value)
 
 
 def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
@@ -211,12 +211,12 @@ def reads_outer_name(function: tree.DefinitionNode | tree.Lambda, name: str) -> 
     """Return whether the body of a function, or one inside it, mentions a name that is not its own."""
     if name in find_local_names(function.body) or any(param.name == name for param in function.params):
         return False
-    for part in walk([function.body], into_functions=False):
-        if isinstance(part, ast.Var) and part.id.name == name:
+    for node in walk([function.body], into_functions=False):
+        if isinstance(node, ast.Var) and node.id.name == name:
             return True
-        if isinstance(part, tree.DefinitionNode | tree.Lambda):
-            given = [value for key, value in vars(part).items() if key != "body"]
-            if name in find_mentioned_names(given) or reads_outer_name(part, name):
+        if isinstance(node, tree.DefinitionNode | tree.Lambda):
+            given = [value for key, value in vars(node).items() if key != "body"]
+            if name in find_mentioned_names(given) or reads_outer_name(node, name):
                 return True
     return False
 
@@ -297,9 +297,9 @@ def callees_first(functions: Mapping[str, tree.DefinitionNode]) -> list[list[str
     """Group the functions so that each group follows its callees; mutually recursive ones share a group."""
     graph = {
         name: tuple(
-            part.id.name
-            for part in walk(definition.body)
-            if isinstance(part, ast.Var) and part.id.name in functions
+            node.id.name
+            for node in walk(definition.body)
+            if isinstance(node, ast.Var) and node.id.name in functions
         )
         for name, definition in functions.items()
     }
@@ -309,6 +309,6 @@ def callees_first(functions: Mapping[str, tree.DefinitionNode]) -> list[list[str
 def calls_for_effects(definition: tree.DefinitionNode) -> bool:
     """Return whether a function writes ``callback(..., effects=...)``."""
     return any(
-        isinstance(part, ast.Call) and any(key.value == "effects" for key in part.keyword_params)
-        for part in walk(definition.body)
+        isinstance(node, ast.Call) and any(key.value == "effects" for key in node.keyword_params)
+        for node in walk(definition.body)
     )

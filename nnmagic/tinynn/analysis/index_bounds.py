@@ -32,9 +32,9 @@ class Polynomial:
 
     def __mul__(self, other: Polynomial) -> Polynomial:
         result = Polynomial()
-        for left, factor in self.terms.items():
-            for right, other_factor in other.terms.items():
-                product = tuple(sorted((*left, *right)))
+        for lhs, factor in self.terms.items():
+            for rhs, other_factor in other.terms.items():
+                product = tuple(sorted((*lhs, *rhs)))
                 result += Polynomial({product: factor * other_factor})
         return result
 
@@ -125,24 +125,24 @@ class Bounds:
         )
 
 
-def differ(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -> bool:
+def differ(lhs: Polynomial, rhs: Polynomial, variable: str, bounds: Bounds) -> bool:
     """Return whether two indices differ in any two different rounds of a loop; False without a proof.
 
-    The names of what changes in a round, the loop's ``variable`` among them, end in ``'`` in ``right``.
+    The names of what changes in a round, the loop's ``variable`` among them, end in ``'`` in ``rhs``.
     """
-    if not (bounds.is_negative_nowhere(left) and bounds.is_negative_nowhere(right)):
+    if not (bounds.is_negative_nowhere(lhs) and bounds.is_negative_nowhere(rhs)):
         return False  # it may count from the end
     one = number(1)
-    if bounds.is_negative_nowhere(left - right - one) or bounds.is_negative_nowhere(right - left - one):
+    if bounds.is_negative_nowhere(lhs - rhs - one) or bounds.is_negative_nowhere(rhs - lhs - one):
         return True
-    own, other = left.split(variable), right.split(f"{variable}'")
-    if own is None or other is None or own[0] != other[0] or not own[0].terms:
+    terms, other = lhs.split(variable), rhs.split(f"{variable}'")
+    if terms is None or other is None or terms[0] != other[0] or not terms[0].terms:
         return False
-    factor, distance = own[0], own[1] - other[1]
-    known, apart = factor.constant, distance.constant
-    if known is not None and abs(known) > _MOST:
+    factor, distance = terms[0], terms[1] - other[1]
+    constant, apart = factor.constant, distance.constant
+    if constant is not None and abs(constant) > _MOST:
         return False
-    if known is not None and apart is not None and apart % known:
+    if constant is not None and apart is not None and apart % constant:
         return True
     for positive in (factor, -factor):
         if bounds.is_negative_nowhere(positive - distance - one) and bounds.is_negative_nowhere(
@@ -152,14 +152,14 @@ def differ(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -
     return False
 
 
-def distance_of(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -> int | None:
-    """Return how many rounds after ``left`` the index ``right`` is equal; None where that varies."""
-    if not (bounds.is_negative_nowhere(left) and bounds.is_negative_nowhere(right)):
+def distance_of(lhs: Polynomial, rhs: Polynomial, variable: str, bounds: Bounds) -> int | None:
+    """Return how many rounds after ``lhs`` the index ``rhs`` is equal; None where that varies."""
+    if not (bounds.is_negative_nowhere(lhs) and bounds.is_negative_nowhere(rhs)):
         return None
-    own, other = left.split(variable), right.split(f"{variable}'")
-    if own is None or other is None or own[0] != other[0]:
+    terms, other = lhs.split(variable), rhs.split(f"{variable}'")
+    if terms is None or other is None or terms[0] != other[0]:
         return None
-    factor, apart = own[0].constant, (own[1] - other[1]).constant
+    factor, apart = terms[0].constant, (terms[1] - other[1]).constant
     if factor is None or apart is None or not 0 < abs(factor) <= _MOST or apart % factor:
         return None
     return apart // factor

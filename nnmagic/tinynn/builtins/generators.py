@@ -276,10 +276,10 @@ def _checked(call: Arguments, name: str, parameters: list[Formula]) -> list[Form
             width = high - low
             low = _required(call, low, width.op("isfinite"), "high - low range exceeds valid bounds")
             return [_required(call, low, _is_not_negative(width), "high - low < 0"), high]
-        case "triangular", [left, mode, right]:
-            left = _required(call, left, ~(left > mode), "left > mode")
-            left = _required(call, left, ~(mode > right), "mode > right")
-            return [_required(call, left, ~left.equal(right), "left == right"), mode, right]
+        case "triangular", [lhs, mode, rhs]:
+            lhs = _required(call, lhs, ~(lhs > mode), "left > mode")
+            lhs = _required(call, lhs, ~(mode > rhs), "mode > right")
+            return [_required(call, lhs, ~lhs.equal(rhs), "left == right"), mode, rhs]
         case "hypergeometric", [good, bad, sample]:
             both = (good < 10**9) & (bad < 10**9)
             good = _required(call, good, both, "both ngood and nbad must be less than 1000000000")
@@ -411,7 +411,7 @@ def _permuted(call: Arguments) -> v.Value:
 
         return _draw(call, "order", _order_of(call, count), finish=finish)
     axis = one_axis(call, "axis", data.rank)
-    others = [each for each in range(data.rank) if each != axis]
+    others = [index for index in range(data.rank) if index != axis]
     moved = data.transpose([*others, axis])
     rows = moved.op("reshape", newshape=(-1, moved.shape[-1])) if data.rank != 2 else moved
     like = rows.op("zeros_like").cast("int64")
@@ -557,13 +557,13 @@ def _multivariate_normal(call: Arguments) -> v.Value:
 
 def _factor(cov: Formula, method: str) -> Formula:
     """Return a matrix whose product with its transpose is a covariance matrix."""
-    found = _ROWS[method].call([_operand(cov)], cov.span)
-    if not isinstance(found, v.TupleOf):
-        return Formula(_tensor(found), cov.span)
-    parts = [Formula(_tensor(part), cov.span) for part in found.items]
+    factor = _ROWS[method].call([_operand(cov)], cov.span)
+    if not isinstance(factor, v.TupleOf):
+        return Formula(_tensor(factor), cov.span)
+    columns = [Formula(_tensor(item), cov.span) for item in factor.items]
     if method == "eigh":
-        return parts[1] * parts[0].abs().sqrt()
-    return parts[0] * parts[1].sqrt()
+        return columns[1] * columns[0].abs().sqrt()
+    return columns[0] * columns[1].sqrt()
 
 
 def _operand(data: Formula) -> v.Operand:
@@ -588,7 +588,10 @@ def _refused(name: str, hint: str) -> Builtin:
 def _signature(name: str) -> str:
     text, _ = _DISTRIBUTIONS[name]
     declared = _words(text) if text else ()
-    words = [each.name if each.default is None else f"{each.name}?={each.default:g}" for each in declared]
+    words = [
+        parameter.name if parameter.default is None else f"{parameter.name}?={parameter.default:g}"
+        for parameter in declared
+    ]
     return " ".join(["rng", *words, "size?"])
 
 

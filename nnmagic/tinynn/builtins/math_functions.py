@@ -27,14 +27,14 @@ Rows = Mapping[str, Builtin]
 def _known(call: Arguments) -> v.Value | None:
     """Return what ``math`` gives for arguments that are known; None if one is not. Raises RefusalError."""
     try:
-        given = {name: v.static_value(operand.value) for name, operand in call.given.items()}
+        arguments = {name: v.static_value(operand.value) for name, operand in call.given.items()}
     except v.NotStaticError:
         return None
-    more = given.pop("more", ())
-    positional = [*given.values()] if call.name not in _BY_KEYWORD else []
-    keywords = {} if positional else given
+    more = arguments.pop("more", ())
+    positional = [*arguments.values()] if call.name not in _BY_KEYWORD else []
+    keywords = {} if positional else arguments
     if call.name == "isclose":
-        positional = [given.pop("a"), given.pop("b")]
+        positional = [arguments.pop("a"), arguments.pop("b")]
     try:
         function = getattr(math, call.name)
         return as_value_of(function(*positional, *(more if isinstance(more, tuple) else (more,)), **keywords))
@@ -68,8 +68,8 @@ def _float(call: Arguments, parameter: str) -> Formula:
     return data if data.is_float else data.cast("float64")
 
 
-def _float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
-    first, second = pair(call, left, right)
+def _float_pair(call: Arguments, lhs: str, rhs: str) -> tuple[Formula, Formula]:
+    first, second = pair(call, lhs, rhs)
     return (first, second) if first.is_float else (first.cast("float64"), second.cast("float64"))
 
 

@@ -82,8 +82,8 @@ def add_up_items(sum_of_tensor: Builtin) -> Builtin:
         total: v.Value = v.Known(0)
         try:
             for item in items.value.items:
-                left, right = v.Operand(total, items.span), v.Operand(item, items.span)
-                total = binary(NAMED["add"], "+", left, right, call.span)
+                lhs, rhs = v.Operand(total, items.span), v.Operand(item, items.span)
+                total = binary(NAMED["add"], "+", lhs, rhs, call.span)
         except v.RefusalError as refusal:  # its hint and notes would show all items where it means one
             raise v.RefusalError(
                 refusal.diagnostic.message, items.span, hint=_same_dtype_hint(items)
@@ -122,13 +122,13 @@ _BACK = """
 def _sorted(call: Arguments) -> v.Value:
     """Return the items in ascending order, or in that of what a function gives for each; equal ones stay."""
     operand, reverse = call.given["iterable"], call.static("reverse", default=False) is True
-    known = static_value_or_none(operand.value)
-    if isinstance(known, tuple) and "key" not in call:
+    static = static_value_or_none(operand.value)
+    if isinstance(static, tuple) and "key" not in call:
         try:
-            order = sorted(range(len(known)), key=known.__getitem__, reverse=reverse)
+            order = sorted(range(len(static)), key=static.__getitem__, reverse=reverse)
         except TypeError as error:
             raise v.RefusalError(f"sorted: {error}", operand.span) from None
-        own = operand.value.items if isinstance(operand.value, v.TupleOf) else [*map(v.known_value, known)]
+        own = operand.value.items if isinstance(operand.value, v.TupleOf) else [*map(v.known_value, static)]
         return v.TupleOf(tuple(own[place] for place in order), written="list")  # lists stay the same objects
     zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)

@@ -264,10 +264,14 @@ def _gumbel(call: Arguments) -> Value:
 
 def _bernoulli(call: Arguments) -> Value:
     key = _key_of(call)
-    given = call.given["p"].value if "p" in call else Known(0.5)
+    probability = call.given["p"].value if "p" in call else Known(0.5)
     dtype = "float32"
-    if is_tensor(given) and isinstance(given, Computed) and isinstance(given.type, TensorType):
-        dtype = "float64" if given.type.dtype == "float64" else dtype
+    if (
+        is_tensor(probability)
+        and isinstance(probability, Computed)
+        and isinstance(probability.type, TensorType)
+    ):
+        dtype = "float64" if probability.type.dtype == "float64" else dtype
     p = _parameter(call, "p", dtype) if "p" in call else None
     data = _draw(key, "uniform", _shape(call, *([p] if p else [])), dtype)
     return (data < (0.5 if p is None else p)).value

@@ -73,10 +73,10 @@ def concatenate(
     return Formula(result, call.span)
 
 
-def stack(parts: Sequence[Formula], axis: int) -> Formula:
+def stack(tensors: Sequence[Formula], axis: int) -> Formula:
     """Join tensors of one shape and dtype along a new axis."""
-    call = Arguments("stack", {"arrays": Operand(Known(None), parts[0].span)}, parts[0].span)
-    return concatenate(call, parts, axis, "stack")
+    call = Arguments("stack", {"arrays": Operand(Known(None), tensors[0].span)}, tensors[0].span)
+    return concatenate(call, tensors, axis, "stack")
 
 
 def static_slice(data: Formula, axis: int, begin: int, end: int) -> Formula:

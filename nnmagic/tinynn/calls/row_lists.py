@@ -34,7 +34,9 @@ def call_with_rows(
         message = f"{builtin.name} of a list of tensors goes over the items"
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"
         raise v.RefusalError(message, first.span, hint=hint)
-    return builtin.call([v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands], span)
+    return builtin.call(
+        [v.Operand(as_rows(operand.value), operand.span, operand.keyword) for operand in operands], span
+    )
 
 
 def as_rows(value: v.Value) -> v.Value:

@@ -176,7 +176,7 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
     ctx.count_work()
     match callee.value:
         case v.OperatorName(operator=operator):
-            rows = [v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
+            rows = [v.Operand(as_rows(operand.value), operand.span, operand.keyword) for operand in operands]
             return call_with_arguments(operator, rows, span)
         case v.BuiltinName(builtin=builtin):
             return _call_builtin(ctx, builtin, operands, span)
@@ -190,8 +190,8 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
                 return v.FAILED
             return _in_order(ctx, call_function(current, operands, span, partial(as_function, ctx)))
         case v.LocalFunction(name=name) as local if name in ctx.recursive and is_template(ctx, local):
-            made = call_specialized(ctx, local, operands, span, partial(as_function, ctx))
-            return _in_order(ctx, made)
+            result = call_specialized(ctx, local, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, result)
         case v.LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
         case v.SpecializableFunction() as template:
@@ -199,8 +199,8 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
                 code = v.ModuleOf(template.code, template.written, {}, "")
                 inlined = v.Operand(python_function(ctx, code, callee.span), callee.span)
                 return apply_value(ctx, inlined, operands, span)
-            made = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
-            return _in_order(ctx, made)
+            result = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, result)
         case v.ModuleOf() as module:
             return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))
         case v.GradientOf() as gradient:
@@ -280,11 +280,11 @@ def _as_list(operands: Sequence[v.Operand]) -> v.ListOfRows | None:
     """Return the list of as many numbers or rows as only the call knows; None for any other list."""
     if len(operands) != 1:
         return None
-    given = range_as_array(operands[0])
-    if not isinstance(given.value, v.Computed) or not isinstance(count(given), v.Computed):
+    array = range_as_array(operands[0])
+    if not isinstance(array.value, v.Computed) or not isinstance(count(array), v.Computed):
         return None
-    is_range = given is not operands[0]
-    return v.ListOfRows(replace(given.value, weak=is_range or given.value.weak))
+    is_range = array is not operands[0]
+    return v.ListOfRows(replace(array.value, weak=is_range or array.value.weak))
 
 
 def _in_order(ctx: Elaboration, result: v.Value) -> v.Value:

@@ -220,26 +220,26 @@ class Raising:
         return self._guards.get(id(end))
 
     def _settle(self, end: Terminator | None) -> Guard | None:
-        found: Guard | None = None
+        guard: Guard | None = None
         match end:
-            case BlockExit(raised=Raised(guard=found)):
+            case BlockExit(raised=Raised(guard=guard)):
                 pass
             case BlockExit(target=ir.Var() as target):
-                found = self._variables.get(target)
+                guard = self._variables.get(target)
             case CondBranch(then=then, other=other):
-                found = self._all([then, other])
+                guard = self._all([then, other])
             case Switch(arms=arms):
-                found = self._all([block for _, block in arms])
+                guard = self._all([block for _, block in arms])
             case Loop(variable=variable, body=body):
                 if (ends := self._guard_of_rounds(end)) is not None:
                     self._variables[variable] = ends
-                found = self._settle(body.end)
+                guard = self._settle(body.end)
             case JoinPoint(first=first, variable=variable, rest=rest):
                 if (ends := self._settle(rest.end)) is not None:
                     self._variables[variable] = ends
-                found = self._settle(first)
-        self._guards[id(end)] = found
-        return found
+                guard = self._settle(first)
+        self._guards[id(end)] = guard
+        return guard
 
     def _all(self, blocks: Sequence[Block]) -> Guard | None:
         guards = [self._settle(block.end) for block in blocks]
@@ -247,15 +247,15 @@ class Raising:
 
     def _guard_of_rounds(self, loop: Loop) -> Guard | None:
         """Return the guard of a loop that only an exception ends."""
-        inner, found = set(_variables_in(loop)), None
+        inner, guard = set(_variables_in(loop)), None
         for exit_, _ in exits_of(loop):
             if exit_.raised is not None:
-                found = exit_.raised.guard
+                guard = exit_.raised.guard
             elif exit_.target in self._variables:
-                found = self._variables[exit_.target]
+                guard = self._variables[exit_.target]
             elif exit_.target not in inner:
                 return None
-        return found
+        return guard
 
 
 def find_raising(end: Terminator | None) -> Raising | None:

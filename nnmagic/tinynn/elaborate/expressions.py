@@ -74,8 +74,8 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> v.Value:
     path = (name, *(link.field.name for link in chain))
     span = ctx.span(expr.span)
     try:
-        scopes = [*(each.imports for each in ctx.environment.chain()), ctx.imports]
-        imports = [each for each in scopes if name in each]
+        scopes = [*(scope.imports for scope in ctx.environment.chain()), ctx.imports]
+        imports = [scope for scope in scopes if name in scope]
         if imports:
             value, taken = ctx.resolver.lookup_imported(path, imports[0], span)
         else:

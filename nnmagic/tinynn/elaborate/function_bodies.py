@@ -128,7 +128,7 @@ def _finish_changing(
         message, span = f"`{definition.name}` returns nothing", ctx.span(definition.name_span)
         ctx.diagnostics.error(message, span, hint="add a `return`, or declare its result as None")
         return None
-    usable = [exit_ for exit_ in returns if not any(is_failed(part.value) for part in exit_.written)]
+    usable = [exit_ for exit_ in returns if not any(is_failed(expr.value) for expr in exit_.written)]
     if ctx.environment.failed:
         usable = []
     if silent and len(usable) < len(returns):
@@ -136,15 +136,15 @@ def _finish_changing(
     types = tuple(ctx.environment.destinations.values())
     written = {
         id(exit_): tuple(
-            convert_to_declared(f"`{name}`", type_, part, None)
-            for (name, type_), part in zip(ctx.environment.destinations.items(), exit_.written, strict=True)
+            convert_to_declared(f"`{name}`", type_, expr, None)
+            for (name, type_), expr in zip(ctx.environment.destinations.items(), exit_.written, strict=True)
         )
         for exit_ in usable
     }
 
     def leaf(exit_: BlockExit, own: tuple[ir.Expr, ...]) -> ir.Expr:
-        parts = (*own, *(part.expr for part in written[id(exit_)]))
-        return parts[0] if len(parts) == 1 else ir.Tuple(parts, span=exit_.span)
+        exprs = (*own, *(expr.expr for expr in written[id(exit_)]))
+        return exprs[0] if len(exprs) == 1 else ir.Tuple(exprs, span=exit_.span)
 
     if not silent:
         return _finish(ctx, definition, block, declared, exits, types, leaf)

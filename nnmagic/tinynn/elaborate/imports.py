@@ -33,8 +33,8 @@ def imports_of_cell(statements: Sequence[tree.Import]) -> dict[str, object]:
     What a cell cannot use is left out: it is an error where a function mentions it.
     """
     names = {name: target for stmt in statements for name, target in stmt.names.items()}
-    found = {name: _imported(*target) for name, target in names.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    imported_names = {name: _imported(*target) for name, target in names.items()}
+    return {name: value for name, value in imported_names.items() if value is not None}
 
 
 def _imported(module: str, member: str) -> object:
@@ -46,7 +46,7 @@ def _imported(module: str, member: str) -> object:
         if not member:
             return value
         missing = object()
-        found = getattr(value, member, missing)
-        return import_module(f"{module}.{member}") if found is missing else found
+        attribute = getattr(value, member, missing)
+        return import_module(f"{module}.{member}") if attribute is missing else attribute
     except ImportError:
         return None

@@ -152,17 +152,17 @@ def hoist_bindings(ctx: Elaboration, value: v.Computed) -> v.Computed:
 
 def exit_expressions(ctx: Elaboration, exit_: BlockExit, plans: dict[str, MergePlan]) -> tuple[ir.Expr, ...]:
     """Return what an exit contributes to the plans of names."""
-    parts: list[ir.Expr] = []
+    exprs: list[ir.Expr] = []
     for name, plan in plans.items():
         span, value = exit_.bindings.spans.get(name, exit_.span), exit_.bindings.locals[name]
         try:
             if not v.is_failed(value):
-                parts += expressions(plan, value, span)
+                exprs += expressions(plan, value, span)
                 continue
         except v.RefusalError as refusal:
             ctx.report(refusal)
-        parts += [ir.Tuple((), span=span) for _ in types_of(plan)]  # the function is refused
-    return tuple(parts)
+        exprs += [ir.Tuple((), span=span) for _ in types_of(plan)]  # the function is refused
+    return tuple(exprs)
 
 
 def _maybe_unassigned(

@@ -122,9 +122,9 @@ def _changed(
     span: Span,
 ) -> v.Value:
     """Return a list with another item, or with one of which a part is another."""
-    index, *rest = indices
+    index, *inner = indices
     if isinstance(items, v.ListOfRows):
-        if (rest and not items.is_table) or len(index) != 1:
+        if (inner and not items.is_table) or len(index) != 1:
             hint = "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)"
             raise v.RefusalError(
                 "a part of an item of a list that grew in a loop is assigned", span, hint=hint
@@ -139,11 +139,11 @@ def _changed(
         return _changed(ctx, rows_, indices, value, span)
     place = _place(items, index, span)
     item, new = items.items[place], value.value
-    if rest and isinstance(item, v.TupleOf | v.ListOfRows):
-        new = _changed(ctx, item, rest, value, span)
-    elif rest:
+    if inner and isinstance(item, v.TupleOf | v.ListOfRows):
+        new = _changed(ctx, item, inner, value, span)
+    elif inner:
         _check_alone(ctx, items, index, span)
-        new = set_chain(v.Operand(item, span), rest, value, span)
+        new = set_chain(v.Operand(item, span), inner, value, span)
     return replace(items, items=(*items.items[:place], new, *items.items[place + 1 :]))
 
 
@@ -156,25 +156,25 @@ def lists_to_index(ctx: Elaboration, stmt: ast.Stmt) -> dict[str, v.ListOfRows] 
 
     None where there are none, nor any that the loop itself makes.
     """
-    found: dict[str, v.ListOfRows] = {}
+    row_lists: dict[str, v.ListOfRows] = {}
     made = {
-        part.lhs[0].id.name
-        for part in walk(stmt, into_functions=False)
-        if isinstance(part, ast.Assign) and any(isinstance(each, _LISTS) for each in walk(part.rhs))
+        node.lhs[0].id.name
+        for node in walk(stmt, into_functions=False)
+        if isinstance(node, ast.Assign) and any(isinstance(each, _LISTS) for each in walk(node.rhs))
     }
     is_made = False
-    for part in walk(stmt, into_functions=False):
-        if not tree.is_subscript(part) or not isinstance(part.params[0], ast.Var):
+    for node in walk(stmt, into_functions=False):
+        if not tree.is_subscript(node) or not isinstance(node.params[0], ast.Var):
             continue
-        index, variable = part.params[1].values, part.params[0]
+        index, variable = node.params[1].values, node.params[0]
         if len(index) != 1 or isinstance(index[0], ast.Constant | ast.Slice):
             continue
         is_made |= variable.id.name in made
         value = list_to_change(ctx, variable)
         rows = as_list_of_rows(value, ctx.span(stmt.span)) if isinstance(value, v.TupleOf) else None
         if rows is not None:
-            found[variable.id.name] = rows
-    return found if found or is_made else None
+            row_lists[variable.id.name] = rows
+    return row_lists if row_lists or is_made else None
 
 
 def update_item(

@@ -37,11 +37,11 @@ class LoopLists:
 def find_lists(ctx: Elaboration, stmt: tree.For | tree.While) -> LoopLists | None:
     """Return the lists of the function that a loop appends to or takes items from; None without any."""
     parts = list(walk(stmt, into_functions=False))
-    names = [part.lhs[0].id.name for part in parts if isinstance(part, tree.Append | tree.ChangeList)]
+    names = [node.lhs[0].id.name for node in parts if isinstance(node, tree.Append | tree.ChangeList)]
     moved = [
-        (part.lhs[0].id.name, part.rhs.id.name)
-        for part in parts
-        if type(part) is ast.Assign and isinstance(part.rhs, ast.Var)
+        (node.lhs[0].id.name, node.rhs.id.name)
+        for node in parts
+        if type(node) is ast.Assign and isinstance(node.rhs, ast.Var)
     ]
     names += [target for target, source in moved if source in names]
     lists: dict[str, v.TupleOf | v.ListOfRows] = {}
@@ -65,9 +65,9 @@ def _appended_alone(
     times = Counter(_appended(parts))
     if not times or (is_stepped and _may_skip(stmt)):
         return {}
-    inner = [] if is_stepped else [part for part in parts if isinstance(part, tree.For | tree.While)]
+    inner = [] if is_stepped else [node for node in parts if isinstance(node, tree.For | tree.While)]
     in_loops = {name for loop in inner for name in _appended(walk(loop, into_functions=False))}
-    bound = Counter(name for part in walk(stmt, into_functions=False) for name in names_bound(part))
+    bound = Counter(name for node in walk(stmt, into_functions=False) for name in names_bound(node))
     return {
         name: number
         for name, number in times.items()
@@ -84,7 +84,7 @@ def _appended(parts: Iterable[ast.Node]) -> Iterator[str]:
 def _may_skip(stmt: tree.For) -> bool:
     """Return whether a round may end before its last statement."""
     leaving = ast.Return | tree.Break | tree.Continue
-    return any(isinstance(part, leaving) for part in walk(stmt.body, into_functions=False))
+    return any(isinstance(node, leaving) for node in walk(stmt.body, into_functions=False))
 
 
 def _reads(stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows]) -> bool:
@@ -129,9 +129,9 @@ def over_changing_list(ctx: Elaboration, stmt: tree.For) -> tuple[str, tree.Whil
 def _changes_what_it_goes_over(stmt: tree.For) -> bool:
     """Return whether a loop goes over a list that its rounds change."""
     changed = {
-        part.lhs[0].id.name
-        for part in walk(stmt.body, into_functions=False)
-        if isinstance(part, tree.Append | tree.ChangeList)
+        node.lhs[0].id.name
+        for node in walk(stmt.body, into_functions=False)
+        if isinstance(node, tree.Append | tree.ChangeList)
     }
     return isinstance(stmt.iterable, ast.Var) and stmt.iterable.id.name in changed
 
@@ -194,9 +194,9 @@ def _free_name(name: str, taken: set[str]) -> str:
 def _queues(stmt: tree.For | tree.While) -> frozenset[str]:
     """Return the lists from whose beginning a loop takes items."""
     return frozenset(
-        part.lhs[0].id.name
-        for part in walk(stmt, into_functions=False)
-        if isinstance(part, tree.ChangeList) and _taken(part) == 0
+        node.lhs[0].id.name
+        for node in walk(stmt, into_functions=False)
+        if isinstance(node, tree.ChangeList) and _taken(node) == 0
     )
 
 
@@ -281,7 +281,7 @@ class _Rewriter:
                     node.span, greater, [self._length(name, node.span), _number(node.span, 0)], {}
                 )
             case tree.Logical(values=values):
-                return attr.evolve(node, values=[self.condition(each) for each in values])
+                return attr.evolve(node, values=[self.condition(value) for value in values])
         replaced = self.replace(node)
         assert isinstance(replaced, ast.Expr)
         return replaced
@@ -338,7 +338,7 @@ class _Rewriter:
             blocks = {"body": self.replace(stmt.body), "orelse": self.replace(stmt.orelse)}
             yield attr.evolve(stmt, condition=self.condition(stmt.condition), **blocks)
         elif isinstance(stmt, ast.Return) and isinstance(stmt.value, ast.Tuple):
-            parts = [self.replace(each) for each in stmt.value.values]
+            parts = [self.replace(value) for value in stmt.value.values]
             yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=parts))
         elif isinstance(stmt, tree.Append) and name in self.names:
             yield from self._append(stmt, name)
@@ -356,20 +356,20 @@ class _Rewriter:
     def _inner_loop(self, stmt: tree.For) -> Iterator[ast.Stmt]:
         """Yield a loop inside, before which lists get room for all that its rounds append."""
         appended = Counter(
-            part.lhs[0].id.name
-            for part in walk(stmt.body, into_functions=False)
-            if isinstance(part, tree.Append) and part.lhs[0].id.name in self.names
+            node.lhs[0].id.name
+            for node in walk(stmt.body, into_functions=False)
+            if isinstance(node, tree.Append) and node.lhs[0].id.name in self.names
         )
         loops = [
-            part for part in walk(stmt.body, into_functions=False) if isinstance(part, tree.For | tree.While)
+            node for node in walk(stmt.body, into_functions=False) if isinstance(node, tree.For | tree.While)
         ]
         inside = {
-            name for loop in loops for part in walk(loop, into_functions=False) for name in names_bound(part)
+            name for loop in loops for node in walk(loop, into_functions=False) for name in names_bound(node)
         }
         given = {
-            part.lhs[0].id.name
-            for part in walk(stmt.body, into_functions=False)
-            if type(part) is ast.Assign or (isinstance(part, tree.ChangeList) and _taken(part) is None)
+            node.lhs[0].id.name
+            for node in walk(stmt.body, into_functions=False)
+            if type(node) is ast.Assign or (isinstance(node, tree.ChangeList) and _taken(node) is None)
         }
         roomy = frozenset(appended) - inside - given - self.roomy
         iterable = self.replace(stmt.iterable)
@@ -428,10 +428,10 @@ class _Rewriter:
         source = stmt.rhs.id.name if isinstance(stmt.rhs, ast.Var) else ""
         if source == name:
             return
-        kept = tree.variable(span, _free_name(f"{name}_new", self.taken))
-        yield ast.Assign(span, [kept], None, self.replace(stmt.rhs))
-        yield ast.Assign(span, [rows], None, self._part("taken", name, span, kept))
-        length = ast.Call(span, tree.variable(span, "len"), [kept], {})
+        target = tree.variable(span, _free_name(f"{name}_new", self.taken))
+        yield ast.Assign(span, [target], None, self.replace(stmt.rhs))
+        yield ast.Assign(span, [rows], None, self._part("taken", name, span, target))
+        length = ast.Call(span, tree.variable(span, "len"), [target], {})
         yield ast.Assign(span, [end], None, length)
         yield ast.Assign(span, [begin], None, _number(span, 0))
         if source in self.names:  # Python would change the list by both names

@@ -599,8 +599,8 @@ def _bind_iterable(ctx: Elaboration, loop: _Loop) -> _Loop:
 
 def _leave_function(ctx: Elaboration, loop: _Loop, end: Terminator | None) -> Terminator | None:
     after = leave_loop(ctx, end)
-    for part in walk(loop.stmt.body):
-        for name in part.names if isinstance(part, tree.InvalidStatement) else ():
+    for node in walk(loop.stmt.body):
+        for name in node.names if isinstance(node, tree.InvalidStatement) else ():
             ctx.environment.bindings.bind(name, v.FAILED)  # its error is reported
     return after
 

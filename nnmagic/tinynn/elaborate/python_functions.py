@@ -61,26 +61,26 @@ def definitions_beside(
     They have no types, and change arguments or call themselves, so that they can be neither linked nor
     inlined; and so do those that call them.
     """
-    found: dict[str, tree.DefinitionNode] = {}
+    definitions: dict[str, tree.DefinitionNode] = {}
     work = list(functions.values())
     while work:
-        for name in sorted(_called_names(work.pop().body) - functions.keys() - found.keys()):
+        for name in sorted(_called_names(work.pop().body) - functions.keys() - definitions.keys()):
             definition = _definition_of(ctx, name)
             if definition is not None:
-                found[name] = definition
+                definitions[name] = definition
                 work.append(definition)
-    needed = {name for name, definition in found.items() if _is_beside(name, definition)}
+    needed = {name for name, definition in definitions.items() if _is_beside(name, definition)}
     while callers := {
         name
-        for name, each in found.items()
+        for name, each in definitions.items()
         if name not in needed and find_mentioned_names(each.body) & needed
     }:
         needed |= callers
-    return {name: found[name] for name in needed}
+    return {name: definitions[name] for name in needed}
 
 
 def _called_names(body: ast.Block) -> set[str]:
-    calls = (part for part in walk(body) if isinstance(part, ast.Call))
+    calls = (node for node in walk(body) if isinstance(node, ast.Call))
     return {call.func_name.id.name for call in calls if isinstance(call.func_name, ast.Var)}
 
 
@@ -159,8 +159,8 @@ def _inlined(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunct
     else:
         environment.imports.update(_names_of(method))
     formals = tuple(
-        v.Formal(each.name, each.kind, None if each.default is None else ctx.evaluate(each.default))
-        for each in params
+        v.Formal(param.name, param.kind, None if param.default is None else ctx.evaluate(param.default))
+        for param in params
     )
     return v.LocalFunction(name, definition, formals, environment, {})
 
@@ -183,20 +183,24 @@ def _lambda_source(function: types.FunctionType, name: str, callee: Span) -> Sou
     code = function.__code__
     try:
         lines, _ = inspect.findsource(code)
-        written = [each for each in py.walk(py.parse("".join(lines))) if isinstance(each, py.Lambda)]
+        written = [
+            definition
+            for definition in py.walk(py.parse("".join(lines)))
+            if isinstance(definition, py.Lambda)
+        ]
     except (OSError, TypeError, SyntaxError):
         written = []
     names = code.co_varnames[: code.co_argcount]
-    known = [
-        each
-        for each in written
-        if each.lineno == code.co_firstlineno
-        and tuple(arg.arg for arg in (*each.args.posonlyargs, *each.args.args)) == names
+    candidates = [
+        definition
+        for definition in written
+        if definition.lineno == code.co_firstlineno
+        and tuple(arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)) == names
     ]
-    if len(known) != 1:
-        what = "is one of several in a line" if known else "has no source that can be read"
+    if len(candidates) != 1:
+        what = "is one of several in a line" if candidates else "has no source that can be read"
         raise v.RefusalError(f"the lambda `{name}` {what}", callee, hint="define it with `def`")
-    (found,) = known
+    (found,) = candidates
     text = f"def {name.rpartition('.')[2]}({py.unparse(found.args)}):\n    return {py.unparse(found.body)}\n"
     return Source(code.co_filename, text, code.co_firstlineno)
 

@@ -232,7 +232,7 @@ _INSTALLED = tuple(
 
 def names_in(code: types.CodeType) -> set[str]:
     """Return the names that may be global in the code of a function, and of those inside it."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
     return set(code.co_names).union(*map(names_in, inner))
 
 
@@ -261,13 +261,13 @@ def called_member(value: object, name: str) -> object:
 def member_names(value: object) -> list[str]:
     """Return the names of the members of an object and its classes."""
     try:
-        own = list(object.__getattribute__(value, "__dict__"))
+        names = list(object.__getattribute__(value, "__dict__"))
     except AttributeError:  # it has slots
-        own = []
+        names = []
     if is_torch_module(value):
-        own += module_members(value)
+        names += module_members(value)
     classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
-    return [*own, *(name for base in classes for name in vars(base))]
+    return [*names, *(name for base in classes for name in vars(base))]
 
 
 def holds_values(value: object) -> bool:

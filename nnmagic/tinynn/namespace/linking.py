@@ -63,9 +63,12 @@ class Linker:
         """Return a function of an earlier cell with open types, as this cell calls it."""
         formals = [
             v.Formal(
-                each.name, each.kind, None if each.default is MISSING else v.Known(None), each.destination
+                parameter.name,
+                parameter.kind,
+                None if parameter.default is MISSING else v.Known(None),
+                parameter.destination,
             )
-            for each in template.parameters
+            for parameter in template.parameters
         ]
         return v.SpecializableFunction(
             name_in_cell, tuple(formals), template.specialize, source_code(template)
@@ -135,7 +138,7 @@ def same_type(first: TypeData, second: TypeData) -> bool:
     variables = dict(zip(second.type_vars, first.type_vars, strict=True))
     ours = [(constructor.name, constructor.inputs) for constructor in first.constructors]
     return ours == [
-        (constructor.name, tuple(substitute(part, variables) for part in constructor.inputs))
+        (constructor.name, tuple(substitute(input_type, variables) for input_type in constructor.inputs))
         for constructor in second.constructors
     ]
 

@@ -214,11 +214,11 @@ def _stacked(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
     """Return the values of entries as rows, with room for more. Raises RefusalError."""
     first = values[0]
     if isinstance(first, v.TupleOf) and first.record is None:
-        if not all(isinstance(each, v.TupleOf) and len(each.items) == len(first.items) for each in values):
+        if not all(isinstance(value, v.TupleOf) and len(value.items) == len(first.items) for value in values):
             raise v.RefusalError("the values of a dictionary are tuples of different lengths", span)
-        columns = zip(*(each.items for each in values if isinstance(each, v.TupleOf)), strict=True)
+        columns = zip(*(value.items for value in values if isinstance(value, v.TupleOf)), strict=True)
         return v.TupleOf(tuple(_stacked(column, room, span) for column in columns), written="tuple")
-    rows = [as_row(each, span) for each in values]
+    rows = [as_row(value, span) for value in values]
     types = [row.type for row in rows if isinstance(row.type, ty.TensorType)]
     strong = [type_ for type_, row in zip(types, rows, strict=True) if not row.weak]
     wanted = strong[0] if strong else max(types, key=lambda type_: NATURAL_DTYPES.index(type_.dtype))
@@ -240,8 +240,8 @@ def joined(rows: v.Computed, more: v.Computed, *, weak: bool, span: Span) -> v.C
 
 
 def _tuple_of(parts: Sequence[v.Computed], span: Span) -> v.Computed:
-    types = ty.TupleType(tuple(part.type for part in parts))
-    return v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
+    types = ty.TupleType(tuple(value.type for value in parts))
+    return v.Computed(ir.Tuple(tuple(value.expr for value in parts), span=span), types)
 
 
 # -- questions -----------------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ def find(table: v.TableOf, key: v.Computed, span: Span) -> tuple[v.Computed, v.C
     types = ty.TupleType((ty.TensorType((), "int64"),) * 2)
     args = (table.slots.expr, table.keys.expr, key.expr)
     both = ir.Call(ir.OpRef("table.find", span=span), args, {}, span=span)
-    parts = v.as_value(both, types)
-    assert isinstance(parts, v.TupleOf)
-    slot, entry = parts.items
+    value = v.as_value(both, types)
+    assert isinstance(value, v.TupleOf)
+    slot, entry = value.items
     assert isinstance(slot, v.Computed)
     assert isinstance(entry, v.Computed)
     return slot, entry
@@ -328,8 +328,8 @@ def values_at(table: v.TableOf, entry: v.Computed, span: Span) -> v.Value:
 def value_or(table: v.TableOf, operand: v.Operand, default: v.Value, span: Span) -> v.Value:
     """Return ``table.get(key, default)``. Raises RefusalError for a default of another type."""
     _, entry = find(table, fit_key(table, operand), span)
-    has, found = is_entry(entry, span), values_at(table, entry, span)
-    return _either(has, found, default, operand.span)
+    has, entry_value = is_entry(entry, span), values_at(table, entry, span)
+    return _either(has, entry_value, default, operand.span)
 
 
 def _either(condition: v.Computed, value: v.Value, other: v.Value, span: Span) -> v.Value:
@@ -445,10 +445,10 @@ def table_of(keys: v.Computed, values: v.Value, span: Span) -> v.TableOf:
         wide = [size_along(rows, axis, span) for axis in range(1, len(rows.type.shape))]
         return joined(rows, full(zero, [room, *wide], span), weak=rows.weak, span=span)
 
-    whole = longer(keys)
-    assert isinstance(whole, v.Computed)
-    slots = apply("table.slots", span, whole, count)
-    return v.TableOf(slots, whole, weak_int(count), weak_int(count), map_rows(values, longer))
+    table = longer(keys)
+    assert isinstance(table, v.Computed)
+    slots = apply("table.slots", span, table, count)
+    return v.TableOf(slots, table, weak_int(count), weak_int(count), map_rows(values, longer))
 
 
 def room_of(table: v.TableOf, span: Span) -> v.Computed:

@@ -17,7 +17,7 @@ def over_indices(stmt: py.For) -> py.For:
                 func=py.Attribute(attr="ndenumerate") as function, args=[py.Name() as owner], keywords=[]
             ),
         ):
-            names = [py.Name(each.id, py.Load()) for each in indices if isinstance(each, py.Name)]
+            names = [py.Name(index.id, py.Load()) for index in indices if isinstance(index, py.Name)]
             shape = py.Attribute(owner, "shape", py.Load())
             read = py.Assign([value], py.Subscript(owner, py.Tuple([*names], py.Load()), py.Load()))
             rounds = py.Call(_ndindex(function), [shape], [])

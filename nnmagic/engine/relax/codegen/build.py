@@ -132,8 +132,8 @@ def build_aot(
     if _can_be_called_directly(program):
         caller = compile_direct_call()
         facts["work"] = _work_of(program)
-    artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants, caller)
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts], origins)
+    artifact = Artifact(AOT, facts, [unit.code for unit in parts], b"", constants, caller)
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [unit.module for unit in parts], origins)
 
 
 def _can_be_called_directly(program: AotProgram) -> bool:
@@ -200,8 +200,8 @@ def build_interpreter_kernels(
         described.append({**program.facts(), "symbol": symbol, "constants": numbers, "parallel": parallel})
     facts = {**facts, **_needs(target), "programs": described}
     arrays = [np.ascontiguousarray(constant) for _, constant in constants.values()]
-    artifact = Artifact(INTERPRETER, facts, [part.code for part in parts], b"", arrays)
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts], origins)
+    artifact = Artifact(INTERPRETER, facts, [unit.code for unit in parts], b"", arrays)
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [unit.module for unit in parts], origins)
 
 
 def _compile_programs(
@@ -244,8 +244,8 @@ def _compile_programs(
         own += [(var, function) for var, function in emitted if any(var is other for other in shown)]
         entries += emitted
         if program.entry.left:
-            left = symbol + RELEASE
-            entries.append((ir.GlobalVar(left), emit_release(left)))
+            release_name = symbol + RELEASE
+            entries.append((ir.GlobalVar(release_name), emit_release(release_name)))
         entries.append((ir.GlobalVar(symbol), entry))
     if any(program.uses_heap or program.entry.left for program in programs.values()):
         entries[:0] = heap_functions()

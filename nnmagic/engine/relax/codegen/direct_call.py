@@ -737,10 +737,12 @@ define i32 @__tvm_ffi_{launch}(ptr %self, ptr %arguments, i32 %count, ptr %retur
 def compile_direct_call() -> bytes:
     """Return the object file, for this machine."""
     code = _CODE.format(
-        cases="\n".join(f"    i64 {each.value}, label %{each.name.lower()}" for each in Operator),
+        cases="\n".join(f"    i64 {operator.value}, label %{operator.name.lower()}" for operator in Operator),
         operators="\n".join(map(_compute, Operator)),
-        pushed=", ".join(f"[ %{each.name.lower()}.value, %{each.name.lower()} ]" for each in Operator),
-        popped=", ".join(f"[ {each.operands}, %{each.name.lower()} ]" for each in Operator),
+        pushed=", ".join(
+            f"[ %{operator.name.lower()}.value, %{operator.name.lower()} ]" for operator in Operator
+        ),
+        popped=", ".join(f"[ {operator.operands}, %{operator.name.lower()} ]" for operator in Operator),
         largest=LARGEST,
         twice_largest=2 * LARGEST,
         stack=_BELOW + MAX_DEPTH,

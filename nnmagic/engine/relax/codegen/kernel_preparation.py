@@ -37,7 +37,7 @@ def prepare_kernels(
 
 def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
     """Return the module with every kernel prepared by `prepare_kernels`."""
-    kernels = [each for each in module.functions_items() if isinstance(each[1], tirx.PrimFunc)]
+    kernels = [item for item in module.functions_items() if isinstance(item[1], tirx.PrimFunc)]
     functions = {**dict(module.functions_items()), **dict(prepare_kernels(kernels, target, opt_level))}
     return tvm.IRModule(functions, attrs=module.attrs)
 

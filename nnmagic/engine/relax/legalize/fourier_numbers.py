@@ -130,11 +130,11 @@ class Roots:
         """Store a root, from an angle up to an eighth of a turn; beyond the last one any number."""
         length, one = as_expr(self.length), tirx.const(1, WIDE)
         turn = builders.local_array(3, "int64", "turn")
-        parts = builders.local_array(3, WIDE, "parts")
-        number, quarter, rest = (turn[as_expr(at)] for at in range(3))
-        angle, sine, cosine = (parts[as_expr(at)] for at in range(3))
-        is_far = rest * 2 > length
-        near = tirx.Select(is_far, length - rest, rest).astype(WIDE)
+        words = builders.local_array(3, WIDE, "parts")
+        number, quarter, low = (turn[as_expr(at)] for at in range(3))
+        angle, sine, cosine = (words[as_expr(at)] for at in range(3))
+        is_far = low * 2 > length
+        near = tirx.Select(is_far, length - low, low).astype(WIDE)
         turned = tirx.Select(is_far, sine, cosine), tirx.Select(is_far, cosine, sine)
         is_odd = (quarter & 1) == 1
         re, im = tirx.Select(is_odd, turned[1], turned[0]), tirx.Select(is_odd, turned[0], turned[1])
@@ -153,9 +153,9 @@ class Roots:
         return sequence(
             [
                 tirx.AllocBuffer(turn),
-                tirx.AllocBuffer(parts),
+                tirx.AllocBuffer(words),
                 *(tirx.BufferStore(turn, value, [at]) for at, value in enumerate(integers)),
-                *(tirx.BufferStore(parts, value, [at]) for at, value in enumerate(values)),
+                *(tirx.BufferStore(words, value, [at]) for at, value in enumerate(values)),
                 self.fine.store(table * self.size * 2 + k, root),
             ]
         )

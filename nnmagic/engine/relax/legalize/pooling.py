@@ -130,10 +130,10 @@ def _adaptive_rule(spatial: int, kind: str) -> Rule:
         (data,) = call.args
         layout = str(call.attrs["layout"])
         axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
-        given = call.attrs["output_size"]
-        if given is None or given == ():
+        sizes = call.attrs["output_size"]
+        if sizes is None or sizes == ():
             return data
-        size = integers(given) * (spatial if len(integers(given)) == 1 else 1)
+        size = integers(sizes) * (spatial if len(integers(sizes)) == 1 else 1)
         assert len(axes) == spatial
         if set(size) == {1}:
             return call.te(lambda x: _GLOBAL[kind](x, axes), data)

@@ -54,15 +54,15 @@ class Columns:
 def sort_columns(columns: Columns) -> Stmt:
     """Sort each column, the smallest element first."""
     rows, block = columns.rows, columns.block
-    known = builders.static_int(rows)
+    static_rows = builders.static_int(rows)
     blocks = builders.round_up_div(rows, block)
     statements = [loop("block", blocks, lambda at: _in_registers(columns, at * block, batcher_pairs(block)))]
-    levels = _MOST_LEVELS if known is None else max(known // block - 1, 0).bit_length()
+    levels = _MOST_LEVELS if static_rows is None else max(static_rows // block - 1, 0).bit_length()
 
     def merge_if_needed(level: PrimExpr) -> Stmt:
         run = tirx.shift_left(as_expr(block), level)
         merge = _merge_runs(columns, level, run)
-        return merge if known is not None else tirx.IfThenElse(run < rows, merge, None)
+        return merge if static_rows is not None else tirx.IfThenElse(run < rows, merge, None)
 
     if levels:
         statements.append(loop("level", levels, merge_if_needed))
@@ -199,9 +199,9 @@ def _in_registers(columns: Columns, first: Index, pairs: Iterator[tuple[int, int
     block, lanes = columns.block, columns.lanes
     arrays = [builders.local_array(block * lanes, builders.dtype_of(part), "rows") for part in columns.parts]
     registers = Columns(tuple(arrays), lanes, block, block)
-    moves = [each for row in range(block) for each in registers.store(row, columns.load(first + row))]
+    moves = [register for row in range(block) for register in registers.store(row, columns.load(first + row))]
     compared = [_exchange(registers, low, high) for low, high in pairs]
-    back = [each for row in range(block) for each in columns.store(first + row, registers.load(row))]
+    back = [register for row in range(block) for register in columns.store(first + row, registers.load(row))]
     return sequence([*map(tirx.AllocBuffer, arrays), *moves, *compared, *back])
 
 
@@ -238,7 +238,9 @@ def _swap_mask(lanes: int, keys: tuple[PrimExpr, PrimExpr], indices: tuple[PrimE
     A mask, because TVM cannot analyse vectors of truth values.
     """
     conditions = keys[0] > keys[1], keys[0] == keys[1], indices[0] > indices[1]
-    higher, equal, later = (tirx.Cast(builders.vector_type("uint8", lanes), each) for each in conditions)
+    higher, equal, later = (
+        tirx.Cast(builders.vector_type("uint8", lanes), condition) for condition in conditions
+    )
     swap = tirx.bitwise_or(higher, tirx.bitwise_and(equal, later))
     zero = builders.broadcast(tirx.const(0, "int64"), lanes)
     return zero - tirx.Cast(builders.vector_type("int64", lanes), swap)

@@ -291,7 +291,7 @@ class _Lowering:
             case ir.Constant(data=data):
                 return relax.const(as_tensor(data))
             case ir.Tuple(fields=fields):
-                return tuple(values[part] for part in fields)
+                return tuple(values[field] for field in fields)
             case ir.TupleGetItem(tuple_value=value, index=index):
                 return values[value][index]
             case ir.Let(body=body):

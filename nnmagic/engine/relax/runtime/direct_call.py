@@ -249,7 +249,7 @@ def make_direct_call(
     filled = [np.zeros((), dtype) if program.scalars and not shape else None for shape, dtype in results]
     described = [_describe(*result, slot) for result, slot in zip(results, filled, strict=True)]
     of_results = max(_known_elements(shape) for shape, _ in results) if results else 1
-    shapes = [own for own, _ in parameters]
+    shapes = [name_ for name_, _ in parameters]
     constant = max([*map(_known_elements, shapes), of_results])
     is_light = constant <= _MOST_LOCKED if program.work is None else program.work <= _MOST_WORK
     if (
@@ -282,17 +282,17 @@ def make_direct_call(
         Word.RELEASE: 0 if run[1] is None else run[1].__chandle__(),
         Word.STATE: state_address(held[0]),
         Word.LEFT_COUNT: len(program.left),
-        Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(each or ()) for each in described),
+        Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(argument or ()) for argument in described),
         Word.MARK: launch_mark().value if program.parallel else 0,
         Word.SCALARS: sum(slot is not None for slot in filled),
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
-    slots = [None if own else _slot(kind) for own, kind in parameters]
+    slots = [None if name_ else _slot(kind) for name_, kind in parameters]
     numbers = np.zeros((MAX_ARITY, len(Number)), np.int64)
     for at, (slot, (_, kind)) in enumerate(zip(slots, parameters, strict=True)):
         if slot is not None:
             numbers[at] = _number_words(slot, kind)
-    of_result = [word for each in described for word in each or ()]
+    of_result = [word for argument in described for word in argument or ()]
     of_left = [word for _, dtype, rank in program.left for word in (id(dtype), rank, dtype.itemsize)]
     order = list(range(len(results)))
     for at, (number, _, _) in enumerate(program.left, len(results)):

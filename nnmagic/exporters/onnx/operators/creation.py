@@ -121,7 +121,7 @@ def _dilate(site: Site) -> str:
         widths[rank + 1 + axis + 1] = stride - 1
         spread = site.node("Pad", site.unsqueeze(name, [axis + 1]), site.vector(widths), value)
         shape = site.node("Shape", name)
-        times = site.constant([stride if each == axis else 1 for each in range(rank)], "int64")
+        times = site.constant([stride if index == axis else 1 for index in range(rank)], "int64")
         spread = site.node("Reshape", spread, site.node("Mul", shape, times))
         name = site.node("Slice", spread, site.vector([0]), site.vector([1 - stride]), site.vector([axis]))
     return name

@@ -86,13 +86,13 @@ def _floor_divide(site: Site) -> str:
 def _floor_mod(site: Site) -> str:
     if not is_float(site.dtype):
         return site.node("Mod", *site.args)
-    left, right = site.args
-    return site.node("Sub", left, site.node("Mul", site.node("Floor", site.node("Div", left, right)), right))
+    lhs, rhs = site.args
+    return site.node("Sub", lhs, site.node("Mul", site.node("Floor", site.node("Div", lhs, rhs)), rhs))
 
 
-def floor_divide(site: Site, left: str, right: str) -> str:
+def floor_divide(site: Site, lhs: str, rhs: str) -> str:
     """Divide integers and round towards minus infinity: what is left over is divided exactly."""
-    return site.node("Div", site.node("Sub", left, site.node("Mod", left, right)), right)
+    return site.node("Div", site.node("Sub", lhs, site.node("Mod", lhs, rhs)), rhs)
 
 
 def truncate(site: Site, name: str) -> str:
@@ -108,18 +108,18 @@ def _power(site: Site) -> str:
     """Raise integers to powers by squaring: Pow of integers rounds in onnxruntime, and takes few dtypes."""
     if is_float(site.dtype):
         return site.node("Pow", *site.args)
-    square, rest = site.args
-    known = site.known(1)
-    if site.dtype == "bool" or (known is not None and (known < 0).any()):
+    square, exponent = site.args
+    static = site.known(1)
+    if site.dtype == "bool" or (static is not None and (static < 0).any()):
         raise UnsupportedError("a power of bools, or of integers to a negative number, is not defined")
-    largest = np.iinfo(site.dtype).max if known is None else known.max(initial=1)
+    largest = np.iinfo(site.dtype).max if static is None else static.max(initial=1)
     bits = int(largest).bit_length()
     power, one, two = site.constant(1), site.constant(1), site.constant(2)
     for bit in range(bits):
-        is_set = site.node("Equal", site.node("Mod", rest, two), one)
+        is_set = site.node("Equal", site.node("Mod", exponent, two), one)
         power = site.node("Where", is_set, site.node("Mul", power, square), power)
         if bit < bits - 1:
-            rest, square = site.node("Div", rest, two), site.node("Mul", square, square)
+            exponent, square = site.node("Div", exponent, two), site.node("Mul", square, square)
     return power
 
 
@@ -135,13 +135,13 @@ def _left_shift(site: Site) -> str:
 
 @operator("right_shift")
 def _right_shift(site: Site) -> str:
-    left, count = site.args
+    shifted, count = site.args
     if site.dtype.startswith("uint"):
-        return site.node("BitShift", left, count, direction="RIGHT")
+        return site.node("BitShift", shifted, count, direction="RIGHT")
     half = site.node("Div", count, site.constant(2))  # the largest power of two is no signed number
     for part in (half, site.node("Sub", count, half)):
-        left = floor_divide(site, left, _power_of_two(site, part))
-    return left
+        shifted = floor_divide(site, shifted, _power_of_two(site, part))
+    return shifted
 
 
 def _power_of_two(site: Site, exponent: str) -> str:

@@ -32,9 +32,9 @@ def _resize(site: Site) -> str:
         attrs["exclude_outside"] = site.integer("cubic_exclude")
     order = permutation(data_layout(site), layout)
     sizes = [site.size(order[0]), site.size(order[1]), *site.integers("size")]
-    made = site.node("Resize", data, "", "", site.vector(sizes), **attrs)
-    made = from_channels_first(site, made, layout, data_layout(site))
-    return site.to_result(made, site.dtype)
+    resized = site.node("Resize", data, "", "", site.vector(sizes), **attrs)
+    resized = from_channels_first(site, resized, layout, data_layout(site))
+    return site.to_result(resized, site.dtype)
 
 
 @operator("nn.depth_to_space")

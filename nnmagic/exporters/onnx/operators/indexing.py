@@ -29,9 +29,9 @@ def _take(site: Site) -> str:
 
 def _indices(site: Site, size: str) -> str:
     """Return the indices of a take as its mode wants them."""
-    known, length = site.known(1), site.writer.constants.get(size)
+    static, length = site.known(1), site.writer.constants.get(size)
     indices = site.operand(1, "int64")
-    if known is not None and length is not None and ((known >= 0) & (known < length)).all():
+    if static is not None and length is not None and ((static >= 0) & (static < length)).all():
         return indices
     if site.attrs["mode"] == "wrap":
         return site.node("Mod", indices, size)
@@ -68,15 +68,15 @@ def _adv_index(site: Site) -> str:
             zero = site.node("Add", zero, name)
         shape = site.node("Shape", zero)
         names = [site.node("Expand", name, shape) for name in names]
-    parts = [site.unsqueeze(name, [rank]) for name in names]
-    indices = parts[0] if len(parts) == 1 else site.node("Concat", *parts, axis=rank)
+    columns = [site.unsqueeze(name, [rank]) for name in names]
+    indices = columns[0] if len(columns) == 1 else site.node("Concat", *columns, axis=rank)
     return site.node("GatherND", site.args[0], indices)
 
 
 @operator("argwhere")
 def _argwhere(site: Site) -> str:
-    found = site.node("Transpose", site.node("NonZero", site.args[0]), perm=[1, 0])
-    return site.to_result(found, "int64")
+    places = site.node("Transpose", site.node("NonZero", site.args[0]), perm=[1, 0])
+    return site.to_result(places, "int64")
 
 
 @operator("strided_slice")
@@ -129,9 +129,9 @@ def _sequence_mask(site: Site) -> str:
     other = 1 - axis
     first, second = (steps, lengths) if axis < other else (lengths, steps)
     first = site.unsqueeze(first, [1])
-    kept = site.node("Less", first, second) if axis < other else site.node("Greater", first, second)
-    kept = site.unsqueeze(kept, range(2, site.rank))
-    return site.node("Where", kept, site.args[0], site.constant(site.number("mask_value")))
+    mask = site.node("Less", first, second) if axis < other else site.node("Greater", first, second)
+    mask = site.unsqueeze(mask, range(2, site.rank))
+    return site.node("Where", mask, site.args[0], site.constant(site.number("mask_value")))
 
 
 @operator("unravel_index", note="of a shape that is a constant")

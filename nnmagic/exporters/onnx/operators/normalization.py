@@ -31,13 +31,13 @@ def _batch_norm(site: Site) -> list[str]:
     data, gamma, beta, mean, variance = site.args
     axis, epsilon = site.axis(), site.number("epsilon")
     if axis == 1 and site.rank > 1 and site.attrs["scale"] and site.attrs["center"]:
-        found = site.node("BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)
+        outputs = site.node("BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)
     else:
         deviation = site.node("Sqrt", site.node("Add", variance, site.constant(epsilon)))
         distance = site.node("Sub", data, site.along(mean, axis, site.rank))
-        found = site.node("Div", distance, site.along(deviation, axis, site.rank))
-        found = _scaled(site, found, axis, gamma, beta)
-    return [found, mean, variance]
+        outputs = site.node("Div", distance, site.along(deviation, axis, site.rank))
+        outputs = _scaled(site, outputs, axis, gamma, beta)
+    return [outputs, mean, variance]
 
 
 @operator("nn.layer_norm")
@@ -56,7 +56,7 @@ def _instance_norm(site: Site) -> str:
     axis = site.axis()
     if axis == 1 and site.attrs["scale"] and site.attrs["center"]:
         return site.node("InstanceNormalization", data, gamma, beta, epsilon=site.number("epsilon"))
-    axes = [each for each in range(1, site.rank) if each != axis]
+    axes = [index for index in range(1, site.rank) if index != axis]
     return _scaled(site, _normalized(site, data, axes), axis, gamma, beta)
 
 
@@ -70,7 +70,7 @@ def _group_norm(site: Site) -> str:
         )
     shape = list(site.static_shape())
     divided = [*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]]
-    axes = [each for each in range(1, len(divided)) if each != axis]
+    axes = [index for index in range(1, len(divided)) if index != axis]
     normal = _normalized(site, site.reshape(data, divided), axes)
     return _scaled(site, site.reshape(normal, shape), axis, gamma, beta)
 

@@ -112,12 +112,12 @@ def _adaptive_pool(site: Site, kind: str) -> str:
     for axis, (size, count) in enumerate(zip(before, after, strict=True), 2):
         if size == count:
             continue
-        parts = []
+        slices = []
         for index in range(count):
             bounds = index * size // count, -(-(index + 1) * size // count)
             vectors = (site.vector([number]) for number in (*bounds, axis))
-            parts.append(_reduced(site, kind, site.node("Slice", data, *vectors), [axis]))
-        data = parts[0] if count == 1 else site.node("Concat", *parts, axis=axis)
+            slices.append(_reduced(site, kind, site.node("Slice", data, *vectors), [axis]))
+        data = slices[0] if count == 1 else site.node("Concat", *slices, axis=axis)
     return _in_layout(site, data, layout)
 
 

@@ -29,8 +29,8 @@ def reduce(site: Site, op: str, name: str, *, keepdims: bool | None = None) -> s
     wide = _WIDE.get(site.dtype)
     if wide is None:
         return site.node(op, name, site.vector(axes), keepdims=int(kept))
-    found = site.node(op, site.cast(name, wide), site.vector(axes), keepdims=int(kept))
-    return site.cast(found, site.dtype)
+    reduced = site.node(op, site.cast(name, wide), site.vector(axes), keepdims=int(kept))
+    return site.cast(reduced, site.dtype)
 
 
 def _declare(name: str, onnx_name: str) -> None:
@@ -97,14 +97,14 @@ def _declare_arg(name: str, onnx_name: str) -> None:
         last = int(bool(site.attrs["select_last_index"]))
         if len(axes) == 1:
             (axis,) = axes
-            found = site.node(onnx_name, data, axis=axis, keepdims=kept, select_last_index=last)
+            index = site.node(onnx_name, data, axis=axis, keepdims=kept, select_last_index=last)
         elif len(axes) == site.rank:
             flat = site.reshape(data, [-1])
-            found = site.node(onnx_name, flat, axis=0, keepdims=0, select_last_index=last)
-            found = site.reshape(found, [1] * site.rank) if kept else found
+            index = site.node(onnx_name, flat, axis=0, keepdims=0, select_last_index=last)
+            index = site.reshape(index, [1] * site.rank) if kept else index
         else:
             raise UnsupportedError("ONNX searches along one axis, or all")
-        return site.to_result(found, "int64")
+        return site.to_result(index, "int64")
 
 
 for _name, _onnx_name in (("argmax", "ArgMax"), ("argmin", "ArgMin")):

@@ -32,18 +32,18 @@ def _reshape(site: Site) -> str:
 def _decode(site: Site, codes: Sequence[int], *, allowzero: bool) -> list[Size]:
     """Return the sizes that the codes of a reshape stand for."""
     sizes: list[Size] = []
-    axis, rest = 0, list(codes)
-    while rest:
-        code = rest.pop(0)
+    axis, remaining = 0, list(codes)
+    while remaining:
+        code = remaining.pop(0)
         if code == -2:
-            sizes += [site.size(each) for each in range(axis, site.rank)]
+            sizes += [site.size(index) for index in range(axis, site.rank)]
             axis = site.rank
         elif code == -3:
             pair = site.vector([site.size(axis), site.size(axis + 1)])
             sizes.append(site.node("ReduceProd", pair, keepdims=1))
             axis += 2
         elif code == -4:
-            first, second = rest.pop(0), rest.pop(0)
+            first, second = remaining.pop(0), remaining.pop(0)
             whole = site.vector([site.size(axis)])
             quotient = site.node("Div", whole, site.vector([second if first == -1 else first]))
             sizes += [quotient, second] if first == -1 else [first, quotient]
@@ -74,10 +74,10 @@ def _reshape_like(site: Site) -> str:
         start = int(begin) % rank if rank and begin != rank else int(begin)  # type: ignore[call-overload]
         stop = rank if end is None else int(end) + (rank if int(end) < 0 else 0)  # type: ignore[call-overload]
         bounds.append((start, stop))
-    (left, right), (first, last) = bounds
-    sizes = [site.size(axis) for axis in range(left)]
+    (lhs, rhs), (first, last) = bounds
+    sizes = [site.size(axis) for axis in range(lhs)]
     sizes += [site.size(axis, 1) for axis in range(first, last)]
-    sizes += [site.size(axis) for axis in range(right, ranks[0])]
+    sizes += [site.size(axis) for axis in range(rhs, ranks[0])]
     return site.reshape(site.args[0], sizes)
 
 
@@ -210,12 +210,12 @@ def _meshgrid(site: Site) -> list[str]:
     if site.attrs["indexing"] == "xy" and len(order) > 1:
         order[:2] = [1, 0]
     shape = site.vector([sizes[index] for index in order])
-    found = []
+    grids = []
     for index, name in enumerate(site.args):
         form: list[Size] = [1] * len(sizes)
         form[order.index(index)] = -1
-        found.append(site.node("Expand", site.reshape(name, form), shape))
-    return found
+        grids.append(site.node("Expand", site.reshape(name, form), shape))
+    return grids
 
 
 @operator("collapse_sum_like", "collapse_sum_to", note="of known shapes")

@@ -24,8 +24,8 @@ def _partition(site: Site) -> str:
 
 @operator("argsort")
 def _argsort(site: Site) -> str:
-    found = _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[1]
-    return site.to_result(found, "int64")
+    order = _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[1]
+    return site.to_result(order, "int64")
 
 
 @operator("topk")
@@ -37,8 +37,8 @@ def _topk(site: Site) -> str | list[str]:
 def _values_and_indices(site: Site, count: str) -> str | list[str]:
     values, indices = _top(site, count, ascending=bool(site.attrs["is_ascend"]))
     dtype = str(site.attrs["dtype"]) or site.dtype
-    found = indices if dtype == "int64" else site.cast(indices, dtype)
-    forms: dict[str, str | list[str]] = {"both": [values, found], "values": values, "indices": found}
+    places = indices if dtype == "int64" else site.cast(indices, dtype)
+    forms: dict[str, str | list[str]] = {"both": [values, places], "values": values, "indices": places}
     return forms[str(site.attrs["ret_type"])]
 
 

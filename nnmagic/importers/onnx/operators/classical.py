@@ -65,9 +65,9 @@ def _imputer(node: Node) -> Value:
 
 @operator("FeatureVectorizer", domain=_ML)
 def _feature_vectorizer(node: Node) -> Value:
-    parts = [node[index].cast("float32") for index in range(len(node.inputs))]
-    parts = [shapes.unsqueeze(part, [0]) if part.rank == 1 else part for part in parts]
-    return op("concatenate", parts, axis=1) if len(parts) > 1 else parts[0]
+    columns = [node[index].cast("float32") for index in range(len(node.inputs))]
+    columns = [shapes.unsqueeze(column, [0]) if column.rank == 1 else column for column in columns]
+    return op("concatenate", columns, axis=1) if len(columns) > 1 else columns[0]
 
 
 @operator("OneHotEncoder", domain=_ML, note="of integers")
@@ -111,10 +111,10 @@ def _label_encoder(node: Node) -> Value:
     equal = wide.equal(table)
     if data.is_float:
         equal = op("logical_or", equal, op("logical_and", op("isnan", wide), op("isnan", table)))
-    found = op("any", equal, axis=(data.rank,))
+    is_known_label = op("any", equal, axis=(data.rank,))
     first = op("argmax", equal.cast("int32"), axis=(data.rank,))
     looked = op("take", constant(values), first, axis=0, mode="clip")
-    return found.choose(looked, looked.like(default))
+    return is_known_label.choose(looked, looked.like(default))
 
 
 # -- linear models -------------------------------------------------------------------------------------

@@ -30,14 +30,16 @@ class _BodyFailedError(UnsupportedError):
 
 
 def _run(
-    node: Node, graph: GraphProto, block: Block, given: Sequence[Value], *, binds_outer: bool
+    node: Node, graph: GraphProto, block: Block, arguments: Sequence[Value], *, binds_outer: bool
 ) -> list[Value]:
     """Import a subgraph into a block, for inputs."""
-    if len(graph.input) != len(given):
-        raise UnsupportedError(f"the graph {graph.name!r} has {len(graph.input)} inputs, not {len(given)}")
+    if len(graph.input) != len(arguments):
+        raise UnsupportedError(
+            f"the graph {graph.name!r} has {len(graph.input)} inputs, not {len(arguments)}"
+        )
     scope = node.importer.import_branch(graph, node.scope, binds_outer=binds_outer)
     scope.block = block
-    for info, value in zip(graph.input, given, strict=True):
+    for info, value in zip(graph.input, arguments, strict=True):
         scope.names[info.name] = value
     outputs = node.importer.outputs_of_branch(graph, scope)
     if outputs is None:
@@ -62,11 +64,11 @@ def _if(node: Node) -> list[Value]:
         block.finish(values[0].expr if len(values) == 1 else ir.Tuple(tuple(value.expr for value in values)))
         for block, values in zip(blocks, results, strict=True)
     ]
-    whole = ir.Var("chosen")
-    node.block.items.append((whole, ir.If(condition.expr, arms[0], arms[1])))
+    chosen = ir.Var("chosen")
+    node.block.items.append((chosen, ir.If(condition.expr, arms[0], arms[1])))
     if len(types) == 1:
-        return [Value(whole, types[0])]
-    return [Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate(types)]
+        return [Value(chosen, types[0])]
+    return [Value(ir.TupleGetItem(chosen, index), type_) for index, type_ in enumerate(types)]
 
 
 @operator("Loop", note="of tensors")
@@ -261,12 +263,12 @@ def _scan_over(
     ]
 
     def build(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        found = round_of(block, step, carried[:count])
+        result = round_of(block, step, carried[:count])
         written = [
             write_row(buffer, value, length - 1 - step if reverse else step)
-            for buffer, value, reverse in zip(carried[count:], found[count:], out_backwards, strict=True)
+            for buffer, value, reverse in zip(carried[count:], result[count:], out_backwards, strict=True)
         ]
-        return None, [*found[:count], *written]
+        return None, [*result[:count], *written]
 
     end = emit_loop(node.block, [*states, *buffers], length, None, build)
     results = [

@@ -161,7 +161,7 @@ def _convolve_integers(node: Node, data: tuple[int, int], weight: tuple[int, int
     return convolve_integers(
         *(node[data[0]], node.get(data[1]), node[weight[0]], node.get(weight[1])),
         node.integer("group", 1),
-        lambda left, right: convolve(node, left, right),
+        lambda lhs, rhs: convolve(node, lhs, rhs),
     )
 
 
@@ -259,12 +259,12 @@ def _deform_conv(node: Node) -> Value:
     if len(kernel) != 2:
         raise UnsupportedError("only images of two axes are supported")
     strides, dilations, before, _ = window(node, data, kernel)
-    groups, parts = node.integer("group", 1), node.integer("offset_group", 1)
+    groups, offset_groups = node.integer("group", 1), node.integer("offset_group", 1)
     batch, channels, height, width = shapes.static_shape(data)
     rows, columns = shapes.static_shape(offset)[2:]
     count = kernel[0] * kernel[1]
     check_made(count, rows + columns)
-    shifts = shapes.reshape(offset, [batch, parts, count, 2, rows, columns])
+    shifts = shapes.reshape(offset, [batch, offset_groups, count, 2, rows, columns])
     base = []
     for axis, length in enumerate((rows, columns)):
         start = count_up(length) * strides[axis] - before[axis]
@@ -279,11 +279,13 @@ def _deform_conv(node: Node) -> Value:
         shapes.squeeze(shapes.slice_axis(shifts, 3, axis, axis + 1), [3]) + shifts.like(base[axis])
         for axis in range(2)
     ]
-    images = shapes.reshape(data, [batch, parts, channels // parts, height * width])
-    sampled = sample_bilinear(images, at[0], at[1], height, width, [batch, parts, count * rows * columns])
-    sampled = shapes.reshape(sampled, [batch, parts, channels // parts, count, rows, columns])
+    images = shapes.reshape(data, [batch, offset_groups, channels // offset_groups, height * width])
+    sampled = sample_bilinear(
+        images, at[0], at[1], height, width, [batch, offset_groups, count * rows * columns]
+    )
+    sampled = shapes.reshape(sampled, [batch, offset_groups, channels // offset_groups, count, rows, columns])
     if mask is not None:
-        sampled = sampled * shapes.reshape(mask, [batch, parts, 1, count, rows, columns])
+        sampled = sampled * shapes.reshape(mask, [batch, offset_groups, 1, count, rows, columns])
     inputs, outputs = channels // groups, int(cast(int, weight.shape[0]))
     patches = shapes.reshape(sampled, [batch, groups, inputs * count, rows * columns])
     matrix = shapes.reshape(weight, [1, groups, outputs // groups, inputs * count])
@@ -377,9 +379,9 @@ def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
     dilations = node.ints("dilations") or [1] * rank
     pads = node.ints("pads") or [0] * (2 * rank)
     length = shapes.static_shape(node[0])[2]
-    found: list[list[int]] = []
+    blocks: list[list[int]] = []
     if not 0 < taps**rank <= MAX_ITEMS**2:
-        return found
+        return blocks
     for block in np.ndindex(*[taps] * rank):
         sizes = [size + 1 for size in block]
         if math.prod(sizes) != taps:
@@ -389,8 +391,8 @@ def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
             for a in range(rank)
         ]
         if min(counts) > 0 and math.prod(counts) == length:
-            found.append(sizes)
-    return found
+            blocks.append(sizes)
+    return blocks
 
 
 operators(

@@ -81,11 +81,11 @@ def _fused_conv(node: Node) -> Value:
 def _fused_gemm(node: Node) -> Value:
     numbers = ("activation_alpha", "activation_beta", "activation_gamma")
     only(node, "alpha", "beta", "transA", "transB", "activation", *numbers)
-    left, right = (
+    lhs, rhs = (
         shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]
         for index, name in enumerate(("transA", "transB"))
     )
-    result = matmul(left, right) * node.number("alpha", 1.0)
+    result = matmul(lhs, rhs) * node.number("alpha", 1.0)
     added = node.get(2)
     if added is not None:
         result = result + added * node.number("beta", 1.0)

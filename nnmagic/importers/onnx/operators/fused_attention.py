@@ -60,14 +60,14 @@ def _multi_head_attention(node: Node) -> list[Value | None]:
         raise UnsupportedError("packed queries, keys and values are not supported")
     bias = node.get(3)
     if bias is not None:
-        sizes = [int(cast(int, each.shape[2])) for each in (query, key, value)]
+        sizes = [int(cast(int, tensor.shape[2])) for tensor in (query, key, value)]
         ends = [sum(sizes[: index + 1]) for index in range(3)]
         biases = [shapes.slice_axis(bias, 0, end - size, end) for end, size in zip(ends, sizes, strict=True)]
         query, key, value = query + biases[0], key + biases[1], value + biases[2]
     added = _masked(node, node.get(4), query.dtype)
     if node.get(5) is not None:
         added.append(node[5])
-    query, key, value = (_heads(each, count) for each in (query, key, value))
+    query, key, value = (_heads(tensor, count) for tensor in (query, key, value))
     if node.get(6) is not None:
         key, value = _extended(node[6], key), _extended(node[7], value)
     if node.integer("unidirectional"):
@@ -99,14 +99,14 @@ def _group_query_attention(node: Node) -> list[Value | None]:
             begin = length - shapes.size_along(query, 1)
             places = op("expand_dims", shapes.counting(query, 1) + begin, axis=0)
         interleaved = bool(node.integer("rotary_interleaved"))
-        query, key = (turn_heads(each, places, node[7], node[8], interleaved) for each in (query, key))
-    query, key, value = (shapes.transpose(each, [0, 2, 1, 3]) for each in (query, key, value))
+        query, key = (turn_heads(tensor, places, node[7], node[8], interleaved) for tensor in (query, key))
+    query, key, value = (shapes.transpose(tensor, [0, 2, 1, 3]) for tensor in (query, key, value))
     if past is not None:
         key, value = _extended(past, key), _extended(node[4], value)
     size = int(cast(int, query.shape[3]))
     batch, new = query.shape[0], query.shape[2]
     apart = shapes.reshape(query, [batch, groups, count // groups, new, size], query)
-    keys, values = (op("expand_dims", each, axis=2) for each in (key, value))
+    keys, values = (op("expand_dims", tensor, axis=2) for tensor in (key, value))
     scores = matmul(apart, shapes.transpose(keys, [0, 1, 2, 4, 3])) * (
         node.number("scale") or 1 / math.sqrt(size)
     )

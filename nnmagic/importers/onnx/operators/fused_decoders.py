@@ -71,13 +71,13 @@ def turn_heads(data: Value, places: Value, cosines: Value, sines: Value, interle
         first, second = (shapes.squeeze(shapes.slice_axis(pairs, 4, at, at + 1), [4]) for at in range(2))
     else:
         first, second = (shapes.slice_axis(turning, 3, at, at + half) for at in (0, half))
-    parts = [first * cosine - second * sine, first * sine + second * cosine]
+    halves = [first * cosine - second * sine, first * sine + second * cosine]
     if interleaved:
-        both = op("concatenate", [op("expand_dims", part, axis=4) for part in parts], axis=4)
-        parts = [shapes.reshape(both, [*data.shape[:3], 2 * half], data)]
+        both = op("concatenate", [op("expand_dims", part, axis=4) for part in halves], axis=4)
+        halves = [shapes.reshape(both, [*data.shape[:3], 2 * half], data)]
     if size > 2 * half:
-        parts.append(shapes.slice_axis(data, 3, 2 * half, size))
-    return op("concatenate", parts, axis=3) if len(parts) > 1 else parts[0]
+        halves.append(shapes.slice_axis(data, 3, 2 * half, size))
+    return op("concatenate", halves, axis=3) if len(halves) > 1 else halves[0]
 
 
 # -- small weights -----------------------------------------------------------------------------------------
@@ -119,11 +119,11 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 @operator("QGemm", domain=MICROSOFT)
 def _q_gemm(node: Node) -> Value:
     only(node, "alpha", "transA", "transB")
-    left, right = (
+    lhs, rhs = (
         shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]
         for index, name in ((0, "transA"), (3, "transB"))
     )
-    total = multiply_matrices(left, node[2], right, node[5], matmul)
+    total = multiply_matrices(lhs, node[2], rhs, node[5], matmul)
     if node.get(6) is not None:
         total = total.cast("int32") + node[6]
     scale = shapes.scalar(node[1]) * per_column(node[4]) * node.number("alpha", 1.0)

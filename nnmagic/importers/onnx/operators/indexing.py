@@ -195,8 +195,8 @@ def _non_zero(node: Node) -> Value:
 
 
 def _non_zero_rows(data: Value) -> Value:
-    found = op("argwhere", op("not_equal", data, data.like(0)) if data.dtype != "bool" else data)
-    return op("transpose", found.cast("int64"), axes=(1, 0))
+    places = op("argwhere", op("not_equal", data, data.like(0)) if data.dtype != "bool" else data)
+    return op("transpose", places.cast("int64"), axes=(1, 0))
 
 
 @operator("Compress")
@@ -231,9 +231,9 @@ def _unique(node: Node) -> list[Value | None]:
     if not length:
         raise UnsupportedError("a tensor without elements is not supported")
     # two rows are equal where all columns are; rows are ordered by their first differing column
-    left, right = op("expand_dims", rows, axis=1), op("expand_dims", rows, axis=0)
-    equal = op("all", left.equal(right), axis=2)
-    less = _row_less(left, right, width)
+    lhs, rhs = op("expand_dims", rows, axis=1), op("expand_dims", rows, axis=0)
+    equal = op("all", lhs.equal(rhs), axis=2)
+    less = _row_less(lhs, rhs, width)
     number = constant(count_up(length), "int64")
     earlier = op("expand_dims", number, axis=0) < op("expand_dims", number, axis=1)
     is_first = op("logical_not", op("any", op("logical_and", equal, earlier), axis=1))
@@ -246,11 +246,11 @@ def _unique(node: Node) -> list[Value | None]:
         first_of = op("argmax", equal.cast("int32"), axis=1).cast("int64")
         running = op("cumsum", is_first.cast("int64"), axis=0) - 1
         place = op("take", running, first_of, axis=0, mode="clip")
-    found = op("squeeze", op("argwhere", is_first).cast("int64"), axis=(1,))
+    first_places = op("squeeze", op("argwhere", is_first).cast("int64"), axis=(1,))
     total = op("sum", is_first.cast("int64"))
-    places = op("take", place, found, axis=0, mode="clip")
+    places = op("take", place, first_places, axis=0, mode="clip")
     kept = op("argsort", places, axis=0, dtype="int64")
-    first_index = op("take", found, kept, axis=0, mode="clip")
+    first_index = op("take", first_places, kept, axis=0, mode="clip")
     counts = op("sum", equal.cast("int64"), axis=1)
     values = op("take", rows, first_index, axis=0, mode="clip")
     assert total.rank == 0
@@ -264,11 +264,11 @@ def _unique(node: Node) -> list[Value | None]:
     return [result, first_index, place, op("take", counts, first_index, axis=0, mode="clip")]
 
 
-def _row_less(left: Value, right: Value, width: int) -> Value:
+def _row_less(lhs: Value, rhs: Value, width: int) -> Value:
     """Return whether a row is less than another, compared column by column."""
-    if left.dtype == "bool":
-        left, right = left.cast("int8"), right.cast("int8")
-    smaller, same = left < right, left.equal(right)
+    if lhs.dtype == "bool":
+        lhs, rhs = lhs.cast("int8"), rhs.cast("int8")
+    smaller, same = lhs < rhs, lhs.equal(rhs)
     if width == 1:
         return shapes.squeeze(smaller, [2])
     unequal = op("logical_not", same)

@@ -169,10 +169,10 @@ def _max_unpool(node: Node) -> Value:
     places = shapes.reshape(indices, [count])
     if shape != inferred:  # the indices are those of the inferred shape
         coordinates = []
-        rest = places
+        flat_places = places
         for size in reversed(inferred):
-            coordinates.append(op("floor_mod", rest, rest.like(size)))
-            rest = op("floor_divide", rest, rest.like(size))
+            coordinates.append(op("floor_mod", flat_places, flat_places.like(size)))
+            flat_places = op("floor_divide", flat_places, flat_places.like(size))
         places = coordinates[-1]
         for size, coordinate in zip(shape[1:], coordinates[-2::-1], strict=True):
             places = places * size + coordinate

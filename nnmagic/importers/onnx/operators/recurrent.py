@@ -142,15 +142,15 @@ def _recurrent(
         every, last = _run(node, cell, layer, inputs, initial, lengths, backwards=backwards)
         outputs.append(shapes.unsqueeze(every, [1]))
         finals.append([shapes.unsqueeze(value, [0]) for value in last])
-    whole = op("concatenate", outputs, axis=1) if count > 1 else outputs[0]
+    joined = op("concatenate", outputs, axis=1) if count > 1 else outputs[0]
     states = [
         op("concatenate", items, axis=0) if count > 1 else items[0]
         for items in map(list, zip(*finals, strict=True))
     ]
     if by_batch:
-        whole = shapes.transpose(whole, [2, 0, 1, 3])
+        joined = shapes.transpose(joined, [2, 0, 1, 3])
         states = [shapes.transpose(state, [1, 0, 2]) for state in states]
-    return [whole, *states]
+    return [joined, *states]
 
 
 def _transposed(matrix: Value) -> Value:
@@ -171,17 +171,22 @@ def _layer(
     number: int,
 ) -> _Layer:
     names = node.attr("activations")
-    each = len(defaults)
+    defaults_count = len(defaults)
     own = (
-        list(names)[number * each : (number + 1) * each]
+        list(names)[number * defaults_count : (number + 1) * defaults_count]
         if isinstance(names, list) and names
         else list(defaults)
     )
-    if len(own) != each:
-        raise UnsupportedError(f"it needs {each} activations for each direction")
+    if len(own) != defaults_count:
+        raise UnsupportedError(f"it needs {defaults_count} activations for each direction")
     alphas, betas = node.floats("activation_alpha"), node.floats("activation_beta")
     functions = [
-        partial(_activate, name, pick(alphas, number * each + index), pick(betas, number * each + index))
+        partial(
+            _activate,
+            name,
+            pick(alphas, number * defaults_count + index),
+            pick(betas, number * defaults_count + index),
+        )
         for index, name in enumerate(own)
     ]
     bias = None
@@ -212,13 +217,13 @@ def _input_gates(node: Node, result: Value, bias: Value | None, gates: int, hidd
 
 
 def _initial(node: Node, index: int, data: Value, hidden: int, number: int, by_batch: bool) -> Value:
-    given = node.get(index)
-    if given is None:
+    state = node.get(index)
+    if state is None:
         shape: list[Dim] = [data.shape[1], hidden]
         return shapes.full(shape, constant(0, data.dtype), data)
     if by_batch:
-        given = shapes.transpose(given, [1, 0, 2])
-    return _row(given, number)
+        state = shapes.transpose(state, [1, 0, 2])
+    return _row(state, number)
 
 
 def _run(
@@ -252,9 +257,10 @@ def _step(
     cell: Cell, layer: _Layer, gates: Value, states: Sequence[Value], lengths: Value | None, step: Value
 ) -> tuple[Value, list[Value]]:
     """Return the output and the states after a step; a sequence that has ended keeps its states."""
-    found = zip(cell(gates, states, layer), states, strict=True)
+    outcomes = zip(cell(gates, states, layer), states, strict=True)
     new = [
-        after if after.shape == before.shape else with_shape(after, before.shape) for after, before in found
+        after if after.shape == before.shape else with_shape(after, before.shape)
+        for after, before in outcomes
     ]
     if lengths is None:
         return new[0], new

@@ -127,17 +127,17 @@ def _declare(name: str, reduction: Reduction) -> None:
         by_input = node.since >= (13 if name == "ReduceSum" else 18)
         if by_input and node.get(1) is not None and node[1].known is None and node[1].shape != (0,):
             return _with_dynamic_axes(node, reduction, keep)
-        given = node.ints("axes")
+        axes = node.ints("axes")
         if by_input:
             value = node.get(1)
-            given = None if value is None or value.shape == (0,) else node.static(1)
-        if not given:
+            axes = None if value is None or value.shape == (0,) else node.static(1)
+        if not axes:
             if by_input and node.integer("noop_with_empty_axes"):
                 return _ELEMENTWISE[name](data)
-            given = list(range(data.rank))
+            axes = list(range(data.rank))
         if not data.rank:
             return _ELEMENTWISE[name](data)
-        return reduction(data, sorted({normalize_axis(axis, data.rank) for axis in given}), keep)
+        return reduction(data, sorted({normalize_axis(axis, data.rank) for axis in axes}), keep)
 
 
 def _with_dynamic_axes(node: Node, reduction: Reduction, keep: bool) -> Value:

@@ -176,7 +176,7 @@ def _factors(
     scale = ratios[0]
     for ratio in ratios[1:]:
         scale = scale.minimum(ratio) if policy == "not_larger" else scale.maximum(ratio)
-    found: list[tuple[Value, int | None]] = []
+    factors: list[tuple[Value, int | None]] = []
     for axis, have in zip(axes, old, strict=True):
         length = op("floor", scale * float(have) + 0.5).cast("int64")
         if length.known is not None:
@@ -186,8 +186,8 @@ def _factors(
             node.block.require(length, np.array(size), f"Resize: the new size of axis {axis}")
         else:
             raise node.unknown(3)
-        found.append((scale, size))
-    return found
+        factors.append((scale, size))
+    return factors
 
 
 def _factor(size: Dim, old: Dim) -> tuple[Value, int | None]:

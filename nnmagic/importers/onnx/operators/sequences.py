@@ -69,8 +69,8 @@ def _concat_from_sequence(node: Node) -> Value:
         raise UnsupportedError("an empty sequence cannot be concatenated")
     new = bool(node.integer("new_axis"))
     axis = normalize_axis(node.integer("axis"), items[0].rank + new)
-    parts = [shapes.unsqueeze(item, [axis]) for item in items] if new else list(items)
-    return op("concatenate", parts, axis=axis) if len(parts) > 1 else parts[0]
+    tensors = [shapes.unsqueeze(item, [axis]) for item in items] if new else list(items)
+    return op("concatenate", tensors, axis=axis) if len(tensors) > 1 else tensors[0]
 
 
 @operator("SplitToSequence", note=_NOTE)
@@ -79,21 +79,21 @@ def _split_to_sequence(node: Node) -> list[TensorSequence]:
     axis = node.axis(data.rank)
     lengths = node.get(1)
     if lengths is not None and lengths.rank:
-        pieces = _pieces_of_lengths(node, data, axis, lengths)
-        return [TensorSequence(tuple(pieces))]
+        slices = _pieces_of_lengths(node, data, axis, lengths)
+        return [TensorSequence(tuple(slices))]
     size = data.shape[axis]
     if not isinstance(size, int):
         raise UnsupportedError("the size of its axis must be known", "fix it with shapes={...}")
-    each = 1 if lengths is None else node.static(1)[0]
-    if each < 1:
-        raise UnsupportedError(f"pieces of {each} elements are not possible")
-    pieces = [
-        shapes.slice_axis(data, axis, first, min(first + each, int(size)))
-        for first in range(0, int(size), each)
+    length = 1 if lengths is None else node.static(1)[0]
+    if length < 1:
+        raise UnsupportedError(f"pieces of {length} elements are not possible")
+    slices = [
+        shapes.slice_axis(data, axis, first, min(first + length, int(size)))
+        for first in range(0, int(size), length)
     ]
     if lengths is None and not node.integer("keepdims", 1):
-        pieces = [shapes.squeeze(piece, [axis]) for piece in pieces]
-    return [TensorSequence(tuple(pieces))]
+        slices = [shapes.squeeze(piece, [axis]) for piece in slices]
+    return [TensorSequence(tuple(slices))]
 
 
 def _pieces_of_lengths(node: Node, data: Value, axis: int, lengths: Value) -> list[Value]:
@@ -101,10 +101,14 @@ def _pieces_of_lengths(node: Node, data: Value, axis: int, lengths: Value) -> li
     size, count = data.shape[axis], lengths.shape[0]
     if not isinstance(count, int):
         raise node.unknown(1)
-    known = None if lengths.known is None else lengths.known.tolist()
-    if known is not None and (min(known, default=0) < 0 or (isinstance(size, int) and sum(known) != size)):
-        raise UnsupportedError(f"the lengths {known} do not divide the {size} elements of axis {axis}")
-    if known is None or not isinstance(size, int):
+    static_lengths = None if lengths.known is None else lengths.known.tolist()
+    if static_lengths is not None and (
+        min(static_lengths, default=0) < 0 or (isinstance(size, int) and sum(static_lengths) != size)
+    ):
+        raise UnsupportedError(
+            f"the lengths {static_lengths} do not divide the {size} elements of axis {axis}"
+        )
+    if static_lengths is None or not isinstance(size, int):
         lengths = node.block.bind(lengths.cast("int64"), "lengths")
         whole = op("sum", lengths).equal(shapes.size_along(data, axis))
         node.block.check(

@@ -109,10 +109,10 @@ def _axes(node: Node, rank: int, guess: list[int] | None) -> list[int]:
         axes = node.static(1, lambda: guess) if node.get(1) is not None else None
     if axes is None:
         return guess or []
-    found = [normalize_axis(axis, rank) for axis in axes]
-    if len(set(found)) < len(found):
+    normalized = [normalize_axis(axis, rank) for axis in axes]
+    if len(set(normalized)) < len(normalized):
         raise UnsupportedError(f"an axis is twice in {axes}")
-    return found
+    return normalized
 
 
 @operator("Squeeze")

@@ -49,7 +49,7 @@ def _resized(value: Value, axis: int, length: int) -> Value:
     size = _known(value.shape[axis])
     if size >= length:
         return shapes.slice_axis(value, axis, 0, length)
-    widths = tuple((0, length - size if each == axis else 0) for each in range(value.rank))
+    widths = tuple((0, length - size if index == axis else 0) for index in range(value.rank))
     return op("nn.pad", value, value.like(0), pad_width=widths)
 
 

@@ -112,20 +112,20 @@ def _sliced(node: Node, data: Value, axis: int, bounds: tuple[int, int, int]) ->
     Bounds that are counted from either end are taken to be within a named axis; the call checks it.
     """
     size, (first, last, step) = data.shape[axis], bounds
-    whole = last == _FAR
-    if whole and 0 <= first < step:
+    to_end = last == _FAR
+    if to_end and 0 <= first < step:
         return dims.ceil_divide(dims.subtract(size, first), step)
     if size == ANY or step != 1:
         return ANY
-    if first >= 0 and last >= 0 and not whole:
+    if first >= 0 and last >= 0 and not to_end:
         if last != first + 1:  # more than one element are clipped to the axis
             return ANY
         message = f"Slice: the axis {axis} must have {last} or more elements"
         node.block.check(shapes.size_along(data, axis) >= last, message)
         return 1
-    least = max(-first, 0) if first < 0 else first + (0 if whole else -last)
-    end = 0 if whole else last
-    if first < 0 and (last >= 0 or last < first) and not whole:
+    least = max(-first, 0) if first < 0 else first + (0 if to_end else -last)
+    end = 0 if to_end else last
+    if first < 0 and (last >= 0 or last < first) and not to_end:
         return ANY
     message = f"Slice: the axis {axis} must have {least} or more elements"
     node.block.check(shapes.size_along(data, axis) >= least, message)
@@ -145,13 +145,13 @@ def _dynamic_slice(
 
         start, end = item(node[1]), item(node[2])
         step = constant(1, "int64") if steps is None else item(steps)
-        part = None
+        piece = None
         if declared is None and starts is not None and ends is not None and step.known == 1:
-            part = _slice_between(node, result, axis, (starts[number], ends[number]), (start, end))
-        if part is None:
+            piece = _slice_between(node, result, axis, (starts[number], ends[number]), (start, end))
+        if piece is None:
             wanted = None if declared is None else declared[axis]
-            part = _clipped_slice(node, result, axis, (start, end, step), wanted)
-        result = part
+            piece = _clipped_slice(node, result, axis, (start, end, step), wanted)
+        result = piece
     return result
 
 

@@ -99,33 +99,34 @@ def _probabilities(node: Node, scores: Value, pairs: list[tuple[int, int]], clas
     return _coupled(node.block, node.block.bind(matrix), node.block.bind(own), classes)
 
 
-def _coupled(block: Block, matrix: Value, own: Value, classes: int) -> Value:
+def _coupled(block: Block, matrix: Value, class_index: Value, classes: int) -> Value:
     """Return the probabilities ``p`` with the least ``p @ matrix @ p`` of each row, by Gauss and Seidel.
 
-    ``own`` is the diagonal of each matrix. A row that has come near enough stays as it is.
+    ``class_index`` is the diagonal of each matrix. A row that has come near enough stays as it is.
     """
 
     def improved(_block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        found, product, total = carried
+        chosen, product, total = carried
         slope, weight = (
-            shapes.unsqueeze(op("take", each, step, axis=1, mode="clip"), [1]) for each in (product, own)
+            shapes.unsqueeze(op("take", each, step, axis=1, mode="clip"), [1])
+            for each in (product, class_index)
         )
         change = (total - slope) / weight
         total = (total + change * (change * weight + 2 * slope)) / (1 + change) / (1 + change)
         product = (product + change * op("take", matrix, step, axis=1, mode="clip")) / (1 + change)
-        here = shapes.counting(found, 1).equal(step).cast("float32")
-        return None, [(found + change * here) / (1 + change), product, total]
+        here = shapes.counting(chosen, 1).equal(step).cast("float32")
+        return None, [(chosen + change * here) / (1 + change), product, total]
 
     def build(inner: Block, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
-        (found,) = carried
-        product = op("sum", matrix * shapes.unsqueeze(found, [1]), axis=(2,))
-        total = op("sum", found * product, axis=(1,), keepdims=True)
+        (chosen,) = carried
+        product = op("sum", matrix * shapes.unsqueeze(chosen, [1]), axis=(2,))
+        total = op("sum", chosen * product, axis=(1,), keepdims=True)
         error = op("max", op("abs", product - total), axis=(1,), keepdims=True)
         far = inner.bind(error >= 0.005 / classes)  # NaN ends, and leaves equal probabilities, as in libsvm
-        after = emit_loop(inner, [found, product, total], constant(classes, "int64"), None, improved)
-        return op("any", far), [far.choose(after.carried[0], found)]
+        after = emit_loop(inner, [chosen, product, total], constant(classes, "int64"), None, improved)
+        return op("any", far), [far.choose(after.carried[0], chosen)]
 
-    start = op("full_like", own, own.like(1 / classes))
+    start = op("full_like", class_index, class_index.like(1 / classes))
     limit, again = constant(100, "int64"), constant(np.bool_(1))
     return emit_loop(block, [start], limit, again, build).carried[0]
 
@@ -136,7 +137,7 @@ def _pair_weights(node: Node, counts: list[int], pairs: list[tuple[int, int]]) -
     ends = np.cumsum(counts)
     weights = np.zeros((int(ends[-1]), len(pairs)), "float32")
     for column, (one, two) in enumerate(pairs):
-        for own, other in ((one, two - 1), (two, one)):
-            rows = slice(int(ends[own]) - counts[own], int(ends[own]))
+        for class_index, other in ((one, two - 1), (two, one)):
+            rows = slice(int(ends[class_index]) - counts[class_index], int(ends[class_index]))
             weights[rows, column] = coefficients[other, rows]
     return weights

@@ -58,10 +58,10 @@ def _never_empty(mask: np.ndarray) -> bool:
 
 def _repeat_heads(call: Call, item: Value, query: Value) -> Value:
     """Repeat the heads of keys and values, each of which serves several of the query's."""
-    heads, own = (int(cast(int, tensor.shape[-3])) for tensor in (query, item))
-    if heads == own:
+    heads, query_heads = (int(cast(int, tensor.shape[-3])) for tensor in (query, item))
+    if heads == query_heads:
         return item
     lead = item.shape[:-3]
     spread = shapes.unsqueeze(item, [item.rank - 2])
-    wide_shape = [*lead, own, heads // own, *item.shape[-2:]]
+    wide_shape = [*lead, query_heads, heads // query_heads, *item.shape[-2:]]
     return call.reshape(call.expand(spread, wide_shape), [*lead, heads, *item.shape[-2:]])

@@ -33,8 +33,10 @@ def pull_back(call: Call, forward: str, cotangent: str, operands: Mapping[str, V
     params = {name: ir.Var(name, value.type) for name, value in values.items()}
     own = {name: Value(param, values[name].type) for name, param in params.items()}
     results = [call.originals[cotangent]]
-    made = OPERATORS[f"aten.{forward}"].rule(replace(call, arguments={**given, **own}, results=results))
-    result = made if isinstance(made, Value) else made[0]
+    rule_results = OPERATORS[f"aten.{forward}"].rule(
+        replace(call, arguments={**given, **own}, results=results)
+    )
+    result = rule_results if isinstance(rule_results, Value) else rule_results[0]
     assert result is not None  # the result whose cotangent is given
     total = op("sum", convert(result, own[cotangent].dtype) * own[cotangent])
     module = Module({"f": ir.Function(tuple(params.values()), total.expr)})
@@ -85,14 +87,14 @@ def _sampler(call: Call) -> list[Value]:
         if mode == 1:
             continue
         total = op("sum", grad * op("gather", image, flat, axis=2), axis=(1,))
-        found = inside.choose(call.reshape(total, index.shape), 0)
+        samples = inside.choose(call.reshape(total, index.shape), 0)
         for axis, step in enumerate(corner):
-            others = [part for at, part in enumerate(shares) if at != axis]
-            part = reduce(mul, others, found)
-            by_place[axis] = by_place[axis] + part if step else by_place[axis] - part
+            others = [sample for at, sample in enumerate(shares) if at != axis]
+            sample = reduce(mul, others, samples)
+            by_place[axis] = by_place[axis] + sample if step else by_place[axis] - sample
     columns = [
-        op("expand_dims", part * slope, axis=grid.rank - 1)
-        for part, slope in zip(by_place, slopes, strict=True)
+        op("expand_dims", sample * slope, axis=grid.rank - 1)
+        for sample, slope in zip(by_place, slopes, strict=True)
     ]
     return [call.reshape(by_image, data.shape), op("concatenate", columns[::-1], axis=grid.rank - 1)]
 
@@ -171,12 +173,12 @@ def _of_sums(call: Call, zeros: Value) -> Value:
 @operator("_cdist_backward")
 def _cdist(call: Call) -> Value:
     """Return the gradient by the first points; where two points are one, it is 0."""
-    left, right, p = call["x1"], call["x2"], call.number("p")
-    if 0 in call.shape or 0 in right.shape or p == 0:
+    lhs, rhs, p = call["x1"], call["x2"], call.number("p")
+    if 0 in call.shape or 0 in rhs.shape or p == 0:
         return call.full(call.shape, scalar_constant(0, call.dtype))
-    difference = op("expand_dims", left, axis=left.rank - 1) - op("expand_dims", right, axis=right.rank - 2)
-    size, distance = op("abs", difference), op("expand_dims", call["cdist"], axis=left.rank)
-    sign = (difference > 0).cast(left.dtype) - (difference < 0).cast(left.dtype)
+    difference = op("expand_dims", lhs, axis=lhs.rank - 1) - op("expand_dims", rhs, axis=rhs.rank - 2)
+    size, distance = op("abs", difference), op("expand_dims", call["cdist"], axis=lhs.rank)
+    sign = (difference > 0).cast(lhs.dtype) - (difference < 0).cast(lhs.dtype)
     if p == 1:
         share = sign
     elif p == np.inf:
@@ -185,8 +187,8 @@ def _cdist(call: Call) -> Value:
         one = distance.equal(0).choose(1, distance)
         share = op("power", size / one, size.like(p - 1)) * sign if p != 2 else difference / one
         share = op("logical_or", size.equal(0), distance.equal(0)).choose(0, share)
-    weight = op("expand_dims", call["grad"], axis=left.rank)
-    return op("sum", weight * share, axis=(left.rank - 1,))
+    weight = op("expand_dims", call["grad"], axis=lhs.rank)
+    return op("sum", weight * share, axis=(lhs.rank - 1,))
 
 
 @operator("_weight_norm_interface_backward")
@@ -234,12 +236,12 @@ def _matrix_exp(call: Call) -> Value:
     large = op("any", norm >= float(2**_SQUARINGS))
     call.block.check(op("logical_not", large), "aten.linalg_matrix_exp: the norm of a matrix is too large")
     squarings = [norm >= float(2**number) for number in range(_SQUARINGS)]
-    halvings = sum((each.cast(data.dtype) for each in squarings[1:]), squarings[0].cast(data.dtype))
+    halvings = sum((squaring.cast(data.dtype) for squaring in squarings[1:]), squarings[0].cast(data.dtype))
     scale = op("exp", halvings * -math.log(2))
     small, identity = data * scale, constant(np.eye(int(size)), data.dtype)
     total = identity + small / _TERMS
     for number in range(_TERMS - 1, 0, -1):
         total = identity + matmul(small, total) / number
-    for each in squarings:
-        total = each.choose(matmul(total, total), total)
+    for squaring in squarings:
+        total = squaring.choose(matmul(total, total), total)
     return total

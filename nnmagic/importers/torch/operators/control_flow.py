@@ -57,9 +57,9 @@ def _cond(call: Call) -> list[Value]:
 
 @operator("higher_order.while_loop")
 def _while_loop(call: Call) -> list[Value]:
-    test_graph, body_graph, *rest = call.argument("args")
-    start = [_tensor(item) for item in _flat(rest[0])]
-    extra = _bound(call, _flat(rest[1]) if len(rest) > 1 else [])
+    test_graph, body_graph, *operands = call.argument("args")
+    start = [_tensor(item) for item in _flat(operands[0])]
+    extra = _bound(call, _flat(operands[1]) if len(operands) > 1 else [])
 
     def test(block: Block, carried: Sequence[Value]) -> Value:
         (result,) = call.importer.run_body(test_graph, [*carried, *extra], block)
@@ -104,12 +104,12 @@ def _over_rows(
     ]
 
     def build(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        found = round_of(block, step, carried[:count])
+        result = round_of(block, step, carried[:count])
         written = [
             write_row(buffer, value, step)
-            for buffer, value in zip(carried[count:], found[count:], strict=True)
+            for buffer, value in zip(carried[count:], result[count:], strict=True)
         ]
-        return None, [*found[:count], *written]
+        return None, [*result[:count], *written]
 
     return emit_loop(call.block, [*states, *buffers], length, None, build).carried
 

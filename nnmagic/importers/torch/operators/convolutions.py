@@ -18,8 +18,8 @@ from nnmagic.importers.torch.registry import operator
 
 
 def _per_axis(values: Sequence[int], rank: int, default: int) -> list[int]:
-    given = list(values) or [default]
-    return given * rank if len(given) == 1 else given
+    numbers = list(values) or [default]
+    return numbers * rank if len(numbers) == 1 else numbers
 
 
 def convolve(
@@ -128,8 +128,8 @@ def _convolution_backward(call: Call) -> list[Value | None]:
         results[2] = op("sum", gradient, axis=(0, *range(2, gradient.rank)))
     if wanted[0]:
         if transposed:
-            found = convolve(gradient, weight, stride, padding, dilation, groups)
-            results[0] = _cut(found, call.static(data))
+            gradients = convolve(gradient, weight, stride, padding, dilation, groups)
+            results[0] = _cut(gradients, call.static(data))
         else:
             sizes = call.static(data, "the size of the image")
             reach = call.static(gradient, "the size of the image")
@@ -242,14 +242,14 @@ def _im2col(call: Call) -> Value:
         (size - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1
         for at, size in enumerate((height, width))
     ]
-    parts = []
+    patches = []
     for tap in np.ndindex(*kernel):
         window = data
         for axis in (0, 1):
             first = tap[axis] * dilation[axis]
             last = first + (counts[axis] - 1) * stride[axis] + 1
             window = shapes.slice_axis(window, 2 + axis, first, last, stride[axis])
-        parts.append(shapes.unsqueeze(window, [2]))
-    joined = op("concatenate", parts, axis=2)
-    result = shapes.reshape(joined, [batch, channels * len(parts), int(np.prod(counts))])
+        patches.append(shapes.unsqueeze(window, [2]))
+    joined = op("concatenate", patches, axis=2)
+    result = shapes.reshape(joined, [batch, channels * len(patches), int(np.prod(counts))])
     return result if batched else shapes.squeeze(result, [0])

@@ -107,20 +107,20 @@ def _bitwise_not(call: Call) -> Value:
 # -- two operands --------------------------------------------------------------------------------------
 
 
-def _operands(call: Call, left: str = "self", right: str = "other") -> list[Value]:
+def _operands(call: Call, lhs: str = "self", rhs: str = "other") -> list[Value]:
     """Return the operands in the dtype of the result."""
-    return [call.number_value(left, call.dtype), call.number_value(right, call.dtype)]
+    return [call.number_value(lhs, call.dtype), call.number_value(rhs, call.dtype)]
 
 
-def _in_opmath(call: Call, left: str = "self", right: str = "other") -> list[Value]:
+def _in_opmath(call: Call, lhs: str = "self", rhs: str = "other") -> list[Value]:
     """Return the operands in the dtype in which torch computes: halves, and numbers beside them, in float32.
 
     The result is rounded once. A tensor of rank 0 counts as a number. The numbers of sums are halves.
     """
     if call.dtype not in ("float16", "bfloat16"):
-        return _operands(call, left, right)
+        return _operands(call, lhs, rhs)
     operands = []
-    for name in (left, right):
+    for name in (lhs, rhs):
         item = call.arguments[name]
         is_tensor = isinstance(item, Value) and item.rank > 0
         operands.append(wide(convert(item, call.dtype)) if is_tensor else call.number_value(name, "float32"))
@@ -134,9 +134,9 @@ def times(value: Value, factor: Any) -> Value:
     return value if factor == 1 else value * scalar_constant(factor, value.dtype)
 
 
-def _sum(call: Call, left: str, right: str, sign: int) -> Value:
+def _sum(call: Call, lhs: str, rhs: str, sign: int) -> Value:
     """Return the sum or the difference of an operand and ``alpha`` times another."""
-    first, second = map(wide, _operands(call, left, right))
+    first, second = map(wide, _operands(call, lhs, rhs))
     alpha = call.argument("alpha", 1)
     second = times(second, alpha if alpha == 1 else wide(call.number_value("alpha", call.dtype)))
     if first.dtype == "bool":
@@ -160,8 +160,8 @@ def _addcdiv(call: Call) -> Value:
 
 @operator("mul")
 def _mul(call: Call) -> Value:
-    left, right = _in_opmath(call)
-    return op("logical_and", left, right) if left.dtype == "bool" else left * right
+    lhs, rhs = _in_opmath(call)
+    return op("logical_and", lhs, rhs) if lhs.dtype == "bool" else lhs * rhs
 
 
 @operator("prims.fma")
@@ -175,16 +175,16 @@ def _fma(call: Call) -> Value:
 @operator("div", "true_divide")
 def _div(call: Call) -> Value:
     mode = call.argument("rounding_mode")
-    left, right = _in_opmath(call)
+    lhs, rhs = _in_opmath(call)
     if mode is None:
-        return left / right
-    if is_integer(left.dtype):
-        _divisible(call, right)
-        return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
+        return lhs / rhs
+    if is_integer(lhs.dtype):
+        _divisible(call, rhs)
+        return op("floor_divide" if mode == "floor" else "trunc_divide", lhs, rhs)
     if mode == "floor":
-        return left // right
-    quotient = left / right
-    return op("trunc", quotient.cast(call.dtype) if right.rank else quotient)  # halves of tensors are rounded
+        return lhs // rhs
+    quotient = lhs / rhs
+    return op("trunc", quotient.cast(call.dtype) if rhs.rank else quotient)  # halves of tensors are rounded
 
 
 def _divisible(call: Call, divisor: Value) -> None:
@@ -197,31 +197,33 @@ def _divisible(call: Call, divisor: Value) -> None:
 
 @operator("floor_divide")
 def _floor_divide(call: Call) -> Value:
-    left, right = _in_opmath(call)
-    if is_integer(left.dtype):
-        _divisible(call, right)
-    return left // right
+    lhs, rhs = _in_opmath(call)
+    if is_integer(lhs.dtype):
+        _divisible(call, rhs)
+    return lhs // rhs
 
 
 @operator("fmod")
 def _fmod(call: Call) -> Value:
-    left, right = _operands(call)
-    if not left.is_float:
-        _divisible(call, right)
-    return op("mod", left, right)
+    lhs, rhs = _operands(call)
+    if not lhs.is_float:
+        _divisible(call, rhs)
+    return op("mod", lhs, rhs)
 
 
 @operator("remainder")
 def _remainder(call: Call) -> Value:
     """Return what a division that is rounded down leaves."""
-    left, right = _operands(call)
-    if not left.is_float:
-        _divisible(call, right)
-        return op("floor_mod", left, right)
-    left, right = wide(left), wide(right)
-    rest = op("mod", left, right)
-    differ = op("logical_and", op("not_equal", rest, rest.like(0)), op("not_equal", rest < 0, right < 0))
-    return differ.choose(rest + right, rest)
+    lhs, rhs = _operands(call)
+    if not lhs.is_float:
+        _divisible(call, rhs)
+        return op("floor_mod", lhs, rhs)
+    lhs, rhs = wide(lhs), wide(rhs)
+    remainder = op("mod", lhs, rhs)
+    differ = op(
+        "logical_and", op("not_equal", remainder, remainder.like(0)), op("not_equal", remainder < 0, rhs < 0)
+    )
+    return differ.choose(remainder + rhs, remainder)
 
 
 @operator("clamp")
@@ -304,8 +306,8 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 
 def _bitwise(name: str, logical: str) -> None:
     def rule(call: Call) -> Value:
-        left, right = _operands(call)
-        return op(logical if left.dtype == "bool" else name, left, right)
+        lhs, rhs = _operands(call)
+        return op(logical if lhs.dtype == "bool" else name, lhs, rhs)
 
     operator(name)(rule)
 
@@ -320,20 +322,20 @@ for _name, _logical_name in {
 
 @operator("bitwise_left_shift", "__lshift__")
 def _left_shift(call: Call) -> Value:
-    left, right = _operands(call)
-    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
-    allowed = op("logical_and", right >= 0, right < bits)
-    return allowed.choose(op("left_shift", left, allowed.choose(right, 0)), 0)
+    lhs, rhs = _operands(call)
+    bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
+    allowed = op("logical_and", rhs >= 0, rhs < bits)
+    return allowed.choose(op("left_shift", lhs, allowed.choose(rhs, 0)), 0)
 
 
 @operator("bitwise_right_shift", "__rshift__")
 def _right_shift(call: Call) -> Value:
-    left, right = _operands(call)
-    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
-    allowed = op("logical_and", right >= 0, right < bits)
-    if left.dtype.startswith("int"):  # the sign fills the bits
-        return op("right_shift", left, allowed.choose(right, bits - 1))
-    return allowed.choose(op("right_shift", left, allowed.choose(right, 0)), 0)
+    lhs, rhs = _operands(call)
+    bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
+    allowed = op("logical_and", rhs >= 0, rhs < bits)
+    if lhs.dtype.startswith("int"):  # the sign fills the bits
+        return op("right_shift", lhs, allowed.choose(rhs, bits - 1))
+    return allowed.choose(op("right_shift", lhs, allowed.choose(rhs, 0)), 0)
 
 
 @operator("where")

@@ -116,10 +116,10 @@ def _broadcast(places: list[Value]) -> list[Value]:
     """Broadcast indices to one shape."""
     shape: tuple[Dim, ...] = ()
     for place in places:
-        found = broadcast_shapes(shape, place.shape)
-        if found is None:
+        common = broadcast_shapes(shape, place.shape)
+        if common is None:
             raise UnsupportedError("the indices do not broadcast together")
-        shape = found
+        shape = common
     if all(place.shape == shape for place in places):
         return places
     total = places[0]
@@ -194,12 +194,12 @@ def _expand_like(call: Call, updates: Value, shape: list[Dim], like: Value) -> V
         return call.expand(updates, shape)
     if updates.rank and updates.shape[0] not in (1, ANY):
         raise UnsupportedError("the shape of the values is known only when the function is called")
-    parts = [
+    sizes = [
         op("expand_dims", shapes.size_along(like, 0) if dim == ANY else call.size(dim), axis=0)
         for dim in shape
     ]
     return with_shape(
-        op("dyn.broadcast_to", updates, op("concatenate", parts, axis=0) if len(parts) > 1 else parts[0]),
+        op("dyn.broadcast_to", updates, op("concatenate", sizes, axis=0) if len(sizes) > 1 else sizes[0]),
         shape,
     )
 
@@ -207,8 +207,8 @@ def _expand_like(call: Call, updates: Value, shape: list[Dim], like: Value) -> V
 @operator("nonzero")
 def _nonzero(call: Call) -> Value:
     data = convert(call["self"], "bool")
-    found = op("argwhere", over_elements(data)).cast("int64")
-    return found if data.rank else shapes.slice_axis(found, 1, 0, 0)
+    places = op("argwhere", over_elements(data)).cast("int64")
+    return places if data.rank else shapes.slice_axis(places, 1, 0, 0)
 
 
 @operator("masked_scatter")
@@ -451,10 +451,12 @@ def _embedding_bag(call: Call) -> list[Value]:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
     results = [result]  # the others serve the gradient; what it does not need has another shape in torch
     serving: tuple[Value | None, ...] = (bag, sizes, largest)
-    for traced, given in zip(call.results[1:], serving, strict=True):
+    for traced, traced_result in zip(call.results[1:], serving, strict=True):
         shape = call.importer.shape_of(traced)
-        is_needed = given is not None and given.shape == shape
-        results.append(given if given and is_needed else call.full(shape, scalar_constant(0, "int64")))
+        is_needed = traced_result is not None and traced_result.shape == shape
+        results.append(
+            traced_result if traced_result and is_needed else call.full(shape, scalar_constant(0, "int64"))
+        )
     return results
 
 

@@ -49,8 +49,12 @@ def _factors(call: Call, matrices: Value, *, of_transpose: bool) -> list[Value]:
 
 @operator("_linalg_solve_ex")
 def _solve(call: Call) -> list[Value]:
-    left = call["A"]
-    return [_solution(call, left), *_factors(call, left, of_transpose=False), _info(call, left.shape[:-2])]
+    matrix = call["A"]
+    return [
+        _solution(call, matrix),
+        *_factors(call, matrix, of_transpose=False),
+        _info(call, matrix.shape[:-2]),
+    ]
 
 
 @operator("linalg_lu_solve", note="of the factors that `solve`, `det` and `slogdet` keep for their gradients")
@@ -63,14 +67,14 @@ def _lu_solve(call: Call) -> Value:
     return _solution(call, _transposed(call["LU"]) if call.flag("adjoint") else call["LU"])
 
 
-def _solution(call: Call, left: Value) -> Value:
-    right = call["B"]
-    vector = right.rank == left.rank - 1
-    right = shapes.unsqueeze(right, [right.rank]) if vector else right
-    if right.rank != left.rank:
+def _solution(call: Call, lhs: Value) -> Value:
+    rhs = call["B"]
+    vector = rhs.rank == lhs.rank - 1
+    rhs = shapes.unsqueeze(rhs, [rhs.rank]) if vector else rhs
+    if rhs.rank != lhs.rank:
         raise UnsupportedError("matrix and right-hand sides differ in rank")
-    found = _solved(left, right, from_left=vector or call.flag("left", default=True))
-    return shapes.squeeze(found, [found.rank - 1]) if vector else found
+    solution = _solved(lhs, rhs, from_left=vector or call.flag("left", default=True))
+    return shapes.squeeze(solution, [solution.rank - 1]) if vector else solution
 
 
 @operator("higher_order.with_effects", note="of the checks of `torch.linalg`")
@@ -111,26 +115,26 @@ def _require_one_batch(matrices: Value, right: Value) -> None:
 
 @operator("linalg_solve_triangular")
 def _solve_triangular(call: Call) -> Value:
-    left, right = call["self"], call["B"]
-    _require_one_batch(left, right)
-    matrices = _triangle(left, upper=call.flag("upper"), unit=call.flag("unitriangular"))
-    return _solved(matrices, right, from_left=call.flag("left", default=True))
+    lhs, rhs = call["self"], call["B"]
+    _require_one_batch(lhs, rhs)
+    matrices = _triangle(lhs, upper=call.flag("upper"), unit=call.flag("unitriangular"))
+    return _solved(matrices, rhs, from_left=call.flag("left", default=True))
 
 
 @operator("triangular_solve")
 def _triangular_solve(call: Call) -> list[Value]:
-    right, left = call["self"], call["A"]
-    _require_one_batch(left, right)
-    matrices = _triangle(left, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
-    return [_solved(_transposed(matrices) if call.flag("transpose") else matrices, right), left]
+    rhs, lhs = call["self"], call["A"]
+    _require_one_batch(lhs, rhs)
+    matrices = _triangle(lhs, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
+    return [_solved(_transposed(matrices) if call.flag("transpose") else matrices, rhs), lhs]
 
 
 @operator("cholesky_solve")
 def _cholesky_solve(call: Call) -> Value:
-    right, left = call["self"], call["input2"]
-    _require_one_batch(left, right)
-    lower = _lower_factor(call, left)
-    return _solved(_transposed(lower), _solved(lower, right))
+    rhs, lhs = call["self"], call["input2"]
+    _require_one_batch(lhs, rhs)
+    lower = _lower_factor(call, lhs)
+    return _solved(_transposed(lower), _solved(lower, rhs))
 
 
 @operator("cholesky_inverse")
@@ -176,15 +180,15 @@ def _pinv(call: Call) -> Value:
     if 0 in data.shape:
         return call.full(call.shape, scalar_constant(0, data.dtype))
     if call.flag("hermitian"):
-        values, left = ops("linalg.eigh", data)
-        right = _transposed(left)
+        values, lhs = ops("linalg.eigh", data)
+        rhs = _transposed(lhs)
     else:
-        left, values, right = ops("linalg.svd", data, full_matrices=False)
+        lhs, values, rhs = ops("linalg.svd", data, full_matrices=False)
     size = op("abs", values)
     least, share = _tolerances(call, data)
     least = least.maximum(share * op("max", size, axis=(size.rank - 1,), keepdims=True))
     inverse = (size > least).choose(1 / values, 0)
-    return matmul(_transposed(right) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transposed(left))
+    return matmul(_transposed(rhs) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transposed(lhs))
 
 
 def _tolerances(call: Call, data: Value) -> tuple[Value, Value]:

@@ -122,9 +122,9 @@ def _layer_norm_backward(call: Call) -> list[Value | None]:
     scale, shift = gradient * normal, gradient
     if outer:
         scale, shift = (op("sum", item, axis=outer) for item in (scale, shift))
-    found = [_centre(inner, normal, axes) * wide(call["rstd"]), scale, shift]
+    gradients = [_centre(inner, normal, axes) * wide(call["rstd"]), scale, shift]
     mask = call.argument("output_mask")
-    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+    return [value if wanted else None for value, wanted in zip(gradients, mask, strict=True)]
 
 
 @operator("native_group_norm_backward")
@@ -139,9 +139,9 @@ def _group_norm_backward(call: Call) -> list[Value | None]:
     result = call.reshape(_centre(flat_gradient, normal, [2]) * inverse, data.shape)
     axes = (0, *range(2, data.rank))
     scale = op("sum", gradient * call.reshape(normal, data.shape), axis=axes)
-    found = [result, scale, op("sum", gradient, axis=axes)]
+    gradients = [result, scale, op("sum", gradient, axis=axes)]
     mask = call.argument("output_mask")
-    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+    return [value if wanted else None for value, wanted in zip(gradients, mask, strict=True)]
 
 
 @operator("native_batch_norm_backward")
@@ -159,9 +159,9 @@ def _batch_norm_backward(call: Call) -> list[Value | None]:
     inner = gradient if weight is None else gradient * per_channel(wide(weight), data.rank)
     result = (_centre(inner, normal, axes) if call.flag("train") else inner) * wide_inverse
     scale = op("sum", gradient * normal, axis=tuple(axes))
-    found = [result, scale, op("sum", gradient, axis=tuple(axes))]
+    gradients = [result, scale, op("sum", gradient, axis=tuple(axes))]
     mask = call.argument("output_mask")
-    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+    return [value if wanted else None for value, wanted in zip(gradients, mask, strict=True)]
 
 
 operators(

@@ -33,8 +33,8 @@ def _placing(call: Call, rank: int) -> Placing:
     """Return how windows go along the axes; the number of windows may be rounded up."""
 
     def spread(name: str, default: Sequence[int]) -> list[int]:
-        given = call.ints(name) or list(default)
-        return given * rank if len(given) == 1 else given
+        numbers = call.ints(name) or list(default)
+        return numbers * rank if len(numbers) == 1 else numbers
 
     kernel, padding = spread("kernel_size", []), spread("padding", [0])
     strides, dilations = spread("stride", kernel), spread("dilation", [1])
@@ -200,11 +200,11 @@ def _adaptive_max(call: Call) -> list[Value]:
 
 
 def _scales(call: Call, rank: int) -> list[float | None]:
-    given = call.argument("scale_factors")
-    if given is None:
+    scales = call.argument("scale_factors")
+    if scales is None:
         names = ("scales",) if rank == 1 else ("scales_d", "scales_h", "scales_w")[-rank:]
-        given = [call.arguments.get(name) for name in names]
-    return [None if item is None else float(item) for item in given]
+        scales = [call.arguments.get(name) for name in names]
+    return [None if item is None else float(item) for item in scales]
 
 
 def _image(call: Call) -> Value:
@@ -231,8 +231,8 @@ def _step(call: Call, old: Dim, new: Dim, scale: float | None, dtype: str, *, al
     if align and new == 1:
         return constant(0, dtype)
     sizes = (call.size(size).cast(dtype) for size in (old, new))
-    left, right = ((size - 1).maximum(0) if align else size for size in sizes)
-    return left / right.maximum(1)
+    lhs, rhs = ((size - 1).maximum(0) if align else size for size in sizes)
+    return lhs / rhs.maximum(1)
 
 
 def _declare_nearest(name: str, rank: int, shift: float) -> None:

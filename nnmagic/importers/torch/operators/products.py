@@ -17,14 +17,14 @@ from nnmagic.relay.ops import dims
 from nnmagic.relay.types import Dim, TensorType
 
 
-def _product(call: Call, left: Value, right: Value, shape: tuple[Dim, ...]) -> Value:
+def _product(call: Call, lhs: Value, rhs: Value, shape: tuple[Dim, ...]) -> Value:
     """Multiply matrices, which may have no elements."""
-    if 0 in shape or left.shape[-1] == 0:
-        return call.full(shape, scalar_constant(0, left.dtype))
-    plain = _untransposed(right)
-    if plain is not None and left.rank == 2:
-        return op("nn.dense", left, plain)  # which takes the weight as it is
-    return matmul(left, right)
+    if 0 in shape or lhs.shape[-1] == 0:
+        return call.full(shape, scalar_constant(0, lhs.dtype))
+    plain = _untransposed(rhs)
+    if plain is not None and lhs.rank == 2:
+        return op("nn.dense", lhs, plain)  # which takes the weight as it is
+    return matmul(lhs, rhs)
 
 
 def _untransposed(value: Value) -> Value | None:
@@ -37,8 +37,8 @@ def _untransposed(value: Value) -> Value | None:
 
 @operator("mm", "bmm", "matmul")
 def _mm(call: Call) -> Value:
-    left, right = call["self"], call.get("mat2") or call["other"]
-    return _product(call, left, right, call.shape)
+    lhs, rhs = call["self"], call.get("mat2") or call["other"]
+    return _product(call, lhs, rhs, call.shape)
 
 
 def _plus(call: Call, product: Value) -> Value:
@@ -52,20 +52,20 @@ def _plus(call: Call, product: Value) -> Value:
 def _factors(call: Call, first: str, second: str) -> tuple[Value, Value]:
     """Return matrices in the dtype in which torch scales their product: halves in float32."""
     scaled = any(call.argument(name, 1) != 1 for name in ("alpha", "beta"))
-    left, right = call[first], call[second]
-    return (wide(left), wide(right)) if scaled else (left, right)
+    lhs, rhs = call[first], call[second]
+    return (wide(lhs), wide(rhs)) if scaled else (lhs, rhs)
 
 
 def _plus_product(call: Call, first: str, second: str) -> Value:
-    left, right = _factors(call, first, second)
-    return _plus(call, _product(call, left, right, call.shape))
+    lhs, rhs = _factors(call, first, second)
+    return _plus(call, _product(call, lhs, rhs, call.shape))
 
 
 @operator("addbmm")
 def _addbmm(call: Call) -> Value:
     batch = call["batch1"].shape[0]
-    left, right = _factors(call, "batch1", "batch2")
-    product = op("sum", _product(call, left, right, (batch, *call.shape)), axis=(0,))
+    lhs, rhs = _factors(call, "batch1", "batch2")
+    product = op("sum", _product(call, lhs, rhs, (batch, *call.shape)), axis=(0,))
     return _plus(call, product)
 
 
@@ -110,10 +110,10 @@ def _dist(call: Call) -> Value:
 
 @operator("_cdist_forward")
 def _cdist(call: Call) -> Value:
-    left, right = call["x1"], call["x2"]
-    if 0 in call.shape or left.shape[-1] == 0:
-        return call.full(call.shape, scalar_constant(0, left.dtype))
-    difference = op("expand_dims", left, axis=left.rank - 1) - op("expand_dims", right, axis=right.rank - 2)
+    lhs, rhs = call["x1"], call["x2"]
+    if 0 in call.shape or lhs.shape[-1] == 0:
+        return call.full(call.shape, scalar_constant(0, lhs.dtype))
+    difference = op("expand_dims", lhs, axis=lhs.rank - 1) - op("expand_dims", rhs, axis=rhs.rank - 2)
     return distance(difference, call.number("p"))
 
 
@@ -124,10 +124,10 @@ def _pdist(call: Call) -> Value:
     if rows < 2 or not width:
         return call.full(call.shape, scalar_constant(0, data.dtype))
     first, second = np.triu_indices(rows, 1)
-    left, right = (
+    lhs, rhs = (
         op("take", data, constant(index.astype("int64")), axis=0, mode="clip") for index in (first, second)
     )
-    return distance(left - right, call.number("p", 2))
+    return distance(lhs - rhs, call.number("p", 2))
 
 
 @operator("linalg_vector_norm")

@@ -75,12 +75,12 @@ def variance(call: Call, *, mean_too: bool) -> list[Value]:
     if correction is None:
         correction = 1 if call.arguments.get("unbiased", True) else 0
     axes = call.axes("dim", data.rank)
-    kept = over_elements(data)
+    elements = over_elements(data)
     axes = axes or [0]
-    mean = op("mean", kept, axis=tuple(axes), keepdims=True)
-    centred = kept - mean
+    mean = op("mean", elements, axis=tuple(axes), keepdims=True)
+    centred = elements - mean
     total = op("sum", centred * centred, axis=tuple(axes), keepdims=_keep(call))
-    count = product([kept.shape[axis] for axis in axes])
+    count = product([elements.shape[axis] for axis in axes])
     if isinstance(count, int):
         number = scalar_constant(max(0.0, int(count) - correction), data.dtype)
     else:

@@ -22,11 +22,11 @@ def _search(call: Call, sequence: Value, *, right: bool) -> Value:
     """Return where values would be inserted; those of rank 0 are searched as a vector of one."""
     values = call.number_value("self", sequence.dtype)
     flat = op("expand_dims", values, axis=0) if not values.rank else values
-    found = op("searchsorted", sequence, flat, right=right, dtype=call.dtype)
+    places = op("searchsorted", sequence, flat, right=right, dtype=call.dtype)
     if flat.is_float:  # NaN is behind all numbers
         last = shapes.size_along(sequence, sequence.rank - 1).cast(call.dtype)
-        found = op("isnan", wide(flat)).choose(last, found)
-    return found if values.rank else shapes.squeeze(found, [0])
+        places = op("isnan", wide(flat)).choose(last, places)
+    return places if values.rank else shapes.squeeze(places, [0])
 
 
 @operator("ldexp")

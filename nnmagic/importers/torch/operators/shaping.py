@@ -91,8 +91,8 @@ def counting(call: Call, length: Dim) -> Value:
     """Return 0, 1, … up to a length, in int64."""
     if isinstance(length, int):
         return constant(np.arange(int(length)), "int64")
-    found = arange(constant(0, "int64"), call.size(length), constant(1, "int64"), "int64")
-    return with_shape(found, [length])
+    numbers = arange(constant(0, "int64"), call.size(length), constant(1, "int64"), "int64")
+    return with_shape(numbers, [length])
 
 
 @operator("slice", "slice_copy")
@@ -142,11 +142,11 @@ def put_along(data: Value, source: Value, axis: int, places: Value) -> Value:
     if 0 in source.shape:
         return data
     size = data.shape[axis]
-    known = places.known
-    if known is not None and isinstance(size, int):  # choose by mask and take: no scatter, so it fuses
+    static = places.known
+    if static is not None and isinstance(size, int):  # choose by mask and take: no scatter, so it fuses
         where = np.zeros(int(size), "int64")
         inside = np.zeros(int(size), bool)
-        where[known], inside[known] = np.arange(known.size), True
+        where[static], inside[static] = np.arange(static.size), True
         if inside.all() and (where == np.arange(size)).all():
             return source
         spread = op("take", source, constant(where), axis=axis, mode="clip")
@@ -205,15 +205,15 @@ def _split(call: Call) -> list[Value]:
 
 def _parts(call: Call, axis: int, sizes: Sequence[Dim]) -> list[Value]:
     """Return the parts of a tensor that have these sizes along an axis, one after the other."""
-    data, begin, parts = call["self"], constant(0, "int64"), []
+    data, begin, slices = call["self"], constant(0, "int64"), []
     for size in sizes:
         length = call.size(size)
         if begin.known is not None and length.known is not None:
-            parts.append(shapes.slice_axis(data, axis, int(begin.known), int(begin.known + length.known)))
+            slices.append(shapes.slice_axis(data, axis, int(begin.known), int(begin.known + length.known)))
         else:
-            parts.append(op("take", data, counting(call, size) + begin, axis=axis, mode="clip"))
+            slices.append(op("take", data, counting(call, size) + begin, axis=axis, mode="clip"))
         begin = begin + length
-    return parts
+    return slices
 
 
 @operator("unbind", "unbind_copy")
@@ -227,18 +227,18 @@ def _unbind(call: Call) -> list[Value]:
 
 @operator("cat")
 def _cat(call: Call) -> Value:
-    parts = [convert(part, call.dtype) for part in call.values("tensors")]
-    parts = [part for part in parts if part.shape != (0,)] or parts[:1]
-    if len(parts) == 1:
-        return parts[0]
-    return op("concatenate", parts, axis=call.axis("dim", parts[0].rank))
+    tensors = [convert(tensor, call.dtype) for tensor in call.values("tensors")]
+    tensors = [tensor for tensor in tensors if tensor.shape != (0,)] or tensors[:1]
+    if len(tensors) == 1:
+        return tensors[0]
+    return op("concatenate", tensors, axis=call.axis("dim", tensors[0].rank))
 
 
 @operator("stack")
 def _stack(call: Call) -> Value:
-    parts = [convert(part, call.dtype) for part in call.values("tensors")]
+    parts = [convert(tensor, call.dtype) for tensor in call.values("tensors")]
     axis = call.axis("dim", parts[0].rank + 1)
-    return op("concatenate", [shapes.unsqueeze(part, [axis]) for part in parts], axis=axis)
+    return op("concatenate", [shapes.unsqueeze(tensor, [axis]) for tensor in parts], axis=axis)
 
 
 @operator("repeat")

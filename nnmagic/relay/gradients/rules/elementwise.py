@@ -88,29 +88,29 @@ def _sqrt(p: Place) -> Sequence[Contribution]:
 
 def _is_sum_of_squares(p: Place) -> bool:
     """Return whether the operand is one by its making: a square root of it is a norm."""
-    made, depth = p.producer(p.args[0]), 0
-    while isinstance(made, Call) and isinstance(made.op, OpRef) and depth < 8:
-        name, args = made.op.name, made.args
+    root, depth = p.producer(p.args[0]), 0
+    while isinstance(root, Call) and isinstance(root.op, OpRef) and depth < 8:
+        name, args = root.op.name, root.args
         if name in ("reshape", "squeeze", "expand_dims"):
-            made, depth = p.producer(args[0]), depth + 1
+            root, depth = p.producer(args[0]), depth + 1
             continue
         if name == "variance":
             return True
         if name == "multiply":
             return args[0] is args[1]
         if name == "sum":
-            made, depth = p.producer(args[0]), depth + 1
+            root, depth = p.producer(args[0]), depth + 1
             continue
         if name in ("multiply", "divide"):
-            made, depth = p.producer(args[0]), depth + 1
+            root, depth = p.producer(args[0]), depth + 1
             continue
         if name == "add":
             return all(
-                isinstance(part, Call)
-                and isinstance(part.op, OpRef)
-                and part.op.name == "multiply"
-                and part.args[0] is part.args[1]
-                for part in map(p.producer, args)
+                isinstance(producer, Call)
+                and isinstance(producer.op, OpRef)
+                and producer.op.name == "multiply"
+                and producer.args[0] is producer.args[1]
+                for producer in map(p.producer, args)
             )
         return False
     return False

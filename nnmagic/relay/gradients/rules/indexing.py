@@ -49,10 +49,10 @@ def _take(p: Place) -> Sequence[Contribution]:
         return [p.reshape_to(added, 0), None]
     axis, rank = p.axis(), p.rank()
     picked = list(range(axis, axis + index_rank))
-    others = [each for each in range(index_rank + rank - 1) if each not in picked]
+    others = [index for index in range(index_rank + rank - 1) if index not in picked]
     rows = p.d.transpose([*picked, *others])
-    order = [axis, *(each for each in range(rank) if each != axis)]
-    back = [order.index(each) for each in range(rank)]
+    order = [axis, *(index for index in range(rank) if index != axis)]
+    back = [order.index(index) for index in range(rank)]
     where = indices.op("expand_dims", axis=0)
 
     def add_rows(total: Expr) -> Expr:
@@ -164,7 +164,7 @@ def _slices(p: Place) -> list[tuple[int, int, int] | None]:
     end = cast("Sequence[int]", p.attrs["end"])
     strides = cast("Sequence[int]", p.attrs["strides"])
     by_size = p.attrs["slice_mode"] == "size"
-    found: list[tuple[int, int, int] | None] = [None] * rank
+    slices: list[tuple[int, int, int] | None] = [None] * rank
     listed = list(axes) if axes is not None else list(range(max(len(begin), len(end), len(strides))))
     for place, axis in enumerate(listed):
         step = strides[place] if place < len(strides) and not by_size else 1
@@ -173,8 +173,8 @@ def _slices(p: Place) -> list[tuple[int, int, int] | None]:
         if by_size:
             last = _FAR if last < 0 else first + last
         if not (first == 0 and step == 1 and last >= 2**31 - 1):
-            found[axis % rank] = (first, last, step)
-    return found
+            slices[axis % rank] = (first, last, step)
+    return slices
 
 
 def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
@@ -215,14 +215,14 @@ def _dyn_strided_slice(p: Place) -> Sequence[Contribution]:
 
 def _all_axes(p: Place, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
     """Return a bound of each axis; ``rest`` where it was given for some."""
-    parts = []
+    indices = []
     for axis in range(p.rank()):
         if axis in axes:
             at = axes.index(axis)
-            parts.append(bound.op("strided_slice", begin=[at], end=[at + 1], strides=[1], axes=[0]))
+            indices.append(bound.op("strided_slice", begin=[at], end=[at + 1], strides=[1], axes=[0]))
         else:
-            parts.append(p.array([rest], "int64"))
-    return p.tuple_of(*parts).op("concatenate", axis=0)
+            indices.append(p.array([rest], "int64"))
+    return p.tuple_of(*indices).op("concatenate", axis=0)
 
 
 @rule("slice_like")
@@ -260,10 +260,10 @@ def _scatter_elements(p: Place) -> Sequence[Contribution]:
 def _reached(p: Place, term: TensorExpr, axis: int) -> TensorExpr:
     """Cut the axes beside the scattered one to those of the indices."""
     pairs = enumerate(zip(p.shape(0), p.shape(1), strict=True))
-    cut = [each for each, (size, count) in pairs if each != axis and not same_dim(size, count)]
+    cut = [axis_ for axis_, (size, count) in pairs if axis_ != axis and not same_dim(size, count)]
     if not cut:
         return term
-    ends = [p.shape(1)[each] for each in cut]
+    ends = [p.shape(1)[axis_] for axis_ in cut]
     if not is_static(ends):
         raise p.unsupported("the sizes of the indices must be known at compile time")
     zeros, ones = [0] * len(cut), [1] * len(cut)
@@ -332,8 +332,8 @@ def _matrix_set_diag(p: Place) -> Sequence[Contribution]:
     columns = [index + max(k, 0) for index in range(count)]
     order = [rank - 2, rank - 1, *range(rank - 2)]
     where = p.array([rows, columns], "int64")
-    found = p.d.transpose(order).op("gather_nd", where, batch_dims=0, index_rank=2)
-    return [data, found.transpose([*range(1, rank - 1), 0])]
+    diagonal = p.d.transpose(order).op("gather_nd", where, batch_dims=0, index_rank=2)
+    return [data, diagonal.transpose([*range(1, rank - 1), 0])]
 
 
 @rule("trilu")

@@ -31,16 +31,16 @@ refuse("those of symmetric matrices have one: write eigh", "linalg.eig")
 
 
 def _product(
-    left: TensorExpr, right: TensorExpr, rank: int, *, first: bool = False, second: bool = False
+    lhs: TensorExpr, rhs: TensorExpr, rank: int, *, first: bool = False, second: bool = False
 ) -> TensorExpr:
     """Multiply matrices, or batches of them; ``first`` and ``second`` transpose."""
     if rank == 2:
-        return left.op("nn.matmul", right, transpose_a=first, transpose_b=second)
+        return lhs.op("nn.matmul", rhs, transpose_a=first, transpose_b=second)
     if rank == 3:
-        return left.op("nn.batch_matmul", right, transpose_a=first, transpose_b=second)
+        return lhs.op("nn.batch_matmul", rhs, transpose_a=first, transpose_b=second)
     letters = "ABCDEFGH"[: rank - 2]
     one, two = "ji" if first else "ij", "kj" if second else "jk"
-    pair = left.pair(right)
+    pair = lhs.pair(rhs)
     return pair.op("einsum", equation=f"{letters}{one},{letters}{two}->{letters}ik")
 
 
@@ -100,21 +100,23 @@ def _det(p: Place) -> Sequence[Contribution]:
     """
     rank, x = p.rank(), p.x()
     size = p.shape(0)[-1]
-    d, y = (each.op("expand_dims", axis=rank - 2, num_newaxis=2) for each in (p.d, p.y))
+    d, y = (tensor.op("expand_dims", axis=rank - 2, num_newaxis=2) for tensor in (p.d, p.y))
     if isinstance(size, int) and size <= _MOST_MINORS:
         return [d * _cofactors(p, x, int(size))]
     eye, singular = unit_matrix(p, x), y.equal(0)
     inverse = singular.choose(eye, x).op("linalg.inv")
-    largest = (each.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for each in (x, inverse))
+    largest = (
+        tensor.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for tensor in (x, inverse)
+    )
     singular = singular.op("logical_or", next(largest) * next(largest) > _ILL_CONDITIONED)
     regular = d * y * _transpose(inverse, rank)
     # The singular values of regular matrices are not used; they differ, so that they have derivatives.
     different = eye * x.op("ones_like").op("cumsum", axis=rank - 1)
     parts = singular.choose(x, different).op("linalg.svd", full_matrices=False, compute_uv=True)
     u, s, vt = (parts.item(index, x.dtype) for index in range(3))
-    sign = [each.op("linalg.slogdet").item(0, x.dtype) for each in (u, vt)]
+    sign = [tensor.op("linalg.slogdet").item(0, x.dtype) for tensor in (u, vt)]
     before, after = s, s.op("reverse", axis=rank - 2)
-    before, after = (each.op("cumprod", axis=rank - 2, exclusive=True) for each in (before, after))
+    before, after = (tensor.op("cumprod", axis=rank - 2, exclusive=True) for tensor in (before, after))
     others = before * after.op("reverse", axis=rank - 2)
     turned = (sign[0] * sign[1]).op("expand_dims", axis=rank - 2, num_newaxis=2)
     adjugate = d * turned * _product(u * _row(others, rank), vt, rank)
@@ -231,8 +233,8 @@ def _spans(p: Place, *, rows: bool) -> bool:
 
     Then nothing changes beyond it, where a singular value of 0 would divide rounding errors.
     """
-    own, other = p.shape(0)[-2:] if rows else p.shape(0)[-2:][::-1]
-    return same_dim(own, other) or (isinstance(own, int) and isinstance(other, int) and own <= other)
+    size, other = p.shape(0)[-2:] if rows else p.shape(0)[-2:][::-1]
+    return same_dim(size, other) or (isinstance(size, int) and isinstance(other, int) and size <= other)
 
 
 def _svd_of_parts(
@@ -255,15 +257,15 @@ def _svd_of_parts(
         inner = factor * (both - _transpose(both, rank))
         term = _product(_product(u, inner * _row(s, rank), rank), vt, rank)
         if not _spans(p, rows=True):
-            rest = du - _product(u, both, rank)
-            term = term + _product(rest / _row(s, rank), vt, rank)
+            residual = du - _product(u, both, rank)
+            term = term + _product(residual / _row(s, rank), vt, rank)
         total = term if total is None else total + term
     if dvt is not None:
         both = _product(vt, dvt, rank, second=True)
         inner = factor * (both - _transpose(both, rank))
         term = _product(_product(u * _row(s, rank), inner, rank), vt, rank)
         if not _spans(p, rows=False):
-            rest = dvt - _product(_transpose(both, rank), vt, rank)
-            term = term + _product(u / _row(s, rank), rest, rank)
+            residual = dvt - _product(_transpose(both, rank), vt, rank)
+            term = term + _product(u / _row(s, rank), residual, rank)
         total = term if total is None else total + term
     return total

@@ -37,7 +37,7 @@ def _along(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
 
 def _over_others(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
     """Sum over all axes but one."""
-    return term.sum([each for each in range(rank) if each != axis])
+    return term.sum([index for index in range(rank) if index != axis])
 
 
 @rule("nn.prelu")
@@ -89,7 +89,7 @@ def _layer_norm(p: Place) -> Expr:
 @expansion("nn.instance_norm")
 def _instance_norm(p: Place) -> Expr:
     axis = p.axis()
-    axes = [each for each in range(1, p.rank()) if each != axis]
+    axes = [index for index in range(1, p.rank()) if index != axis]
     standard = _standard(_wide(p.x()), axes, cast("float", p.attrs["epsilon"]))
     return _scale_and_shift(p, standard, axis, p.rank())
 

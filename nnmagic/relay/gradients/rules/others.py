@@ -49,9 +49,9 @@ def _resize(p: Place) -> Sequence[Contribution]:
         if not isinstance(size, int):
             raise p.unsupported("the sizes of the images must be known at compile time")
         matrix = _interpolation(p, letters, place, size, cast("int", p.out_shape[axis]))
-        order = [*(each for each in range(rank) if each != axis), axis]
+        order = [*(index for index in range(rank) if index != axis), axis]
         moved = d.transpose(order).op("nn.matmul", matrix, transpose_b=True)
-        d = moved.transpose([order.index(each) for each in range(rank)])
+        d = moved.transpose([order.index(index) for index in range(rank)])
     return [d]
 
 
@@ -71,12 +71,14 @@ def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, coun
         for axis, letter in enumerate(letters):
             if axis != place:
                 attrs[f"scale_{letter.lower()}"] = 1.0
-    made = p.array(spread, dtype).op(p.name, **attrs)
+    spread_grad = p.array(spread, dtype).op(p.name, **attrs)
     axes = [2 + axis for axis in range(rank) if axis != place]
     if axes:
         ones = [1] * len(axes)
-        made = made.op("strided_slice", begin=[0] * len(axes), end=ones, strides=ones, axes=axes)
-    return made.reshape([size, count])
+        spread_grad = spread_grad.op(
+            "strided_slice", begin=[0] * len(axes), end=ones, strides=ones, axes=axes
+        )
+    return spread_grad.reshape([size, count])
 
 
 @rule("dft")
@@ -87,12 +89,12 @@ def _dft(p: Place) -> Sequence[Contribution]:
     inverse = bool(p.attrs["inverse"])
     pair = p.call("dft", real, imaginary, inverse=not inverse)
     length = p.count(0, [p.rank() - 1])
-    found = []
+    components = []
     for index in range(2):
-        part = pair.item(index, p.tensor(0).dtype)
-        scale = p.array(length, part.dtype) if isinstance(length, int) else length
-        found.append(part / scale if inverse else part * scale)
-    return found
+        component = pair.item(index, p.tensor(0).dtype)
+        scale = p.array(length, component.dtype) if isinstance(length, int) else length
+        components.append(component / scale if inverse else component * scale)
+    return components
 
 
 def _adjoint(p: Place) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def _rfft(p: Place) -> Sequence[Contribution]:
     count, size = p.out_shape[axis], p.shape(0)[axis]
     if not isinstance(count, int) or not isinstance(size, int):
         raise p.unsupported("the size of the axis must be known at compile time")
-    widths = [(0, size - count if each == axis else 0) for each in range(p.rank() + 1)]
+    widths = [(0, size - count if index == axis else 0) for index in range(p.rank() + 1)]
     padded = p.d.op("nn.pad", p.array(0, p.d.dtype), pad_width=widths)
     whole = padded.op("numpy.fft", inverse=True, **given)
     real = whole.op("strided_slice", begin=[0], end=[1], strides=[1], axes=[p.rank()])

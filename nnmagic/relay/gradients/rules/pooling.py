@@ -52,15 +52,15 @@ def _axes(p: Place) -> list[_Axis]:
     )
     given = list(cast("Sequence[int]", p.attrs["padding"]))
     pads = given * (2 * rank // len(given))
-    found = []
+    spatial = []
     for place, letter in enumerate(letters):
         axis = layout.index(letter)
         size, count = p.shape(0)[axis], p.out_shape[axis]
         if not isinstance(size, int) or not isinstance(count, int):
             message = "its spatial sizes must be known at compile time"
             raise p.unsupported(message, "write numbers for them; the batch may be named")
-        found.append(_Axis(axis, size, count, sizes[place], strides[place], steps[place], pads[place]))
-    return found
+        spatial.append(_Axis(axis, size, count, sizes[place], strides[place], steps[place], pads[place]))
+    return spatial
 
 
 @rule("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
@@ -78,10 +78,10 @@ def _max_pool(p: Place) -> Sequence[Contribution]:
             hit = hit.op("logical_and", free)
         rest = hit.op("logical_not")
         free = rest if free is None else free.op("logical_and", rest)
-        part = hit.choose(p.d, 0)
+        share = hit.choose(p.d, 0)
         for axis, offset in zip(axes, offsets, strict=True):
-            part = _write(part, axis, offset, p.rank())
-        total = part if total is None else total + part
+            share = _write(share, axis, offset, p.rank())
+        total = share if total is None else total + share
     assert total is not None
     return [_unpad(total, axes)]
 

@@ -77,24 +77,24 @@ def _batch_matmul(p: Place) -> Sequence[Contribution]:
     a, b, d = p.x(0), p.x(1), p.d.cast(p.tensor(0).dtype)
     over_a, over_b = bool(p.attrs["transpose_a"]), bool(p.attrs["transpose_b"])
 
-    def product(left: TensorExpr, right: TensorExpr, *, over_left: bool, over_right: bool) -> TensorExpr:
-        return left.op("nn.batch_matmul", right, transpose_a=over_left, transpose_b=over_right)
+    def product(lhs: TensorExpr, rhs: TensorExpr, *, over_left: bool, over_right: bool) -> TensorExpr:
+        return lhs.op("nn.batch_matmul", rhs, transpose_a=over_left, transpose_b=over_right)
 
-    found: list[Contribution] = [None, None]
+    contributions: list[Contribution] = [None, None]
     if p.wanted[0]:
         if over_a:
             first = product(b, d, over_left=over_b, over_right=True)
         else:
             first = product(d, b, over_left=False, over_right=not over_b)
-        found[0] = _sum_batch(p, first, 0)
+        contributions[0] = _sum_batch(p, first, 0)
     if p.wanted[1]:
         second = (
             product(d, a, over_left=True, over_right=over_a)
             if over_b
             else product(a, d, over_left=not over_a, over_right=False)
         )
-        found[1] = _sum_batch(p, second, 1)
-    return found
+        contributions[1] = _sum_batch(p, second, 1)
+    return contributions
 
 
 def _sum_batch(p: Place, term: TensorExpr, index: int) -> TensorExpr:
@@ -110,9 +110,9 @@ def _einsum(p: Place) -> Sequence[Contribution]:
     """Swap an operand with the result; letters that stand in that operand alone are broadcast."""
     (type_,) = p.types
     assert isinstance(type_, TupleType)
-    terms, output = _equation(p, [cast("TensorType", part) for part in type_.fields])
+    terms, output = _equation(p, [cast("TensorType", operand) for operand in type_.fields])
     sizes = {letter: (index, axis) for index, term in enumerate(terms) for axis, letter in enumerate(term)}
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     for index, term in enumerate(terms):
         once = "".join(dict.fromkeys(term))
         others = [(terms[at], p.field(0, at)) for at in range(len(terms)) if at != index]
@@ -120,11 +120,11 @@ def _einsum(p: Place) -> Sequence[Contribution]:
         missing = [letter for letter in once if letter not in reach]
         parts = [(output, p.d), *others]
         parts += [(letter, _ones(p, terms, *sizes[letter])) for letter in missing]
-        inputs = ",".join(part for part, _ in parts)
+        inputs = ",".join(operand for operand, _ in parts)
         operands = p.tuple_of(*(value for _, value in parts))
         one = operands.op("einsum", equation=f"{inputs}->{once}")
-        found.append(_on_diagonals(p, terms, index, one))
-    return [found]
+        contributions.append(_on_diagonals(p, terms, index, one))
+    return [contributions]
 
 
 def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: TensorExpr) -> TensorExpr:
@@ -144,15 +144,15 @@ def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: TensorExpr
         return values
     parts = [("".join(first), values), *((letters[at], _ones(p, terms, index, at)) for _, at in again)]
     equation = f"{','.join(part for part, _ in parts)}->{''.join(letters)}"
-    whole = p.tuple_of(*(value for _, value in parts)).op("einsum", equation=equation)
+    product = p.tuple_of(*(value for _, value in parts)).op("einsum", equation=equation)
     operand, rank = p.field(0, index), len(letters)
     for pair in again:
         others = [axis for axis in range(rank) if axis not in pair]
         on_diagonal = unit_matrix(p, operand.sum(others)) > 0
         for axis in others:
             on_diagonal = on_diagonal.op("expand_dims", axis=axis)
-        whole = on_diagonal.choose(whole, 0)
-    return whole
+        product = on_diagonal.choose(product, 0)
+    return product
 
 
 def _ones(p: Place, terms: Sequence[str], index: int, axis: int) -> TensorExpr:

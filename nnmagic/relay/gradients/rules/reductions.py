@@ -40,15 +40,15 @@ def _extremum(p: Place) -> Sequence[Contribution]:
 def _prod(p: Place) -> Sequence[Contribution]:
     """Multiply by the products of the other elements, which are exact where elements are 0."""
     x, grown = p.x(), p.restore_axes(p.d, p.axes())
-    parts: list[tuple[int, TensorExpr]] = []
+    factors: list[tuple[int, TensorExpr]] = []
     for axis in p.axes():
-        parts.append((axis, x))
+        factors.append((axis, x))
         x = x.op("prod", axis=[axis], keepdims=True)
-    for axis, before in reversed(parts):
-        left = before.op("cumprod", axis=axis, exclusive=True)
-        right = before.op("reverse", axis=axis).op("cumprod", axis=axis, exclusive=True)
-        grown = grown * (left * right.op("reverse", axis=axis))
-    return [grown if parts else p.d]
+    for axis, before in reversed(factors):
+        lhs = before.op("cumprod", axis=axis, exclusive=True)
+        rhs = before.op("reverse", axis=axis).op("cumprod", axis=axis, exclusive=True)
+        grown = grown * (lhs * rhs.op("reverse", axis=axis))
+    return [grown if factors else p.d]
 
 
 @rule("cumsum")
@@ -67,7 +67,7 @@ def _cumprod(p: Place) -> Sequence[Contribution]:
     x = (p.x().reshape([-1]) if flat else p.x()).cast(p.d.dtype)
     rank = 1 if flat else p.rank()
     axis = 0 if flat else p.axis()
-    order = [*(each for each in range(rank) if each != axis), axis]
+    order = [*(index for index in range(rank) if index != axis), axis]
     x, d = x.transpose(order), p.d.transpose(order)
     positions = x.op("ones_like").cast("float32").op("cumsum", axis=rank - 1)
     rows, columns = positions.op("expand_dims", axis=rank), positions.op("expand_dims", axis=rank - 1)
@@ -79,7 +79,7 @@ def _cumprod(p: Place) -> Sequence[Contribution]:
     terms = counted.choose(d.op("expand_dims", axis=rank - 1) * products, 0)
     left = x.op("cumprod", axis=rank - 1, exclusive=True)
     result = left * terms.sum([rank])
-    inverse = [order.index(each) for each in range(rank)]
+    inverse = [order.index(index) for index in range(rank)]
     result = result.transpose(inverse).cast(p.tensor(0).dtype)
     return [p.reshape_to(result, 0) if flat else result]
 

@@ -41,32 +41,32 @@ def _arange(p: Place) -> Sequence[Contribution]:
 
 @rule("concatenate")
 def _concatenate(p: Place) -> Sequence[Contribution]:
-    parts = _parts(p)
+    fields = _parts(p)
     axis = int(cast("int", p.attrs["axis"])) % len(p.out_shape)
-    if all(isinstance(part.shape[axis], int) for part in parts):
-        return [_static_parts(p, parts, axis)]
-    return [_dynamic_parts(p, parts, axis)]
+    if all(isinstance(part.shape[axis], int) for part in fields):
+        return [_static_parts(p, fields, axis)]
+    return [_dynamic_parts(p, fields, axis)]
 
 
 def _parts(p: Place) -> list[TensorType]:
     (type_,) = p.types
     assert isinstance(type_, TupleType)
-    return [cast("TensorType", part) for part in type_.fields]
+    return [cast("TensorType", field) for field in type_.fields]
 
 
 def _static_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     begin = 0
     for part in parts:
         end = begin + cast("int", part.shape[axis])
-        found.append(p.d.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis]))
+        contributions.append(p.d.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis]))
         begin = end
-    return found
+    return contributions
 
 
 def _dynamic_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
     """Slice at offsets that are known at run time; each part has the shape of its operand."""
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     rank = len(p.out_shape)
     offset = p.array([0] * rank, "int64")
     strides = p.array([1] * rank, "int64")
@@ -75,9 +75,9 @@ def _dynamic_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Con
         own = p.field(0, index)
         sizes = p.call("shape_of", own, dtype="int64")
         sliced = p.d.op("dyn.strided_slice", offset, offset + sizes, strides)
-        found.append(p.like(sliced, own, part))
+        contributions.append(p.like(sliced, own, part))
         offset = offset + sizes * along
-    return found
+    return contributions
 
 
 @rule("stack")
@@ -145,14 +145,14 @@ def _meshgrid(p: Place) -> Sequence[Contribution]:
     order = list(range(count))
     if p.attrs["indexing"] == "xy" and count > 1:
         order[:2] = [1, 0]
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     for index, part in enumerate(_parts(p)):
         d = p.d_part(index)
         if d is not None:
             d = d.sum([axis for axis in range(count) if axis != order[index]])
             d = d if part.shape else d.reshape([])
-        found.append(d)
-    return [found]
+        contributions.append(d)
+    return [contributions]
 
 
 @rule("sliding_window")
@@ -180,7 +180,7 @@ def _sliding_window(p: Place) -> Sequence[Contribution]:
 
 def _spread(
     p: Place,
-    part: TensorExpr,
+    grad: TensorExpr,
     axis: int,
     offsets: Sequence[int],
     strides: Sequence[int],
@@ -196,8 +196,8 @@ def _spread(
         reach = (count - 1) * step + 1 if count else 0
         widths[along] = [offset, sizes[along] - offset - reach]
     if any(step > 1 for step in steps):
-        part = part.op("nn.dilate", strides=steps, dilation_value=0.0)
-    return part.op("nn.pad", part.like(0), pad_width=widths)
+        grad = grad.op("nn.dilate", strides=steps, dilation_value=0.0)
+    return grad.op("nn.pad", grad.like(0), pad_width=widths)
 
 
 rules(

@@ -43,8 +43,8 @@ _Widths: TypeAlias = "tuple[Value, Value]"
 
 def _pad_width(call: Arguments, rank: int) -> list[_Widths]:
     """Return the widths for each axis: one number, one pair for all, or a pair for each."""
-    given, span = call.given["pad_width"].value, call.at("pad_width")
-    listed = given.items if isinstance(given, TupleOf) else (given,)
+    widths, span = call.given["pad_width"].value, call.at("pad_width")
+    listed = widths.items if isinstance(widths, TupleOf) else (widths,)
     sizes = [as_size(Operand(item, span)) for item in listed]
     pairs: list[_Widths] = []
     if 0 < len(sizes) <= 2 and not any(size is None for size in sizes):
@@ -155,8 +155,8 @@ def _extend_axis(
 ) -> Formula:
     """Extend one axis by its own elements."""
     size = size_along(data.value, axis, call.span)
-    known = _known(size)
-    if known == 0:
+    static = _known(size)
+    if static == 0:
         raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.at("array"))
     total = calculate_size(
         BuiltinOp.Add, calculate_size(BuiltinOp.Add, before, size, call.span), after, call.span
@@ -165,10 +165,10 @@ def _extend_axis(
     if many is not None and many > _MAX_INDICES:
         message = f"pad: axis {axis} would have {many} elements (with mode={mode!r} at most {_MAX_INDICES})"
         raise RefusalError(message, call.at("pad_width"))
-    if many is not None and known is not None:
+    if many is not None and static is not None:
         first = _known(before)
         assert first is not None
-        indices = constant_of(_places(np.arange(many) - first, known, mode), "int32", call.span)
+        indices = constant_of(_places(np.arange(many) - first, static, mode), "int32", call.span)
         return data.op("take", indices, axis=axis, mode="clip")
     count = total if isinstance(total, Dimension) else many
     assert count is not None

@@ -36,7 +36,7 @@ class LaneEmitter:
         self._locals: dict[aot.Register, Buffer] = {}
 
     def rounds(
-        self, first: PrimExpr, left: PrimExpr, poll: Callable[[], list[Stmt]]
+        self, first: PrimExpr, lhs: PrimExpr, poll: Callable[[], list[Stmt]]
     ) -> tuple[list[Stmt], PrimExpr]:
         """Return the statements of rounds from ``first`` on, and how many of those that are left they are.
 
@@ -44,12 +44,12 @@ class LaneEmitter:
         """
         width = as_expr(self._lanes)
         done = tirx.Var("done", "int64")
-        some = left
+        some = lhs
         if not self._plan.repeatable:
-            some = tirx.truncdiv(left, width) * width
+            some = tirx.truncdiv(lhs, width) * width
         holds = [
-            left >= width,
-            *(part for check in self._plan.checks for part in self._in_range(check, first, left)),
+            lhs >= width,
+            *(part for check in self._plan.checks for part in self._in_range(check, first, lhs)),
         ]
         enough = tirx.Select(tirx.all(*holds), some, as_expr(0))
         count = tirx.truncdiv(done + as_expr(self._lanes - 1), width)
@@ -62,10 +62,10 @@ class LaneEmitter:
 
         return [tirx.Bind(done, enough), loop("block", count, block)], done
 
-    def _in_range(self, check: RangeCheck, first: PrimExpr, left: PrimExpr) -> list[PrimExpr]:
+    def _in_range(self, check: RangeCheck, first: PrimExpr, lhs: PrimExpr) -> list[PrimExpr]:
         """Return the conditions under which an index is in range in all rounds."""
-        ends = {self._plan.counter: (first, first + left - 1)}
-        parts = [left <= as_expr(_MOST_ROUNDS)]
+        ends = {self._plan.counter: (first, first + lhs - 1)}
+        parts = [lhs <= as_expr(_MOST_ROUNDS)]
         for inner in check.loops:
             low, high = (self._body.load(value) for value in (inner.first, inner.limit))
             ends[inner.counter] = low, high - 1
@@ -110,9 +110,9 @@ class LaneEmitter:
         for target, value in pairs:
             buffer = self._local(target)
             if value in targets and value is not target:
-                kept = self._body.new_local(dtype_of(buffer), "next", int(buffer.ty.shape[0]))
-                statements.append(self._copy(kept, value))
-                stores.append(_each(buffer, partial(_element_of, kept)))
+                next_values = self._body.new_local(dtype_of(buffer), "next", int(buffer.ty.shape[0]))
+                statements.append(self._copy(next_values, value))
+                stores.append(_each(buffer, partial(_element_of, next_values)))
             else:
                 stores.append(self._copy(buffer, value))
         return [*statements, *stores]
@@ -237,19 +237,19 @@ class LaneEmitter:
         stride = as_expr(fact.stride)
         if not fact.guards:
             return lambda lane: element(base + lane * stride)
-        found = self._body.new_local(stored, "elements", self._lanes)
+        elements = self._body.new_local(stored, "elements", self._lanes)
 
         def store(place: _Load) -> Stmt:
             return vector_loop(
                 self._lanes,
-                lambda lane: tirx.BufferStore(found, tirx.BufferLoad(view, [place(lane)]), [lane]),
+                lambda lane: tirx.BufferStore(elements, tirx.BufferLoad(view, [place(lane)]), [lane]),
             )
 
         holds = tirx.all(*(self._holds(guard, names) for guard in fact.guards))
         before.append(tirx.IfThenElse(holds, store(lambda lane: base + lane * stride), store(position)))
 
         def load_found(lane: PrimExpr) -> PrimExpr:
-            loaded = tirx.BufferLoad(found, [lane])
+            loaded = tirx.BufferLoad(elements, [lane])
             return tirx.NE(loaded, tirx.const(0, "int8")) if dtype == "bool" else loaded
 
         return load_found

@@ -309,26 +309,26 @@ def _read_choice(step: object) -> _Choice | None:
     value = step.stages[0].value
     kind: type
     if isinstance(value, tirx.Min | tirx.Max):
-        kind, parts = type(value), (value.a, value.b)
+        kind, operand_pair = type(value), (value.a, value.b)
     elif isinstance(value, tirx.Select) and isinstance(value.condition, tirx.Or):
         comparison, is_nan = value.condition.a, value.condition.b
-        parts = (value.true_value, value.false_value)
+        operand_pair = (value.true_value, value.false_value)
         if not isinstance(comparison, tirx.LT) or not isinstance(is_nan, ir.Call):
             return None
         order = _buffers(comparison.a, comparison.b)
-        if is_nan.op.name != "tirx.isnan" or _buffers(is_nan.args[0]) != _buffers(parts[0]):
+        if is_nan.op.name != "tirx.isnan" or _buffers(is_nan.args[0]) != _buffers(operand_pair[0]):
             return None
-        if order == _buffers(*parts):
+        if order == _buffers(*operand_pair):
             kind = tirx.LT
-        elif order == _buffers(*reversed(parts)):
+        elif order == _buffers(*reversed(operand_pair)):
             kind = tirx.GT
         else:
             return None
     else:
         return None
-    if not all(isinstance(part, ir.TensorLoad) for part in parts):
+    if not all(isinstance(part, ir.TensorLoad) for part in operand_pair):
         return None
-    operands = [step.values[part.source] for part in parts]
+    operands = [step.values[part.source] for part in operand_pair]
     if any(isinstance(operand, aot.Storage) for operand in operands):
         return None
     return _Choice(kind, (operands[0], operands[1]))
@@ -402,7 +402,11 @@ def _take_nan(choice: aot.ScalarCode, sum_: _Sum) -> list[aot.ScalarCode]:
 
 def _buffers(*parts: PrimExpr) -> list[Buffer] | None:
     """Return the buffers that some loads read; None for other expressions."""
-    return [part.source for part in parts] if all(isinstance(part, ir.TensorLoad) for part in parts) else None
+    return (
+        [operand.source for operand in parts]
+        if all(isinstance(operand, ir.TensorLoad) for operand in parts)
+        else None
+    )
 
 
 def _chain(operands: Sequence[aot.Value], target: aot.Value, kind: type) -> Iterator[aot.ScalarCode]:

@@ -48,8 +48,8 @@ def _paths(region: aot.Region, function: aot.NativeFunction) -> Iterator[list[tu
 
 def _is_reached_through_others(function: aot.NativeFunction) -> bool:
     """Return whether a function that it calls calls it."""
-    others = (each for each in aot.with_callees(function) if each is not function)
-    steps = (step for each in others for step in each.steps())
+    others = (callee for callee in aot.with_callees(function) if callee is not function)
+    steps = (step for callee in others for step in callee.steps())
     return any(isinstance(step, aot.FunctionCall) and step.callee is function for step in steps)
 
 

@@ -119,9 +119,9 @@ def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: _Indices
             loaded.update(step.values.values())
             for stage in step.stages:
                 for value in stage.values:
-                    found: list[PrimExpr] = []
-                    visit(value, [((tirx.Min, tirx.Max, tirx.Select), found.append)])
-                    choices += [each for each in found if indices.from_start(each, step) is None]
+                    integers: list[PrimExpr] = []
+                    visit(value, [((tirx.Min, tirx.Max, tirx.Select), integers.append)])
+                    choices += [each for each in integers if indices.from_start(each, step) is None]
     return bool(stored & loaded) and any("int" in dtype_of(choice) for choice in choices)
 
 
@@ -211,13 +211,13 @@ class _Indices:
 
     def is_decidable(self, check: aot.Check) -> bool:
         """Return whether a check is of an index that grows by the same number in each round."""
-        known = self.of(check.index)
-        return known is not None and abs(known.terms.get(self.counter, 0)) <= _MOST_STEP
+        interval = self.of(check.index)
+        return interval is not None and abs(interval.terms.get(self.counter, 0)) <= _MOST_STEP
 
 
 def _without_checks(region: aot.Region, checks: list[aot.Check], indices: _Indices) -> aot.Region:
     """Return a region without checks that hold, and with the indices that they are about counted from 0."""
-    proved = [known for known in (indices.of(check.index) for check in checks) if known is not None]
+    proved = [interval for interval in (indices.of(check.index) for check in checks) if interval is not None]
 
     def count_from_start(node: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> PrimExpr:
         index = indices.from_start(node, step)

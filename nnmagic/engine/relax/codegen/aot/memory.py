@@ -303,18 +303,18 @@ def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[Pri
         return size, size
     match size:
         case tirx.Select():
-            parts = size.true_value, size.false_value
+            operands = size.true_value, size.false_value
         case tirx.Mul() | tirx.Sub() | tirx.FloorDiv() | tirx.Add() | tirx.Max() | tirx.Min():
-            parts = size.a, size.b
+            operands = size.a, size.b
         case _:
             return None
-    left, right = (_range(part, named) for part in parts)
-    if left is None or right is None:
+    lhs, rhs = (_range(operand, named) for operand in operands)
+    if lhs is None or rhs is None:
         return None
-    (a_high, a_low), (b_high, b_low) = left, right
+    (a_high, a_low), (b_high, b_low) = lhs, rhs
     match size:
         case tirx.Mul():  # of what is not negative, or by a constant
-            if any(isinstance(part, tirx.IntImm) and part.value < 0 for part in parts):
+            if any(isinstance(operand, tirx.IntImm) and operand.value < 0 for operand in operands):
                 return a_low * b_low, a_high * b_high
             return a_high * b_high, a_low * b_low
         case tirx.Sub():

@@ -549,8 +549,8 @@ class AotProgram:
     def _left_facts(self) -> Json:
         """Return the number of the result that holds addresses, and what the entry leaves at these."""
         arrays = self.entry.all_results
-        left = [[number, arrays[number].dtype, len(arrays[number].shape)] for number in self.entry.left]
-        return [len(arrays) - len(left), left]
+        facts = [[number, arrays[number].dtype, len(arrays[number].shape)] for number in self.entry.left]
+        return [len(arrays) - len(facts), facts]
 
     def source_of(self, dim: TirVar) -> list[int]:
         """Return the parameter whose axis has a dimension as its length, and the axis.
@@ -563,8 +563,8 @@ class AotProgram:
             for axis, size in enumerate(array.shape)
             if size is dim or (not isinstance(size, int) and size.same_as(dim))
         )
-        given = len(self.parameters)
-        return [number, axis] if number < given else [self.lengths[number - given], VALUE]
+        count = len(self.parameters)
+        return [number, axis] if number < count else [self.lengths[number - count], VALUE]
 
     def state_words(self) -> int:
         """Return the number of 8-byte words of a call's state: none if nothing can fail but the memory."""

@@ -108,14 +108,14 @@ class _Analysis:
         if function.recursive or function.recursion is not None:
             return args  # it calls itself with others
         for at in range(len(args)):
-            given = [known[at] for known, _ in calls]
-            first = next(iter(given), None)
+            bounds = [intervals[at] for intervals, _ in calls]
+            first = next(iter(bounds), None)
             if not isinstance(first, Linear):
                 continue
-            if not first.terms and all(value == first for value in given):
+            if not first.terms and all(value == first for value in bounds):
                 args[at] = first
             for number_, dim in enumerate(function.dims):
-                if all(known[at] == extents[number_] for known, extents in calls):
+                if all(intervals[at] == extents[number_] for intervals, extents in calls):
                     args[at] = sizes[dim]
         return args
 
@@ -238,10 +238,10 @@ class _Analysis:
         limits = [
             *((as_expr(size), number(size)) for size in _WINDOWS),
             *(
-                (size + more, known + more)
+                (size + more, bound + more)
                 for more in (0, 1)
-                for size, known in sizes
-                if isinstance(known, Linear)
+                for size, bound in sizes
+                if isinstance(bound, Linear)
             ),
         ]
         for size, limit in limits:
@@ -337,14 +337,14 @@ class _Analysis:
         scope = _Scope(self, step.values, step.sizes)
         values = tuple(map(scope.decide_choices, stage.values))
         for buffer, value in zip(stage.writes, values, strict=True):
-            known = None if stage.reduces else scope.evaluate(value)
+            interval = None if stage.reduces else scope.evaluate(value)
             target = step.values.get(buffer)
-            if known is None:
-                known = self.unknown(dtype_of(buffer))
+            if interval is None:
+                interval = self.unknown(dtype_of(buffer))
             if isinstance(target, aot.Register):
-                self.registers[target] = known
+                self.registers[target] = interval
             else:
-                self.buffers[buffer] = known
+                self.buffers[buffer] = interval
         values = tuple(map(scope.without_divisions, values))
         changed = any(new is not old for new, old in zip(values, stage.values, strict=True))
         return replace(stage, values=values) if changed else stage
@@ -404,17 +404,21 @@ class _Scope:
         """Return an expression without divisions for the rest of a number that is near to the divisor."""
         return rewrite(expr, [(tirx.FloorMod, self._rest_of_near)])
 
-    def _rest_of_near(self, rest: PrimExpr) -> PrimExpr:
+    def _rest_of_near(self, remainder: PrimExpr) -> PrimExpr:
         """Return ``a % b`` by a comparison or two if ``a`` is in ``range(-b, 2 * b)``, as around a torus."""
-        a, b, prove = self.evaluate(rest.a), self.evaluate(rest.b), self.analysis.facts.prove
+        a, b, prove = self.evaluate(remainder.a), self.evaluate(remainder.b), self.analysis.facts.prove
         choices: list[PrimExpr] = []
-        visit(rest.a, [((tirx.Select, ir.Call), choices.append)])
+        visit(remainder.a, [((tirx.Select, ir.Call), choices.append)])
         if not isinstance(a, Linear) or not isinstance(b, Linear) or choices:
-            return rest
+            return remainder
         if not (prove(b - 1) and prove(a + b) and prove(b + b - a - 1)):
-            return rest
-        result = rest.a if prove(b - a - 1) else tirx.Select(rest.a >= rest.b, rest.a - rest.b, rest.a)
-        return result if prove(a) else tirx.Select(rest.a < 0, rest.a + rest.b, result)
+            return remainder
+        result = (
+            remainder.a
+            if prove(b - a - 1)
+            else tirx.Select(remainder.a >= remainder.b, remainder.a - remainder.b, remainder.a)
+        )
+        return result if prove(a) else tirx.Select(remainder.a < 0, remainder.a + remainder.b, result)
 
     def evaluate(self, expr: PrimExpr) -> _Known:
         """Return what is known about an expression."""
@@ -457,15 +461,17 @@ class _Scope:
 
     def _connect(self, expr: PrimExpr) -> _Truth:
         """Return what is known about ``and``, or about ``or``, which is true unless both are false."""
-        truths = [each for each in map(self.evaluate, (expr.a, expr.b)) if isinstance(each, _Truth)]
+        truths = [
+            interval for interval in map(self.evaluate, (expr.a, expr.b)) if isinstance(interval, _Truth)
+        ]
         is_or = isinstance(expr, tirx.Or)
         if is_or:
-            truths = [each.negated() for each in truths]
-        undecided = [each for each in truths if not self.analysis.decide(each)]
+            truths = [interval.negated() for interval in truths]
+        undecided = [interval for interval in truths if not self.analysis.decide(interval)]
         if len(truths) == 2 and len(undecided) < 2:
             both = undecided[0] if undecided else _TRUE
         else:
-            both = _Truth(tuple(fact for each in truths for fact in each.when), ())
+            both = _Truth(tuple(fact for interval in truths for fact in interval.when), ())
         return both.negated() if is_or else both
 
     def _compare(self, expr: PrimExpr) -> _Truth | None:
@@ -520,25 +526,25 @@ class _Scope:
                 return None
         return result if self._fits(result, dtype_of(expr)) else None
 
-    def _number(self, known: _Known, expr: PrimExpr) -> _Known:
+    def _number(self, fact: _Known, expr: PrimExpr) -> _Known:
         """Return what is known about an integer, or a number of its own."""
-        return self.analysis.unknown(dtype_of(expr)) if known is None else known
+        return self.analysis.unknown(dtype_of(expr)) if fact is None else fact
 
     def _divide(self, a: Linear, by: int) -> tuple[Linear, Linear]:
         """Return the quotient, rounded down, and the rest."""
         quotient = of_symbol(Symbol(LEAST, MOST))
-        rest = a - quotient.times(by)
-        self.analysis.facts.add([rest, number(by - 1) - rest])
-        return quotient, rest
+        remainder = a - quotient.times(by)
+        self.analysis.facts.add([remainder, number(by - 1) - remainder])
+        return quotient, remainder
 
     def _rest(self, a: Linear, by: Linear) -> Linear:
         """Return the rest of a division by a number that is at least 1."""
         facts = self.analysis.facts
         if facts.prove(a) and facts.prove(by - a - 1):
             return a
-        rest = of_symbol(Symbol(0, MOST))
-        facts.add([by - rest - 1])
-        return rest
+        fact = of_symbol(Symbol(0, MOST))
+        facts.add([by - fact - 1])
+        return fact
 
     def _choose(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> _Known:
         a, b = self.evaluate(then), self.evaluate(other)

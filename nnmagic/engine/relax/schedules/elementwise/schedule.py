@@ -188,16 +188,16 @@ def _choose_stored(kernel: KernelStages, results: set[Buffer]) -> set[Buffer]:
     accesses: dict[Buffer, dict[_Access, Sequence[Index]]] = {}
     sizes = {stage.buffer: _count_elements(kernel.shape(stage)) for stage in kernel.stages}
     for stage in reversed(kernel.stages):
-        own = accesses.get(stage.buffer, {})
-        count = sum(sizes[root] for root, _ in own)
+        uses = accesses.get(stage.buffer, {})
+        count = sum(sizes[root] for root, _ in uses)
         if stage.buffer not in stored and count > sizes[stage.buffer] and weights[stage.buffer] > CHEAP:
             stored.add(stage.buffer)
         if stage.buffer in stored:
-            own = {(stage.buffer, tvm_ffi.StructuralKey(list(stage.axes))): stage.axes}
+            uses = {(stage.buffer, tvm_ffi.StructuralKey(list(stage.axes))): stage.axes}
         for load in collect_loads(stage.value):
             if load.source in sizes:
                 reads = accesses.setdefault(load.source, {})
-                for access, indices in own.items():
+                for access, indices in uses.items():
                     reads.update([_compose(load, stage, access, indices)])
     return stored
 

@@ -71,16 +71,16 @@ def _pays(product: MatrixProduct, tile: Tile) -> PrimExpr | bool:
 
 
 def _all_of(*conditions: PrimExpr | bool) -> PrimExpr | bool:
-    if False in [each for each in conditions if isinstance(each, bool)]:
+    if False in [condition for condition in conditions if isinstance(condition, bool)]:
         return False
-    dynamic = [each for each in conditions if not isinstance(each, bool)]
+    dynamic = [condition for condition in conditions if not isinstance(condition, bool)]
     return tirx.all(*dynamic) if dynamic else True
 
 
 def _any_of(*conditions: PrimExpr | bool) -> PrimExpr | bool:
-    if True in [each for each in conditions if isinstance(each, bool)]:
+    if True in [condition for condition in conditions if isinstance(condition, bool)]:
         return True
-    dynamic = [each for each in conditions if not isinstance(each, bool)]
+    dynamic = [condition for condition in conditions if not isinstance(condition, bool)]
     return tirx.any(*dynamic) if dynamic else False
 
 
@@ -281,13 +281,13 @@ class _Group:
             here = builders.minimum(count, self.tiles - first)
             return builders.loop("tile", here, lambda t: self._tile(first + t, panel, start, depth))
 
-        parts = builders.as_index(builders.round_up_div(self.tiles, count) * panels)
+        index = builders.as_index(builders.round_up_div(self.tiles, count) * panels)
         threads = self.loops.threads
         return builders.sequence(
             [
                 self._pack_panels(start, depth),
                 *self._pack_rows(start, depth, count),
-                builders.parallel_loop("part", parts, multiply, wanted=threads),
+                builders.parallel_loop("part", index, multiply, wanted=threads),
             ]
         )
 

@@ -45,26 +45,26 @@ _ComputeTile = Callable[[Tile, Index], Stmt]
 def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
     """Compute a product with dynamic sizes; ``threads``: whether threads may share it if it is worth them."""
 
-    def build(part: MatrixProduct, *, parallel: bool) -> Stmt:
-        if part.is_static:
-            return static_loops(part, machine, threads=parallel)
-        return _choose(_DynamicLoops(part, machine, parallel).versions())
+    def build(panel: MatrixProduct, *, parallel: bool) -> Stmt:
+        if panel.is_static:
+            return static_loops(panel, machine, threads=parallel)
+        return _choose(_DynamicLoops(panel, machine, parallel).versions())
 
-    def build_part(part: MatrixProduct) -> Stmt:
-        if part.is_static:
-            return build_small(part)
-        blocked = blocked_version(part, machine, threads=threads and machine.parallel)
-        return _choose(iter([blocked, (True, lambda: build_small(part))]))
+    def build_part(panel: MatrixProduct) -> Stmt:
+        if panel.is_static:
+            return build_small(panel)
+        blocked = blocked_version(panel, machine, threads=threads and machine.parallel)
+        return _choose(iter([blocked, (True, lambda: build_small(panel))]))
 
-    def build_small(part: MatrixProduct) -> Stmt:
+    def build_small(panel: MatrixProduct) -> Stmt:
         if not threads:
-            return build(part, parallel=False)
-        factors = (part.rows, part.columns, part.depth)
+            return build(panel, parallel=False)
+        factors = (panel.rows, panel.columns, panel.depth)
         return choose_threads(
-            machine, Work.MATMUL_MULTIPLICATIONS, factors, lambda parallel: build(part, parallel=parallel)
+            machine, Work.MATMUL_MULTIPLICATIONS, factors, lambda parallel: build(panel, parallel=parallel)
         )
 
-    return builders.sequence([build_part(part) for part in product.split_panels()])
+    return builders.sequence([build_part(panel) for panel in product.split_panels()])
 
 
 def _bind(name: str, value: Index) -> tuple[Var, Stmt]:

@@ -32,7 +32,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
 def static_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
     """Compute a product of static sizes; ``threads`` share the work."""
     return builders.sequence(
-        [_StaticLoops(part).all_columns(machine, threads=threads) for part in product.split_panels()]
+        [_StaticLoops(panel).all_columns(machine, threads=threads) for panel in product.split_panels()]
     )
 
 
