@@ -182,10 +182,10 @@ class Definition:
     @Cached
     def linked(self) -> LinkedView:
         """Return its source, Relay, TIR and assembly, linked line by line. Raises EngineError."""
-        from nnmagic.rendering.linked import Code, LinkedView
+        from nnmagic.rendering.linked import LinkedView, MachineCode
 
         codes = [
-            Code(kernel.name, kernel.origins, kernel.tir, kernel.asm)
+            MachineCode(kernel.name, kernel.origins, kernel.tir, kernel.asm)
             for kernel in kernels_of(self.executable)
         ]
         return LinkedView(self.relay, self.source, self.lines, codes)

@@ -36,7 +36,7 @@ _ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class _Operand:
+class _LoopOperand:
     """An operand of a loop: its name in the text of a program, its dtype, and the sizes of a row.
 
     ``keyword``: the name by which the function takes it, if it takes it by name only.
@@ -58,7 +58,7 @@ class _Operand:
         return TensorType((AnyDim(_ROWS), *self.row.shape), self.dtype)
 
 
-class _Loop:
+class _TypedLoop:
     """A loop of a ufunc, for operands of some dtypes."""
 
     def __init__(self, function: CompiledFunction) -> None:
@@ -221,7 +221,7 @@ class _Loop:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Loop, (self.function,), {"programs": self.programs}
+        return _TypedLoop, (self.function,), {"programs": self.programs}
 
 
 def make_ufunc(function: CompiledFunction | SpecializingFunction) -> np.ufunc:
@@ -236,10 +236,10 @@ def make_ufunc(function: CompiledFunction | SpecializingFunction) -> np.ufunc:
 
     if isinstance(function, SpecializingFunction):
         return _made(function, _loops_of_dtypes(function))
-    return _made(function, [_Loop(function)])
+    return _made(function, [_TypedLoop(function)])
 
 
-def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Loop]) -> np.ufunc:
+def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
     from nnmagic.engine.relax.runtime.ufunc import Rows
     from nnmagic.engine.relax.runtime.ufunc import make_ufunc as new_ufunc
 
@@ -255,7 +255,7 @@ def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Lo
     )
 
 
-def _restored(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Loop]) -> np.ufunc:
+def _restored(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
     """Return the ufunc of a pickle, which holds its programs."""
     return function._keep_ufunc(lambda: _made(function, loops))
 
@@ -273,9 +273,9 @@ def _machine_code(function: CompiledFunction | SpecializingFunction) -> bytes:
     return artifact.caller
 
 
-def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
+def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
     """Return the loops of a function without types, whose operands have one dtype each."""
-    loops, errors = list[_Loop](), list[TinyNNError]()
+    loops, errors = list[_TypedLoop](), list[TinyNNError]()
     for dtype in _DTYPES:
         completed = {
             loop.name: _completed(loop.name, function._template.info.open.get(loop.name), dtype)
@@ -286,7 +286,7 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
         if len(types) < len(completed):
             continue
         try:
-            found = _Loop(function.specialize(types, {}))
+            found = _TypedLoop(function.specialize(types, {}))
         except TinyNNError as error:
             errors.append(error)
         else:
@@ -323,7 +323,7 @@ def _completed(name: str, pattern: Any, dtype: str) -> Type | None:
     )
 
 
-def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand]]:
+def _operands(function: CompiledFunction) -> tuple[list[_LoopOperand], list[_LoopOperand]]:
     """Return the operands of a function's ufunc. Raises TypeError for a function that cannot be one."""
     call = function._definition.call
     if call.destinations:
@@ -345,7 +345,7 @@ def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand
         name = label if plain and label is not None else f"size_{next(unnamed)}"
         return sizes.setdefault(label if label is not None else name, name)
 
-    def operand(name: str, what: str, type_: Type | None, *, is_new: bool) -> _Operand:
+    def operand(name: str, what: str, type_: Type | None, *, is_new: bool) -> _LoopOperand:
         if not isinstance(type_, TensorType) or type_.dtype not in _DTYPES:
             shown = "nothing" if type_ is None else format_type(type_)
             raise TypeError(f"{function.name}() has no ufunc: {what} is {shown}, no array of NumPy's numbers")
@@ -353,7 +353,7 @@ def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand
         if None in dims:
             shown = f"{format_type(type_)}, with a size that no parameter has"
             raise TypeError(f"{function.name}() has no ufunc: {what} is {shown}, which no signature can say")
-        return _Operand(name, type_.dtype, tuple(dim for dim in dims if dim is not None))
+        return _LoopOperand(name, type_.dtype, tuple(dim for dim in dims if dim is not None))
 
     inputs = []
     shown = call.signature.parameters.values()

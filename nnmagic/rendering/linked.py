@@ -36,7 +36,7 @@ _MOST_OPEN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class MachineCode:
     """A function of the machine code: what it computes, and its texts, "" if it has none."""
 
     name: str
@@ -57,7 +57,7 @@ class _Line:
 class LinkedView:
     """A function from its source to machine code."""
 
-    def __init__(self, module: Module, source: Source, lines: range, codes: Sequence[Code]) -> None:
+    def __init__(self, module: Module, source: Source, lines: range, codes: Sequence[MachineCode]) -> None:
         """Link the texts.
 
         Args:
@@ -110,12 +110,12 @@ class LinkedView:
         """Return the numbers of the source lines of expressions; a letter follows those of other sources."""
         return ",".join(self._places.numbers(spans))
 
-    def _title(self, code: Code) -> str:
+    def _title(self, code: MachineCode) -> str:
         lines = self._margin(span for span in self._numbers if span in code.origins)
         numbers = lines.replace(",", ", ")
         return f"{code.name}, from {'lines' if ',' in lines else 'line'} {numbers}" if lines else code.name
 
-    def _texts(self, stage: str) -> dict[Code, str]:
+    def _texts(self, stage: str) -> dict[MachineCode, str]:
         texts = {code: code.tir if stage == "tir" else code.asm for code in self._codes}
         return {code: _shortened(text, stage) for code, text in texts.items() if text}
 
@@ -176,7 +176,7 @@ def _relay_lines(module: Module) -> tuple[str, list[frozenset[Span]]]:
     return text, list(map(frozenset, spans))
 
 
-def _code_order(code: Code) -> tuple[bool, bool, tuple[int, int, int, int]]:
+def _code_order(code: MachineCode) -> tuple[bool, bool, tuple[int, int, int, int]]:
     """Order kernels by the first place that they compute, and what calls them last."""
     return not code.tir, not code.origins, min(map(position, code.origins), default=(0, 0, 0, 0))
 

@@ -39,14 +39,14 @@ _MOST_LINES, _FIRST_LINES = 25, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class CodeListing:
     """Code as HTML: ``whole``, and ``folded`` after the first lines if it is long."""
 
     whole: str
     folded: str
 
 
-def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> Listing:
+def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> CodeListing:
     """Return a text in colours, Relay with its long lines broken; a summary of folded lines has the name."""
     breaks = line_breaks(text, _WIDTH) if relay else {}
     lines = [_line(part) for line in highlight_lines(text, lexer, breaks=breaks) for part in line]
@@ -78,7 +78,7 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
         text, RelayLexer(), titles=titles, classes=classes, breaks=breaks, inline_colors=True
     )
     if origins == "none":
-        rows = [_Row(None, line) for line in lines]
+        rows = [_ListingRow(None, line) for line in lines]
     else:
         rows = list(_rows(lines, _spans(text, ranges)))
     if origins == "beside":
@@ -88,7 +88,7 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     return _with_marks(_listing(parts, [1] * len(parts), "Relay", _pre), classes)
 
 
-def _with_marks(listing: Listing, classes: Mapping[int, str]) -> str:
+def _with_marks(listing: CodeListing, classes: Mapping[int, str]) -> str:
     """Return a folded listing with the rules that mark its values."""
     rules = value_rules(classes.values(), ".relay")
     return f'<style>{rules}</style><div class="relay">{listing.folded}</div>' if rules else listing.folded
@@ -96,16 +96,16 @@ def _with_marks(listing: Listing, classes: Mapping[int, str]) -> str:
 
 def _listing(
     lines: Sequence[str], heights: Sequence[int], name: str, enclose: Callable[[Sequence[str]], str]
-) -> Listing:
+) -> CodeListing:
     """Return parts of the given heights in lines, each run of them enclosed by an element."""
     listing = enclose(lines)
     ends = itertools.accumulate(heights)
     first = max(1, sum(end <= _FIRST_LINES for end in ends))
     if sum(heights) <= _MOST_LINES or first == len(lines):
-        return Listing(listing, listing)
+        return CodeListing(listing, listing)
     summary = f"{sum(heights[first:]):,} more lines of {html.escape(name)}"
     rest = f"<details><summary>{summary}</summary>{enclose(lines[first:])}</details>"
-    return Listing(listing, enclose(lines[:first]) + rest)
+    return CodeListing(listing, enclose(lines[:first]) + rest)
 
 
 def _pre(lines: Sequence[str]) -> str:
@@ -198,7 +198,7 @@ def _line(line: str, attributes: str = "") -> str:
 
 
 @dataclass(slots=True)
-class _Row:
+class _ListingRow:
     """Lines of Relay that came from one line of source."""
 
     origin: tuple[Span, int] | None
@@ -237,8 +237,8 @@ def _is_name(part: TextRange, text: str) -> bool:
     return isinstance(part.expr, Var) or text.startswith("%", part.start)
 
 
-def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Row]:
-    row: _Row | None = None
+def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_ListingRow]:
+    row: _ListingRow | None = None
     for index, line in enumerate(lines):
         span = spans.get(index)
         origin = (span, span.line) if span is not None and span.source is not None else None
@@ -246,7 +246,7 @@ def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Ro
         if row is None or not same:
             if row is not None:
                 yield row
-            row = _Row(origin)
+            row = _ListingRow(origin)
         row.lines += line
         if line == ["}"]:  # a function ends
             yield row
@@ -259,7 +259,7 @@ def _same(lhs: tuple[Span, int], rhs: tuple[Span, int] | None) -> bool:
     return rhs is not None and lhs[1] == rhs[1] and lhs[0].source == rhs[0].source
 
 
-def _table_row(row: _Row) -> str:
+def _table_row(row: _ListingRow) -> str:
     """Return a table's row: the source line with its number, and the Relay that came from it."""
     source = ""
     if row.origin is not None:
@@ -280,7 +280,7 @@ def _cell(name: str, lines: str) -> str:
     )
 
 
-def _number_lines(row: _Row) -> Iterator[str]:
+def _number_lines(row: _ListingRow) -> Iterator[str]:
     """Yield the lines of Relay; the first has the number of its source line, all show it when hovered."""
     if row.origin is None:
         yield from map(_line, row.lines)

@@ -17,7 +17,7 @@ class ExportError(RelayError):
     kind = "ONNX export error"
 
 
-class UnsupportedError(Exception):
+class ExportRefusalError(Exception):
     """An expression that cannot be exported: why, and what would help."""
 
     def __init__(self, reason: str, hint: str | None = None) -> None:
@@ -27,12 +27,12 @@ class UnsupportedError(Exception):
 
 
 @dataclass(slots=True)
-class Problems:
+class ExportProblems:
     """Collect the problems of a module: one entry for each operator and reason, with its places."""
 
     places: dict[tuple[str, str, str | None], list[Span | None]] = field(default_factory=dict)
 
-    def add(self, what: str, span: Span | None, error: UnsupportedError) -> None:
+    def add(self, what: str, span: Span | None, error: ExportRefusalError) -> None:
         """Record why an expression cannot be exported."""
         places = self.places.setdefault((what, error.reason, error.hint), [])
         if span is None or span not in places:

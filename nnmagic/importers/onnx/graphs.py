@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.element_types import array_of
 from nnmagic.importers.onnx.errors import Problems, UnsupportedError
 from nnmagic.importers.onnx.external_data import Folder
 from nnmagic.importers.onnx.function_bodies import standard_body
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import NEWEST, OPERATORS, UNREGISTERED
 from nnmagic.importers.onnx.schemas import (
     attribute_names,
@@ -66,7 +66,7 @@ class Scope:
     that it belongs to, for messages. ``captured``: outer tensors that a loop's body uses are bound before it.
     """
 
-    block: Block
+    block: OnnxBlock
     opsets: Mapping[str, int]
     parent: Scope | None = None
     names: dict[str, Known] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class GraphImporter:
             values = list(inputs)
             return self.call_function(function, values, attributes, scope, where, node.output, schema)
         check_counts(len(inputs), len(node.output), schema)
-        context = Node(
+        context = OnnxNode(
             op_type=node.op_type,
             since=schema.since_version if schema is not None else opset,
             inputs=inputs,
@@ -296,7 +296,7 @@ class GraphImporter:
     def import_branch(self, graph: GraphProto, scope: Scope, *, binds_outer: bool = False) -> Scope:
         """Return the scope of a subgraph that sees the names around it; its nodes are not imported yet."""
         return Scope(
-            Block(),
+            OnnxBlock(),
             scope.opsets,
             scope,
             attributes=scope.attributes,

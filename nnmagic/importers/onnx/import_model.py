@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Source, kind_of
-from nnmagic.importers.onnx.blocks import ASSERTION, Block
+from nnmagic.importers.onnx.blocks import ASSERTION, OnnxBlock
 from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError, model_error
 from nnmagic.importers.onnx.external_data import Folder
@@ -66,7 +66,7 @@ def import_listed(
     functions = {(item.domain, item.name, item.overload): item for item in proto.functions}
     listing = model_listing(proto)
     importer = GraphImporter(Folder(folder), functions, listing)
-    scope = Scope(Block(), opsets)
+    scope = Scope(OnnxBlock(), opsets)
     params = _parameters(proto, importer, scope, shapes or {})
     try:
         outputs = importer.import_graph(proto.graph, scope)

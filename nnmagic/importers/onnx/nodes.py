@@ -16,12 +16,12 @@ from nnmagic.relay.types import TensorType
 if TYPE_CHECKING:
     from onnx import GraphProto, TypeProto
 
-    from nnmagic.importers.onnx.blocks import Block
+    from nnmagic.importers.onnx.blocks import OnnxBlock
     from nnmagic.importers.onnx.graphs import GraphImporter, Scope
 
 
 @dataclass(slots=True)
-class Node:
+class OnnxNode:
     """A node with its inputs.
 
     ``since``: the opset of the operator's form. ``declared``: the shapes that the model states for the
@@ -39,7 +39,7 @@ class Node:
     scope: Scope
 
     @property
-    def block(self) -> Block:
+    def block(self) -> OnnxBlock:
         """Return the statements of the function that the node is in."""
         return self.scope.block
 

@@ -17,12 +17,12 @@ from nnmagic.importers.torch.tensors import dtype_of
 from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
 
 if TYPE_CHECKING:
-    from nnmagic.importers.onnx.blocks import Block
-    from nnmagic.importers.torch.graphs import GraphImporter
+    from nnmagic.importers.onnx.blocks import OnnxBlock
+    from nnmagic.importers.torch.graphs import TorchGraphImporter
 
 
 @dataclass(slots=True)
-class Call:
+class AtenCall:
     """A call of an operator.
 
     ``arguments``: tensors and symbolic sizes are Values, the latter of rank 0 with ``sizes``.
@@ -34,8 +34,8 @@ class Call:
     arguments: Mapping[str, Any]
     results: Sequence[Any]
     originals: Mapping[str, Any]
-    importer: GraphImporter
-    block: Block
+    importer: TorchGraphImporter
+    block: OnnxBlock
 
     def __getitem__(self, name: str) -> Value:
         value = self.arguments.get(name)

@@ -143,7 +143,7 @@ def _is_whole(traced: torch.Tensor) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StridedLayout:
     """How a result lies in memory.
 
     ``order``: its axes, the one with the largest stride first. ``strides``: ``?`` where the call decides;
@@ -171,12 +171,12 @@ class Layout:
         return torch.empty(0, dtype=dense.dtype).set_(dense.untyped_storage(), 0, shape, strides)
 
 
-def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
+def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> StridedLayout | None:
     """Return how a traced tensor lies in memory; None if as arrays do. Raises UnsupportedError."""
     sizes, strides = _hints(traced)
     known = tuple(item if isinstance(item, int) else ANY for item in traced.stride())
     if None in sizes or None in strides or 0 in sizes:
-        return Layout(tuple(range(traced.ndim)), known) if 0 in sizes and ANY not in known else None
+        return StridedLayout(tuple(range(traced.ndim)), known) if 0 in sizes and ANY not in known else None
     order = tuple(sorted(range(traced.ndim), key=lambda axis: -strides[axis]))
     steps, step = {}, 1
     for axis in reversed(order):
@@ -184,7 +184,7 @@ def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
         step *= sizes[axis]
     differ = {axis for axis, step in steps.items() if strides[axis] != step}
     if not _hint(traced.storage_offset()) and all(sizes[axis] == 1 for axis in differ):
-        return Layout(order, known) if differ or order != (*range(traced.ndim),) else None
+        return StridedLayout(order, known) if differ or order != (*range(traced.ndim),) else None
     length = traced.untyped_storage().nbytes() // traced.element_size()
     offset, length, *steps_of = (
         dim_of(item, labels) for item in (traced.storage_offset(), length, *traced.stride())
@@ -193,7 +193,7 @@ def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
         raise UnsupportedError(
             "a result with gaps in its memory must have fixed sizes", "call .contiguous() on the result"
         )
-    return Layout(order, tuple(steps_of), (offset, length))
+    return StridedLayout(order, tuple(steps_of), (offset, length))
 
 
 def overlaps(traced: torch.Tensor) -> bool:

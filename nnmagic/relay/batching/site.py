@@ -75,7 +75,7 @@ def fields(expr: Expr, type_: TupleType) -> list[Expr]:
 
 
 @dataclass(eq=False)
-class Site(CallView, TypedCall):
+class BatchCall(CallView, TypedCall):
     """A call of an operator, as its batching rule sees it.
 
     args: its arguments; the batch axis of those that are ``batched`` is the first. types, out_type: those of

@@ -15,7 +15,7 @@ from nnmagic.relay.batching import layers as _layers
 from nnmagic.relay.batching import rules as _rules
 from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, is_test, spread_flag
 from nnmagic.relay.batching.registry import RULES
-from nnmagic.relay.batching.site import BatchSize, Site, size_along
+from nnmagic.relay.batching.site import BatchCall, BatchSize, size_along
 from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.expr import constant as constant_of
 from nnmagic.relay.gradients.activity import type_of
@@ -47,7 +47,7 @@ class Batched:
 
 
 @dataclass(slots=True)
-class _Scope:
+class _BatchScope:
     """A block while it is batched: what its names stand for, and the function in which it stands."""
 
     env: dict[ir.Expr, ir.Expr]
@@ -84,7 +84,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
         type_ = type_of(old)
         have = spread_flag(type_, flag=index in argnums)
         env[old] = _with_flags(new, have, flags.flags[old], type_, size)
-    scope = _Scope(env, flags, size)
+    scope = _BatchScope(env, flags, size)
     value, tree = batcher.of_block(function.body, scope)
     diagnostics.raise_if_any(RelayError)
     assert function.ret_type is not None
@@ -147,14 +147,14 @@ class _Batcher:
         self.made: dict[str, ir.Function] = {}
         self._helpers: dict[tuple[str, frozenset[tuple[str, tuple[bool, ...]]]], str] = {}
 
-    def of_block(self, expr: ir.Expr, scope: _Scope) -> tuple[ir.Expr, Tree]:
+    def of_block(self, expr: ir.Expr, scope: _BatchScope) -> tuple[ir.Expr, Tree]:
         """Return the value of a block and its flags."""
         block = block_of(expr)
         for var, value in block.bindings:
             scope.env[var] = self._of_value(var, value, scope)
         return rename(block.result, scope.env), scope.flags.get(block.result, False)
 
-    def _of_value(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
+    def _of_value(self, var: ir.Var, value: ir.Expr, scope: _BatchScope) -> ir.Expr:
         match value:
             case ir.Call(op=ir.OpRef()):
                 return self._of_operator(var, value, scope)
@@ -174,7 +174,7 @@ class _Batcher:
                 self.diagnostics.error(what, value.span, hint=hint)
         return forward(value, scope.env)
 
-    def _of_operator(self, var: ir.Var, value: ir.Call, scope: _Scope) -> ir.Expr:
+    def _of_operator(self, var: ir.Var, value: ir.Call, scope: _BatchScope) -> ir.Expr:
         flags = [scope.flags.get(arg, False) for arg in value.args]
         assert isinstance(value.op, ir.OpRef)
         if not any(map(has_leaf, flags)):
@@ -190,10 +190,10 @@ class _Batcher:
         if value.op.name in RULES:
             args = [rename(arg, scope.env) for arg in value.args]
             types = [type_of(arg) for arg in value.args]
-            result = RULES[value.op.name](Site(value, args, types, flags, type_of(var), scope.size))
+            result = RULES[value.op.name](BatchCall(value, args, types, flags, type_of(var), scope.size))
         return self._each(var, value, scope) if result is None else result
 
-    def _sizes(self, value: ir.Call, scope: _Scope) -> ir.Expr:
+    def _sizes(self, value: ir.Call, scope: _BatchScope) -> ir.Expr:
         """Return the sizes of one example."""
         sizes = call("shape_of", [rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"])
         type_ = type_of(value.args[0])
@@ -206,7 +206,7 @@ class _Batcher:
 
     # -- branches and functions ----------------------------------------------------------------------------
 
-    def _of_branches(self, var: ir.Var, value: ir.If | ir.Match, scope: _Scope) -> ir.Expr:
+    def _of_branches(self, var: ir.Var, value: ir.If | ir.Match, scope: _BatchScope) -> ir.Expr:
         data = value.cond if isinstance(value, ir.If) else value.data
         if has_leaf(scope.flags.get(data)) and isinstance(value, ir.If) and is_test(value):
             every = call("all", [rename(data, scope.env)], value.span, axis=[0])
@@ -220,12 +220,12 @@ class _Batcher:
         variables = fresh_variables(value)
         wanted, bodies = scope.flags.get(var, False), []
         for body, new in zip(branches(value), variables, strict=True):
-            inner = _Scope({**scope.env, **new}, scope.own, scope.size)
+            inner = _BatchScope({**scope.env, **new}, scope.own, scope.size)
             made, tree = self.of_block(body, inner)
             bodies.append(_with_flags(made, tree, wanted, type_of(var), scope.size))
         return with_branches(value, scope.env, bodies, variables)
 
-    def _of_call(self, value: ir.Call, flags: FunctionFlags, scope: _Scope) -> ir.Expr:
+    def _of_call(self, value: ir.Call, flags: FunctionFlags, scope: _BatchScope) -> ir.Expr:
         """Call the batched form of a function."""
         assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
@@ -260,7 +260,7 @@ class _Batcher:
         if size.like is not None:
             extra = [ir.Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
             size = BatchSize(size.dim, extra[0])
-        value, tree = self.of_block(function.body, _Scope(env, flags, size))
+        value, tree = self.of_block(function.body, _BatchScope(env, flags, size))
         body = _with_flags(value, tree, flags.result, function.ret_type, size)
         result = _type_with(function.ret_type, flags.result, size.dim)
         attrs = dict(function.attrs)
@@ -269,7 +269,7 @@ class _Batcher:
 
     # -- one example after the other -----------------------------------------------------------------------
 
-    def _each(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
+    def _each(self, var: ir.Var, value: ir.Expr, scope: _BatchScope) -> ir.Expr:
         """Compute a value in a loop over the examples, which writes into arrays."""
         type_, span, size = type_of(var), value.span, scope.size
         types = leaf_types(type_)
@@ -305,7 +305,7 @@ class _Batcher:
         flat = [batched] if len(results) == 1 else project(batched, TupleType(kinds))
         return _nest(tree_of(iter(flat), type_))
 
-    def _zeros(self, type_: Type, value: ir.Expr, scope: _Scope) -> ir.Expr | None:
+    def _zeros(self, type_: Type, value: ir.Expr, scope: _BatchScope) -> ir.Expr | None:
         """Return zeros for all examples; None after an error."""
         if not isinstance(type_, TensorType):
             message = "a value of a data type cannot be batched"
@@ -325,7 +325,7 @@ class _Batcher:
         zero = constant_of(0, type_.dtype, span=value.span)
         return call("dyn.full", [zero, shape], value.span, dtype=type_.dtype)
 
-    def _size(self, dim: Dim, scope: _Scope, span: Span | None) -> ir.Expr | None:
+    def _size(self, dim: Dim, scope: _BatchScope, span: Span | None) -> ir.Expr | None:
         """Return a size as an int64 of rank 0; None for one that no name in sight has."""
         if isinstance(dim, int):
             return constant_of(dim, "int64", span=span)

@@ -9,7 +9,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers import inverses, mathematics
 from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.operators import ABS, ANGLE, CONJ, IMAG, MAKE, REAL
-from nnmagic.relay.complex_numbers.site import Rule, Site, each_part, made
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, made
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
 
@@ -30,14 +30,14 @@ def _comparison(function: Callable[[Parts, Parts], TensorExpr]) -> Rule:
     return lambda site: function(site.parts(0), site.parts(1)).expr
 
 
-def _linear(site: Site) -> ir.Expr:
+def _linear(site: ComplexCall) -> ir.Expr:
     """Apply a linear operator to tensors of pairs as they are, else to the parts."""
     if any(map(site.is_made, range(len(site.args)))):
         return each_part(site)
     return site.call(*site.args)
 
 
-def _power(site: Site) -> ir.Expr:
+def _power(site: ComplexCall) -> ir.Expr:
     exponent = site.node.args[1]
     if isinstance(exponent, ir.Constant) and not exponent.data.shape:
         number = complex(exponent.data)
@@ -47,7 +47,7 @@ def _power(site: Site) -> ir.Expr:
     return made(mathematics.power(site.parts(0), site.parts(1)))
 
 
-def _cast(site: Site) -> ir.Expr:
+def _cast(site: ComplexCall) -> ir.Expr:
     """Convert to a complex dtype: from one, or from real numbers. From complex to real nothing converts."""
     dtype = part_dtype(site.result.dtype)
     if site.is_complex(0):
@@ -56,7 +56,7 @@ def _cast(site: Site) -> ir.Expr:
     return made(Parts(real, real.op("zeros_like")))
 
 
-def _where(site: Site) -> ir.Expr:
+def _where(site: ComplexCall) -> ir.Expr:
     condition = site.args[0]
     if site.is_made(1) or site.is_made(2):
         return each_part(site)
@@ -70,7 +70,7 @@ def _where(site: Site) -> ir.Expr:
     return site.call(wide, site.args[1], site.args[2])
 
 
-def _make(site: Site) -> ir.Expr:
+def _make(site: ComplexCall) -> ir.Expr:
     return made(Parts(site.real(site.args[0]), site.real(site.args[1])))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.complex_numbers import elementwise, linear_algebra, products, structure
-from nnmagic.relay.complex_numbers.site import Forms, Rule, Site, holds_complex
+from nnmagic.relay.complex_numbers.site import ComplexCall, Forms, Rule, holds_complex
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order, with_parts
@@ -87,7 +87,7 @@ def _lower_node(
 ) -> ir.Expr:
     if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef):
         if holds_complex(node.checked_type) or any(holds_complex(arg.checked_type) for arg in node.args):
-            site = Site(node, tuple(map(new, node.args)), forms, lowered)
+            site = ComplexCall(node, tuple(map(new, node.args)), forms, lowered)
             return RULES[node.op.name](site)
         return with_parts(node, new)
     tuple_ = with_parts(node, lambda part: forms.pairs(new(part)))

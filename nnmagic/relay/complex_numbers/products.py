@@ -8,12 +8,12 @@ from typing import cast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.site import Rule, Site, made
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, made
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 
 
-def _matrix_product(site: Site) -> ir.Expr:
+def _matrix_product(site: ComplexCall) -> ir.Expr:
     """Multiply matrices by four products of their parts; by two where one matrix is of real numbers."""
     lhs, rhs = site.parts(0), site.parts(1)
 
@@ -35,7 +35,7 @@ def _is_zeros(part: TensorExpr) -> bool:
     return ir.operator_of(expr) == "zeros_like"
 
 
-def _einsum(site: Site) -> ir.Expr:
+def _einsum(site: ComplexCall) -> ir.Expr:
     """Expand the product of the operands' parts; the powers of i give signs."""
     operands = [site.forms.parts(expr, type_, site.span) for expr, type_ in site.fields()]
     sums: list[TensorExpr | None] = [None, None]
@@ -55,7 +55,7 @@ def _einsum(site: Site) -> ir.Expr:
     return made(Parts(re, im))
 
 
-def _product_of_elements(site: Site) -> ir.Expr:
+def _product_of_elements(site: ComplexCall) -> ir.Expr:
     """Multiply the elements along axes of known sizes, in halves."""
     axes, rank = site.attrs["axis"], site.rank()
     given = range(rank) if axes is None else [int(axis) % rank for axis in cast("Sequence[int]", axes)]

@@ -77,7 +77,7 @@ def _split(expr: ir.Expr, axis: int, span: Span | None) -> tuple[ir.Expr, ir.Exp
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site(CallView):
+class ComplexCall(CallView):
     """A call of an operator with complex operands or a complex result, whose operands are lowered."""
 
     node: ir.Call
@@ -140,7 +140,7 @@ class Site(CallView):
 
 
 #: Returns the lowered result of a call: any expression, or `made` parts.
-Rule: TypeAlias = Callable[[Site], ir.Expr]
+Rule: TypeAlias = Callable[[ComplexCall], ir.Expr]
 
 
 def holds_complex(type_: Type | None) -> bool:
@@ -153,7 +153,7 @@ def holds_complex(type_: Type | None) -> bool:
     return False
 
 
-def each_part(site: Site) -> ir.Expr:
+def each_part(site: ComplexCall) -> ir.Expr:
     """Apply an operator to the real and to the imaginary parts, where the result is complex or a tuple."""
 
     def of(number: int) -> ir.Expr:
@@ -172,7 +172,7 @@ def each_part(site: Site) -> ir.Expr:
     return made(Parts(site.real(re), site.real(im)))
 
 
-def _tuple_part(site: Site, number: int) -> ir.Tuple:
+def _tuple_part(site: ComplexCall, number: int) -> ir.Tuple:
     chosen = []
     for expr, type_ in site.fields():
         if not is_complex(type_.dtype):

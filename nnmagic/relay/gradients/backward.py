@@ -16,7 +16,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import (
-    Block,
+    LetBlock,
     block_of,
     branches,
     forward,
@@ -26,9 +26,9 @@ from nnmagic.relay.gradients.blocks import (
     with_branches,
 )
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
-from nnmagic.relay.gradients.counted_loops import CountedLoop, counted_loop
+from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
 from nnmagic.relay.gradients.expansions import expand
-from nnmagic.relay.gradients.place import Place
+from nnmagic.relay.gradients.place import VjpCall
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
@@ -170,7 +170,7 @@ class Backward:
     ) -> None:
         assert isinstance(value.op, ir.OpRef)
         name = value.op.name
-        place = Place(
+        place = VjpCall(
             name,
             [rename(arg, scope.env) for arg in value.args],
             [type_of(arg) for arg in value.args],
@@ -202,7 +202,7 @@ class Backward:
         hint = error.hint or "wrap it in stop_gradient(...) if nothing should flow through it"
         self.diagnostics.error(str(error), value.span, hint=hint)
 
-    def _through_expansion(self, place: Place, scope: _Scope, value: ir.Call, tree: Tree) -> list[Tree]:
+    def _through_expansion(self, place: VjpCall, scope: _Scope, value: ir.Call, tree: Tree) -> list[Tree]:
         """Differentiate an equal expression of other operators instead of the call."""
         function = expand(place)
         active: dict[ir.Expr, Tree] = {
@@ -284,7 +284,7 @@ class Backward:
             part = tree_of(flat, type_of(param))
             cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
-    def _taped_loop(self, loop: CountedLoop, value: ir.Call, scope: _Scope) -> TapedLoop | None:
+    def _taped_loop(self, loop: CountedRecursion, value: ir.Call, scope: _Scope) -> TapedLoop | None:
         """Return a loop with its two functions, which calls of the same kind share; None if it has none."""
         assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
@@ -353,7 +353,7 @@ class Backward:
         return helper
 
 
-def _ends_in_branches(block: Block) -> bool:
+def _ends_in_branches(block: LetBlock) -> bool:
     """Return whether the result of a block is that of its last binding, an ``if`` or a ``match``."""
     if not block.bindings:
         return False

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from nnmagic.relay.callgraph import is_call, mentions
 from nnmagic.relay.expr import Call, Constant, Expr, Function, If, Let, Var, operator_of
 from nnmagic.relay.gradients.activity import type_of
-from nnmagic.relay.gradients.blocks import Block, block_of
+from nnmagic.relay.gradients.blocks import LetBlock, block_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class CountedLoop:
+class CountedRecursion:
     """A function ``f(..., i, ...) = if (i < end) {round; f(..., i + step, ...)} else {exit}``.
 
     number: the number of rounds, an int or the named size of ``sized``: an array of the caller, and its
@@ -41,7 +41,7 @@ class CountedLoop:
 
 def counted_loop(
     name: str, function: Function, args: tuple[Expr, ...], resolve: Callable[[Expr], Expr]
-) -> CountedLoop | None:
+) -> CountedRecursion | None:
     """Return the loop that a call of a function in A-normal form begins; None if its rounds are unknown.
 
     resolve: returns what a name of the caller is bound to.
@@ -101,12 +101,12 @@ def counted_loop(
     for var, value in reversed(before):
         exit_ = Let(var, value, exit_)
     rounds = (*before, *again.bindings[:-1])
-    return CountedLoop(
+    return CountedRecursion(
         function, number, sized, end, counter, start, step, carried, fixed, rounds, following, exit_
     )
 
 
-def _tail_call(block: Block, name: str) -> Call | None:
+def _tail_call(block: LetBlock, name: str) -> Call | None:
     """Return the call of a function that a block ends in."""
     if not block.bindings or block.bindings[-1][0] is not block.result:
         return None

@@ -44,7 +44,7 @@ def same_shape(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> bool:
 
 
 @dataclass(eq=False)
-class Place(TypedCall):
+class VjpCall(TypedCall):
     """A call of an operator, as its rule sees it.
 
     args: its arguments. types: their types. out: its result. cotangents: what flows into the result; a list

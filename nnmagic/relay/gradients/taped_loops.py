@@ -17,7 +17,7 @@ from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.gradients.activity import FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
-from nnmagic.relay.gradients.counted_loops import CountedLoop
+from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.traverse import post_order
@@ -39,7 +39,7 @@ class TapedLoop:
     tapes: their types.
     """
 
-    loop: CountedLoop
+    loop: CountedRecursion
     activity: FunctionActivity
     forward: str
     backward: str
@@ -62,7 +62,7 @@ class TapedCall:
 
 def call_forward(
     taped: TapedLoop,
-    loop: CountedLoop,
+    loop: CountedRecursion,
     args: Sequence[ir.Expr],
     env: Mapping[ir.Expr, ir.Expr],
     span: Span | None,
@@ -117,7 +117,9 @@ def call_backward(tape: TapedCall, backward: Backward, seed: Tree, span: Span | 
 class LoopTaper:
     """Make the two functions of a loop."""
 
-    def __init__(self, backward: Backward, loop: CountedLoop, activity: FunctionActivity, name: str) -> None:
+    def __init__(
+        self, backward: Backward, loop: CountedRecursion, activity: FunctionActivity, name: str
+    ) -> None:
         self.backward = backward
         self.loop = loop
         self.activity = activity
@@ -278,7 +280,7 @@ def _free(exprs: Sequence[ir.Expr]) -> set[ir.Expr]:
     return {node for node in post_order(ir.Tuple(tuple(exprs))) if isinstance(node, ir.Var)}
 
 
-def _count(loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
+def _count(loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
     """Return the number of rounds."""
     if isinstance(loop.number, int):
         return _number(loop.number, span)
@@ -286,7 +288,9 @@ def _count(loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None)
     return env[loop.end]
 
 
-def _zeros(tape: TensorType, loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
+def _zeros(
+    tape: TensorType, loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | None
+) -> ir.Expr:
     """Return an empty tape; one of a named size is made from the array that has it."""
     if loop.sized is None:
         return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
@@ -306,7 +310,7 @@ def _tape_type(leaf: ir.Var, number: int | AnyDim) -> TensorType:
     return TensorType((number, *type_.shape), type_.dtype)
 
 
-def _counted(loop: CountedLoop, place: ir.Expr, span: Span | None) -> ir.Expr:
+def _counted(loop: CountedRecursion, place: ir.Expr, span: Span | None) -> ir.Expr:
     """Return the counter's value in a round."""
     type_ = type_of(loop.counter)
     assert isinstance(type_, TensorType)

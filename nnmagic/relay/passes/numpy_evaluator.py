@@ -15,13 +15,13 @@ import numpy as np
 from nnmagic.relay.expr import Attrs, Call, Constant, Expr, OpRef, Tuple
 from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.reference import RULES as REFERENCE
-from nnmagic.relay.reference.given import Given
+from nnmagic.relay.reference.given import EvalCall
 from nnmagic.relay.reference.reductions import axes_of
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 
 Array = np.ndarray
 #: Whether the reference is exact for arrays (those of a tuple in sequence), attributes and result type.
-Check = Callable[[Sequence[Array], Given], bool]
+Check = Callable[[Sequence[Array], EvalCall], bool]
 
 #: How many elements a result may have more than its arguments; beyond, the call is the shorter program.
 MAX_GROWTH = 1024
@@ -63,7 +63,7 @@ def _evaluate(name: str, args: Sequence[Expr], attrs: Attrs, result: TensorType)
         return None
     if not all(array.dtype.name in _EXACT for array in arrays) or result.dtype not in _EXACT:
         return None
-    given = Given(attrs, result)
+    given = EvalCall(attrs, result)
     with np.errstate(all="ignore"):
         return cast("Array", REFERENCE[name](given, *operands)) if _CHECKS[name](arrays, given) else None
 
@@ -118,7 +118,7 @@ def _of_kinds(kinds: str) -> Check:
 _INTEGERS, _NUMBERS, _ANY = map(_of_kinds, ("iu", "iuf", "iufb"))
 
 
-def _divides(arrays: Sequence[Array], call: Given) -> bool:
+def _divides(arrays: Sequence[Array], call: EvalCall) -> bool:
     """Return whether integers are divided where no CPU stops or overflows."""
     lhs, rhs = arrays
     if not _INTEGERS(arrays, call) or not rhs.all():
@@ -129,7 +129,7 @@ def _divides(arrays: Sequence[Array], call: Given) -> bool:
 def _has_one_extreme(is_better: Callable[[Array, Array], Array]) -> Check:
     """Return whether the order of two does not matter for the larger or smaller one (NaN, zeros)."""
 
-    def check(arrays: Sequence[Array], call: Given) -> bool:
+    def check(arrays: Sequence[Array], call: EvalCall) -> bool:
         lhs, rhs = np.broadcast_arrays(*arrays) if len(arrays) == 2 else (arrays[0], np.zeros_like(arrays[0]))
         first = np.where(is_better(lhs, rhs), lhs, rhs)
         second = np.where(is_better(rhs, lhs), rhs, lhs)
@@ -138,12 +138,12 @@ def _has_one_extreme(is_better: Callable[[Array, Array], Array]) -> Check:
     return check
 
 
-def _shifts(arrays: Sequence[Array], call: Given) -> bool:
+def _shifts(arrays: Sequence[Array], call: EvalCall) -> bool:
     lhs, rhs = arrays
     return _INTEGERS(arrays, call) and bool(((rhs >= 0) & (rhs < lhs.dtype.itemsize * 8)).all())
 
 
-def _casts(arrays: Sequence[Array], call: Given) -> bool:
+def _casts(arrays: Sequence[Array], call: EvalCall) -> bool:
     data = arrays[0]
     if data.dtype.kind != "f" or call.dtype.kind not in "iu":
         return True
@@ -152,7 +152,7 @@ def _casts(arrays: Sequence[Array], call: Given) -> bool:
     return bool(((whole >= float(limits.min)) & (whole < float(limits.max) + 1)).all())
 
 
-def _takes(arrays: Sequence[Array], call: Given) -> bool:
+def _takes(arrays: Sequence[Array], call: EvalCall) -> bool:
     """Return whether all indices are in range, so that the mode does not matter."""
     data, indices = arrays
     size = data.size if call["axis"] is None else data.shape[call["axis"]]
@@ -161,7 +161,7 @@ def _takes(arrays: Sequence[Array], call: Given) -> bool:
     return bool(((indices >= 0) & (indices < size)).all())
 
 
-def _slices(_arrays: Sequence[Array], call: Given) -> bool:
+def _slices(_arrays: Sequence[Array], call: EvalCall) -> bool:
     is_clear = call["slice_mode"] != "size" or min(call["begin"], default=0) >= 0
     return is_clear and len(call["end"]) == len(call["begin"])
 
@@ -170,7 +170,7 @@ def _reduces(kinds: str) -> Check:
     """Return whether a reduction is the same in any order."""
     is_exact = _of_kinds(kinds)
 
-    def check(arrays: Sequence[Array], call: Given) -> bool:
+    def check(arrays: Sequence[Array], call: EvalCall) -> bool:
         # Floats: nothing to add up, and no zero whose sign could get lost.
         (data,) = arrays
         is_alone = all(data.shape[axis] == 1 for axis in axes_of(call, data.ndim)) and bool(data.all())
@@ -179,7 +179,7 @@ def _reduces(kinds: str) -> Check:
     return check
 
 
-def _finds_extreme(arrays: Sequence[Array], call: Given) -> bool:
+def _finds_extreme(arrays: Sequence[Array], call: EvalCall) -> bool:
     """Return whether an extreme is clear: of floats only without NaN and zeros of either sign."""
     (data,) = arrays
     is_open = data.dtype.kind == "f" and not bool((np.abs(data) > 0).all())

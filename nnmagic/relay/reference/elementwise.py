@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 from nnmagic.relay.types import ARRAY_DTYPES
 
 
@@ -30,15 +30,15 @@ def trunc_mod(lhs: Array, rhs: Array) -> Any:
     return lhs - trunc_divide(lhs, rhs) * rhs
 
 
-def _divide(_given: Given, lhs: Array, rhs: Array) -> Any:
+def _divide(_given: EvalCall, lhs: Array, rhs: Array) -> Any:
     return trunc_divide(lhs, rhs) if lhs.dtype.kind in "iu" else np.divide(lhs, rhs)
 
 
-def _mod(_given: Given, lhs: Array, rhs: Array) -> Any:
+def _mod(_given: EvalCall, lhs: Array, rhs: Array) -> Any:
     return trunc_mod(lhs, rhs) if lhs.dtype.kind in "iu" else np.fmod(lhs, rhs)
 
 
-def _cast(call: Given, data: Array, *_like: Array) -> Any:
+def _cast(call: EvalCall, data: Array, *_like: Array) -> Any:
     return data.astype(call.dtype)
 
 
@@ -54,7 +54,7 @@ def _abs_or_same(data: Array) -> Any:
     return data if data.dtype.kind == "u" else np.abs(data)
 
 
-def _fixed_point_multiply(call: Given, data: Array) -> Any:
+def _fixed_point_multiply(call: EvalCall, data: Array) -> Any:
     product = data.astype(object) * call["multiplier"]
     bits = 31 - call["shift"]
     rounded = (product + (1 << (bits - 1))) >> bits if bits > 0 else product << -bits

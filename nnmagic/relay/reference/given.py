@@ -17,7 +17,7 @@ Rule = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class EvalCall:
     """The attributes of a call, whose dimensions are numbers, and the type of its result."""
 
     attrs: Attrs

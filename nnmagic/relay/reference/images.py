@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.reference.shapes import to_layout
 
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -128,7 +128,7 @@ def _resized(
     return _outside(result, places, beyond) if mode == "tf_crop_and_resize" else result
 
 
-def _resize(call: Given, data: Array) -> Any:
+def _resize(call: EvalCall, data: Array) -> Any:
     size = [int(dim) for dim in call["size"]]
     if min(size) <= 0:
         raise ValueError(f"image.resize: the size must be positive, not {min(size)}")
@@ -148,7 +148,7 @@ def _resize(call: Given, data: Array) -> Any:
     return to_layout(result.astype(call.dtype), _PLAIN[len(size)], call["layout"])
 
 
-def _upsampling(call: Given, data: Array) -> Any:
+def _upsampling(call: EvalCall, data: Array) -> Any:
     rank = 2 if "scale_d" not in call.attrs else 3
     layout = call["layout"]
     x = to_layout(data, layout, _PLAIN[rank])
@@ -163,7 +163,7 @@ def _upsampling(call: Given, data: Array) -> Any:
     return to_layout(result.astype(call.dtype), _PLAIN[rank], layout)
 
 
-def _crop_and_resize(call: Given, data: Array, boxes: Array, box_indices: Array) -> Any:
+def _crop_and_resize(call: EvalCall, data: Array, boxes: Array, box_indices: Array) -> Any:
     x = to_layout(data, call["layout"], "NCHW")
     size = [int(dim) for dim in call["crop_size"]]
     method = {"bilinear": "linear"}.get(call["method"], call["method"])
@@ -182,7 +182,7 @@ def _crop_and_resize(call: Given, data: Array, boxes: Array, box_indices: Array)
     return to_layout(result, "NCHW", call["layout"])
 
 
-def _affine_grid(call: Given, data: Array) -> Any:
+def _affine_grid(call: EvalCall, data: Array) -> Any:
     """Return the positions that an affine map gives to a regular grid between -1 and 1."""
     sizes, kind = [int(dim) for dim in call["target_shape"]], data.dtype.type
     axes = [kind(-1) + np.arange(size).astype(data.dtype) * kind((2.0 - 1e-7) / (size - 1)) for size in sizes]
@@ -204,7 +204,7 @@ def _reflect(at: Array, size: int, *, corners: bool) -> Any:
     return np.where((at >= start) & (at <= length + start), at, turned)
 
 
-def _grid_sample(call: Given, data: Array, grid: Array) -> Any:
+def _grid_sample(call: EvalCall, data: Array, grid: Array) -> Any:
     """Sample images at positions between -1 and 1."""
     corners, padding, method = call["align_corners"], call["padding_mode"], call["method"]
     sizes = data.shape[2:]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 
 
 def _or_of_pairs(rule: Rule) -> Rule:
     """Return a rule that computes with complex numbers where the operands are pairs of floats."""
 
-    def of(call: Given, *operands: Array) -> Any:
+    def of(call: EvalCall, *operands: Array) -> Any:
         if not call["pairs"]:
             return rule(call, *operands)
         result = rule(call, *(complex_of(np.ascontiguousarray(operand)) for operand in operands))
@@ -26,7 +26,7 @@ def _as_pairs(matrix: Array) -> Array:
     return pairs_of(np.array(matrix, order="C")) if np.iscomplexobj(matrix) else matrix
 
 
-def _cholesky(call: Given, a: Array) -> Any:
+def _cholesky(call: EvalCall, a: Array) -> Any:
     if call["upper"]:
         return np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2)
     return np.linalg.cholesky(a)
@@ -38,19 +38,19 @@ def _finite(message: str, *operands: Array) -> None:
         raise np.linalg.LinAlgError(message)
 
 
-def _svd(call: Given, a: Array) -> Any:
+def _svd(call: EvalCall, a: Array) -> Any:
     _finite("SVD did not converge", a)
     result = np.linalg.svd(a, full_matrices=call["full_matrices"], compute_uv=call["compute_uv"])
     return tuple(result) if call["compute_uv"] else result
 
 
-def _eigh(call: Given, a: Array) -> Any:
+def _eigh(call: EvalCall, a: Array) -> Any:
     if call["compute_v"]:
         return tuple(np.linalg.eigh(a, call["UPLO"]))
     return np.linalg.eigvalsh(a, call["UPLO"])
 
 
-def _eig(call: Given, a: Array) -> Any:
+def _eig(call: EvalCall, a: Array) -> Any:
     """Return the real and imaginary parts of the eigenvalues, and those of the eigenvectors."""
     matrices = complex_of(np.ascontiguousarray(a)) if call["pairs"] else a
     _finite("Eigenvalues did not converge", matrices)
@@ -58,12 +58,12 @@ def _eig(call: Given, a: Array) -> Any:
     return tuple(part.astype(a.dtype) for each in eigen for part in (each.real, each.imag))
 
 
-def _qr(call: Given, a: Array) -> Any:
+def _qr(call: EvalCall, a: Array) -> Any:
     result = np.linalg.qr(a, mode=call["mode"])
     return result if call["mode"] == "r" else tuple(result)
 
 
-def _lstsq(call: Given, a: Array, b: Array) -> Any:
+def _lstsq(call: EvalCall, a: Array, b: Array) -> Any:
     """Return solutions, sums of squared residuals, and the rank."""
     _finite("SVD did not converge in Linear Least Squares", a, b)
     solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=call["rcond"])
@@ -71,7 +71,7 @@ def _lstsq(call: Given, a: Array, b: Array) -> Any:
     return solution, (rest * rest).sum(axis=0), np.int32(rank)
 
 
-def _full_rank(_given: Given, data: Array, rank: Array, a: Array) -> Any:
+def _full_rank(_given: EvalCall, data: Array, rank: Array, a: Array) -> Any:
     rows, columns = a.shape
     if data.size and not (int(rank) == columns and rows > columns):
         message = "lstsq has no residuals unless the matrix has more rows than columns, and full rank"

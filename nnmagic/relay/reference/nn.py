@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.reference.elementwise import trunc_divide
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.reference.shapes import to_layout
 
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -74,7 +74,7 @@ def _correlate(
     return total.reshape(x.shape[0], groups * weight.shape[1], *out)
 
 
-def _conv(call: Given, data: Array, weight: Array) -> Any:
+def _conv(call: EvalCall, data: Array, weight: Array) -> Any:
     layout = call["data_layout"]
     rank = len(call["strides"])
     x = to_layout(data, layout, _PLAIN[rank])
@@ -86,7 +86,7 @@ def _conv(call: Given, data: Array, weight: Array) -> Any:
     return to_layout(result, _PLAIN[rank], call["out_layout"] or layout)
 
 
-def _conv_transpose(call: Given, data: Array, weight: Array) -> Any:
+def _conv_transpose(call: EvalCall, data: Array, weight: Array) -> Any:
     layout, rank, groups = call["data_layout"], len(call["strides"]), call["groups"]
     x = to_layout(data, layout, _PLAIN[rank])
     w = to_layout(weight, call["kernel_layout"], "IO" + _PLAIN[rank][2:])
@@ -110,7 +110,7 @@ def _conv_transpose(call: Given, data: Array, weight: Array) -> Any:
 
 
 def _pool(*, average: bool) -> Rule:
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         layout = call["layout"]
         rank = len(call["pool_size"])
         x = to_layout(data, layout, _PLAIN[rank])
@@ -143,7 +143,7 @@ def _pool(*, average: bool) -> Rule:
 
 
 def _adaptive(function: Callable[..., Any]) -> Rule:
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         layout = call["layout"]
         rank = data.ndim - 2
         x = to_layout(data, layout, _PLAIN[rank])
@@ -160,29 +160,29 @@ def _adaptive(function: Callable[..., Any]) -> Rule:
 
 
 def _global(function: Callable[..., Any]) -> Rule:
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         axes = tuple(axis for axis, letter in enumerate(call["layout"]) if letter in "DHW")
         return function(data, axis=axes, keepdims=True)
 
     return rule
 
 
-def _softmax(call: Given, data: Array) -> Any:
+def _softmax(call: EvalCall, data: Array) -> Any:
     powers = np.exp(data - data.max(axis=call["axis"], keepdims=True))
     return powers / powers.sum(axis=call["axis"], keepdims=True)
 
 
-def _log_softmax(call: Given, data: Array) -> Any:
+def _log_softmax(call: EvalCall, data: Array) -> Any:
     shifted = data - data.max(axis=call["axis"], keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=call["axis"], keepdims=True))
 
 
-def _scale_and_shift(call: Given, x: Array, gamma: Array, beta: Array, axis: int) -> Any:
+def _scale_and_shift(call: EvalCall, x: Array, gamma: Array, beta: Array, axis: int) -> Any:
     x = x * _along(gamma, x, axis) if call["scale"] else x
     return x + _along(beta, x, axis) if call["center"] else x
 
 
-def _batch_norm(call: Given, x: Array, gamma: Array, beta: Array, mean: Array, var: Array) -> Any:
+def _batch_norm(call: EvalCall, x: Array, gamma: Array, beta: Array, mean: Array, var: Array) -> Any:
     axis = call["axis"]
     normal = (x - _along(mean, x, axis)) / np.sqrt(_along(var, x, axis) + x.dtype.type(call["epsilon"]))
     return _scale_and_shift(call, normal, gamma, beta, axis), mean, var
@@ -194,17 +194,17 @@ def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
     return (x - mean) / np.sqrt(spread + x.dtype.type(epsilon))
 
 
-def _layer_norm(call: Given, x: Array, gamma: Array, beta: Array) -> Any:
+def _layer_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
     normal = _normalized(x, (call["axis"] % x.ndim,), call["epsilon"])
     return _scale_and_shift(call, normal, gamma, beta, call["axis"])
 
 
-def _instance_norm(call: Given, x: Array, gamma: Array, beta: Array) -> Any:
+def _instance_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
     axes = tuple(axis for axis in range(1, x.ndim) if axis != call["axis"] % x.ndim)
     return _scale_and_shift(call, _normalized(x, axes, call["epsilon"]), gamma, beta, call["axis"])
 
 
-def _group_norm(call: Given, x: Array, gamma: Array, beta: Array) -> Any:
+def _group_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
     axis, groups = call["axis"] % x.ndim, call["num_groups"]
     split = x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
     axes = tuple(index for index in range(1, split.ndim) if index != axis)
@@ -213,13 +213,13 @@ def _group_norm(call: Given, x: Array, gamma: Array, beta: Array) -> Any:
     )
 
 
-def _l2_normalize(call: Given, x: Array) -> Any:
+def _l2_normalize(call: EvalCall, x: Array) -> Any:
     axes = tuple(call["axis"]) if call["axis"] is not None else None
     squares = np.sum(x * x, axis=axes, keepdims=True)
     return x / np.sqrt(np.maximum(squares, x.dtype.type(call["eps"])))
 
 
-def _lrn(call: Given, x: Array) -> Any:
+def _lrn(call: EvalCall, x: Array) -> Any:
     axis, half = call["axis"], call["size"] // 2
     squares = np.moveaxis(
         np.pad(np.moveaxis(x * x, axis, 0), [(half, half), *[(0, 0)] * (x.ndim - 1)]), 0, axis
@@ -230,11 +230,11 @@ def _lrn(call: Given, x: Array) -> Any:
     return x / scale ** call["beta"]
 
 
-def _leaky_relu(call: Given, x: Array) -> Any:
+def _leaky_relu(call: EvalCall, x: Array) -> Any:
     return np.where(x > 0, x, x * x.dtype.type(call["alpha"]))
 
 
-def _nll_loss(call: Given, predictions: Array, targets: Array, weights: Array) -> Any:
+def _nll_loss(call: EvalCall, predictions: Array, targets: Array, weights: Array) -> Any:
     ignored = targets == call["ignore_index"]
     index = np.expand_dims(np.where(ignored, 0, targets), 1)
     picked = -np.squeeze(np.take_along_axis(predictions, index, 1), 1)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.reference.nn import last_axes
 from nnmagic.relay.reference.shapes import to_layout
 
 
-def _dft(call: Given, real: Array, imaginary: Array) -> Any:
+def _dft(call: EvalCall, real: Array, imaginary: Array) -> Any:
     values = real.astype(np.float64) + 1j * imaginary.astype(np.float64)
     result = np.fft.ifft(values) if call["inverse"] else np.fft.fft(values)
     return result.real.astype(real.dtype), result.imag.astype(real.dtype)
@@ -22,7 +22,7 @@ def _dft(call: Given, real: Array, imaginary: Array) -> Any:
 def _transform(name: str, *parameters: str) -> Rule:
     """Return the rule of a transform of NumPy's with these attributes."""
 
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         inverse = "i" if call.attrs.get("inverse") else ""
         values = complex_of(np.ascontiguousarray(data)) if call["pairs"] and name != "rfft" else data
         result = getattr(np.fft, inverse + name)(
@@ -34,7 +34,7 @@ def _transform(name: str, *parameters: str) -> Rule:
     return rule
 
 
-def _stft(call: Given, data: Array, window: Array) -> Any:
+def _stft(call: EvalCall, data: Array, window: Array) -> Any:
     """Return windowed transforms of overlapping frames: (batch, frequency, frame, part)."""
     size = call["n_fft"]
     hop = call["hop_length"] if call["hop_length"] > 0 else size // 4
@@ -51,7 +51,7 @@ def _stft(call: Given, data: Array, window: Array) -> Any:
     return (result / divisor).reshape(call.shape)
 
 
-def _unique(call: Given, data: Array) -> Any:
+def _unique(call: EvalCall, data: Array) -> Any:
     """Return the values, where each first occurs, which one each element is, their number, and counts.
 
     As in Relay the results are as long as the data, and 0 behind the values.
@@ -72,7 +72,7 @@ def _unique(call: Given, data: Array) -> Any:
     return (*outputs, long(counts)) if call["return_counts"] else tuple(outputs)
 
 
-def _matrix_set_diag(call: Given, data: Array, diagonal: Array) -> Any:
+def _matrix_set_diag(call: EvalCall, data: Array, diagonal: Array) -> Any:
     """Replace diagonals; those that are shorter than the longest are aligned left or right in their rows."""
     first, last = call["k1"], call["k2"]
     rows, columns = data.shape[-2:]
@@ -87,7 +87,7 @@ def _matrix_set_diag(call: Given, data: Array, diagonal: Array) -> Any:
     return result
 
 
-def _sparse_to_dense(call: Given, indices: Array, values: Array, default: Array) -> Any:
+def _sparse_to_dense(call: EvalCall, indices: Array, values: Array, default: Array) -> Any:
     shape = tuple(int(dim) for dim in call["output_shape"])
     result = np.full(shape, default.astype(values.dtype))
     rows = indices.reshape(-1, len(shape)) if indices.ndim < 2 and len(shape) > 1 else indices
@@ -97,7 +97,7 @@ def _sparse_to_dense(call: Given, indices: Array, values: Array, default: Array)
     return result
 
 
-def _fifo_buffer(call: Given, data: Array, buffer: Array) -> Any:
+def _fifo_buffer(call: EvalCall, data: Array, buffer: Array) -> Any:
     """Shift the buffer by the data's length and append the data."""
     axis = call["axis"] % data.ndim
     joined = np.concatenate((buffer, data), axis=axis)
@@ -105,12 +105,12 @@ def _fifo_buffer(call: Given, data: Array, buffer: Array) -> Any:
     return np.take(joined, np.arange(start, start + buffer.shape[axis]), axis=axis)
 
 
-def _pairs(call: Given, name: str) -> tuple[list[int], list[tuple[int, int]]]:
+def _pairs(call: EvalCall, name: str) -> tuple[list[int], list[tuple[int, int]]]:
     block = [int(length) for length in call["block_shape"]]
     return block, [(int(before), int(after)) for before, after in call[name]]
 
 
-def _space_to_batch(call: Given, data: Array) -> Any:
+def _space_to_batch(call: EvalCall, data: Array) -> Any:
     """Turn each position in a block into an image of the batch; positions vary slowest."""
     block, paddings = _pairs(call, "paddings")
     count = len(block)
@@ -125,7 +125,7 @@ def _space_to_batch(call: Given, data: Array) -> Any:
     return parts.transpose(*inside, 0, *outside, *others).reshape(-1, *sizes, *wide.shape[1 + count :])
 
 
-def _batch_to_space(call: Given, data: Array) -> Any:
+def _batch_to_space(call: EvalCall, data: Array) -> Any:
     """Undo ``space_to_batch_nd``, and crop."""
     block, crops = _pairs(call, "crops")
     count = len(block)
@@ -143,7 +143,7 @@ def _batch_to_space(call: Given, data: Array) -> Any:
 def _pool_grad(*, average: bool) -> Rule:
     """Give each cotangent to the elements of its window: in equal parts, or to the first of the largest."""
 
-    def rule(call: Given, grad: Array, data: Array) -> Any:
+    def rule(call: EvalCall, grad: Array, data: Array) -> Any:
         x = to_layout(data, call["layout"], "NCHW")
         cotangent = to_layout(grad, call["layout"], "NCHW")
         sides = list(call["padding"])
@@ -172,7 +172,7 @@ def _pool_grad(*, average: bool) -> Rule:
     return rule
 
 
-def _require(call: Given, data: Array, condition: Array) -> Any:
+def _require(call: EvalCall, data: Array, condition: Array) -> Any:
     if not condition.all():
         raise ValueError(call["message"])
     return data

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.failures import RAISE, exception_class
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 
 _CONVERSIONS: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 
@@ -46,12 +46,12 @@ def _text(item: Any, arrays: Sequence[Array], *, inside: bool) -> str:
     raise ValueError(f"{item!r} is no part of a layout")
 
 
-def _print(call: Given, values: Sequence[Array]) -> Any:
+def _print(call: EvalCall, values: Sequence[Array]) -> Any:
     print_values(str(call["layout"]), values)
     return np.True_
 
 
-def _raise(call: Given, values: Sequence[Array]) -> Any:
+def _raise(call: EvalCall, values: Sequence[Array]) -> Any:
     raise exception_class(str(call["kind"]))(text_of(str(call["layout"]), values))
 
 

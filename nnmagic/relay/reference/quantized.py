@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.reference import nn, reductions
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.types import TensorType
 
 
@@ -65,7 +65,7 @@ def _moved(data: Array, parameters: Sequence[Array], axis: int = 0, rounding: st
     return _times(distance, factor, rounding) + output_zero.astype(np.int64)
 
 
-def _requantize(call: Given, data: Array, *parameters: Array) -> Any:
+def _requantize(call: EvalCall, data: Array, *parameters: Array) -> Any:
     axis = _axis(call["axis"], data.ndim)
     rounding = "UPWARD" if call["rounding"] == "None" else call["rounding"]
     if call["compute_dtype"] in ("None", "int64"):
@@ -89,7 +89,7 @@ def _half_away(values: Array) -> Any:
 def _sum(sign: int) -> Rule:
     """Requantize both operands to the result's scale and zero point, and take that off once."""
 
-    def rule(call: Given, lhs: Array, rhs: Array, *parameters: Array) -> Any:
+    def rule(call: EvalCall, lhs: Array, rhs: Array, *parameters: Array) -> Any:
         *own, scale, zero = parameters
         left = _moved(lhs, (*own[:2], scale, zero), _axis(call["lhs_axis"], lhs.ndim))
         right = _moved(rhs, (*own[2:], scale, zero), _axis(call["rhs_axis"], rhs.ndim))
@@ -98,7 +98,7 @@ def _sum(sign: int) -> Rule:
     return rule
 
 
-def _product(call: Given, lhs: Array, rhs: Array, *parameters: Array) -> Any:
+def _product(call: EvalCall, lhs: Array, rhs: Array, *parameters: Array) -> Any:
     """Multiply the centred operands, and requantize from the product of the scales."""
     lhs_scale, lhs_zero, rhs_scale, rhs_zero, output_scale, output_zero = parameters
     axes = [_axis(call[f"{name}_axis"], data.ndim) for name, data in (("lhs", lhs), ("rhs", rhs))]
@@ -117,7 +117,7 @@ def _centred(data: Array, zero: Array, axis: int, dtype: Any) -> Any:
     return data.astype(dtype) - _channels(zero, data.ndim, axis).astype(dtype)
 
 
-def _leaky_relu(call: Given, data: Array, *parameters: Array) -> Any:
+def _leaky_relu(call: EvalCall, data: Array, *parameters: Array) -> Any:
     """Requantize; distances below the zero point are multiplied by alpha."""
     value = _wrap(_moved(data, parameters))
     alpha = float(call["alpha"])
@@ -126,13 +126,13 @@ def _leaky_relu(call: Given, data: Array, *parameters: Array) -> Any:
     return _saturate(np.where(data.astype(np.int64) < zero, below, value), call.dtype)
 
 
-def _avg_pool2d(call: Given, data: Array, *parameters: Array) -> Any:
+def _avg_pool2d(call: EvalCall, data: Array, *parameters: Array) -> Any:
     moved = _moved(data, parameters).astype(np.int32)
     whole = replace(call, type=TensorType(call.shape, "int32"))
     return _saturate(nn.RULES["nn.avg_pool2d"](whole, moved).astype(np.int64), call.dtype)
 
 
-def _concatenate(call: Given, tensors: Any, scales: Any, zeros: Any, *output: Array) -> Any:
+def _concatenate(call: EvalCall, tensors: Any, scales: Any, zeros: Any, *output: Array) -> Any:
     parts = [
         _saturate(_moved(data, (scale, zero, *output)), call.dtype)
         for data, scale, zero in zip(tensors, scales, zeros, strict=True)
@@ -140,11 +140,11 @@ def _concatenate(call: Given, tensors: Any, scales: Any, zeros: Any, *output: Ar
     return np.concatenate(parts, axis=call["axis"])
 
 
-def _multiplied(rule: Rule, weight_axis: Callable[[Given], int], dtype: Any = np.int16) -> Rule:
+def _multiplied(rule: Rule, weight_axis: Callable[[EvalCall], int], dtype: Any = np.int16) -> Rule:
     """Centre both operands in ``dtype``, as Relay does, and multiply them by a rule."""
 
     def apply(
-        call: Given, data: Array, weight: Array, data_zero: Array, weight_zero: Array, *_: Array
+        call: EvalCall, data: Array, weight: Array, data_zero: Array, weight_zero: Array, *_: Array
     ) -> Any:
         left = _centred(data, data_zero, 0, dtype)
         return rule(call, left, _centred(weight, weight_zero, weight_axis(call), dtype))
@@ -152,13 +152,13 @@ def _multiplied(rule: Rule, weight_axis: Callable[[Given], int], dtype: Any = np
     return apply
 
 
-def _matmul(call: Given, x: Array, y: Array) -> Any:
+def _matmul(call: EvalCall, x: Array, y: Array) -> Any:
     x = np.swapaxes(x, -1, -2) if call["transpose_a"] else x
     y = np.swapaxes(y, -1, -2) if call["transpose_b"] else y
     return np.matmul(x.astype(call.dtype), y.astype(call.dtype))
 
 
-def _output_channel(call: Given) -> int:
+def _output_channel(call: EvalCall) -> int:
     return str(call["kernel_layout"]).index("O")
 
 
@@ -166,7 +166,7 @@ def _of_reals(function: Callable[[Array], Any]) -> Rule:
     """Compute a function of the real numbers that the quantized ones stand for."""
 
     def rule(
-        call: Given, data: Array, scale: Array, zero: Array, output_scale: Array, output_zero: Array
+        call: EvalCall, data: Array, scale: Array, zero: Array, output_scale: Array, output_zero: Array
     ) -> Any:
         real = function((data.astype(np.int32) - zero).astype(np.float32) * scale) / output_scale
         whole = np.trunc(real + np.copysign(np.float32(0.5), real)) + output_zero.astype(np.float32)
@@ -192,7 +192,7 @@ _REAL_FUNCTIONS: dict[str, Callable[[Array], Any]] = {
 
 
 def _softmax(
-    call: Given, data: Array, scale: Array, zero: Array, output_scale: Array, output_zero: Array
+    call: EvalCall, data: Array, scale: Array, zero: Array, output_scale: Array, output_zero: Array
 ) -> Any:
     """Compute softmax in integers by powers of 2 (Li and Gu, I-ViT, 2022)."""
     if not 0 < scale <= 1:
@@ -211,7 +211,7 @@ def _softmax(
     return _saturate(moved + output_zero.astype(np.int64), np.int8)
 
 
-def _quantize(call: Given, data: Array, scale: Array, zero: Array) -> Any:
+def _quantize(call: EvalCall, data: Array, scale: Array, zero: Array) -> Any:
     axis = int(call["axis"]) % max(data.ndim, 1)
     steps = _half_away(np.asarray(data / _channels(scale, data.ndim, axis)))
     moved = steps + _channels(zero, data.ndim, axis).astype(data.dtype)
@@ -219,7 +219,7 @@ def _quantize(call: Given, data: Array, scale: Array, zero: Array) -> Any:
     return np.clip(moved.astype(np.float64), limits.min, limits.max).astype(call.dtype)
 
 
-def _dequantize(call: Given, data: Array, scale: Array, zero: Array) -> Any:
+def _dequantize(call: EvalCall, data: Array, scale: Array, zero: Array) -> Any:
     axis = int(call["axis"]) % max(data.ndim, 1)
     distance = data.astype(np.int32) - _channels(zero, data.ndim, axis).astype(np.int32)
     return distance.astype(call.dtype) * _channels(scale, data.ndim, axis).astype(call.dtype)
@@ -230,7 +230,7 @@ _CODES: dict[int, str] = {1: "int8", 2: "uint8", 3: "int32"}
 
 
 def _simulated(element: Callable[[Array, Array, Array, Sequence[float]], Any]) -> Rule:
-    def rule(call: Given, data: Array, code: Array, scale: Array, zero: Array) -> Any:
+    def rule(call: EvalCall, data: Array, code: Array, scale: Array, zero: Array) -> Any:
         name = _CODES.get(int(code))
         if name is None:
             return data

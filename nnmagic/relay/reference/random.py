@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.generators import draw, seeded
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
 _PARITY = np.uint64(0x1BD11BDAA9FC1A22)
@@ -49,7 +49,7 @@ def _next_bit(key: Array) -> Any:
     return _words(int(key[8]) >> 1, _TOP if key[8] == 1 else 0)
 
 
-def _split(_given: Given, key: Array) -> Any:
+def _split(_given: EvalCall, key: Array) -> Any:
     """Return two keys: that with a 0 at the end of its path, and that with a 1."""
     if key[8] == 0:  # the path is full: it becomes a key
         hashed = _hash(key, key[np.newaxis, 4:8])[0]
@@ -91,29 +91,29 @@ def _fractions(words: Array, dtype: np.dtype[Any]) -> Any:
     return ((words >> np.uint64(12)) | np.uint64(1023 << 52)).view(np.float64) - 1.0
 
 
-def _shape_and_dtype(call: Given) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _shape_and_dtype(call: EvalCall) -> tuple[tuple[int, ...], np.dtype[Any]]:
     _, numbers = call.parts
     return tuple(dim for dim in numbers.shape if isinstance(dim, int)), np.dtype(numbers.dtype)
 
 
-def _threefry_generate(call: Given, key: Array) -> Any:
+def _threefry_generate(call: EvalCall, key: Array) -> Any:
     shape, _ = _shape_and_dtype(call)
     after, words = _generate(key, math.prod(shape))
     return after, words.reshape(shape)
 
 
-def _threefry_generate_like(_given: Given, key: Array, like: Array) -> Any:
+def _threefry_generate_like(_given: EvalCall, key: Array, like: Array) -> Any:
     _, words = _generate(key, like.size)
     return words.reshape(like.shape)
 
 
-def _uniform(call: Given, key: Array, low: Array, high: Array) -> Any:
+def _uniform(call: EvalCall, key: Array, low: Array, high: Array) -> Any:
     shape, dtype = _shape_and_dtype(call)
     after, words = _generate(key, math.prod(shape))
     return after, (_fractions(words, dtype) * (high - low) + low).reshape(shape)
 
 
-def _normal(call: Given, key: Array, mean: Array, scale: Array) -> Any:
+def _normal(call: EvalCall, key: Array, mean: Array, scale: Array) -> Any:
     """Return the Box-Muller transform of two uniform numbers."""
     shape, dtype = _shape_and_dtype(call)
     count = math.prod(shape)
@@ -129,7 +129,7 @@ def _rounded(function: Any, values: Array) -> Any:
     return function(values.astype(np.float64)).astype(values.dtype)
 
 
-def _pcg64(call: Given, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
+def _pcg64(call: EvalCall, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
     return draw(str(call["function"]), state, like, parameters)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 
 
-def axes_of(call: Given, rank: int) -> tuple[int, ...]:
+def axes_of(call: EvalCall, rank: int) -> tuple[int, ...]:
     """Return the axes to reduce; no axis, or an empty list, means all of them, excluded or not."""
     axis = call["axis"]
     listed = {axis_ % rank for axis_ in ((axis,) if isinstance(axis, int) else axis or ())}
@@ -21,7 +21,7 @@ def axes_of(call: Given, rank: int) -> tuple[int, ...]:
 
 
 def _reduce(function: Callable[..., Any]) -> Rule:
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         settings = {"dtype": data.dtype} if function in (np.sum, np.prod) else {}
         return function(data, axis=axes_of(call, data.ndim), keepdims=call["keepdims"], **settings)
 
@@ -31,7 +31,7 @@ def _reduce(function: Callable[..., Any]) -> Rule:
 def _extreme(function: Callable[..., Any], first: Callable[[Any], Any]) -> Rule:
     """Return the rule of a maximum or minimum, which of no elements is ``first`` of the dtype."""
 
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         axes = axes_of(call, data.ndim)
         more = {"initial": first(data.dtype)} if not data.size else {}
         return function(data, axis=axes, keepdims=call["keepdims"], **more)
@@ -47,21 +47,21 @@ def _highest(dtype: Any) -> Any:
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(dtype.kind == "b" or np.inf)
 
 
-def _mean(call: Given, data: Array) -> Any:
+def _mean(call: EvalCall, data: Array) -> Any:
     axes = axes_of(call, data.ndim)
     total = np.sum(data, axis=axes, dtype=data.dtype, keepdims=call["keepdims"])
     count = int(np.prod([data.shape[axis] for axis in axes]))
     return total / count if data.dtype.kind != "i" else np.trunc(total / count)
 
 
-def _variance(call: Given, data: Array, mean: Array) -> Any:
+def _variance(call: EvalCall, data: Array, mean: Array) -> Any:
     axes = axes_of(call, data.ndim)
     count = int(np.prod([data.shape[axis] for axis in axes])) - bool(call["unbiased"])
     return np.sum((data - mean) ** 2, axis=axes, dtype=data.dtype, keepdims=call["keepdims"]) / count
 
 
 def _arg(function: Callable[..., Any]) -> Rule:
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         axes = axes_of(call, data.ndim)
         kept = [axis for axis in range(data.ndim) if axis not in axes]
         count = math.prod(data.shape[axis] for axis in axes)
@@ -83,12 +83,12 @@ def _order(data: Array, axis: int, *, ascending: bool) -> Any:
     return np.flip(last - np.argsort(np.flip(data, axis), axis=axis, kind="stable"), axis)
 
 
-def _sort(call: Given, data: Array) -> Any:
+def _sort(call: EvalCall, data: Array) -> Any:
     axis = call["axis"]
     return np.take_along_axis(data, _order(data, axis, ascending=bool(call["is_ascend"])), axis)
 
 
-def _topk(call: Given, data: Array, *k: Array) -> Any:
+def _topk(call: EvalCall, data: Array, *k: Array) -> Any:
     axis, count = call["axis"], int(k[0].item()) if k else call["k"]
     count = data.shape[axis] if count < 1 else count
     order = np.take(_order(data, axis, ascending=bool(call["is_ascend"])), np.arange(count), axis)
@@ -96,18 +96,18 @@ def _topk(call: Given, data: Array, *k: Array) -> Any:
     return {"both": (values, order), "values": values, "indices": order}[call["ret_type"]]
 
 
-def _partition(call: Given, data: Array, kth: Array) -> Any:
+def _partition(call: EvalCall, data: Array, kth: Array) -> Any:
     places = kth[(kth >= 0) & (kth < data.shape[call["axis"]])]
     return np.partition(data, places, axis=call["axis"]) if places.size else data
 
 
-def _argpartition(call: Given, data: Array, _kth: Array) -> Any:
+def _argpartition(call: EvalCall, data: Array, _kth: Array) -> Any:
     """Sort, which puts the elements of all places where they belong."""
     return _order(data, call["axis"], ascending=True)
 
 
 def _scan(function: Callable[..., Array], first: int) -> Rule:
-    def rule(call: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         axis = call["axis"]
         data = data.astype(call.dtype)
         if axis is None:
@@ -120,7 +120,7 @@ def _scan(function: Callable[..., Array], first: int) -> Rule:
     return rule
 
 
-def _searchsorted(call: Given, sequence: Array, values: Array) -> Any:
+def _searchsorted(call: EvalCall, sequence: Array, values: Array) -> Any:
     side: Any = "right" if call["right"] else "left"
     if sequence.ndim == 1:
         return np.searchsorted(sequence, values, side=side)
@@ -128,23 +128,23 @@ def _searchsorted(call: Given, sequence: Array, values: Array) -> Any:
     return np.asarray(rows).reshape(values.shape)
 
 
-def _histogram(call: Given, data: Array, edges: Array) -> Any:
+def _histogram(call: EvalCall, data: Array, edges: Array) -> Any:
     inside = data[(data >= edges[0]) & (data <= edges[-1])]
     index = np.minimum(np.searchsorted(edges, inside, side="right") - 1, len(edges) - 2)
     return np.bincount(index, minlength=len(edges) - 1).astype(call.dtype)
 
 
-def _isin(_given: Given, data: Array, others: Array) -> Any:
+def _isin(_given: EvalCall, data: Array, others: Array) -> Any:
     return np.isin(data, others)
 
 
-def _matmul(call: Given, lhs: Array, rhs: Array) -> Any:
+def _matmul(call: EvalCall, lhs: Array, rhs: Array) -> Any:
     lhs = np.swapaxes(lhs, -1, -2) if call["transpose_a"] else lhs
     rhs = np.swapaxes(rhs, -1, -2) if call["transpose_b"] else rhs
     return np.matmul(lhs.astype(call.dtype), rhs.astype(call.dtype))
 
 
-def _einsum(call: Given, parts: tuple[Array, ...]) -> Any:
+def _einsum(call: EvalCall, parts: tuple[Array, ...]) -> Any:
     """Compute bfloat16, which NumPy's function does not know, in float32."""
     known = [operand if operand.dtype.kind in "biufc" else operand.astype(np.float32) for operand in parts]
     return np.einsum(call["equation"], *known).astype(call.dtype)

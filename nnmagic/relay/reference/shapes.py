@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 
 
-def _reshape(call: Given, data: Array, *_like: Array) -> Any:
+def _reshape(call: EvalCall, data: Array, *_like: Array) -> Any:
     return data.reshape(call.shape)
 
 
-def _broadcast(call: Given, data: Array, *_like: Array) -> Any:
+def _broadcast(call: EvalCall, data: Array, *_like: Array) -> Any:
     return np.broadcast_to(data, call.shape)
 
 
-def _arange(call: Given, start: Array, stop: Array, step: Array) -> Any:
+def _arange(call: EvalCall, start: Array, stop: Array, step: Array) -> Any:
     count = max(0, int(np.ceil((stop.astype(float) - start) / step)))
     return (start + np.arange(count) * step).astype(call.dtype)
 
 
-def _one_hot(call: Given, indices: Array, on: Array, off: Array, *depth: Array) -> Any:
+def _one_hot(call: EvalCall, indices: Array, on: Array, off: Array, *depth: Array) -> Any:
     size = int(depth[0]) if depth else call["depth"]
     axis = call["axis"] % (indices.ndim + 1)
     classes = np.arange(size).reshape([-1 if number == axis else 1 for number in range(indices.ndim + 1)])
@@ -31,7 +31,7 @@ def _one_hot(call: Given, indices: Array, on: Array, off: Array, *depth: Array) 
 
 
 def slices(
-    data: Array, call: Given, begin: Any, end: Any, strides: Any, axes: Any = None
+    data: Array, call: EvalCall, begin: Any, end: Any, strides: Any, axes: Any = None
 ) -> tuple[slice, ...]:
     """Return the slices of ``strided_slice``; one that goes down to the first element has no end."""
     index = [slice(None)] * data.ndim
@@ -48,17 +48,17 @@ def slices(
     return tuple(index)
 
 
-def _strided_slice(call: Given, data: Array) -> Any:
+def _strided_slice(call: EvalCall, data: Array) -> Any:
     return data[slices(data, call, call["begin"], call["end"], call["strides"] or (), call["axes"])]
 
 
-def _strided_set(call: Given, data: Array, values: Array, begin: Array, end: Array, strides: Array) -> Any:
+def _strided_set(call: EvalCall, data: Array, values: Array, begin: Array, end: Array, strides: Array) -> Any:
     changed = data.copy()
     changed[slices(data, call, begin, end, strides)] = values
     return changed
 
 
-def _take(call: Given, data: Array, indices: Array) -> Any:
+def _take(call: EvalCall, data: Array, indices: Array) -> Any:
     axis, batch = call["axis"], call["batch_dims"]
     if axis is None:
         data, axis = data.reshape(-1), 0
@@ -78,7 +78,7 @@ def _take(call: Given, data: Array, indices: Array) -> Any:
     return np.asarray(rows).reshape(call.shape)
 
 
-def _gather_nd(call: Given, data: Array, indices: Array) -> Any:
+def _gather_nd(call: EvalCall, data: Array, indices: Array) -> Any:
     batch = call["batch_dims"]
     if not batch:
         return data[tuple(indices)]
@@ -87,25 +87,25 @@ def _gather_nd(call: Given, data: Array, indices: Array) -> Any:
     return np.asarray(rows).reshape(call.shape)
 
 
-def _split(call: Given, data: Array) -> tuple[Array, ...]:
+def _split(call: EvalCall, data: Array) -> tuple[Array, ...]:
     where = call["indices_or_sections"]
     parts = np.split(data, list(where) if isinstance(where, tuple) else where, axis=call["axis"])
     return tuple(parts)
 
 
-def _slice_like(call: Given, data: Array, like: Array) -> Any:
+def _slice_like(call: EvalCall, data: Array, like: Array) -> Any:
     axes = {axis % data.ndim for axis in call["axes"] or range(data.ndim)}
     return data[tuple(slice(like.shape[axis]) if axis in axes else slice(None) for axis in range(data.ndim))]
 
 
-def _sequence_mask(call: Given, data: Array, lengths: Array) -> Any:
+def _sequence_mask(call: EvalCall, data: Array, lengths: Array) -> Any:
     axis = call["axis"]
     steps = np.arange(data.shape[axis])
     keep = steps[:, None] < lengths if axis == 0 else steps < lengths[:, None]
     return np.where(keep.reshape(*keep.shape, *[1] * (data.ndim - 2)), data, call["mask_value"])
 
 
-def _reverse_sequence(call: Given, data: Array, lengths: Array) -> Any:
+def _reverse_sequence(call: EvalCall, data: Array, lengths: Array) -> Any:
     changed = data.copy()
     for row, length in enumerate(lengths):
         at: list[Any] = [slice(None)] * data.ndim
@@ -117,7 +117,7 @@ def _reverse_sequence(call: Given, data: Array, lengths: Array) -> Any:
     return changed
 
 
-def _scatter_elements(call: Given, data: Array, indices: Array, updates: Array) -> Any:
+def _scatter_elements(call: EvalCall, data: Array, indices: Array, updates: Array) -> Any:
     axis, changed = call["axis"] % data.ndim, data.copy()
     for at in np.ndindex(indices.shape):
         target = (*at[:axis], int(indices[at]), *at[axis + 1 :])
@@ -125,7 +125,7 @@ def _scatter_elements(call: Given, data: Array, indices: Array, updates: Array) 
     return changed
 
 
-def _scatter_nd(call: Given, data: Array, indices: Array, updates: Array) -> Any:
+def _scatter_nd(call: EvalCall, data: Array, indices: Array, updates: Array) -> Any:
     changed = data.copy()
     for at in np.ndindex(indices.shape[1:]):
         target = tuple(int(part) for part in np.moveaxis(indices, 0, -1)[at])
@@ -168,27 +168,27 @@ def to_layout(data: Array, source: str, target: str) -> Any:
     return data.reshape(split).transpose([names.index(letter) for letter, _ in wanted])
 
 
-def _dyn_reshape(call: Given, data: Array, shape: Array) -> Any:
+def _dyn_reshape(call: EvalCall, data: Array, shape: Array) -> Any:
     copies = not call["allowzero"]
     wanted = [data.shape[axis] if size == 0 and copies else int(size) for axis, size in enumerate(shape)]
     return data.reshape(wanted)
 
 
-def _pad(call: Given, data: Array, value: Array) -> Any:
+def _pad(call: EvalCall, data: Array, value: Array) -> Any:
     widths, mode = call["pad_width"], call["pad_mode"]
     if mode == "constant":
         return np.pad(data, widths, constant_values=value)
     return np.pad(data, widths, mode=mode)
 
 
-def _space_to_depth(call: Given, data: Array) -> Any:
+def _space_to_depth(call: EvalCall, data: Array) -> Any:
     x, size = to_layout(data, call["layout"], "NCHW"), call["block_size"]
     n, c, h, w = x.shape
     x = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
     return to_layout(x.reshape(n, c * size * size, h // size, w // size), "NCHW", call["layout"])
 
 
-def _depth_to_space(call: Given, data: Array) -> Any:
+def _depth_to_space(call: EvalCall, data: Array) -> Any:
     x, size = to_layout(data, call["layout"], "NCHW"), call["block_size"]
     n, c, h, w = x.shape
     deep = c // size**2
@@ -199,7 +199,7 @@ def _depth_to_space(call: Given, data: Array) -> Any:
     return to_layout(x.reshape(n, deep, h * size, w * size), "NCHW", call["layout"])
 
 
-def _sliding_window(call: Given, data: Array) -> Any:
+def _sliding_window(call: EvalCall, data: Array) -> Any:
     axis, window, strides = call["axis"], call["window_shape"], call["strides"]
     axes = tuple(range(axis, axis + len(window)))
     views = np.lib.stride_tricks.sliding_window_view(data, window, axis=axes)
@@ -209,13 +209,13 @@ def _sliding_window(call: Given, data: Array) -> Any:
     return views[tuple(steps)]
 
 
-def _dilate(call: Given, data: Array) -> Any:
+def _dilate(call: EvalCall, data: Array) -> Any:
     out = np.full(call.shape, call["dilation_value"], data.dtype)
     out[tuple(slice(None, None, stride) for stride in call["strides"])] = data
     return out
 
 
-def collapse_sum(call: Given, data: Array, *_like: Array) -> Any:
+def collapse_sum(call: EvalCall, data: Array, *_like: Array) -> Any:
     """Sum the axes along which a tensor of the result's shape was broadcast."""
     shape = call.shape
     extra = data.ndim - len(shape)

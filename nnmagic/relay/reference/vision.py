@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.reference.nn import last_axes
 from nnmagic.relay.reference.shapes import to_layout
 
 
-def _multibox_prior(call: Given, data: Array) -> Any:
+def _multibox_prior(call: EvalCall, data: Array) -> Any:
     """Return boxes around every pixel: of each size, and of the first with each other ratio, in float32."""
     single = np.float32
     sizes, ratios = list(map(single, call["sizes"])), list(map(single, call["ratios"]))
@@ -46,7 +46,7 @@ def _overlap(one: Array, other: Array) -> Any:
     return zero if both <= zero else shared / both
 
 
-def _get_valid_counts(call: Given, data: Array, threshold: Array) -> Any:
+def _get_valid_counts(call: EvalCall, data: Array, threshold: Array) -> Any:
     """Count each image's boxes above the threshold, move them to the front, and return their indices."""
     score, index = call["score_index"], call["id_index"]
     moved, positions = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
@@ -62,7 +62,7 @@ def _get_valid_counts(call: Given, data: Array, threshold: Array) -> Any:
 
 
 def _non_max_suppression(
-    call: Given, data: Array, counts: Array, indices: Array, most: Array, least: Array
+    call: EvalCall, data: Array, counts: Array, indices: Array, most: Array, least: Array
 ) -> Any:
     """Keep the boxes that overlap no better one; the others are -1."""
     selected, positions = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
@@ -93,7 +93,7 @@ def _non_max_suppression(
     return result
 
 
-def _suppress(call: Given, chosen: Array, positions: Array, count: int, most: int, least: float) -> None:
+def _suppress(call: EvalCall, chosen: Array, positions: Array, count: int, most: int, least: float) -> None:
     """Drop the boxes of an image that overlap a better one, and those after ``most`` that do not."""
     start, score, index = call["coord_start"], call["score_index"], call["id_index"]
     number = 0
@@ -115,7 +115,9 @@ def _suppress(call: Given, chosen: Array, positions: Array, count: int, most: in
             chosen[j], positions[j] = -1, -1
 
 
-def _all_class(call: Given, boxes: Array, scores: Array, most: Array, least: Array, threshold: Array) -> Any:
+def _all_class(
+    call: EvalCall, boxes: Array, scores: Array, most: Array, least: Array, threshold: Array
+) -> Any:
     """Suppress boxes for each image and class separately, in the form of ONNX or of TensorFlow."""
     batch, classes, count = scores.shape
     limit = int(most.reshape(()))
@@ -163,7 +165,7 @@ def _pair(size: Any) -> tuple[int, int]:
     return values[0], values[-1]
 
 
-def _roi_align(call: Given, data: Array, rois: Array) -> Any:
+def _roi_align(call: EvalCall, data: Array, rois: Array) -> Any:
     """Average, or take the largest of, samples in each bin of a region."""
     images = to_layout(data, call["layout"], "NCHW")
     size = _pair(call["pooled_size"])
@@ -196,7 +198,7 @@ def _roi_align(call: Given, data: Array, rois: Array) -> Any:
     return to_layout(result, "NCHW", call["layout"])
 
 
-def _roi_pool(call: Given, data: Array, rois: Array) -> Any:
+def _roi_pool(call: EvalCall, data: Array, rois: Array) -> Any:
     """Take the largest element in each bin of a region; of an empty one 0."""
     size = _pair(call["pooled_size"])
     kind = rois.dtype.type
@@ -216,7 +218,7 @@ def _roi_pool(call: Given, data: Array, rois: Array) -> Any:
     return result
 
 
-def _yolo_reorg(call: Given, data: Array) -> Any:
+def _yolo_reorg(call: EvalCall, data: Array) -> Any:
     """Move stride x stride blocks of pixels to channels, as Darknet's reorganisation layer does."""
     stride = call["stride"]
     batch, channels, height, width = data.shape
@@ -239,7 +241,7 @@ def _four_sides(padding: Any) -> tuple[int, int, int, int]:
     return sides[0], sides[1], sides[2], sides[3]
 
 
-def _correlation(call: Given, lhs: Array, rhs: Array) -> Any:
+def _correlation(call: EvalCall, lhs: Array, rhs: Array) -> Any:
     """Compare patches of two images at displacements: the mean of products, or of distances."""
     size, reach = call["kernel_size"], call["max_displacement"]
     step, stride = call["stride1"], call["stride2"]
@@ -257,7 +259,7 @@ def _correlation(call: Given, lhs: Array, rhs: Array) -> Any:
     return result / np.asarray(size * size * lhs.shape[1], lhs.dtype)
 
 
-def _deformable_conv2d(call: Given, data: Array, offset: Array, weight: Array) -> Any:
+def _deformable_conv2d(call: EvalCall, data: Array, offset: Array, weight: Array) -> Any:
     """Return a convolution whose samples lie at offsets from the regular grid."""
     layout = call["data_layout"]
     x, moves = to_layout(data, layout, "NCHW"), to_layout(offset, layout, "NCHW")
@@ -283,7 +285,7 @@ def _deformable_conv2d(call: Given, data: Array, offset: Array, weight: Array) -
     return to_layout(result, "NCHW", call["out_layout"] or layout)
 
 
-def _dilation2d(call: Given, data: Array, weight: Array) -> Any:
+def _dilation2d(call: EvalCall, data: Array, weight: Array) -> Any:
     """Return the largest sum of a window with the weight, for each channel."""
     nchw = call["data_layout"] == "NCHW"
     x = data if nchw else to_layout(data, "NHWC", "NCHW")

@@ -16,8 +16,8 @@ from synr import ast
 from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, names_of, targets_of, walk
 from nnmagic.tinynn.analysis.index_bounds import (
     Bounds,
+    IndexPolynomial,
     Interval,
-    Polynomial,
     differ,
     distance_of,
     number,
@@ -34,7 +34,7 @@ class Access:
     """A read or a write of elements: ``indices`` is None for all of them, an index None for any."""
 
     name: str
-    indices: tuple[Polynomial | None, ...] | None
+    indices: tuple[IndexPolynomial | None, ...] | None
     span: ast.Span
     writes: bool
 
@@ -47,7 +47,7 @@ class Surroundings:
     builtin_of: the name of the language's function that an expression stands for; None for anything else.
     """
 
-    number_of: Callable[[ast.Expr], Polynomial | None]
+    number_of: Callable[[ast.Expr], IndexPolynomial | None]
     builtin_of: Callable[[ast.Expr], str | None]
     sizes: set[str] = field(default_factory=set)
 
@@ -65,7 +65,7 @@ class LoopAccesses:
         self._bound = Counter(name for node in walk(body) for name in names_bound(node))
         self._values: dict[str, ast.Expr] = {}
         self._loops = Counter[str]()
-        self._polynomials: dict[str, Polynomial | None] = {name: of_name(name) for name in variables}
+        self._polynomials: dict[str, IndexPolynomial | None] = {name: of_name(name) for name in variables}
         self.changed = frozenset(name for node in walk(body) for name in _changed_by(node))
         for name, interval in zip(variables, self._intervals_of(stmt.iterable), strict=False):
             known = variables[name]
@@ -122,7 +122,7 @@ class LoopAccesses:
                     if other.name == write.name:
                         yield write, other
 
-    def _dimensions(self, write: Access, other: Access) -> Iterator[tuple[Polynomial, Polynomial]]:
+    def _dimensions(self, write: Access, other: Access) -> Iterator[tuple[IndexPolynomial, IndexPolynomial]]:
         """Yield the indices of the axes that both have, those of the second one primed."""
         for lhs, rhs in zip_longest(write.indices or (), other.indices or ()):
             if lhs is not None and rhs is not None:
@@ -209,7 +209,7 @@ class LoopAccesses:
             return Interval(start, None if stop is None else stop - one)
         return Interval(None if stop is None else stop + one, start)
 
-    def _polynomial(self, expr: ast.Expr) -> Polynomial | None:
+    def _polynomial(self, expr: ast.Expr) -> IndexPolynomial | None:
         """Return an expression as a polynomial; None where it is none, or is not known to be a number."""
         match expr:
             case ast.Constant(value=int() as value) if not isinstance(value, bool):
@@ -224,7 +224,7 @@ class LoopAccesses:
                 return None if a is None or b is None else _ARITHMETIC[name](a, b)
         return self._invariant(expr)
 
-    def _polynomial_of_name(self, variable: ast.Var) -> Polynomial | None:
+    def _polynomial_of_name(self, variable: ast.Var) -> IndexPolynomial | None:
         name = variable.id.name
         if name not in self._polynomials:
             if name in self._bound:
@@ -235,7 +235,7 @@ class LoopAccesses:
                 self._polynomials[name] = self._invariant(variable)
         return self._polynomials[name]
 
-    def _invariant(self, expr: ast.Expr) -> Polynomial | None:
+    def _invariant(self, expr: ast.Expr) -> IndexPolynomial | None:
         """Return the polynomial of what no round changes."""
         if any(name in self._bound and name not in self.changed for name in find_mentioned_names(expr)):
             return None
@@ -316,7 +316,7 @@ class LoopAccesses:
             known = tuple(None if isinstance(index, ast.Slice) else self._index(index) for index in indices)
             yield Access(base.id.name, known if plain else None, call.span, writes=writes)
 
-    def _index(self, expr: ast.Expr) -> Polynomial | None:
+    def _index(self, expr: ast.Expr) -> IndexPolynomial | None:
         return None if isinstance(expr, ast.Slice) else self._polynomial(expr)
 
 
@@ -325,7 +325,7 @@ def bounds_of_primed(bounds: Bounds) -> set[str]:
     return {name for name in bounds.variables if name.endswith("'")}
 
 
-def _prime(value: Polynomial | None, names: Mapping[str, object]) -> Polynomial | None:
+def _prime(value: IndexPolynomial | None, names: Mapping[str, object]) -> IndexPolynomial | None:
     return None if value is None else value.rename({name: f"{name}'" for name in names})
 
 
@@ -350,10 +350,10 @@ def _owners(target: ast.Expr) -> Iterator[str]:
                 yield from _owners(value)
 
 
-_ARITHMETIC: dict[ast.BuiltinOp, Callable[[Polynomial, Polynomial], Polynomial]] = {
-    ast.BuiltinOp.Add: Polynomial.__add__,
-    ast.BuiltinOp.Sub: Polynomial.__sub__,
-    ast.BuiltinOp.Mul: Polynomial.__mul__,
+_ARITHMETIC: dict[ast.BuiltinOp, Callable[[IndexPolynomial, IndexPolynomial], IndexPolynomial]] = {
+    ast.BuiltinOp.Add: IndexPolynomial.__add__,
+    ast.BuiltinOp.Sub: IndexPolynomial.__sub__,
+    ast.BuiltinOp.Mul: IndexPolynomial.__mul__,
 }
 
 

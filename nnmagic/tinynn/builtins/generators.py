@@ -65,7 +65,7 @@ _REQUIRED: dict[str, tuple[Callable[[Formula], Formula], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Parameter:
+class _DistributionParameter:
     """A parameter of a distribution: a float, or an integer if ``is_integer``."""
 
     name: str
@@ -107,7 +107,7 @@ def _array(call: Arguments, parameter: str, dtype: str | None = None) -> Formula
     return formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
 
 
-def _words(text: str) -> tuple[_Parameter, ...]:
+def _words(text: str) -> tuple[_DistributionParameter, ...]:
     """Return parameters from their names; see `_DISTRIBUTIONS`."""
     parameters = []
     for word in text.split(","):
@@ -115,7 +115,9 @@ def _words(text: str) -> tuple[_Parameter, ...]:
         name, _, default = name.partition("=")
         is_integer = name.endswith("#")
         parameters.append(
-            _Parameter(name.rstrip("#"), required, float(default) if default else None, is_integer)
+            _DistributionParameter(
+                name.rstrip("#"), required, float(default) if default else None, is_integer
+            )
         )
     return tuple(parameters)
 
@@ -308,7 +310,9 @@ def _standard(name: str) -> Callable[[Arguments], v.Value]:
 
     def apply_to(call: Arguments) -> v.Value:
         dtype = _float_dtype(call)
-        parameters = [_Parameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
+        parameters = (
+            [_DistributionParameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
+        )
         if parameters and isinstance(number := _number_of_constant(parameters[0]), float) and number < 0:
             raise call.refusal("shape", "shape < 0")
         like, fitted = _shaped(call, dtype, parameters)
@@ -499,7 +503,7 @@ def _probabilities(call: Arguments, count: Formula) -> Formula:
 
 
 def _dirichlet(call: Arguments) -> v.Value:
-    alpha = _Parameter("alpha").read(call, "float64")
+    alpha = _DistributionParameter("alpha").read(call, "float64")
     if alpha.rank != 1:
         raise call.refusal("alpha", "`alpha` must be a vector")
     alpha = _required(call, alpha, ~(alpha < 0), "alpha < 0")
@@ -508,10 +512,10 @@ def _dirichlet(call: Arguments) -> v.Value:
 
 
 def _multinomial(call: Arguments) -> v.Value:
-    n = _Parameter("n", ">=0", is_integer=True).read(call, "int64")
+    n = _DistributionParameter("n", ">=0", is_integer=True).read(call, "int64")
     if isinstance(number := _number_of_constant(n), int) and number < 0:
         raise call.refusal("n", "n < 0")
-    pvals = _Parameter("pvals", "0..1").read(call, "float64")
+    pvals = _DistributionParameter("pvals", "0..1").read(call, "float64")
     if pvals.rank != 1 or n.rank:
         raise call.refusal("pvals" if pvals.rank != 1 else "n", "`n` must be a number and `pvals` a vector")
     size = size_along(pvals.value, 0, call.span)
@@ -525,8 +529,8 @@ def _multinomial(call: Arguments) -> v.Value:
 
 def _multivariate_hypergeometric(call: Arguments) -> v.Value:
     method = choice_argument(call, "method", ("marginals", "count"), "marginals")
-    colors = _Parameter("colors", ">=0", is_integer=True).read(call, "int64")
-    sample = _Parameter("nsample", ">=0", is_integer=True).read(call, "int64")
+    colors = _DistributionParameter("colors", ">=0", is_integer=True).read(call, "int64")
+    sample = _DistributionParameter("nsample", ">=0", is_integer=True).read(call, "int64")
     if colors.rank != 1 or sample.rank:
         raise call.refusal("colors", "`colors` must be a vector of integers and `nsample` an integer")
     total = colors.reduce("sum")

@@ -15,10 +15,10 @@ from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     RAISES_TYPE,
+    AssertionGuard,
     Block,
     BlockExit,
     ExitKind,
-    Guard,
     exits_of,
     find_raising,
     guard,
@@ -78,7 +78,7 @@ def _finish_raising(
         message = f"`{definition.name}` raises an exception on every path: its result type cannot be kept"
         ctx.diagnostics.error(message, span, hint="leave the result type out")
         return None
-    of = Guard(*ctx.resolver.assertion(span))
+    of = AssertionGuard(*ctx.resolver.assertion(span))
     end = BlockExit(ExitKind.RETURNS, span)
     checked = Block(end=guard(of, raised, Block(end=end), Failure(), span))
     return Computed(render(checked, result, lambda _: value), result)

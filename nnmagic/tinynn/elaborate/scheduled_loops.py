@@ -14,7 +14,7 @@ from nnmagic.diagnostics import Note
 from nnmagic.relay.types import AnyDim, TensorType, is_float, is_integer
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.analysis.dependences import Access, LoopAccesses, Surroundings, find_reduction
-from nnmagic.tinynn.analysis.index_bounds import Interval, Polynomial, number, of_name
+from nnmagic.tinynn.analysis.index_bounds import IndexPolynomial, Interval, number, of_name
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -226,7 +226,7 @@ def _refuse_last(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> None
 def _surroundings(ctx: Elaboration) -> Surroundings:
     sizes: set[str] = set()
 
-    def number_of(expr: ast.Expr) -> Polynomial | None:
+    def number_of(expr: ast.Expr) -> IndexPolynomial | None:
         return _number_of(ctx, expr, sizes)
 
     return Surroundings(number_of, lambda expr: _builtin_of(ctx, expr), sizes)
@@ -244,7 +244,7 @@ def _interval(bounds: v.RangeOf, surroundings: Surroundings) -> Interval:
     return Interval(None if stop is None else stop + one, start)
 
 
-def _polynomial_of(value: v.Value, sizes: set[str]) -> Polynomial | None:
+def _polynomial_of(value: v.Value, sizes: set[str]) -> IndexPolynomial | None:
     """Return a number as a polynomial; None for what is not known to be one."""
     match value:
         case v.Known(value=int() as known) if not isinstance(known, bool):
@@ -262,7 +262,7 @@ def _polynomial_of(value: v.Value, sizes: set[str]) -> Polynomial | None:
     return None
 
 
-def _number_of(ctx: Elaboration, expr: ast.Expr, sizes: set[str]) -> Polynomial | None:
+def _number_of(ctx: Elaboration, expr: ast.Expr, sizes: set[str]) -> IndexPolynomial | None:
     match expr:
         case ast.Var(id=ast.Id(name=name)):
             owner = ctx.environment.owner(name)

@@ -9,7 +9,7 @@ from functools import partial
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame
+from nnmagic.engine.relax.legalize.fourier_loops import Fourier, TransformSizes
 from nnmagic.engine.relax.legalize.fourier_numbers import Number
 from nnmagic.engine.relax.legalize.fourier_passes import factorize
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
@@ -22,7 +22,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 
 def _by_elements(
-    load: Callable[[PrimExpr], Number], frame: Frame, *, inverse: bool, exponent: float
+    load: Callable[[PrimExpr], Number], frame: TransformSizes, *, inverse: bool, exponent: float
 ) -> Callable[[int, str], Tensor]:
     """Transform on a GPU, whose threads compute each element of a pass: a sum of as many terms as the radix.
 
@@ -91,7 +91,7 @@ def _dft(call: OpCall) -> Value:
 
     def compute(real: Tensor, imaginary: Tensor) -> Tensors:
         shape = [builders.as_index(dim) for dim in real.shape]
-        frame = Frame(builders.product(shape[:-1]), 1, shape[-1], shape[-1], shape[-1])
+        frame = TransformSizes(builders.product(shape[:-1]), 1, shape[-1], shape[-1], shape[-1])
         if builders.is_for_gpu():
             pairs = _flat(real), _flat(imaginary)
             made = _by_elements(
@@ -156,7 +156,7 @@ def _numpy_transform(call: OpCall) -> Value:
             length = stored_length = integer(attrs["n"]) if attrs["n"] is not None else 2 * (given - 1)
         outer, inner = builders.product(shape[:axis]), builders.product(shape[axis + 1 :])
         kind = "from real" if from_real else "to real" if to_real else "complex"
-        frame = Frame(outer, inner, given, length, stored_length, kind)
+        frame = TransformSizes(outer, inner, given, length, stored_length, kind)
         result = [*shape[:axis], stored_length, *shape[axis + 1 :], *([] if to_real else [2])]
         if builders.is_for_gpu():
             flat, zero = _flat(data), tirx.const(0, dtype)

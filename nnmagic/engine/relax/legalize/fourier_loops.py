@@ -23,7 +23,7 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     swapped,
     times,
 )
-from nnmagic.engine.relax.legalize.fourier_passes import Columns, Halves, Load, Matrix, Store
+from nnmagic.engine.relax.legalize.fourier_passes import Columns, Halves, Load, SequenceMatrix, Store
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
@@ -40,7 +40,7 @@ _OPERATIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TransformSizes:
     """The sizes of a transform along the middle one of three axes.
 
     outer, inner: those of the other axes. given, length, kept: that of the axis of the operand, of the
@@ -85,7 +85,7 @@ class Fourier:
     """
 
     def __init__(
-        self, load: Load, store: Store, frame: Frame, dtype: str, *, inverse: bool, exponent: float
+        self, load: Load, store: Store, frame: TransformSizes, dtype: str, *, inverse: bool, exponent: float
     ) -> None:
         self.load, self.store, self.frame, self.dtype = load, store, frame, dtype
         self.inverse, self.exponent = inverse, exponent
@@ -263,7 +263,7 @@ class Fourier:
 
     def _by_matrix(self) -> Stmt:
         frame = self.frame
-        matrix = Matrix(self.points, self.dtype, self.lanes)
+        matrix = SequenceMatrix(self.points, self.dtype, self.lanes)
         allocation, (work,) = pairs(self.dtype, self.points)
 
         def transform(number: PrimExpr) -> Stmt:
@@ -391,7 +391,7 @@ class _Convolution:
     def __init__(self, fourier: Fourier, size: Extent) -> None:
         self.fourier, self.n, self.size = fourier, as_expr(fourier.points), as_expr(size)
         self.dtype = fourier.dtype
-        self.matrix = Matrix(size, self.dtype, fourier.lanes, (4, 2))
+        self.matrix = SequenceMatrix(size, self.dtype, fourier.lanes, (4, 2))
         sizes = self.n, self.size, self.size
         self.allocation, (self.chirp, self.spectrum, self.work) = pairs(self.dtype, *sizes)
 

@@ -400,7 +400,7 @@ Load: TypeAlias = Callable[[PrimExpr, int], Number]
 Store: TypeAlias = Callable[[PrimExpr, Number, int], Stmt]
 
 
-class Matrix:
+class SequenceMatrix:
     """The transform of one long sequence as a matrix: of its columns, then of its rows.
 
     The elements between these steps are in ``middle``.

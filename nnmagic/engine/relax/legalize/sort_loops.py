@@ -12,7 +12,7 @@ from tvm import te, tirx
 from nnmagic.engine.relax.legalize.radix_sort import radix_sort
 from nnmagic.engine.relax.legalize.selection import LEAST_RATIO, MOST_SELECTED, select_lowest
 from nnmagic.engine.relax.legalize.sort_keys import from_sort_key, join_zeros, key_dtype, sort_key
-from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, merge_columns, sort_columns
+from nnmagic.engine.relax.legalize.sorting_network import BLOCK, SortedColumns, merge_columns, sort_columns
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
 from nnmagic.engine.relax.schedules.registry import KIND
@@ -225,7 +225,7 @@ class SequenceSort:
         rows = builders.round_up_div(length, block) * block
         parts = tuple(tirx.decl_buffer((rows * lanes,), word, "words") for word in self.words)
         kept, (rows,) = _keep_in_memory(rows)
-        columns = Columns(parts, lanes, rows, block)
+        columns = SortedColumns(parts, lanes, rows, block)
         highest = [builders.broadcast(tirx.max_value(word), lanes) for word in self.words]
 
         def pad(row: PrimExpr) -> Stmt:
@@ -245,7 +245,7 @@ class SequenceSort:
 
         return self.independent(loop("group", groups, sort_group), lanes)
 
-    def _load(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _load(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         by_columns = partial(self._load_columns, columns, index)
         if self.axis != len(self.other):
             return by_columns()
@@ -253,7 +253,7 @@ class SequenceSort:
             at_least(self.length, columns.lanes), partial(self._load_rows, columns, index), by_columns
         )
 
-    def _store(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+    def _store(self, columns: SortedColumns, name: str, index: _SequenceIndex) -> Stmt:
         by_columns = partial(self._store_columns, columns, name, index)
         if self.axis != len(self.other):
             return by_columns()
@@ -261,7 +261,7 @@ class SequenceSort:
             at_least(self.count, columns.lanes), partial(self._store_rows, columns, name, index), by_columns
         )
 
-    def _load_columns(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _load_columns(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         def copy(row: PrimExpr) -> Stmt:
             def element(lane: PrimExpr) -> Stmt:
                 values = self._word(index(lane, row))
@@ -271,7 +271,7 @@ class SequenceSort:
 
         return loop("row", self.length, copy)
 
-    def _store_columns(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+    def _store_columns(self, columns: SortedColumns, name: str, index: _SequenceIndex) -> Stmt:
         def copy(row: PrimExpr) -> Stmt:
             def element(lane: PrimExpr) -> Stmt:
                 words = [tirx.BufferLoad(part, [row * columns.lanes + lane]) for part in columns.parts]
@@ -282,7 +282,7 @@ class SequenceSort:
 
         return loop("row", self.count, copy)
 
-    def _load_rows(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _load_rows(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         """Load the sequences, which are rows, by squares of them that are transposed."""
         lanes = columns.lanes
 
@@ -302,7 +302,7 @@ class SequenceSort:
 
         return loop("square", builders.round_up_div(self.length, lanes), copy)
 
-    def _store_rows(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+    def _store_rows(self, columns: SortedColumns, name: str, index: _SequenceIndex) -> Stmt:
         lanes = columns.lanes
 
         def copy(number: PrimExpr) -> Stmt:
@@ -322,7 +322,7 @@ class SequenceSort:
 
         return loop("square", builders.round_up_div(self.count, lanes), copy)
 
-    def _order_zeros(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _order_zeros(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         """Put zeros of both signs in the order of the data, in the sequences that have them."""
         (words,), lanes = columns.parts, self.lanes
         has = builders.local_array(lanes, self.kind, "has_negative_zero")
@@ -433,7 +433,7 @@ class SequenceSort:
         flat = [tirx.decl_buffer((size,), word, "merged") for word in self.words]
         kept, (level, rows) = _keep_in_memory(level, rows)
         size = rows * lanes
-        columns = Columns(tuple(matrix), lanes, rows, BLOCK)
+        columns = SortedColumns(tuple(matrix), lanes, rows, BLOCK)
 
         def load(at: PrimExpr) -> Stmt:
             return sequence(_store_elements(matrix, at, self._word(index(at))))

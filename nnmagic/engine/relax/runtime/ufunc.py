@@ -41,7 +41,7 @@ _FROM_FUNCTIONS, _NO_IDENTITY = 31, -1
 MOST_OPERANDS = 8
 
 
-class Loop(Protocol):
+class UfuncLoop(Protocol):
     """A loop, which takes an array for each operand: its rows are along the first axis."""
 
     #: The words that machine code finds at the address of its data.
@@ -99,10 +99,10 @@ class _Fields(ctypes.Structure):
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class UfuncParts:
     """What a ufunc is made of, which it keeps alive; ``owner`` is pickled in its place by ``restore``."""
 
-    loops: Sequence[Loop]
+    loops: Sequence[UfuncLoop]
     owner: object
     restore: Callable[..., np.ufunc]
     memory: Sequence[object]
@@ -125,7 +125,7 @@ def make_ufunc(
     name: str,
     doc: str,
     rows: Rows,
-    loops: Sequence[tuple[Sequence[np.dtype[Any]], Loop]],
+    loops: Sequence[tuple[Sequence[np.dtype[Any]], UfuncLoop]],
     owner: object,
     restore: Callable[..., np.ufunc],
 ) -> np.ufunc:
@@ -146,7 +146,9 @@ def make_ufunc(
     data = (ctypes.c_void_p * len(loops))(*(word.ctypes.data for word in words))
     types = ctypes.create_string_buffer(bytes(dtype.num for dtypes, _ in loops for dtype in dtypes))
     texts = [ctypes.create_string_buffer(text.encode()) for text in (name, doc)]
-    parts = Parts([loop for _, loop in loops], owner, restore, (words, functions, data, types, texts, loops))
+    parts = UfuncParts(
+        [loop for _, loop in loops], owner, restore, (words, functions, data, types, texts, loops)
+    )
     outputs = len(rows.sizes) - rows.inputs
     ufunc: np.ufunc = _from_functions()(
         *(functions, data, types, len(loops), rows.inputs, outputs, _NO_IDENTITY),
@@ -163,7 +165,7 @@ def make_ufunc(
     return ufunc
 
 
-def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: Loop) -> np.ndarray:
+def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: UfuncLoop) -> np.ndarray:
     """Return the data of a loop for the machine code."""
     clear, flags = _float_flags()
     words: dict[LoopWord, Any] = {
@@ -264,11 +266,11 @@ def _fields_of(ufunc: np.ufunc) -> _Fields:
     return _Fields.from_address(id(ufunc) + object.__basicsize__)
 
 
-def parts_of(ufunc: np.ufunc) -> Parts | None:
+def parts_of(ufunc: np.ufunc) -> UfuncParts | None:
     """Return what a ufunc was made of by ``make_ufunc``; None for any other."""
     address = _fields_of(ufunc).object
     object_: object = ctypes.cast(address, ctypes.py_object).value if address else None
-    return object_ if isinstance(object_, Parts) else None
+    return object_ if isinstance(object_, UfuncParts) else None
 
 
 @cache

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.exporters.onnx.registry import operator, operators
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 
 
-def _scaled(site: Site, name: str, axis: int, gamma: str, beta: str) -> str:
+def _scaled(site: ExportCall, name: str, axis: int, gamma: str, beta: str) -> str:
     """Return a tensor scaled and shifted along one axis, as the call says."""
     if site.attrs["scale"]:
         name = site.node("Mul", name, site.along(gamma, axis, site.rank))
@@ -17,7 +17,7 @@ def _scaled(site: Site, name: str, axis: int, gamma: str, beta: str) -> str:
     return name
 
 
-def _normalized(site: Site, name: str, axes: Sequence[int]) -> str:
+def _normalized(site: ExportCall, name: str, axes: Sequence[int]) -> str:
     """Return a tensor with mean 0 and variance 1 along axes."""
     along = site.vector(list(axes))
     distance = site.node("Sub", name, site.node("ReduceMean", name, along))
@@ -27,7 +27,7 @@ def _normalized(site: Site, name: str, axes: Sequence[int]) -> str:
 
 
 @operator("nn.batch_norm")
-def _batch_norm(site: Site) -> list[str]:
+def _batch_norm(site: ExportCall) -> list[str]:
     data, gamma, beta, mean, variance = site.args
     axis, epsilon = site.axis(), site.number("epsilon")
     if axis == 1 and site.rank > 1 and site.attrs["scale"] and site.attrs["center"]:
@@ -41,7 +41,7 @@ def _batch_norm(site: Site) -> list[str]:
 
 
 @operator("nn.layer_norm")
-def _layer_norm(site: Site) -> str:
+def _layer_norm(site: ExportCall) -> str:
     data, gamma, beta = site.args
     axis = site.axis()
     if axis == site.rank - 1 and site.attrs["scale"]:
@@ -51,7 +51,7 @@ def _layer_norm(site: Site) -> str:
 
 
 @operator("nn.instance_norm")
-def _instance_norm(site: Site) -> str:
+def _instance_norm(site: ExportCall) -> str:
     data, gamma, beta = site.args
     axis = site.axis()
     if axis == 1 and site.attrs["scale"] and site.attrs["center"]:
@@ -61,7 +61,7 @@ def _instance_norm(site: Site) -> str:
 
 
 @operator("nn.group_norm", note="of known sizes unless the channels are the second axis")
-def _group_norm(site: Site) -> str:
+def _group_norm(site: ExportCall) -> str:
     data, gamma, beta = site.args
     axis, groups = site.axis(), site.integer("num_groups")
     if axis == 1 and site.attrs["scale"] and site.attrs["center"]:
@@ -76,7 +76,7 @@ def _group_norm(site: Site) -> str:
 
 
 @operator("nn.l2_normalize")
-def _l2_normalize(site: Site) -> str:
+def _l2_normalize(site: ExportCall) -> str:
     axes = range(site.rank) if site.attrs["axis"] is None else [a % site.rank for a in site.integers("axis")]
     data = site.args[0]
     total = site.node("ReduceSumSquare", data, site.vector(list(axes)))
@@ -86,11 +86,11 @@ def _l2_normalize(site: Site) -> str:
 
 
 @operator("nn.lrn", note="across the channels of the second axis")
-def _lrn(site: Site) -> str:
-    from nnmagic.exporters.onnx.errors import UnsupportedError
+def _lrn(site: ExportCall) -> str:
+    from nnmagic.exporters.onnx.errors import ExportRefusalError
 
     if site.axis() != 1 or site.attrs["norm_region"] != "ACROSS_CHANNELS":
-        raise UnsupportedError("ONNX's LRN works across the channels of the second axis")
+        raise ExportRefusalError("ONNX's LRN works across the channels of the second axis")
     numbers = {name: site.number(name) for name in ("alpha", "beta", "bias")}
     return site.node("LRN", site.args[0], size=site.integer("size"), **numbers)
 

@@ -10,7 +10,7 @@ from typing import cast
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
@@ -34,7 +34,7 @@ _unary("Round", "numpy.rint")
 # -- two operands --------------------------------------------------------------------------------------
 
 
-def broadcast(node: Node) -> tuple[Value, Value]:
+def broadcast(node: OnnxNode) -> tuple[Value, Value]:
     """Return two operands; before opset 7 an attribute says how the second is broadcast."""
     lhs, rhs = node[0], node[1]
     if node.since >= 7 or not node.integer("broadcast"):
@@ -71,7 +71,7 @@ for _name, _relay in {
 
 
 @operator("Div")
-def _div(node: Node) -> Value:
+def _div(node: OnnxNode) -> Value:
     lhs, rhs = broadcast(node)
     if is_integer(lhs.dtype):
         sizes = lhs.sizes is not None or rhs.sizes is not None
@@ -80,14 +80,14 @@ def _div(node: Node) -> Value:
 
 
 @operator("Mod")
-def _mod(node: Node) -> Value:
+def _mod(node: OnnxNode) -> Value:
     """Return the remainder: with the sign of the divisor, or, with ``fmod``, of the dividend."""
     lhs, rhs = broadcast(node)
     return op("mod" if node.integer("fmod") else "floor_mod", lhs, rhs)
 
 
 @operator("Pow")
-def _pow(node: Node) -> Value:
+def _pow(node: OnnxNode) -> Value:
     base, exponent = broadcast(node)
     if base.dtype == exponent.dtype and base.is_float:
         static = exponent.known
@@ -112,7 +112,7 @@ def _integer_power(base: Value, exponent: Value) -> Value:
 
 
 @operator("BitShift")
-def _bit_shift(node: Node) -> Value:
+def _bit_shift(node: OnnxNode) -> Value:
     lhs, rhs = broadcast(node)
     bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
     direction = node.text("direction")
@@ -138,13 +138,13 @@ _fold("Sum", lambda left, right: left + right)
 
 
 @operator("Mean")
-def _mean(node: Node) -> Value:
+def _mean(node: OnnxNode) -> Value:
     values = [node[index] for index in range(len(node.inputs))]
     return reduce(lambda lhs, rhs: lhs + rhs, values) / len(values)
 
 
 @operator("Where")
-def _where(node: Node) -> Value:
+def _where(node: OnnxNode) -> Value:
     result = op("where", node[0], node[1], node[2])
     test = node[0].known
     same = all(value.type == result.type for value in (node[1], node[2]))
@@ -160,7 +160,7 @@ def _where(node: Node) -> Value:
 
 
 @operator("Clip")
-def _clip(node: Node) -> Value:
+def _clip(node: OnnxNode) -> Value:
     data = node[0]
     if node.since < 11:
         low, high = node.attr("min"), node.attr("max")
@@ -179,7 +179,7 @@ def _clip(node: Node) -> Value:
 
 
 @operator("IsInf")
-def _is_inf(node: Node) -> Value:
+def _is_inf(node: OnnxNode) -> Value:
     data = node[0]
     inf = op("isinf", data)
     if not node.integer("detect_positive", 1):
@@ -208,7 +208,7 @@ def convert(data: Value, dtype: str) -> Value:
 
 
 @operator("Cast", note="of numbers and bools; no strings, float8, float4, int4, uint4")
-def _cast(node: Node) -> Value:
+def _cast(node: OnnxNode) -> Value:
     to = node.attr("to")
     if isinstance(to, str):  # opsets before 6 name it
         names = {name.upper(): name for name in DTYPES.values()} | {"FLOAT": "float32", "DOUBLE": "float64"}
@@ -219,12 +219,12 @@ def _cast(node: Node) -> Value:
 
 
 @operator("CastLike", note="as Cast")
-def _cast_like(node: Node) -> Value:
+def _cast_like(node: OnnxNode) -> Value:
     return convert(node[0], node[1].dtype)
 
 
 @operator("BitCast")
-def _bit_cast(node: Node) -> Value:
+def _bit_cast(node: OnnxNode) -> Value:
     dtype = dtype_of(node.integer("to"))
     data = node[0]
     if NUMPY_DTYPES[dtype].itemsize != NUMPY_DTYPES[data.dtype].itemsize:

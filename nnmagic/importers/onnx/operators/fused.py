@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.activations import activation
 from nnmagic.importers.onnx.operators.convolutions import convolve, with_bias
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices, shifted
@@ -21,7 +21,7 @@ from nnmagic.relay.functions.normalization import rms_norm
 MICROSOFT = "com.microsoft"
 
 
-def only(node: Node, *names: str) -> None:
+def only(node: OnnxNode, *names: str) -> None:
     """Refuse attributes that are not known: no schema says what they mean."""
     for name in node.attributes:
         if name not in names:
@@ -32,20 +32,20 @@ def only(node: Node, *names: str) -> None:
 
 
 @operator("BiasGelu", domain=MICROSOFT)
-def _bias_gelu(node: Node) -> Value:
+def _bias_gelu(node: OnnxNode) -> Value:
     only(node)
     return activations.gelu(node[0] + node[1])
 
 
 @operator("FastGelu", domain=MICROSOFT)
-def _fast_gelu(node: Node) -> Value:
+def _fast_gelu(node: OnnxNode) -> Value:
     only(node)
     bias = node.get(1)
     return activations.gelu(node[0] if bias is None else node[0] + bias, "tanh")
 
 
 @operator("QuickGelu", domain=MICROSOFT)
-def _quick_gelu(node: Node) -> Value:
+def _quick_gelu(node: OnnxNode) -> Value:
     only(node, "alpha")
     return activations.swish(node[0], node.number("alpha", 1.702))
 
@@ -67,7 +67,7 @@ def _activated(data: Value, name: str, numbers: Sequence[float]) -> Value:
 
 
 @operator("FusedConv", domain=MICROSOFT)
-def _fused_conv(node: Node) -> Value:
+def _fused_conv(node: OnnxNode) -> Value:
     convolution = ("kernel_shape", "strides", "pads", "dilations", "group", "auto_pad")
     only(node, *convolution, "activation", "activation_params")
     result = with_bias(convolve(node, node[0], node[1]), node.get(2))
@@ -78,7 +78,7 @@ def _fused_conv(node: Node) -> Value:
 
 
 @operator("FusedGemm", domain=MICROSOFT)
-def _fused_gemm(node: Node) -> Value:
+def _fused_gemm(node: OnnxNode) -> Value:
     numbers = ("activation_alpha", "activation_beta", "activation_gamma")
     only(node, "alpha", "beta", "transA", "transB", "activation", *numbers)
     lhs, rhs = (
@@ -94,7 +94,7 @@ def _fused_gemm(node: Node) -> Value:
 
 
 @operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
-def _fused_matmul(node: Node) -> Value:
+def _fused_matmul(node: OnnxNode) -> Value:
     only(node, "alpha", "transA", "transB", "transBatchA", "transBatchB")
     if node.integer("transBatchA") or node.integer("transBatchB"):
         raise UnsupportedError("transposed batches are not supported")
@@ -111,20 +111,20 @@ def _fused_matmul(node: Node) -> Value:
 # -- normalization ---------------------------------------------------------------------------------------
 
 
-def _skipped(node: Node, bias: int) -> Value:
+def _skipped(node: OnnxNode, bias: int) -> Value:
     """Return the sum of the first two inputs and of an optional bias."""
     total = node[0] + node[1]
     added = node.get(bias)
     return total if added is None else total + added
 
 
-def _outputs(node: Node, result: Value, total: Value) -> list[Value | None]:
+def _outputs(node: OnnxNode, result: Value, total: Value) -> list[Value | None]:
     """Return the outputs of a normalization of a sum, which is the fourth."""
     return [result, None, None, total][: max(node.output_count, 1)]
 
 
 @operator("SkipLayerNormalization", domain=MICROSOFT, note="without the outputs mean and inv_std_var")
-def _skip_layer_normalization(node: Node) -> list[Value | None]:
+def _skip_layer_normalization(node: OnnxNode) -> list[Value | None]:
     only(node, "epsilon")
     total = _skipped(node, 4)
     return _outputs(node, _layer_norm(total, node[2], node.get(3), node.number("epsilon", 1e-5)), total)
@@ -138,7 +138,7 @@ def _layer_norm(data: Value, scale: Value, bias: Value | None, epsilon: float) -
 @operator(
     "SkipSimplifiedLayerNormalization", domain=MICROSOFT, note="without the outputs mean and inv_std_var"
 )
-def _skip_simplified_layer_normalization(node: Node) -> list[Value | None]:
+def _skip_simplified_layer_normalization(node: OnnxNode) -> list[Value | None]:
     only(node, "epsilon")
     total = _skipped(node, 3)
     normal = rms_norm(total, [total.rank - 1], node.number("epsilon", 1e-5))
@@ -146,7 +146,7 @@ def _skip_simplified_layer_normalization(node: Node) -> list[Value | None]:
 
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT, note="without a mask")
-def _embed_layer_normalization(node: Node) -> list[Value | None]:
+def _embed_layer_normalization(node: OnnxNode) -> list[Value | None]:
     only(node, "epsilon", "mask_index_type")
     ids, segments = node[0], node.get(1)
     if node.get(7) is not None or (node.output_count > 1 and node.integer("mask_index_type", 1)):
@@ -178,35 +178,35 @@ def quantized(result: Value, scale: Value, zero: Value | None, dtype: str) -> Va
 
 
 @operator("QLinearAdd", domain=MICROSOFT)
-def _qlinear_add(node: Node) -> Value:
+def _qlinear_add(node: OnnxNode) -> Value:
     only(node)
     total = _real(node[0], node[1], node.get(2)) + _real(node[3], node[4], node.get(5))
     return quantized(total, node[6], node.get(7), node[0].dtype)
 
 
 @operator("QLinearMul", domain=MICROSOFT)
-def _qlinear_mul(node: Node) -> Value:
+def _qlinear_mul(node: OnnxNode) -> Value:
     only(node)
     product = _real(node[0], node[1], node.get(2)) * _real(node[3], node[4], node.get(5))
     return quantized(product, node[6], node.get(7), node[0].dtype)
 
 
 @operator("QLinearSigmoid", domain=MICROSOFT)
-def _qlinear_sigmoid(node: Node) -> Value:
+def _qlinear_sigmoid(node: OnnxNode) -> Value:
     only(node)
     result = op("sigmoid", _real(node[0], node[1], node.get(2)))
     return quantized(result, node[3], node.get(4), node[0].dtype)
 
 
 @operator("QLinearLeakyRelu", domain=MICROSOFT)
-def _qlinear_leaky_relu(node: Node) -> Value:
+def _qlinear_leaky_relu(node: OnnxNode) -> Value:
     only(node, "alpha")
     result = _activated(_real(node[0], node[1], node.get(2)), "LeakyRelu", [node.number("alpha", 0.01)])
     return quantized(result, node[3], node.get(4), node[0].dtype)
 
 
 @operator("QLinearGlobalAveragePool", domain=MICROSOFT)
-def _qlinear_global_average_pool(node: Node) -> Value:
+def _qlinear_global_average_pool(node: OnnxNode) -> Value:
     only(node, "channels_last")
     data = _real(node[0], node[1], node.get(2))
     axes = range(1, data.rank - 1) if node.integer("channels_last") else range(2, data.rank)
@@ -215,7 +215,7 @@ def _qlinear_global_average_pool(node: Node) -> Value:
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
-def _qlinear_concat(node: Node) -> Value:
+def _qlinear_concat(node: OnnxNode) -> Value:
     only(node, "axis")
     parts = [
         _real(node[index], node[index + 1], node.get(index + 2)) for index in range(2, len(node.inputs), 3)
@@ -225,7 +225,7 @@ def _qlinear_concat(node: Node) -> Value:
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT, note="along one axis")
-def _qlinear_softmax(node: Node) -> Value:
+def _qlinear_softmax(node: OnnxNode) -> Value:
     only(node, "axis", "opset")
     data = _real(node[0], node[1], node.get(2))
     axis = node.axis(data.rank, -1)
@@ -235,7 +235,7 @@ def _qlinear_softmax(node: Node) -> Value:
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
-def _matmul_integer_to_float(node: Node) -> Value:
+def _matmul_integer_to_float(node: OnnxNode) -> Value:
     only(node)
     total = multiply_matrices(node[0], node.get(4), node[1], node.get(5), matmul)
     result = total.cast("float32") * (shapes.scalar(node[2]) * per_column(node[3]))
@@ -243,7 +243,7 @@ def _matmul_integer_to_float(node: Node) -> Value:
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
-def _dynamic_quantize_matmul(node: Node) -> Value:
+def _dynamic_quantize_matmul(node: OnnxNode) -> Value:
     from nnmagic.importers.onnx.operators.quantization import quantize_dynamically
 
     only(node)

@@ -9,7 +9,7 @@ from typing import cast
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.fused import MICROSOFT, only
 from nnmagic.importers.onnx.operators.fused_decoders import turn_heads
 from nnmagic.importers.onnx.operators.products import matmul
@@ -20,7 +20,7 @@ _MASKS = "with masks of 0 and 1"
 
 
 @operator("Attention", domain=MICROSOFT, note=_MASKS)
-def _attention(node: Node) -> list[Value | None]:
+def _attention(node: OnnxNode) -> list[Value | None]:
     only(node, "num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes")
     _refuse(node, (6,), outputs=2)
     count = node.integer("num_heads")
@@ -51,7 +51,7 @@ def _attention(node: Node) -> list[Value | None]:
 
 
 @operator("MultiHeadAttention", domain=MICROSOFT, note=_MASKS)
-def _multi_head_attention(node: Node) -> list[Value | None]:
+def _multi_head_attention(node: OnnxNode) -> list[Value | None]:
     only(node, "num_heads", "unidirectional", "scale", "mask_filter_value")
     _refuse(node, (8, 9), outputs=3)
     count = node.integer("num_heads")
@@ -78,7 +78,7 @@ def _multi_head_attention(node: Node) -> list[Value | None]:
 
 
 @operator("GroupQueryAttention", domain=MICROSOFT, note="of sequences that are all of one length")
-def _group_query_attention(node: Node) -> list[Value | None]:
+def _group_query_attention(node: OnnxNode) -> list[Value | None]:
     """Attend with several heads of queries for each head of keys; the keys of the past come first."""
     names = ("num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved")
     only(node, *names, "local_window_size", "smooth_softmax")
@@ -122,7 +122,7 @@ def _group_query_attention(node: Node) -> list[Value | None]:
     return results[: node.output_count]
 
 
-def _grouped_heads(node: Node, count: int, groups: int) -> tuple[Value, Value, Value]:
+def _grouped_heads(node: OnnxNode, count: int, groups: int) -> tuple[Value, Value, Value]:
     """Return queries, keys and values of (batch, length, heads, size), which may come as one array."""
     query, key, value = node[0], node.get(1), node.get(2)
     if key is None or value is None:
@@ -172,7 +172,7 @@ def _attend(query: Value, key: Value, value: Value, added: Sequence[Value], scal
     return _joined(matmul(op("nn.softmax", scores, axis=-1), value))
 
 
-def _masked(node: Node, mask: Value | None, dtype: str) -> list[Value]:
+def _masked(node: OnnxNode, mask: Value | None, dtype: str) -> list[Value]:
     """Return what a mask of ones and zeros for each key adds to the scores."""
     if mask is None:
         return []
@@ -182,7 +182,7 @@ def _masked(node: Node, mask: Value | None, dtype: str) -> list[Value]:
     return [(1 - kept.cast(dtype)) * node.number("mask_filter_value", -10000.0)]
 
 
-def _refuse(node: Node, indices: Sequence[int], outputs: int) -> None:
+def _refuse(node: OnnxNode, indices: Sequence[int], outputs: int) -> None:
     """Refuse inputs, and more outputs than so many."""
     given = [index for index in indices if index < len(node.inputs) and node.inputs[index] is not None]
     if given:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column, quantized
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
 from nnmagic.importers.onnx.operators.products import matmul
@@ -17,7 +17,7 @@ from nnmagic.importers.onnx.values import Value, constant, op
 
 
 @operator("SimplifiedLayerNormalization", note="without the output inv_std_var, over the last axis")
-def _simplified_layer_normalization(node: Node) -> Value:
+def _simplified_layer_normalization(node: OnnxNode) -> Value:
     """Onnxruntime's optimiser writes it into the standard's domain."""
     only(node, "axis", "epsilon", "stash_type")
     data = node[0]
@@ -32,7 +32,7 @@ def _simplified_layer_normalization(node: Node) -> Value:
 
 
 @operator("RotaryEmbedding", domain=MICROSOFT, note="without packed batches")
-def _rotary_embedding(node: Node) -> Value:
+def _rotary_embedding(node: OnnxNode) -> Value:
     only(node, "interleaved", "is_packed_batching", "num_heads", "rotary_embedding_dim", "scale")
     if node.integer("is_packed_batching") or node.number("scale", 1.0) != 1.0:
         raise UnsupportedError("packed batches and scales are not supported")
@@ -84,7 +84,7 @@ def turn_heads(data: Value, places: Value, cosines: Value, sines: Value, interle
 
 
 @operator("MatMulNBits", domain=MICROSOFT, note="with constant weights of 4 or 8 bits, without g_idx")
-def _matmul_n_bits(node: Node) -> Value:
+def _matmul_n_bits(node: OnnxNode) -> Value:
     """Multiply by a matrix of integers of few bits, which has a scale for each block of a column."""
     only(node, "K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked")
     bits, block = node.integer("bits", 4), node.integer("block_size")
@@ -117,7 +117,7 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 
 
 @operator("QGemm", domain=MICROSOFT)
-def _q_gemm(node: Node) -> Value:
+def _q_gemm(node: OnnxNode) -> Value:
     only(node, "alpha", "transA", "transB")
     lhs, rhs = (
         shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
@@ -24,17 +24,17 @@ from nnmagic.relay.types import ANY
 
 
 @operator("Gather")
-def _gather(node: Node) -> Value:
+def _gather(node: OnnxNode) -> Value:
     return shapes.take(node[0], node[1], node.axis(node[0].rank))
 
 
 @operator("GatherElements")
-def _gather_elements(node: Node) -> Value:
+def _gather_elements(node: OnnxNode) -> Value:
     data, axis = node[0], node.axis(node[0].rank)
     return op("gather", data, _checked(node, node[1], data, axis), axis=axis)
 
 
-def _checked(node: Node, indices: Value, data: Value, axis: int) -> Value:
+def _checked(node: OnnxNode, indices: Value, data: Value, axis: int) -> Value:
     """Return indices counted from the front; a call with one that is out of range fails."""
     counted = shapes.from_end(indices, data, axis)
     if indices.known is None and 0 not in indices.shape:
@@ -52,7 +52,7 @@ def _checked(node: Node, indices: Value, data: Value, axis: int) -> Value:
 
 
 @operator("GatherND")
-def _gather_nd(node: Node) -> Value:
+def _gather_nd(node: OnnxNode) -> Value:
     data, indices, batch = node[0], node[1], node.integer("batch_dims")
     depth = indices.shape[-1]
     if not isinstance(depth, int):
@@ -62,7 +62,7 @@ def _gather_nd(node: Node) -> Value:
     return op("gather_nd", data, shapes.transpose(counted, order), batch_dims=batch, index_rank=int(depth))
 
 
-def _checked_tuples(node: Node, indices: Value, data: Value, batch: int, depth: int) -> Value:
+def _checked_tuples(node: OnnxNode, indices: Value, data: Value, batch: int, depth: int) -> Value:
     """Return tuples of indices counted from the front; a call with one that is out of range fails."""
     limits = op(
         "concatenate",
@@ -81,7 +81,7 @@ def _checked_tuples(node: Node, indices: Value, data: Value, batch: int, depth: 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
-def _reduction(node: Node) -> str:
+def _reduction(node: OnnxNode) -> str:
     name = node.text("reduction", "none")
     if name not in _REDUCTIONS:
         raise UnsupportedError(f"the reduction {name!r} is not known")
@@ -89,7 +89,7 @@ def _reduction(node: Node) -> str:
 
 
 @operator("Scatter", "ScatterElements")
-def _scatter_elements(node: Node) -> Value:
+def _scatter_elements(node: OnnxNode) -> Value:
     data = node[0]
     axis = node.axis(data.rank)
     if 0 in node[1].shape:
@@ -109,7 +109,7 @@ def _on_numbers(scatter: object, data: Value, updates: Value) -> Value:
 
 
 @operator("ScatterND")
-def _scatter_nd(node: Node) -> Value:
+def _scatter_nd(node: OnnxNode) -> Value:
     data, indices = node[0], node[1]
     depth = indices.shape[-1]
     if not isinstance(depth, int):
@@ -125,7 +125,7 @@ def _scatter_nd(node: Node) -> Value:
 
 
 @operator("TensorScatter")
-def _tensor_scatter(node: Node) -> Value:
+def _tensor_scatter(node: OnnxNode) -> Value:
     """Write a sequence into a cache, for each row of the batch from an index on."""
     cache, update, starts = node[0], node[1], node.get(2)
     axis = node.axis(cache.rank, -2)
@@ -150,7 +150,7 @@ def _tensor_scatter(node: Node) -> Value:
 
 
 @operator("TopK")
-def _top_k(node: Node) -> list[Value]:
+def _top_k(node: OnnxNode) -> list[Value]:
     data = node[0]
     axis = node.axis(data.rank, -1)
     declared = node.output_shape()
@@ -186,7 +186,7 @@ def _top_k(node: Node) -> list[Value]:
 
 
 @operator("NonZero")
-def _non_zero(node: Node) -> Value:
+def _non_zero(node: OnnxNode) -> Value:
     data = node[0]
     if not data.rank:
         data = shapes.reshape(data, [1])
@@ -200,7 +200,7 @@ def _non_zero_rows(data: Value) -> Value:
 
 
 @operator("Compress")
-def _compress(node: Node) -> Value:
+def _compress(node: OnnxNode) -> Value:
     data, condition = node[0], node[1]
     if node.attr("axis") is None:
         data, axis = shapes.reshape(data, [ANY if not shapes.is_static(data.shape) else _count(data)]), 0
@@ -215,7 +215,7 @@ def _count(data: Value) -> int:
 
 
 @operator("Unique", note="of static length")
-def _unique(node: Node) -> list[Value | None]:
+def _unique(node: OnnxNode) -> list[Value | None]:
     """Sort, mark where a new element begins, and count; only the declared length is kept."""
     data, is_sorted = node[0], bool(node.integer("sorted", 1))
     if node.attr("axis") is None:
@@ -278,7 +278,7 @@ def _row_less(lhs: Value, rhs: Value, width: int) -> Value:
 
 
 @operator("ReverseSequence")
-def _reverse_sequence(node: Node) -> Value:
+def _reverse_sequence(node: OnnxNode) -> Value:
     return op(
         "reverse_sequence",
         node[0],
@@ -289,7 +289,7 @@ def _reverse_sequence(node: Node) -> Value:
 
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
-def _array_feature_extractor(node: Node) -> Value:
+def _array_feature_extractor(node: OnnxNode) -> Value:
     data = node[0]
     indices = shapes.reshape(node[1], [product(node[1].shape)], node[1])
     result = shapes.take(data, indices, data.rank - 1)
@@ -297,7 +297,7 @@ def _array_feature_extractor(node: Node) -> Value:
 
 
 @operator("NonMaxSuppression")
-def _non_max_suppression(node: Node) -> Value:
+def _non_max_suppression(node: OnnxNode) -> Value:
     boxes, scores = node[0], node[1]
     if node.integer("center_point_box"):
         middle, extent = shapes.slice_axis(boxes, 2, 0, 2), shapes.slice_axis(boxes, 2, 2, 4) * 0.5

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
 from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, constant, op
@@ -92,7 +92,7 @@ def _batched(lhs: Value, rhs: Value) -> Value:
 
 
 @operator("Gemm")
-def _gemm(node: Node) -> Value:
+def _gemm(node: OnnxNode) -> Value:
     lhs, rhs, added = node[0], node[1], node.get(2)
     if node.integer("transA"):
         lhs = shapes.transpose(lhs, [1, 0])
@@ -114,7 +114,7 @@ def _gemm(node: Node) -> Value:
 
 
 @operator("Einsum")
-def _einsum(node: Node) -> Value:
+def _einsum(node: OnnxNode) -> Value:
     values = [node[index] for index in range(len(node.inputs))]
     equation = node.text("equation").replace(" ", "")
     return op("einsum", values, equation=_without_ellipsis(equation, [value.rank for value in values]))
@@ -149,12 +149,12 @@ def _without_ellipsis(equation: str, ranks: Sequence[int]) -> str:
 
 
 @operator("MatMulInteger")
-def _matmul_integer(node: Node) -> Value:
+def _matmul_integer(node: OnnxNode) -> Value:
     return multiply_matrices(node[0], node.get(2), node[1], node.get(3), matmul).cast("int32")
 
 
 @operator("QLinearMatMul")
-def _qlinear_matmul(node: Node) -> Value:
+def _qlinear_matmul(node: OnnxNode) -> Value:
     from nnmagic.importers.onnx.operators.quantization import quantize
 
     total = multiply_matrices(node[0], node[2], node[3], node[5], matmul).cast("float32")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import emit_loop
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.activations import activation, pick
 from nnmagic.importers.onnx.operators.control_flow import buffer_of, write_row
 from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column
@@ -103,11 +103,11 @@ def _lstm_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Val
 
 
 #: (node, number of the input that has the weights, direction) -> how data meet these weights.
-MultiplyOf = Callable[[Node, int, int], Multiply]
+MultiplyOf = Callable[[OnnxNode, int, int], Multiply]
 
 
 def _recurrent(
-    node: Node, cell: Cell, gates: int, defaults: Sequence[str], multiply_of: MultiplyOf | None = None
+    node: OnnxNode, cell: Cell, gates: int, defaults: Sequence[str], multiply_of: MultiplyOf | None = None
 ) -> list[Value]:
     """Import a layer; ``multiply_of``: of one whose weights are quantized, and transposed."""
     data, weights, recurrent = node[0], node[1], node[2]
@@ -162,7 +162,7 @@ def _row(value: Value, number: int) -> Value:
 
 
 def _layer(
-    node: Node,
+    node: OnnxNode,
     recurrent: Value,
     multiply: Multiply,
     gates: int,
@@ -202,7 +202,7 @@ def _activate(name: str, alpha: float | None, beta: float | None, x: Value) -> V
     return activation(name, x, alpha, beta)
 
 
-def _input_gates(node: Node, result: Value, bias: Value | None, gates: int, hidden: int) -> Value:
+def _input_gates(node: OnnxNode, result: Value, bias: Value | None, gates: int, hidden: int) -> Value:
     """Add the biases to the inputs' part of the gates, of all steps: (steps, batch, gates * hidden)."""
     if bias is None:
         return result
@@ -216,7 +216,7 @@ def _input_gates(node: Node, result: Value, bias: Value | None, gates: int, hidd
     return result + (own + padded)
 
 
-def _initial(node: Node, index: int, data: Value, hidden: int, number: int, by_batch: bool) -> Value:
+def _initial(node: OnnxNode, index: int, data: Value, hidden: int, number: int, by_batch: bool) -> Value:
     state = node.get(index)
     if state is None:
         shape: list[Dim] = [data.shape[1], hidden]
@@ -227,7 +227,7 @@ def _initial(node: Node, index: int, data: Value, hidden: int, number: int, by_b
 
 
 def _run(
-    node: Node,
+    node: OnnxNode,
     cell: Cell,
     layer: _Layer,
     inputs: Value,
@@ -282,7 +282,7 @@ def _unrolled(
 
 
 def _looped(
-    node: Node, cell: Cell, layer: _Layer, inputs: Value, states: Sequence[Value], lengths: Value | None
+    node: OnnxNode, cell: Cell, layer: _Layer, inputs: Value, states: Sequence[Value], lengths: Value | None
 ) -> tuple[Value, list[Value]]:
     block = node.block
     bound = block.bind(inputs, "gates")
@@ -299,7 +299,7 @@ def _looped(
     else:
         buffer = shapes.full(shape, constant(0, states[0].dtype), inputs, states[0])
 
-    def build(_block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+    def build(_block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
         gates = op("take", bound, step, axis=0, mode="fast")
         output, after = _step(cell, layer, gates, carried[1:], lengths, step)
         return None, [write_row(carried[0], output, step), *after]
@@ -309,14 +309,14 @@ def _looped(
 
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
-def _dynamic_quantize_lstm(node: Node) -> list[Value]:
+def _dynamic_quantize_lstm(node: OnnxNode) -> list[Value]:
     """Multiply integers: the data are quantized once, and the states in each step."""
     names = ("direction", "hidden_size", "activations", "activation_alpha", "activation_beta")
     only(node, *names, "clip", "input_forget")
     return _recurrent(node, _lstm_cell, 4, ["Sigmoid", "Tanh", "Tanh"], _quantized_multiply)
 
 
-def _quantized_multiply(node: Node, index: int, number: int) -> Multiply:
+def _quantized_multiply(node: OnnxNode, index: int, number: int) -> Multiply:
     scale, zero = (_row(node[at], number) for at in (6 + 2 * index, 7 + 2 * index))
 
     def multiply(data: Value, weights: Value) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.convolutions import sample_bilinear
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
@@ -23,7 +23,7 @@ from nnmagic.importers.onnx.values import (
 
 
 @operator("GridSample", note="of two and three axes")
-def _grid_sample(node: Node) -> Value:
+def _grid_sample(node: OnnxNode) -> Value:
     data, grid = node[0], node[1]
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(
         node.text("mode", "linear"), node.text("mode", "linear")
@@ -44,7 +44,7 @@ def _grid_sample(node: Node) -> Value:
 
 
 @operator("AffineGrid")
-def _affine_grid(node: Node) -> Value:
+def _affine_grid(node: OnnxNode) -> Value:
     """Map the places of an image's pixels, from -1 to 1, by matrices."""
     matrices = node[0]
     declared = node.output_shape()
@@ -74,7 +74,7 @@ def _affine_grid(node: Node) -> Value:
 
 
 @operator("RoiAlign", note="with a sampling_ratio, or as before opset 16")
-def _roi_align(node: Node) -> Value:
+def _roi_align(node: OnnxNode) -> Value:
     data, rois, batch_indices = node[0], node[1], node[2]
     samples = node.integer("sampling_ratio")
     mode = node.text("mode", "avg")

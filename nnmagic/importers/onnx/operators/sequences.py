@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.slicing import positions
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import TensorSequence, Value, constant, op, with_shape
@@ -13,7 +13,7 @@ from nnmagic.relay.types import ANY, Dim
 _NOTE = "of known length, inside the graph"
 
 
-def _position(node: Node, index: int, length: int, last: int, default: int) -> int:
+def _position(node: OnnxNode, index: int, length: int, last: int, default: int) -> int:
     """Return a position up to ``last``; a negative one counts from the end. Raises UnsupportedError."""
     if node.get(index) is None:
         return default
@@ -24,24 +24,24 @@ def _position(node: Node, index: int, length: int, last: int, default: int) -> i
 
 
 @operator("SequenceEmpty", note=_NOTE)
-def _sequence_empty(_node: Node) -> list[TensorSequence]:
+def _sequence_empty(_node: OnnxNode) -> list[TensorSequence]:
     return [TensorSequence(())]
 
 
 @operator("SequenceConstruct", note=_NOTE)
-def _sequence_construct(node: Node) -> list[TensorSequence]:
+def _sequence_construct(node: OnnxNode) -> list[TensorSequence]:
     return [TensorSequence(tuple(node[index] for index in range(len(node.inputs))))]
 
 
 @operator("SequenceInsert", note=_NOTE)
-def _sequence_insert(node: Node) -> list[TensorSequence]:
+def _sequence_insert(node: OnnxNode) -> list[TensorSequence]:
     items = list(node.sequence(0).items)
     items.insert(_position(node, 2, len(items), len(items), len(items)), node[1])
     return [TensorSequence(tuple(items))]
 
 
 @operator("SequenceErase", note=_NOTE)
-def _sequence_erase(node: Node) -> list[TensorSequence]:
+def _sequence_erase(node: OnnxNode) -> list[TensorSequence]:
     items = list(node.sequence(0).items)
     if not items:
         raise UnsupportedError("an empty sequence has nothing to erase")
@@ -50,7 +50,7 @@ def _sequence_erase(node: Node) -> list[TensorSequence]:
 
 
 @operator("SequenceAt", note=_NOTE)
-def _sequence_at(node: Node) -> Value:
+def _sequence_at(node: OnnxNode) -> Value:
     items = node.sequence(0).items
     if not items:
         raise UnsupportedError("an empty sequence has no tensor")
@@ -58,12 +58,12 @@ def _sequence_at(node: Node) -> Value:
 
 
 @operator("SequenceLength", note=_NOTE)
-def _sequence_length(node: Node) -> Value:
+def _sequence_length(node: OnnxNode) -> Value:
     return constant(len(node.sequence(0).items), "int64")
 
 
 @operator("ConcatFromSequence", note=_NOTE)
-def _concat_from_sequence(node: Node) -> Value:
+def _concat_from_sequence(node: OnnxNode) -> Value:
     items = node.sequence(0).items
     if not items:
         raise UnsupportedError("an empty sequence cannot be concatenated")
@@ -74,7 +74,7 @@ def _concat_from_sequence(node: Node) -> Value:
 
 
 @operator("SplitToSequence", note=_NOTE)
-def _split_to_sequence(node: Node) -> list[TensorSequence]:
+def _split_to_sequence(node: OnnxNode) -> list[TensorSequence]:
     data = node[0]
     axis = node.axis(data.rank)
     lengths = node.get(1)
@@ -96,7 +96,7 @@ def _split_to_sequence(node: Node) -> list[TensorSequence]:
     return [TensorSequence(tuple(slices))]
 
 
-def _pieces_of_lengths(node: Node, data: Value, axis: int, lengths: Value) -> list[Value]:
+def _pieces_of_lengths(node: OnnxNode, data: Value, axis: int, lengths: Value) -> list[Value]:
     """Return pieces of lengths that may be known only at the call, as the size of the axis may be."""
     size, count = data.shape[axis], lengths.shape[0]
     if not isinstance(count, int):

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
@@ -54,7 +54,7 @@ def _resized(value: Value, axis: int, length: int) -> Value:
 
 
 @operator("DFT")
-def _dft(node: Node) -> Value:
+def _dft(node: OnnxNode) -> Value:
     data = node[0]
     by_input = node.since >= 20
     if not by_input:
@@ -72,7 +72,7 @@ def _dft(node: Node) -> Value:
     return counted.choose(2, fits, lambda at: _dft_along(node, int(str(at))))
 
 
-def _shape_along(node: Node, axis: int) -> tuple[int, ...] | None:
+def _shape_along(node: OnnxNode, axis: int) -> tuple[int, ...] | None:
     declared = node.output_shape()
     shape = shapes.static_shape(node[0])
     length = shape[axis]
@@ -88,7 +88,7 @@ def _shape_along(node: Node, axis: int) -> tuple[int, ...] | None:
     return tuple(shape)
 
 
-def _dft_along(node: Node, axis: int) -> Value:
+def _dft_along(node: OnnxNode, axis: int) -> Value:
     data = node[0]
     if axis == data.rank - 1:
         raise UnsupportedError("the last axis holds the parts of the numbers, and cannot be transformed")
@@ -113,7 +113,7 @@ def _dft_along(node: Node, axis: int) -> Value:
 
 
 @operator("STFT")
-def _stft(node: Node) -> Value:
+def _stft(node: OnnxNode) -> Value:
     data, window = node[0], node.get(2)
     declared = node.output_shape()
     batch, length, _ = shapes.static_shape(data)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import emit_loop
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.classical import labels_of, post_transform
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.registry import operator
@@ -19,7 +19,7 @@ from nnmagic.importers.onnx.values import Value, constant, op
 _ML = "ai.onnx.ml"
 
 
-def _kernel(node: Node, data: Value, vectors: np.ndarray) -> Value:
+def _kernel(node: OnnxNode, data: Value, vectors: np.ndarray) -> Value:
     """Return the kernel of each row with each support vector."""
     gamma, coefficient, degree = [*(node.floats("kernel_params") or []), 0.0, 0.0, 0.0][:3]
     inner = matmul(data, constant(np.ascontiguousarray(vectors.T)))
@@ -38,7 +38,7 @@ def _kernel(node: Node, data: Value, vectors: np.ndarray) -> Value:
 
 
 @operator("SVMRegressor", domain=_ML)
-def _svm_regressor(node: Node) -> Value:
+def _svm_regressor(node: OnnxNode) -> Value:
     data = node[0].cast("float32")
     count = node.integer("n_supports")
     weights = np.asarray(node.floats("coefficients"), "float32")
@@ -54,7 +54,7 @@ def _svm_regressor(node: Node) -> Value:
 
 
 @operator("SVMClassifier", domain=_ML, note="with integer labels")
-def _svm_classifier(node: Node) -> list[Value]:
+def _svm_classifier(node: OnnxNode) -> list[Value]:
     """Have each pair of classes vote; the score of a pair is positive for its first class."""
     labels, counts = labels_of(node, "classlabels_ints"), node.ints("vectors_per_class")
     if not counts or len(counts) != len(labels):
@@ -77,7 +77,7 @@ def _svm_classifier(node: Node) -> list[Value]:
     return [label, post_transform(node, scores)]
 
 
-def _probabilities(node: Node, scores: Value, pairs: list[tuple[int, int]], classes: int) -> Value:
+def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], classes: int) -> Value:
     """Return the probability of each class: Platt's for each pair, which are then coupled.
 
     Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling, the second
@@ -99,13 +99,13 @@ def _probabilities(node: Node, scores: Value, pairs: list[tuple[int, int]], clas
     return _coupled(node.block, node.block.bind(matrix), node.block.bind(own), classes)
 
 
-def _coupled(block: Block, matrix: Value, class_index: Value, classes: int) -> Value:
+def _coupled(block: OnnxBlock, matrix: Value, class_index: Value, classes: int) -> Value:
     """Return the probabilities ``p`` with the least ``p @ matrix @ p`` of each row, by Gauss and Seidel.
 
     ``class_index`` is the diagonal of each matrix. A row that has come near enough stays as it is.
     """
 
-    def improved(_block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+    def improved(_block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
         chosen, product, total = carried
         slope, weight = (
             shapes.unsqueeze(op("take", each, step, axis=1, mode="clip"), [1])
@@ -117,7 +117,7 @@ def _coupled(block: Block, matrix: Value, class_index: Value, classes: int) -> V
         here = shapes.counting(chosen, 1).equal(step).cast("float32")
         return None, [(chosen + change * here) / (1 + change), product, total]
 
-    def build(inner: Block, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+    def build(inner: OnnxBlock, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
         (chosen,) = carried
         product = op("sum", matrix * shapes.unsqueeze(chosen, [1]), axis=(2,))
         total = op("sum", chosen * product, axis=(1,), keepdims=True)
@@ -131,7 +131,7 @@ def _coupled(block: Block, matrix: Value, class_index: Value, classes: int) -> V
     return emit_loop(block, [start], limit, again, build).carried[0]
 
 
-def _pair_weights(node: Node, counts: list[int], pairs: list[tuple[int, int]]) -> np.ndarray:
+def _pair_weights(node: OnnxNode, counts: list[int], pairs: list[tuple[int, int]]) -> np.ndarray:
     """Return the weight of each support vector in the score of each pair of classes."""
     coefficients = np.asarray(node.floats("coefficients"), "float32").reshape(len(counts) - 1, -1)
     ends = np.cumsum(counts)

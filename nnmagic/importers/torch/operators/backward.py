@@ -15,7 +15,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.indexing import bag_of
 from nnmagic.importers.torch.registry import OPERATORS, operator
@@ -26,7 +26,7 @@ from nnmagic.relay.passes.gradients import gradient
 from nnmagic.relay.passes.rewriting import substitute
 
 
-def pull_back(call: Call, forward: str, cotangent: str, operands: Mapping[str, Value]) -> list[Value]:
+def pull_back(call: AtenCall, forward: str, cotangent: str, operands: Mapping[str, Value]) -> list[Value]:
     """Return the gradients by operands of a forward operator, whose other arguments are those of the call."""
     given = {**call.arguments, **operands}
     values = {name: value for name, value in given.items() if isinstance(value, Value)}
@@ -47,7 +47,7 @@ def pull_back(call: Call, forward: str, cotangent: str, operands: Mapping[str, V
     return [Value(ir.TupleGetItem(gradients, at), value.type) for at, value in enumerate(operands.values())]
 
 
-def _sampler(call: Call) -> list[Value]:
+def _sampler(call: AtenCall) -> list[Value]:
     """Return the gradients by an image and by the positions at which it is sampled."""
     mode, padding = call.integer("interpolation_mode"), call.integer("padding_mode")
     if mode == 2:
@@ -126,7 +126,7 @@ def _of_linear(name: str, operand: str, sizes: str) -> None:
     """Declare the backward operator of one that is linear in an operand, which the call has not."""
 
     @operator(f"{name}_backward")
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         anything = call.full(call.dims(sizes), scalar_constant(0, call.dtype))
         return pull_back(call, name, "grad_output", {operand: anything})[0]
 
@@ -136,7 +136,7 @@ _of_linear("_upsample_bicubic2d_aa", "self", "input_size")
 
 
 @operator("_embedding_bag_backward", note="of indices and offsets of known number")
-def _embedding_bag(call: Call) -> Value:
+def _embedding_bag(call: AtenCall) -> Value:
     """Add the gradient of each bag to the rows that it was made of; ``max`` names one for each column."""
     if call.flag("sparse") or call.flag("scale_grad_by_freq"):
         raise UnsupportedError(
@@ -152,7 +152,7 @@ def _embedding_bag(call: Call) -> Value:
     return op("scatter_elements", zeros, rows, filled.choose(grad, 0), axis=0, reduction="add")
 
 
-def _of_sums(call: Call, zeros: Value) -> Value:
+def _of_sums(call: AtenCall, zeros: Value) -> Value:
     """Return the gradient of bags that are summed: each index gets that of its bag, divided for a mean."""
     grad = call["grad"]
     bags = bag_of(shapes.counting(call["indices"], 0), call["offsets"])
@@ -171,7 +171,7 @@ def _of_sums(call: Call, zeros: Value) -> Value:
 
 
 @operator("_cdist_backward")
-def _cdist(call: Call) -> Value:
+def _cdist(call: AtenCall) -> Value:
     """Return the gradient by the first points; where two points are one, it is 0."""
     lhs, rhs, p = call["x1"], call["x2"], call.number("p")
     if 0 in call.shape or 0 in rhs.shape or p == 0:
@@ -192,7 +192,7 @@ def _cdist(call: Call) -> Value:
 
 
 @operator("_weight_norm_interface_backward")
-def _weight_norm(call: Call) -> list[Value]:
+def _weight_norm(call: AtenCall) -> list[Value]:
     grad, data, scale, norm = (wide(call[name]) for name in ("grad_w", "saved_v", "saved_g", "saved_norms"))
     axes = tuple(axis for axis in range(data.rank) if axis != call.axis("dim", data.rank))
     along = op("sum", grad * data, axis=axes, keepdims=True)
@@ -200,7 +200,7 @@ def _weight_norm(call: Call) -> list[Value]:
 
 
 @operator("masked_scatter_backward")
-def _masked_scatter(call: Call) -> Value:
+def _masked_scatter(call: AtenCall) -> Value:
     """Return the gradients of the elements that were taken, in their order, then zeros."""
     grad = call["grad_output"]
     count = product(grad.shape)
@@ -223,7 +223,7 @@ _TERMS, _SQUARINGS = 18, 16
 
 
 @operator("linalg_matrix_exp", note="of matrices with a 1-norm below 65536")
-def _matrix_exp(call: Call) -> Value:
+def _matrix_exp(call: AtenCall) -> Value:
     """Halve the matrices until their norms are below 1, sum the series, and square the sums."""
     data = wide(call["self"])
     if 0 in data.shape:

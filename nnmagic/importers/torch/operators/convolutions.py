@@ -12,7 +12,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, with_bias
 from nnmagic.importers.onnx.operators.padding import pad
 from nnmagic.importers.onnx.values import Value, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
 from nnmagic.importers.torch.registry import operator
 
@@ -91,7 +91,7 @@ def convolve_transposed(
 
 
 @operator("convolution")
-def _convolution(call: Call) -> Value:
+def _convolution(call: AtenCall) -> Value:
     data, weight, bias = call["input"], call["weight"], call.get("bias")
     if 0 in call.shape or 0 in data.shape:
         return with_bias(call.full(call.shape, scalar_constant(0, data.dtype)), bias)
@@ -114,7 +114,7 @@ def _convolution(call: Call) -> Value:
 
 
 @operator("convolution_backward", note="of images of known size")
-def _convolution_backward(call: Call) -> list[Value | None]:
+def _convolution_backward(call: AtenCall) -> list[Value | None]:
     gradient, data, weight = wide(call["grad_output"]), wide(call["input"]), wide(call["weight"])
     wanted = [bool(item) for item in call.argument("output_mask")]
     rank = weight.rank - 2
@@ -153,7 +153,7 @@ def _cut(data: Value, shape: Sequence[int]) -> Value:
 
 
 def _weight_gradient(
-    call: Call,
+    call: AtenCall,
     image: Value,
     error: Value,
     weight: Value,
@@ -194,7 +194,7 @@ def _weight_gradient(
 
 
 @operator("col2im", note="of images of known size")
-def _col2im(call: Call) -> Value:
+def _col2im(call: AtenCall) -> Value:
     data = call["self"]
     image, kernel = call.ints("output_size"), call.ints("kernel_size")
     dilation, padding, stride = (call.ints(name) for name in ("dilation", "padding", "stride"))
@@ -228,7 +228,7 @@ def _col2im(call: Call) -> Value:
 
 
 @operator("im2col", note="of images of known size")
-def _im2col(call: Call) -> Value:
+def _im2col(call: AtenCall) -> Value:
     data = call["self"]
     kernel, dilation, padding, stride = (
         call.ints(name) for name in ("kernel_size", "dilation", "padding", "stride")

@@ -8,23 +8,23 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op, ops
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.types import Dim
 
 
-def _info(call: Call, batch: tuple[Dim, ...]) -> Value:
+def _info(call: AtenCall, batch: tuple[Dim, ...]) -> Value:
     return call.full(batch, scalar_constant(0, "int32"))
 
 
 @operator("linalg_inv_ex")
-def _inv(call: Call) -> list[Value]:
+def _inv(call: AtenCall) -> list[Value]:
     data = call["A"]
     return [op("linalg.inv", data), _info(call, data.shape[:-2])]
 
 
 @operator("cholesky")
-def _cholesky(call: Call) -> Value:
+def _cholesky(call: AtenCall) -> Value:
     """Refuse NaN, which torch takes for a matrix that is not positive definite, and some LAPACKs do not."""
     factor = op("linalg.cholesky", call["self"], upper=call.flag("upper"))
     is_number = op("all", factor.equal(factor))
@@ -33,11 +33,11 @@ def _cholesky(call: Call) -> Value:
 
 
 @operator("_linalg_slogdet")
-def _slogdet(call: Call) -> list[Value]:
+def _slogdet(call: AtenCall) -> list[Value]:
     return [*ops("linalg.slogdet", call["A"]), *_factors(call, call["A"], of_transpose=True)]
 
 
-def _factors(call: Call, matrices: Value, *, of_transpose: bool) -> list[Value]:
+def _factors(call: AtenCall, matrices: Value, *, of_transpose: bool) -> list[Value]:
     """Return what stands for factors and pivots, which only the gradient takes: the matrices themselves.
 
     As in torch, the factors of determinants are those of the transposes of contiguous matrices.
@@ -48,7 +48,7 @@ def _factors(call: Call, matrices: Value, *, of_transpose: bool) -> list[Value]:
 
 
 @operator("_linalg_solve_ex")
-def _solve(call: Call) -> list[Value]:
+def _solve(call: AtenCall) -> list[Value]:
     matrix = call["A"]
     return [
         _solution(call, matrix),
@@ -58,7 +58,7 @@ def _solve(call: Call) -> list[Value]:
 
 
 @operator("linalg_lu_solve", note="of the factors that `solve`, `det` and `slogdet` keep for their gradients")
-def _lu_solve(call: Call) -> Value:
+def _lu_solve(call: AtenCall) -> Value:
     """Solve with the matrices themselves, which the forward rules keep instead of factors, with pivots 0."""
     pivots = call["pivots"]
     if 0 not in pivots.shape:
@@ -67,7 +67,7 @@ def _lu_solve(call: Call) -> Value:
     return _solution(call, _transposed(call["LU"]) if call.flag("adjoint") else call["LU"])
 
 
-def _solution(call: Call, lhs: Value) -> Value:
+def _solution(call: AtenCall, lhs: Value) -> Value:
     rhs = call["B"]
     vector = rhs.rank == lhs.rank - 1
     rhs = shapes.unsqueeze(rhs, [rhs.rank]) if vector else rhs
@@ -78,7 +78,7 @@ def _solution(call: Call, lhs: Value) -> Value:
 
 
 @operator("higher_order.with_effects", note="of the checks of `torch.linalg`")
-def _with_effects(call: Call) -> list[Value]:
+def _with_effects(call: AtenCall) -> list[Value]:
     """Import the check after a factorization: calls of singular matrices fail without it."""
     token, target, *_ = call.arguments["args"]
     name = str(getattr(target, "overloadpacket", target))
@@ -114,7 +114,7 @@ def _require_one_batch(matrices: Value, right: Value) -> None:
 
 
 @operator("linalg_solve_triangular")
-def _solve_triangular(call: Call) -> Value:
+def _solve_triangular(call: AtenCall) -> Value:
     lhs, rhs = call["self"], call["B"]
     _require_one_batch(lhs, rhs)
     matrices = _triangle(lhs, upper=call.flag("upper"), unit=call.flag("unitriangular"))
@@ -122,7 +122,7 @@ def _solve_triangular(call: Call) -> Value:
 
 
 @operator("triangular_solve")
-def _triangular_solve(call: Call) -> list[Value]:
+def _triangular_solve(call: AtenCall) -> list[Value]:
     rhs, lhs = call["self"], call["A"]
     _require_one_batch(lhs, rhs)
     matrices = _triangle(lhs, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
@@ -130,7 +130,7 @@ def _triangular_solve(call: Call) -> list[Value]:
 
 
 @operator("cholesky_solve")
-def _cholesky_solve(call: Call) -> Value:
+def _cholesky_solve(call: AtenCall) -> Value:
     rhs, lhs = call["self"], call["input2"]
     _require_one_batch(lhs, rhs)
     lower = _lower_factor(call, lhs)
@@ -138,19 +138,19 @@ def _cholesky_solve(call: Call) -> Value:
 
 
 @operator("cholesky_inverse")
-def _cholesky_inverse(call: Call) -> Value:
+def _cholesky_inverse(call: AtenCall) -> Value:
     inverse = op("linalg.inv", _lower_factor(call, call["self"]))
     return matmul(_transposed(inverse), inverse)
 
 
-def _lower_factor(call: Call, factor: Value) -> Value:
+def _lower_factor(call: AtenCall, factor: Value) -> Value:
     """Return Cholesky's factor as the lower one, whichever is given."""
     triangle = _triangle(factor, upper=call.flag("upper"))
     return _transposed(triangle) if call.flag("upper") else triangle
 
 
 @operator("linalg_qr")
-def _qr(call: Call) -> list[Value]:
+def _qr(call: AtenCall) -> list[Value]:
     mode = str(call.argument("mode", "reduced"))
     if mode == "r":
         return [_none(call, call["A"]), op("linalg.qr", call["A"], mode="r")]
@@ -158,7 +158,7 @@ def _qr(call: Call) -> list[Value]:
 
 
 @operator("_linalg_eigh")
-def _eigh(call: Call) -> list[Value]:
+def _eigh(call: AtenCall) -> list[Value]:
     data, triangle = call["A"], str(call.argument("UPLO", "L")).upper()
     if call.flag("compute_v", default=True):
         return ops("linalg.eigh", data, UPLO=triangle)
@@ -166,7 +166,7 @@ def _eigh(call: Call) -> list[Value]:
 
 
 @operator("_linalg_svd")
-def _svd(call: Call) -> list[Value]:
+def _svd(call: AtenCall) -> list[Value]:
     data = call["A"]
     if call.flag("compute_uv", default=True):
         return ops("linalg.svd", data, full_matrices=call.flag("full_matrices"))
@@ -174,7 +174,7 @@ def _svd(call: Call) -> list[Value]:
 
 
 @operator("linalg_pinv")
-def _pinv(call: Call) -> Value:
+def _pinv(call: AtenCall) -> Value:
     """Invert the singular values, or the eigenvalues of Hermitian matrices, that are large enough."""
     data = call["self"]
     if 0 in data.shape:
@@ -191,7 +191,7 @@ def _pinv(call: Call) -> Value:
     return matmul(_transposed(rhs) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transposed(lhs))
 
 
-def _tolerances(call: Call, data: Value) -> tuple[Value, Value]:
+def _tolerances(call: AtenCall, data: Value) -> tuple[Value, Value]:
     """Return how large a singular value must be to count, absolutely and as a share of the largest one."""
     given = [
         call.number_value(name, data.dtype) if call.arguments.get(name) is not None else None
@@ -206,7 +206,7 @@ def _tolerances(call: Call, data: Value) -> tuple[Value, Value]:
     return least if least is not None else data.like(0), share
 
 
-def _none(call: Call, data: Value) -> Value:
+def _none(call: AtenCall, data: Value) -> Value:
     """Return what stands for vectors that nobody asked for."""
     return call.full((0,), scalar_constant(0, data.dtype))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place, Update, is_static, same_dim
+from nnmagic.relay.gradients.place import Contribution, Update, VjpCall, is_static, same_dim
 from nnmagic.relay.gradients.registry import rule, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
@@ -37,7 +37,7 @@ _FAR = 2**48
 
 
 @rule("take")
-def _take(p: Place) -> Sequence[Contribution]:
+def _take(p: VjpCall) -> Sequence[Contribution]:
     """Add the rows of the cotangent to the rows that were taken."""
     if p.attrs["batch_dims"]:
         raise p.unsupported("batch_dims must be 0", "use take_along_axis")
@@ -62,7 +62,7 @@ def _take(p: Place) -> Sequence[Contribution]:
     return [Update(add_rows), None]
 
 
-def _valid_indices(p: Place) -> TensorExpr:
+def _valid_indices(p: VjpCall) -> TensorExpr:
     """Return the indices as elements that are there: the mode says what others mean."""
     indices = p.x(1)
     if indices.dtype == "bool":
@@ -81,7 +81,7 @@ def _valid_indices(p: Place) -> TensorExpr:
 
 
 @rule("gather")
-def _gather(p: Place) -> Sequence[Contribution]:
+def _gather(p: VjpCall) -> Sequence[Contribution]:
     axis = p.axis()
 
     def add(total: Expr) -> Expr:
@@ -92,7 +92,7 @@ def _gather(p: Place) -> Sequence[Contribution]:
 
 
 @rule("gather_nd")
-def _gather_nd(p: Place) -> Sequence[Contribution]:
+def _gather_nd(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["batch_dims"]:
         raise p.unsupported("batch_dims must be 0", "use take_along_axis")
 
@@ -103,7 +103,7 @@ def _gather_nd(p: Place) -> Sequence[Contribution]:
 
 
 @rule("adv_index")
-def _adv_index(p: Place) -> Sequence[Contribution]:
+def _adv_index(p: VjpCall) -> Sequence[Contribution]:
     """Scatter at the indices, which are broadcast together and stacked."""
     (type_,) = p.types
     assert isinstance(type_, TupleType)
@@ -137,7 +137,7 @@ def _adv_index(p: Place) -> Sequence[Contribution]:
 
 
 @rule("strided_slice")
-def _strided_slice(p: Place) -> Sequence[Contribution]:
+def _strided_slice(p: VjpCall) -> Sequence[Contribution]:
     shape = p.shape(0)
     slices = _slices(p)
     for axis, bounds in enumerate(slices):
@@ -156,7 +156,7 @@ def _strided_slice(p: Place) -> Sequence[Contribution]:
     return [p.x().zeros().op("strided_set", p.d, *where)]
 
 
-def _slices(p: Place) -> list[tuple[int, int, int] | None]:
+def _slices(p: VjpCall) -> list[tuple[int, int, int] | None]:
     """Return begin, end and step of each axis; None for a whole one."""
     rank = p.rank()
     axes = cast("Sequence[int] | None", p.attrs["axes"])
@@ -177,7 +177,7 @@ def _slices(p: Place) -> list[tuple[int, int, int] | None]:
     return slices
 
 
-def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
+def _padded(p: VjpCall, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
     """Put the cotangent at its places among zeros."""
     d = p.d
     widths, steps = [[0, 0] for _ in slices], [1] * len(slices)
@@ -201,7 +201,7 @@ def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> TensorEx
 
 
 @rule("dyn.strided_slice")
-def _dyn_strided_slice(p: Place) -> Sequence[Contribution]:
+def _dyn_strided_slice(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     given = cast("Sequence[int] | None", p.attrs["axes"])
     axes = list(range(cast("int", p.shape(1)[0]))) if given is None else [axis % rank for axis in given]
@@ -213,7 +213,7 @@ def _dyn_strided_slice(p: Place) -> Sequence[Contribution]:
     return [p.x().zeros().op("strided_set", p.d, *bounds), None, None, None]
 
 
-def _all_axes(p: Place, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
+def _all_axes(p: VjpCall, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
     """Return a bound of each axis; ``rest`` where it was given for some."""
     indices = []
     for axis in range(p.rank()):
@@ -226,7 +226,7 @@ def _all_axes(p: Place, bound: TensorExpr, axes: Sequence[int], rest: int) -> Te
 
 
 @rule("slice_like")
-def _slice_like(p: Place) -> Sequence[Contribution]:
+def _slice_like(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     zeros, ones = p.array([0] * rank, "int64"), p.array([1] * rank, "int64")
     end = p.call("shape_of", p.d, dtype="int64")
@@ -234,12 +234,12 @@ def _slice_like(p: Place) -> Sequence[Contribution]:
 
 
 @rule("sequence_mask")
-def _sequence_mask(p: Place) -> Sequence[Contribution]:
+def _sequence_mask(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("sequence_mask", p.args[1], mask_value=0.0, axis=p.attrs["axis"]), None]
 
 
 @rule("scatter_elements")
-def _scatter_elements(p: Place) -> Sequence[Contribution]:
+def _scatter_elements(p: VjpCall) -> Sequence[Contribution]:
     axis, how = p.axis(), p.attrs["reduction"]
     if how not in ("add", "update"):
         raise p.unsupported(f"the reduction {how!r} has no rule", "use the reduction 'add' or 'update'")
@@ -257,7 +257,7 @@ def _scatter_elements(p: Place) -> Sequence[Contribution]:
     return [data, None, pick(last).equal(numbers).choose(picked, 0)]
 
 
-def _reached(p: Place, term: TensorExpr, axis: int) -> TensorExpr:
+def _reached(p: VjpCall, term: TensorExpr, axis: int) -> TensorExpr:
     """Cut the axes beside the scattered one to those of the indices."""
     pairs = enumerate(zip(p.shape(0), p.shape(1), strict=True))
     cut = [axis_ for axis_, (size, count) in pairs if axis_ != axis and not same_dim(size, count)]
@@ -278,7 +278,7 @@ def _numbers(updates: TensorExpr) -> TensorExpr:
 
 
 @rule("scatter_nd")
-def _scatter_nd(p: Place) -> Sequence[Contribution]:
+def _scatter_nd(p: VjpCall) -> Sequence[Contribution]:
     how = p.attrs["mode"]
     if how not in ("add", "update"):
         raise p.unsupported(f"the mode {how!r} has no rule", "use the mode 'add' or 'update'")
@@ -303,7 +303,7 @@ def _scatter_nd(p: Place) -> Sequence[Contribution]:
 
 
 @rule("strided_set")
-def _strided_set(p: Place) -> Sequence[Contribution]:
+def _strided_set(p: VjpCall) -> Sequence[Contribution]:
     bounds = p.args[2:]
     data = p.d.op("strided_set", p.x(1).zeros(), *bounds) if p.wanted[0] else None
     v = None
@@ -314,7 +314,7 @@ def _strided_set(p: Place) -> Sequence[Contribution]:
 
 
 @rule("sparse_to_dense")
-def _sparse_to_dense(p: Place) -> Sequence[Contribution]:
+def _sparse_to_dense(p: VjpCall) -> Sequence[Contribution]:
     if p.rank(0) != 2 or p.rank(1) != 1:
         raise p.unsupported("the indices must be a matrix, the values a vector")
     picked = p.d.op("gather_nd", p.x(0).transpose([1, 0]))
@@ -322,7 +322,7 @@ def _sparse_to_dense(p: Place) -> Sequence[Contribution]:
 
 
 @rule("matrix_set_diag")
-def _matrix_set_diag(p: Place) -> Sequence[Contribution]:
+def _matrix_set_diag(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["k1"] != p.attrs["k2"]:
         raise p.unsupported("k1 and k2 must be one diagonal")
     data = p.d.op("matrix_set_diag", p.x(1).zeros(), k=cast("int", p.attrs["k1"]))
@@ -337,12 +337,12 @@ def _matrix_set_diag(p: Place) -> Sequence[Contribution]:
 
 
 @rule("trilu")
-def _trilu(p: Place) -> Sequence[Contribution]:
+def _trilu(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("trilu", p.args[1], upper=p.attrs["upper"]), None]
 
 
 @rule("one_hot", "dyn.one_hot")
-def _one_hot(p: Place) -> Sequence[Contribution]:
+def _one_hot(p: VjpCall) -> Sequence[Contribution]:
     on, off = (p.array(value, p.d.dtype) for value in (1, 0))
     rest = p.args[3:]
     hot = p.call(p.name, TensorExpr(p.args[0], p.d.dtype), on, off, *rest, dtype=p.d.dtype, **_other(p))
@@ -350,19 +350,19 @@ def _one_hot(p: Place) -> Sequence[Contribution]:
     return [None, chosen, p.d.sum() - chosen, *([None] * len(rest))]
 
 
-def _other(p: Place) -> dict[str, Any]:
+def _other(p: VjpCall) -> dict[str, Any]:
     return {name: value for name, value in p.attrs.items() if name != "dtype"}
 
 
 @rule("sort")
-def _sort(p: Place) -> Sequence[Contribution]:
+def _sort(p: VjpCall) -> Sequence[Contribution]:
     axis = p.axis()
     order = p.x().op("argsort", axis=axis, is_ascend=p.attrs["is_ascend"], dtype="int64")
     return [p.x().zeros().op("scatter_elements", order, p.d, axis=axis, reduction="update")]
 
 
 @rule("numpy.partition")
-def _partition(p: Place) -> Sequence[Contribution]:
+def _partition(p: VjpCall) -> Sequence[Contribution]:
     """Pass the cotangent of each element on to one that is equal, as the orders of both show them."""
     axis = p.axis()
     own, result = (each.op("argsort", axis=axis, is_ascend=True, dtype="int64") for each in (p.x(), p.y))
@@ -371,7 +371,7 @@ def _partition(p: Place) -> Sequence[Contribution]:
 
 
 @rule("topk", "dyn.topk")
-def _topk(p: Place) -> Sequence[Contribution]:
+def _topk(p: VjpCall) -> Sequence[Contribution]:
     rest: list[Contribution] = [None] * (len(p.args) - 1)
     axis = p.axis()
     d = p.d_part(0) if isinstance(p.out_type, TupleType) else p.d

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.expr import If
-from nnmagic.relay.gradients.place import Contribution, Place, same_dim
+from nnmagic.relay.gradients.place import Contribution, VjpCall, same_dim
 from nnmagic.relay.gradients.registry import Rule, refuse, rule
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TupleType
@@ -16,7 +16,7 @@ def _rule(name: str) -> Callable[[Rule], Rule]:
 
     def enter(function: Rule) -> Rule:
         @rule(name)
-        def of(p: Place) -> Sequence[Contribution]:
+        def of(p: VjpCall) -> Sequence[Contribution]:
             if p.attrs["pairs"]:
                 raise p.unsupported("only real matrices have a rule")
             return function(p)
@@ -56,33 +56,33 @@ def _row(term: TensorExpr, rank: int) -> TensorExpr:
     return term.op("expand_dims", axis=rank - 2)
 
 
-def unit_matrix(p: Place, like: TensorExpr) -> TensorExpr:
+def unit_matrix(p: VjpCall, like: TensorExpr) -> TensorExpr:
     """Return ones where the row is the column, zeros elsewhere, in the shape of a term."""
     ones = like.op("ones_like")
     lower = ones.op("trilu", p.array(0, "int32"), upper=False)
     return lower * ones.op("trilu", p.array(0, "int32"), upper=True)
 
 
-def _lower(p: Place, term: TensorExpr) -> TensorExpr:
+def _lower(p: VjpCall, term: TensorExpr) -> TensorExpr:
     return term.op("trilu", p.array(0, "int32"), upper=False)
 
 
 @_rule("linalg.solve")
-def _solve(p: Place) -> Sequence[Contribution]:
+def _solve(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     right = _transpose(p.x(0), rank).op("linalg.solve", p.d)
     return [-_product(right, p.y, rank, second=True) if p.wanted[0] else None, right]
 
 
 @_rule("linalg.inv")
-def _inv(p: Place) -> Sequence[Contribution]:
+def _inv(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     inner = _product(p.y, p.d, rank, first=True)
     return [-_product(inner, p.y, rank, second=True)]
 
 
 @_rule("linalg.slogdet")
-def _slogdet(p: Place) -> Sequence[Contribution]:
+def _slogdet(p: VjpCall) -> Sequence[Contribution]:
     d = p.d_part(1)
     if d is None:
         return [None]
@@ -92,7 +92,7 @@ def _slogdet(p: Place) -> Sequence[Contribution]:
 
 
 @rule("linalg.det")
-def _det(p: Place) -> Sequence[Contribution]:
+def _det(p: VjpCall) -> Sequence[Contribution]:
     """Return the cotangent of the determinants times their cofactors.
 
     Those of at most three rows are products of entries. Of others they are the determinant times the inverse,
@@ -131,7 +131,7 @@ _ILL_CONDITIONED = 1e8
 _MOST_MINORS = 3
 
 
-def _cofactors(p: Place, x: TensorExpr, size: int) -> TensorExpr:
+def _cofactors(p: VjpCall, x: TensorExpr, size: int) -> TensorExpr:
     """Return the cofactors of matrices of at most three rows."""
     if size <= 1:
         return x.op("ones_like")
@@ -149,7 +149,7 @@ def _cofactors(p: Place, x: TensorExpr, size: int) -> TensorExpr:
 
 
 @_rule("linalg.cholesky")
-def _cholesky(p: Place) -> Sequence[Contribution]:
+def _cholesky(p: VjpCall) -> Sequence[Contribution]:
     """Return the symmetric part of L^-T phi(L^T d) L^-1; phi halves the diagonal of the lower part."""
     rank = p.rank()
     factor, d = (p.y, p.d) if not p.attrs["upper"] else (_transpose(p.y, rank), _transpose(p.d, rank))
@@ -162,7 +162,7 @@ def _cholesky(p: Place) -> Sequence[Contribution]:
 
 
 @_rule("linalg.eigh")
-def _eigh(p: Place) -> Sequence[Contribution]:
+def _eigh(p: VjpCall) -> Sequence[Contribution]:
     """Return V (diag(dw) + F * (V^T dV)) V^T, symmetric, with F = 1 / (w_j - w_i) off the diagonal."""
     rank = p.rank()
     if not isinstance(p.out_type, TupleType):
@@ -187,7 +187,7 @@ def _eigh(p: Place) -> Sequence[Contribution]:
 
 
 @_rule("linalg.qr")
-def _qr(p: Place) -> Sequence[Contribution]:
+def _qr(p: VjpCall) -> Sequence[Contribution]:
     """Return (dQ + Q copyltu(M)) R^-T with M = R dR^T - dQ^T Q (Walter and Lehmann 2018)."""
     rank = p.rank()
     rows, columns = p.shape(0)[-2:]
@@ -213,7 +213,7 @@ def _qr(p: Place) -> Sequence[Contribution]:
 
 
 @_rule("linalg.svd")
-def _svd(p: Place) -> Sequence[Contribution]:
+def _svd(p: VjpCall) -> Sequence[Contribution]:
     """Return U (diag(ds) + ...) V^T (Townsend 2016); the values alone need no differences of them."""
     rank = p.rank()
     if not isinstance(p.out_type, TupleType):
@@ -228,7 +228,7 @@ def _svd(p: Place) -> Sequence[Contribution]:
     return [_svd_of_parts(p, rank, (u, s, vt), (du, ds, dvt))]
 
 
-def _spans(p: Place, *, rows: bool) -> bool:
+def _spans(p: VjpCall, *, rows: bool) -> bool:
     """Return whether the singular vectors certainly span the space of the columns, or of the rows.
 
     Then nothing changes beyond it, where a singular value of 0 would divide rounding errors.
@@ -238,7 +238,7 @@ def _spans(p: Place, *, rows: bool) -> bool:
 
 
 def _svd_of_parts(
-    p: Place,
+    p: VjpCall,
     rank: int,
     parts: tuple[TensorExpr, TensorExpr, TensorExpr],
     grads: tuple[TensorExpr | None, TensorExpr | None, TensorExpr | None],

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from nnmagic.relay.expr import Tuple, TupleGetItem, constant
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import refuse, rule, zero
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.calls import call
@@ -28,13 +28,13 @@ zero("random.threefry_generate", "numpy.random.bits_like", "random.threefry_spli
 
 
 @rule("python.require")
-def _require(p: Place) -> Sequence[Contribution]:
+def _require(p: VjpCall) -> Sequence[Contribution]:
     """Pass the cotangent on: the data is as it was."""
     return [p.d, None]
 
 
 @rule("image.resize1d", "image.resize2d", "image.resize3d", "nn.upsampling", "nn.upsampling3d")
-def _resize(p: Place) -> Sequence[Contribution]:
+def _resize(p: VjpCall) -> Sequence[Contribution]:
     """Multiply each axis with the transpose of its interpolation matrix."""
     if p.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise p.unsupported("the mode 'tf_crop_and_resize' has no rule")
@@ -55,7 +55,7 @@ def _resize(p: Place) -> Sequence[Contribution]:
     return [d]
 
 
-def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, count: int) -> TensorExpr:
+def _interpolation(p: VjpCall, letters: Sequence[str], place: int, size: int, count: int) -> TensorExpr:
     """Return the matrix (size, count) of one axis: what the operator makes of the identity."""
     rank, dtype = len(letters), p.tensor(0).dtype
     shape = [1, size, *([2] * rank)]
@@ -82,7 +82,7 @@ def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, coun
 
 
 @rule("dft")
-def _dft(p: Place) -> Sequence[Contribution]:
+def _dft(p: VjpCall) -> Sequence[Contribution]:
     """Transform the other way; the one way divides by the length, the other does not."""
     zeros = p.x(0).zeros()
     real, imaginary = p.d_part(0) or zeros, p.d_part(1) or zeros
@@ -97,7 +97,7 @@ def _dft(p: Place) -> Sequence[Contribution]:
     return components
 
 
-def _adjoint(p: Place) -> dict[str, Any]:
+def _adjoint(p: VjpCall) -> dict[str, Any]:
     """Return the attributes of a transform's adjoint: the factor is the same, the direction the other one."""
     if not p.attrs["pairs"]:
         raise p.unsupported("complex numbers must be pairs")
@@ -106,12 +106,12 @@ def _adjoint(p: Place) -> dict[str, Any]:
 
 
 @rule("numpy.fft")
-def _fft(p: Place) -> Sequence[Contribution]:
+def _fft(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("numpy.fft", inverse=not p.attrs["inverse"], **_adjoint(p))]
 
 
 @rule("numpy.rfft")
-def _rfft(p: Place) -> Sequence[Contribution]:
+def _rfft(p: VjpCall) -> Sequence[Contribution]:
     """Transform back with zeros for the frequencies that were left out; the real part counts."""
     given, axis = _adjoint(p), p.axis()
     count, size = p.out_shape[axis], p.shape(0)[axis]
@@ -125,7 +125,7 @@ def _rfft(p: Place) -> Sequence[Contribution]:
 
 
 @rule("numpy.irfft")
-def _irfft(p: Place) -> Sequence[Contribution]:
+def _irfft(p: VjpCall) -> Sequence[Contribution]:
     """Count the frequencies twice that have a negative twin."""
     given = _adjoint(p)
     axis = int(cast("int", p.attrs["axis"])) % (p.rank() - 1)
@@ -140,7 +140,7 @@ def _irfft(p: Place) -> Sequence[Contribution]:
 
 
 @rule("random.normal")
-def _normal(p: Place) -> Sequence[Contribution]:
+def _normal(p: VjpCall) -> Sequence[Contribution]:
     """Each number is mean + scale * z."""
     d = p.d_part(1)
     if d is None:
@@ -150,7 +150,7 @@ def _normal(p: Place) -> Sequence[Contribution]:
 
 
 @rule("random.uniform")
-def _uniform(p: Place) -> Sequence[Contribution]:
+def _uniform(p: VjpCall) -> Sequence[Contribution]:
     """Each number is low + u * (high - low)."""
     d = p.d_part(1)
     if d is None:
@@ -170,7 +170,7 @@ _STANDARD: dict[str, tuple[str, tuple[float, ...]]] = {
 
 
 @rule("numpy.pcg64")
-def _pcg64(p: Place) -> Sequence[Contribution]:
+def _pcg64(p: VjpCall) -> Sequence[Contribution]:
     """Draw the numbers of the standard distribution again, from the same state."""
     d, function, kinds = p.d_part(1), str(p.attrs["function"]), p.types[2]
     if d is None or not p.wanted[2]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import cast
 
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import rule
 from nnmagic.relay.gradients.rules.linear_algebra import unit_matrix
 from nnmagic.relay.tensor_expr import TensorExpr
@@ -14,16 +14,16 @@ from nnmagic.relay.types import TensorType, TupleType
 
 
 @rule("nn.dense")
-def _dense(p: Place) -> Sequence[Contribution]:
+def _dense(p: VjpCall) -> Sequence[Contribution]:
     return _product(p, transpose_a=False, transpose_b=True)
 
 
 @rule("nn.matmul")
-def _matmul(p: Place) -> Sequence[Contribution]:
+def _matmul(p: VjpCall) -> Sequence[Contribution]:
     return _product(p, transpose_a=bool(p.attrs["transpose_a"]), transpose_b=bool(p.attrs["transpose_b"]))
 
 
-def _product(p: Place, *, transpose_a: bool, transpose_b: bool) -> Sequence[Contribution]:
+def _product(p: VjpCall, *, transpose_a: bool, transpose_b: bool) -> Sequence[Contribution]:
     """Differentiate a product with a matrix; the first operand may have more leading axes."""
     a, b = p.x(0), p.x(1)
     d, rank = p.d.cast(a.dtype), p.rank(0)
@@ -48,13 +48,13 @@ def _product(p: Place, *, transpose_a: bool, transpose_b: bool) -> Sequence[Cont
     return [first, second]
 
 
-def _rows(p: Place, term: TensorExpr, *, transpose_a: bool) -> TensorExpr:
+def _rows(p: VjpCall, term: TensorExpr, *, transpose_a: bool) -> TensorExpr:
     """Return the first operand as a matrix whose columns are summed over."""
     inner = p.shape(0)[-2 if transpose_a else -1]
     return _matrix(term, inner, p.rank(0))
 
 
-def _flat(p: Place, d: TensorExpr) -> TensorExpr:
+def _flat(p: VjpCall, d: TensorExpr) -> TensorExpr:
     return _matrix(d, p.out_shape[-1], len(p.out_shape))
 
 
@@ -73,7 +73,7 @@ def _swap(rank: int) -> list[int]:
 
 
 @rule("nn.batch_matmul")
-def _batch_matmul(p: Place) -> Sequence[Contribution]:
+def _batch_matmul(p: VjpCall) -> Sequence[Contribution]:
     a, b, d = p.x(0), p.x(1), p.d.cast(p.tensor(0).dtype)
     over_a, over_b = bool(p.attrs["transpose_a"]), bool(p.attrs["transpose_b"])
 
@@ -97,7 +97,7 @@ def _batch_matmul(p: Place) -> Sequence[Contribution]:
     return contributions
 
 
-def _sum_batch(p: Place, term: TensorExpr, index: int) -> TensorExpr:
+def _sum_batch(p: VjpCall, term: TensorExpr, index: int) -> TensorExpr:
     """Sum over the batch where an operand has one matrix for all."""
     own = p.shape(index)
     if own[0] == 1 and p.out_shape[0] != 1:
@@ -106,7 +106,7 @@ def _sum_batch(p: Place, term: TensorExpr, index: int) -> TensorExpr:
 
 
 @rule("einsum")
-def _einsum(p: Place) -> Sequence[Contribution]:
+def _einsum(p: VjpCall) -> Sequence[Contribution]:
     """Swap an operand with the result; letters that stand in that operand alone are broadcast."""
     (type_,) = p.types
     assert isinstance(type_, TupleType)
@@ -127,7 +127,7 @@ def _einsum(p: Place) -> Sequence[Contribution]:
     return [contributions]
 
 
-def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: TensorExpr) -> TensorExpr:
+def _on_diagonals(p: VjpCall, terms: Sequence[str], index: int, values: TensorExpr) -> TensorExpr:
     """Return the cotangent of an operand from its diagonals, of axes with the same letter: 0 elsewhere."""
     used = {letter for term in terms for letter in term}
     spare = (letter for letter in ascii_letters if letter not in used)
@@ -155,14 +155,14 @@ def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: TensorExpr
     return product
 
 
-def _ones(p: Place, terms: Sequence[str], index: int, axis: int) -> TensorExpr:
+def _ones(p: VjpCall, terms: Sequence[str], index: int, axis: int) -> TensorExpr:
     """Return a vector of ones as long as an axis of an operand."""
     operand = p.field(0, index)
     rest = [each for each in range(len(terms[index])) if each != axis]
     return (operand.sum(rest) if rest else operand).op("ones_like")
 
 
-def _equation(p: Place, types: Sequence[TensorType]) -> tuple[list[str], str]:
+def _equation(p: VjpCall, types: Sequence[TensorType]) -> tuple[list[str], str]:
     """Return the letters of the operands and of the result; those of an ellipsis are capital."""
     equation = str(p.attrs["equation"]).replace(" ", "")
     inputs, arrow, output = equation.partition("->")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import expansion, rule, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType
@@ -15,19 +15,19 @@ zero("all", "any", "argmax", "argmin")
 
 
 @rule("sum")
-def _sum(p: Place) -> Sequence[Contribution]:
+def _sum(p: VjpCall) -> Sequence[Contribution]:
     return [p.broadcast_to(p.restore_axes(p.d, p.axes()), 0)]
 
 
 @rule("mean")
-def _mean(p: Place) -> Sequence[Contribution]:
+def _mean(p: VjpCall) -> Sequence[Contribution]:
     """Divide by the number of elements before the cotangent is broadcast."""
     axes = p.axes()
     return [p.broadcast_to(p.restore_axes(p.d / p.count(0, axes), axes), 0)]
 
 
 @rule("max", "min")
-def _extremum(p: Place) -> Sequence[Contribution]:
+def _extremum(p: VjpCall) -> Sequence[Contribution]:
     """Share the cotangent evenly among the elements that are the extremum."""
     axes = p.axes()
     chosen = p.x().equal(p.restore_axes(p.y, axes))
@@ -37,7 +37,7 @@ def _extremum(p: Place) -> Sequence[Contribution]:
 
 
 @rule("prod")
-def _prod(p: Place) -> Sequence[Contribution]:
+def _prod(p: VjpCall) -> Sequence[Contribution]:
     """Multiply by the products of the other elements, which are exact where elements are 0."""
     x, grown = p.x(), p.restore_axes(p.d, p.axes())
     factors: list[tuple[int, TensorExpr]] = []
@@ -52,7 +52,7 @@ def _prod(p: Place) -> Sequence[Contribution]:
 
 
 @rule("cumsum")
-def _cumsum(p: Place) -> Sequence[Contribution]:
+def _cumsum(p: VjpCall) -> Sequence[Contribution]:
     axis, exclusive = p.attrs["axis"], bool(p.attrs["exclusive"])
     along = 0 if axis is None else p.axis()
     summed = p.d.op("reverse", axis=along).op("cumsum", axis=along, exclusive=exclusive)
@@ -61,7 +61,7 @@ def _cumsum(p: Place) -> Sequence[Contribution]:
 
 
 @rule("cumprod")
-def _cumprod(p: Place) -> Sequence[Contribution]:
+def _cumprod(p: VjpCall) -> Sequence[Contribution]:
     """Sum d[i] * prod(x[k], k <= i, k != j) for each j; the products are exact where elements are 0."""
     flat, exclusive = p.attrs["axis"] is None, bool(p.attrs["exclusive"])
     x = (p.x().reshape([-1]) if flat else p.x()).cast(p.d.dtype)
@@ -85,7 +85,7 @@ def _cumprod(p: Place) -> Sequence[Contribution]:
 
 
 @rule("numpy.maximum.accumulate", "numpy.minimum.accumulate")
-def _running_extreme(p: Place) -> Sequence[Contribution]:
+def _running_extreme(p: VjpCall) -> Sequence[Contribution]:
     """Give each part of the gradient to the first element that is the extreme there."""
     x, axis = p.x(), p.axis()
     positions = x.op("ones_like").cast("int32").op("cumsum", axis=axis) - 1
@@ -97,7 +97,7 @@ def _running_extreme(p: Place) -> Sequence[Contribution]:
 
 
 @expansion("variance")
-def _variance(p: Place) -> Expr:
+def _variance(p: VjpCall) -> Expr:
     """Average the squared distances from the mean that is given."""
     axes = p.axes()
     distance = p.x(0) - p.x(1)
@@ -108,7 +108,7 @@ def _variance(p: Place) -> Expr:
     return (total / _less_one(p, axes)).expr
 
 
-def _less_one(p: Place, axes: Sequence[int]) -> TensorExpr | float:
+def _less_one(p: VjpCall, axes: Sequence[int]) -> TensorExpr | float:
     count = p.count(0, axes)
     if isinstance(count, TensorExpr):
         return count - 1

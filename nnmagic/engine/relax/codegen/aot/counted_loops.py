@@ -15,7 +15,7 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 _FEW = 256
 
 #: What a round of an innermost loop consists of.
-_PLAIN = (aot.ScalarCode, aot.StoreElement, aot.Check, aot.Assign, aot.Conditional, aot.NextRound)
+_PLAIN = (aot.ScalarCode, aot.StoreElement, aot.Check, aot.Assign, aot.Branch, aot.NextRound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     if not function.loops or function.counts_rounds or function.carried_dims or len(function.body) != 2:
         return None
     test, branch = function.body
-    if not isinstance(test, aot.ScalarCode) or not isinstance(branch, aot.Conditional):
+    if not isinstance(test, aot.ScalarCode) or not isinstance(branch, aot.Branch):
         return None
     bounds = _read_test(test, branch.condition)
     ends = any(isinstance(step, aot.Exit) for step in aot.steps_of(branch.then))

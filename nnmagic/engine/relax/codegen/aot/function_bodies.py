@@ -500,7 +500,7 @@ class BodyEmitter:
                 return self._function_call(step)
             case aot.Assign():
                 return self._assign(step)
-            case aot.Conditional(condition=condition, then=then, other=other):
+            case aot.Branch(condition=condition, then=then, other=other):
                 taken, left = sequence(self._region(then)), sequence(self._region(other))
                 return [tirx.IfThenElse(self._load(condition), taken, left)]
             case aot.Check():

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.lane_plans import Fact, Guard, InnerLoop, LanePlan, LaneStep, RangeCheck
+from nnmagic.engine.relax.codegen.aot.lane_plans import (
+    Fact,
+    InnerLoop,
+    LaneGuard,
+    LanePlan,
+    LaneStep,
+    RangeCheck,
+)
 from nnmagic.engine.relax.codegen.aot.loop_versions import as_signed
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
@@ -254,7 +261,7 @@ class LaneEmitter:
 
         return load_found
 
-    def _holds(self, guard: Guard, names: Mapping[Var, PrimExpr]) -> PrimExpr:
+    def _holds(self, guard: LaneGuard, names: Mapping[Var, PrimExpr]) -> PrimExpr:
         """Return whether a value that grows from lane to lane is within its bound in all of them."""
         first, last, bound = (
             self._at(expr, guard.step, {**names, **guard.step.sizes}, as_expr(lane))

@@ -70,7 +70,7 @@ LaneStep: TypeAlias = aot.ScalarCode | aot.StoreElement | InnerLoop
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class LaneGuard:
     """That ``value`` is at least, or at most, ``bound`` in all lanes, as expressions of a step."""
 
     value: PrimExpr
@@ -87,7 +87,7 @@ class Fact:
     """
 
     stride: int | None
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[LaneGuard, ...] = ()
     affine: Affine | None = None
     from_start: Affine | None = None
 
@@ -172,7 +172,7 @@ class LanePlan:
             return _UNIFORM
         for value, bound, fact, other in ((a, b, *facts), (b, a, *facts[::-1])):
             if other.is_uniform and fact.stride is not None and fact.stride > 0:
-                return Fact(fact.stride, (*fact.guards, Guard(value, bound, is_least, step)))
+                return Fact(fact.stride, (*fact.guards, LaneGuard(value, bound, is_least, step)))
         return _UNKNOWN
 
     def _from_start(self, expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Fact:
@@ -185,7 +185,7 @@ class LanePlan:
             if first.stride == 0:
                 return Fact(0, (), None, tested)
             if first.stride is not None and first.stride > 0:
-                guard = Guard(expr.false_value, tirx.const(0, "int64"), is_least=True, step=step)
+                guard = LaneGuard(expr.false_value, tirx.const(0, "int64"), is_least=True, step=step)
                 return Fact(first.stride, (*first.guards, guard), None, tested)
             return Fact(None, (), None, tested)
         if all(fact.is_uniform for fact in (last, first, self.of_expression(expr.condition, step))):
@@ -238,12 +238,12 @@ def plan_lanes(
         if inner is not None and plan_lanes(step.callee, inner, separate) is not None:
             return None  # neighbours in memory are nearer to each other in the loop inside
     try:
-        return _Planner(counted, separate).plan(function)
+        return _LanePlanner(counted, separate).plan(function)
     except _RefusedError:
         return None
 
 
-class _Planner:
+class _LanePlanner:
     def __init__(self, counted: CountedLoop, separate: Container[aot.NativeFunction]) -> None:
         self._counted = counted
         self._separate = separate
@@ -292,9 +292,9 @@ class _Planner:
                     steps.append(self._renamed(step, names, sizes))
                 case aot.FunctionCall():
                     steps.append(self._inner_loop(step, names, sizes))
-                case aot.Conditional(
-                    then=[aot.FunctionCall() as fast], other=[aot.FunctionCall() as checked]
-                ) if fast.callee.parameters is checked.callee.parameters:  # two versions of a loop
+                case aot.Branch(then=[aot.FunctionCall() as fast], other=[aot.FunctionCall() as checked]) if (
+                    fast.callee.parameters is checked.callee.parameters
+                ):  # two versions of a loop
                     steps.append(self._inner_loop(checked, names, sizes))
                 case aot.NextRound(assign=assign, sizes=()):
                     for target, value in assign.pairs:

@@ -115,7 +115,7 @@ def _follow(region: aot.Region, flow: _Flow, conditions: set[aot.Value]) -> None
             case aot.Assign(pairs=pairs):
                 for target, value in pairs:
                     flow.sources.setdefault(target, set()).update({value} | conditions)
-            case aot.Conditional(condition=condition, then=then, other=other):
+            case aot.Branch(condition=condition, then=then, other=other):
                 _follow(then, flow, conditions | {condition})
                 _follow(other, flow, conditions | {condition})
             case aot.KernelCall(args=args, reads=reads):
@@ -208,7 +208,7 @@ def _reorder(region: aot.Region, late: set[aot.Value], flow: _Flow, uses: Counte
     dropped: set[int] = set()
     added: dict[int, list[aot.ScalarCode]] = {}
     for position, step in enumerate(region):
-        if isinstance(step, aot.Conditional):
+        if isinstance(step, aot.Branch):
             _reorder(step.then, late, flow, uses)
             _reorder(step.other, late, flow, uses)
         choice = _read_choice(step)
@@ -274,7 +274,7 @@ def _split_choices(region: aot.Region) -> None:
     steps = list(region)
     region.clear()
     for step in steps:
-        if isinstance(step, aot.Conditional):
+        if isinstance(step, aot.Branch):
             _split_choices(step.then)
             _split_choices(step.other)
         if not isinstance(step, aot.ScalarCode) or len(step.stages) == 1:

@@ -16,7 +16,7 @@ _MOST_FACTS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Symbol:
+class BoundedSymbol:
     """An integer that is not known, between two bounds."""
 
     low: int = LEAST
@@ -27,7 +27,7 @@ class Symbol:
 class Linear:
     """A sum of symbols, each times an integer, and of a constant; as a fact, that it is not negative."""
 
-    terms: Mapping[Symbol, int]
+    terms: Mapping[BoundedSymbol, int]
     constant: int = 0
 
     def __add__(self, other: Linear | int) -> Linear:
@@ -61,7 +61,7 @@ def number(value: int) -> Linear:
     return Linear({}, value)
 
 
-def of_symbol(symbol: Symbol) -> Linear:
+def of_symbol(symbol: BoundedSymbol) -> Linear:
     """Return a sum that is one symbol."""
     return Linear({symbol: 1})
 
@@ -74,7 +74,7 @@ class Facts:
     """
 
     known: list[Linear] = field(default_factory=list)
-    bounds: dict[tuple[Symbol, bool], list[Linear]] = field(default_factory=dict)
+    bounds: dict[tuple[BoundedSymbol, bool], list[Linear]] = field(default_factory=dict)
 
     def add(self, facts: Iterable[Linear]) -> None:
         """Add facts that hold from now on."""

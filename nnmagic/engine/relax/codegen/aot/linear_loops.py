@@ -117,7 +117,7 @@ class LinearLoopsEmitter(BodyEmitter):
         if outer + 1 == len(self.recursion.path):
             return [*before, *self._push()]
         branch = region[position]
-        assert isinstance(branch, aot.Conditional)
+        assert isinstance(branch, aot.Branch)
         calls = self.recursion.path[outer + 1][0] is branch.then
         other: aot.Region = [*(branch.other if calls else branch.then)]
         for around, number in reversed(self.recursion.path[: outer + 1]):

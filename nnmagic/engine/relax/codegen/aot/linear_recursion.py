@@ -40,7 +40,7 @@ def _paths(region: aot.Region, function: aot.NativeFunction) -> Iterator[list[tu
     for position, step in enumerate(region):
         if isinstance(step, aot.FunctionCall) and step.callee is function:
             yield [(region, position)]
-        if isinstance(step, aot.Conditional):
+        if isinstance(step, aot.Branch):
             for part in (step.then, step.other):
                 for path in _paths(part, function):
                     yield [(region, position), *path]

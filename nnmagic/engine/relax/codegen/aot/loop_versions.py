@@ -89,7 +89,7 @@ def _versions(call: aot.FunctionCall) -> tuple[list[aot.Step], aot.NativeFunctio
     for check in checks:
         if (index := indices.of(check.index)) is not None:
             condition.add(index, as_expr(check.size))
-    branch = aot.Conditional(fits, [replace(call, callee=fast)], [call])
+    branch = aot.Branch(fits, [replace(call, callee=fast)], [call])
     return [condition.step(fits), branch], fast
 
 
@@ -232,7 +232,7 @@ def _without_checks(region: aot.Region, checks: list[aot.Check], indices: _Indic
         match step:
             case aot.Check() if any(step is check for check in checks):
                 continue
-            case aot.Conditional():
+            case aot.Branch():
                 then, other = (_without_checks(each, checks, indices) for each in (step.then, step.other))
                 result.append(replace(step, then=then, other=other))
             case aot.ScalarCode():

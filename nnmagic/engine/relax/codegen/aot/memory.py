@@ -190,7 +190,7 @@ def values_read(step: aot.Step) -> Iterator[aot.Value]:
             )
         case aot.NameSizes(vector=vector):
             yield vector
-        case aot.Conditional(condition=condition):
+        case aot.Branch(condition=condition):
             yield condition
 
 

@@ -428,7 +428,7 @@ class _FunctionPlanner:
         value = bindings[last].value
         if isinstance(value, relax.If):
             then, other = self._branches(value)
-            branch = aot.Conditional(self._condition(value.cond), [], [])
+            branch = aot.Branch(self._condition(value.cond), [], [])
             region.append(branch)
             self._plan_tail(branch.then, then)
             self._plan_tail(branch.other, other)
@@ -598,7 +598,7 @@ class _FunctionPlanner:
 
         The value is made of registers and pointers that both sides assign.
         """
-        branch = aot.Conditional(self._condition(value.cond), [], [])
+        branch = aot.Branch(self._condition(value.cond), [], [])
         outcomes, arrays = [], []
         for inner, sequence in zip((branch.then, branch.other), self._branches(value), strict=True):
             for binding in _bindings(sequence):
@@ -617,7 +617,7 @@ class _FunctionPlanner:
         return planned, common
 
     def _merge_arrays(
-        self, lhs: _Planned, rhs: _Planned, branch: aot.Conditional, named: list[aot.NameSizes]
+        self, lhs: _Planned, rhs: _Planned, branch: aot.Branch, named: list[aot.NameSizes]
     ) -> _Planned:
         """Return the arrays of a branch's value, None where that is not known; name sizes that it decides."""
         if isinstance(lhs, tuple) and isinstance(rhs, tuple):
@@ -642,7 +642,7 @@ class _FunctionPlanner:
         return aot.Array(lhs.dtype, tuple(shape))
 
     def _merge(
-        self, lhs: _Planned, rhs: _Planned, branch: aot.Conditional, pairs: tuple[list[Any], list[Any]]
+        self, lhs: _Planned, rhs: _Planned, branch: aot.Branch, pairs: tuple[list[Any], list[Any]]
     ) -> _Planned:
         if isinstance(lhs, tuple) and isinstance(rhs, tuple):
             return tuple(self._merge(a, b, branch, pairs) for a, b in zip(lhs, rhs, strict=True))

@@ -180,7 +180,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional:
+class Branch:
     """Run one of two regions."""
 
     condition: Register | Immediate
@@ -285,7 +285,7 @@ Step: TypeAlias = (
     | PointAt
     | FunctionCall
     | Assign
-    | Conditional
+    | Branch
     | Check
     | ShapeCheck
     | NameSizes
@@ -404,7 +404,7 @@ def regions_of(region: Region) -> Iterator[Region]:
     """Yield a region and those of its branches."""
     yield region
     for step in region:
-        if isinstance(step, Conditional):
+        if isinstance(step, Branch):
             yield from regions_of(step.then)
             yield from regions_of(step.other)
 
@@ -413,7 +413,7 @@ def steps_of(region: Region) -> Iterator[Step]:
     """Yield all steps of a region, those of branches after the branch itself."""
     for step in region:
         yield step
-        if isinstance(step, Conditional):
+        if isinstance(step, Branch):
             yield from steps_of(step.then)
             yield from steps_of(step.other)
 
