@@ -303,15 +303,15 @@ def _from_number(name: _Path | str, type_: ty.TensorType, value: bool | float) -
         else ty.is_float(dtype) or (ty.is_integer(dtype) and isinstance(value, int))
     )
     if not fits:
-        kind, shown = type(value).__name__, _number_shown(value)
+        kind, shown = type(value).__name__, _format_number(value)
         raise TypeError(f"{name} must be {short}, not the Python {kind} {shown}")
     if ty.is_integer(dtype):
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
-            shown = _number_shown(value)
+            shown = _format_number(value)
             raise ValueError(f"{name} must be {short}, from {limits.min} to {limits.max}; {shown} is outside")
     elif ty.is_float(dtype) and _largest(dtype) < abs(value) != math.inf:
-        raise ValueError(f"{name} must be {short}; {_number_shown(value)} is too large for it")
+        raise ValueError(f"{name} must be {short}; {_format_number(value)} is too large for it")
     return np.asarray(float(value) if ty.is_float(dtype) else value, dtype=ty.ARRAY_DTYPES[dtype])
 
 
@@ -321,7 +321,7 @@ def _from_complex(name: _Path | str, type_: ty.TensorType, value: complex) -> np
     largest = _largest(ty.part_dtype(type_.dtype))
     for part in (value.real, value.imag):
         if largest < abs(part) != math.inf:
-            shown = _number_shown(value)
+            shown = _format_number(value)
             raise ValueError(f"{name} must be {format_type(type_)}; {shown} is too large for it")
     return np.asarray(complex(value), dtype=ty.ARRAY_DTYPES[type_.dtype])
 
@@ -333,7 +333,7 @@ def _require_rank_0(name: _Path | str, type_: ty.TensorType, value: object) -> N
         )
 
 
-def _number_shown(value: complex) -> str:
+def _format_number(value: complex) -> str:
     """Format a number for a message."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"an int of {value.bit_length()} bits"

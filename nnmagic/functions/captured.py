@@ -29,7 +29,7 @@ class Captured:
             name: value_name for name, value_name in self.namespace.items() if self._is_called(value_name)
         }
         others = {
-            name: _pickled(value_name) for name, value_name in self.namespace.items() if name not in functions
+            name: _pickle(value_name) for name, value_name in self.namespace.items() if name not in functions
         }
         return _restore, (others, functions, self.calls_python)
 
@@ -74,7 +74,7 @@ def _copy(value: object) -> object:
         return value
 
 
-def _pickled(value: object) -> bytes:
+def _pickle(value: object) -> bytes:
     kept = _Module(value.__name__) if isinstance(value, ModuleType) else value
     try:
         return pickle.dumps(kept)

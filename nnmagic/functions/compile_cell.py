@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
-from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, what_changed
+from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, explain_changes
 from nnmagic.diagnostics import (
     CompileError,
     Diagnostic,
@@ -80,10 +80,10 @@ class CompiledCell:
     def bindings(self) -> dict[str, object]:
         """What the source binds, by name."""
         types = {binding.__name__: binding for binding in self.types}
-        return {**types, **{binding.name: binding for binding in self._bound}}
+        return {**types, **{binding.name: binding for binding in self._bindings}}
 
     @property
-    def _bound(self) -> tuple[CompiledFunction | SpecializingFunction, ...]:
+    def _bindings(self) -> tuple[CompiledFunction | SpecializingFunction, ...]:
         return (*self.functions, *self.specializing)
 
     @property
@@ -98,7 +98,7 @@ class CompiledCell:
         mains = [f for f in self.functions if f.name == "main" and f._definition.language == "relay"]
         if mains:
             return mains[-1]
-        return max(self._bound, key=_place)
+        return max(self._bindings, key=_place)
 
     @property
     def relay_text(self) -> str:
@@ -108,7 +108,7 @@ class CompiledCell:
     @property
     def compiled(self) -> Module:
         """Everything that the source defines, after the passes that were asked for."""
-        after = {name_.name: name_._definition.optimized[0].functions[name_.name] for name_ in self.functions}
+        after = {name_.name: name_._definition.optimize[0].functions[name_.name] for name_ in self.functions}
         names = self.own.functions
         if all(after.get(name, names[name]) is names[name] for name in names):
             return self.own
@@ -214,17 +214,17 @@ def _from_disk(
         if reasons:
             why = f"{why}; {reasons[0]}" if why != "first time" else reasons[0]
         elif why == "first time":
-            why = _changes_since_noted(cache.read_note(name), parts, now)
+            why = _find_changes(cache.read_note(name), parts, now)
     cache.note(name, {"parts": parts, "captured": dict(entry.captured)})
     return hit, why
 
 
-def _changes_since_noted(noted: object, parts: Mapping[str, str], now: Callable[[str], str]) -> str:
+def _find_changes(noted: object, parts: Mapping[str, str], now: Callable[[str], str]) -> str:
     """Return what has changed since another kernel compiled functions of these names."""
     match noted:
         case {"parts": dict() as were, "captured": dict() as captured}:
             words = {str(name): str(was) for name, was in captured.items()}
-            return what_changed(were, words, parts, now) or "no longer on disk"
+            return explain_changes(were, words, parts, now) or "no longer on disk"
     return "first time"
 
 
@@ -259,7 +259,7 @@ def _compile(
         public = [specialization.name]
     specializing_names = [info.name for info in typed.open_functions if not info.name.startswith("_")]
     if not public and not specializing_names and not typed.types:
-        raise _nothing_bound(language, texts)
+        raise _no_binding_error(language, texts)
     graph = call_graph(module)
     keyed = Entry(names, dependencies, typed.captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
@@ -315,7 +315,7 @@ def _machine_code_nbytes(cell: CompiledCell) -> int:
     ) + sum(constant.nbytes for artifact in artifacts for constant in artifact.constants)
 
 
-def _nothing_bound(language: str, names: Iterable[str]) -> CompileError:
+def _no_binding_error(language: str, names: Iterable[str]) -> CompileError:
     """Return the error for a source that binds nothing."""
     if list(names) or language == "tinynn":
         message = "nothing here is bound: no function is defined whose name does not begin with `_`"

@@ -206,7 +206,7 @@ class CompiledFunction(FunctionAttributes):
         """
         from nnmagic.exporters.onnx import write_onnx
 
-        write_onnx(self._definition.exported, path, name=self.name)
+        write_onnx(self._definition.module_to_export, path, name=self.name)
 
     def __reduce__(self) -> tuple[Callable[..., CompiledFunction], tuple[object, ...], Any]:
         from nnmagic.functions.saving import from_pickle, to_bytes

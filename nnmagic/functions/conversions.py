@@ -34,19 +34,19 @@ def _convert(name: str, type_: ty.Type, value: object, how: Convert) -> object:
         case ty.TensorType(dtype=dtype) if not isinstance(value, bool | int | float | np.generic):
             array = as_numpy(name, value)
             given = None if array is None else ty.dtype_of_array(array)
-            if array is not None and given is not None and given != dtype and is_taken(dtype, given, how):
-                return converted(name, array, dtype)
+            if array is not None and given is not None and given != dtype and can_convert(dtype, given, how):
+                return convert_array(name, array, dtype)
     return value
 
 
-def is_taken(dtype: str, given: str, how: Convert) -> bool:
+def can_convert(dtype: str, given: str, how: Convert) -> bool:
     """Return whether an array of a dtype is converted to another one."""
     if how == "same_kind":
         return _kind(given) <= _kind(dtype)
     return bool(how) and _holds(dtype, given)
 
 
-def converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
+def convert_array(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     """Return an array in another dtype. Raises ValueError for a number that is too large for it."""
     given = ty.dtype_of_array(array)
     assert given is not None
@@ -114,4 +114,4 @@ def _from_list(name: str, dtype: str, value: list[object]) -> np.ndarray:
     )
     if array.size and array.dtype.kind not in wanted:
         raise TypeError(f"{name} must be of {short}, not a list of {array.dtype}")
-    return converted(name, array, dtype) if array.size else array.astype(ty.ARRAY_DTYPES[dtype])
+    return convert_array(name, array, dtype) if array.size else array.astype(ty.ARRAY_DTYPES[dtype])

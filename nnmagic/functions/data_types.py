@@ -18,7 +18,7 @@ from nnmagic.relay.types import TypeCall, TypeVar
 from nnmagic.relay.used_types import with_field_types
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.capture import CompiledType
-from nnmagic.tinynn.namespace.linking import constructors_shown
+from nnmagic.tinynn.namespace.linking import format_constructors
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import hide_frames, short_errors
 
@@ -48,7 +48,7 @@ class DataType:
             or f"A data type of {len(constructors)} constructor{'' if len(constructors) == 1 else 's'}."
         )
         declared = {
-            constructor: f"{data.type_vars} {constructors_shown(data)} {_fields(compiled.infos, data)}"
+            constructor: f"{data.type_vars} {format_constructors(data)} {_fields(compiled.infos, data)}"
             for constructor, data in compiled.types.items()
         }
         self.__dict__.update(
@@ -155,7 +155,7 @@ class DataConstructor:
             fields = tuple(
                 value
                 if isinstance(parameter.type, TypeVar)
-                else scalar_of(convert_argument(parameter, value, dims, self._is_made))
+                else scalar_of(convert_argument(parameter, value, dims, self._made_value))
                 for parameter, value in zip(self._call.parameters, bound, strict=True)
             )
         except (TypeError, ValueError) as error:
@@ -163,7 +163,7 @@ class DataConstructor:
             raise
         return AdtValue(self.__name__, fields)
 
-    def _is_made(self, type_: TypeCall, value: object) -> bool:
+    def _made_value(self, type_: TypeCall, value: object) -> bool:
         """Return whether a constructor of the type made a value, and so checked its fields."""
         if not isinstance(value, AdtValue):
             return False

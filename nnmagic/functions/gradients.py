@@ -49,7 +49,7 @@ def grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool = False) ->
         TypeError: for a wrong argument.
 
     """
-    return _compiled(function, "grad", _options(argnums, has_aux=has_aux))
+    return _compile_text(function, "grad", _options(argnums, has_aux=has_aux))
 
 
 @short_errors
@@ -58,7 +58,7 @@ def value_and_grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool =
 
     With ``has_aux`` it gives ``((value, aux), gradient)``.
     """
-    return _compiled(function, "value_and_grad", _options(argnums, has_aux=has_aux))
+    return _compile_text(function, "value_and_grad", _options(argnums, has_aux=has_aux))
 
 
 @overload
@@ -76,7 +76,7 @@ def vjp(function: _Differentiable, argnums: Argnums | None = None) -> _Different
     Its parameters are those of the function, then ``cotangent``, of the result's type. ``gradients`` is a
     tuple, one for each parameter of ``argnums``: by default, of each that is made of floats, or has no type.
     """
-    return _compiled(function, "vjp", "", argnums)
+    return _compile_text(function, "vjp", "", argnums)
 
 
 @overload
@@ -94,7 +94,7 @@ def jvp(function: _Differentiable, argnums: Argnums | None = None) -> _Different
     Its parameters are those of the function, then ``tangent_NAME`` for each parameter of ``argnums``: by
     default, for each that is made of floats, or has no type.
     """
-    return _compiled(function, "jvp", "", argnums)
+    return _compile_text(function, "jvp", "", argnums)
 
 
 @short_errors
@@ -113,7 +113,7 @@ def jacobian(function: _Function, argnums: Argnums = 0) -> _Function:
         TypeError: for a wrong argument.
 
     """
-    return _compiled(function, "jacobian", _options(argnums, has_aux=False))
+    return _compile_text(function, "jacobian", _options(argnums, has_aux=False))
 
 
 @short_errors
@@ -123,7 +123,7 @@ def hessian(function: _Function, argnums: Argnums = 0) -> _Function:
     With one parameter of a shape the result has that shape twice; with several ``argnums`` it is a tuple of
     tuples, one for each pair. Raises as ``jacobian`` does.
     """
-    return _compiled(function, "hessian", _options(argnums, has_aux=False))
+    return _compile_text(function, "hessian", _options(argnums, has_aux=False))
 
 
 @short_errors
@@ -149,7 +149,7 @@ def vmap(function: _Function, in_axes: Axes = 0, out_axes: Axes = 0) -> _Functio
         if not _are_axes(given, optional=name == "in_axes"):
             kinds = "an int, None" if name == "in_axes" else "an int"
             raise TypeError(f"{name} must be {kinds} or a tuple of these, not {given!r}")
-    return _compiled(function, "vmap", repr(out_axes), in_axes=in_axes)
+    return _compile_text(function, "vmap", repr(out_axes), in_axes=in_axes)
 
 
 def _are_axes(axes: object, *, optional: bool) -> bool:
@@ -200,7 +200,7 @@ class _Parameter:
         return f": {format_type(self.type)}"
 
 
-def _compiled(
+def _compile_text(
     function: _Function, kind: str, options: str, argnums: Argnums | None = None, in_axes: Axes = None
 ) -> _Function:
     """Compile the text of the gradient, which calls the function."""
@@ -231,7 +231,7 @@ def _compiled(
     if changes:
         raise TypeError(f"{function.name}() changes its arguments, and has no gradient: return the values")
     if kind == "vmap":
-        parameters, options = _batched(parameters, in_axes, options)
+        parameters, options = _batch_parameters(parameters, in_axes, options)
     namespace["_function"] = function
     namespace |= {
         f"_type_{parameter.name}": parameter.type
@@ -265,12 +265,12 @@ def _parameters(function: Function, infos: Sequence[ParameterInfo]) -> list[_Par
         while name in {each.name for each in parameters}:
             name += "_"
         assert param.type_annotation is not None
-        type_ = _named(param.type_annotation, unnamed)
+        type_ = _name_sizes(param.type_annotation, unnamed)
         parameters.append(_Parameter(name, type_, known.get(hint, ParameterInfo(name))))
     return parameters
 
 
-def _named(type_: Type, unnamed: Iterator[int]) -> Type:
+def _name_sizes(type_: Type, unnamed: Iterator[int]) -> Type:
     """Return the type with a name for each size that has none."""
 
     def name(dim: Dim) -> Dim:
@@ -282,7 +282,7 @@ def _named(type_: Type, unnamed: Iterator[int]) -> Type:
         case TensorType(shape=shape, dtype=dtype):
             return TensorType(tuple(map(name, shape)), dtype)
         case TupleType(fields=fields):
-            return replace(type_, fields=tuple(_named(field, unnamed) for field in fields))
+            return replace(type_, fields=tuple(_name_sizes(field, unnamed) for field in fields))
     return type_
 
 
@@ -320,7 +320,9 @@ def _chosen(parameters: Sequence[_Parameter], argnums: Argnums | None) -> list[_
     return chosen_parameters
 
 
-def _batched(parameters: Sequence[_Parameter], in_axes: Axes, out_axes: str) -> tuple[list[_Parameter], str]:
+def _batch_parameters(
+    parameters: Sequence[_Parameter], in_axes: Axes, out_axes: str
+) -> tuple[list[_Parameter], str]:
     """Return the parameters with the axis of the examples, and the axes for the text."""
     count = len(parameters)
     axis_spec = in_axes if isinstance(in_axes, tuple) else (in_axes,) * count
@@ -394,7 +396,9 @@ def _text(
         case "vmap":
             what, body = f"{of} of each example", f"return vmap({function}, {options})({names})"
         case "vjp":
-            shown = "" if result is None else f": {format_type(_named(result, iter(range(10_000, 20_000))))}"
+            shown = (
+                "" if result is None else f": {format_type(_name_sizes(result, iter(range(10_000, 20_000))))}"
+            )
             what, more = f"The result of {of}, and the gradients for a cotangent of it", [f"cotangent{shown}"]
             body = f"result, pull = vjp({function}, {names})\n    return result, pull(cotangent)"
         case "jvp":

@@ -48,7 +48,7 @@ def _data(value: object, seen: dict[int, int], collected: _Found) -> object:
         case FunctionType() if _is_own(value.__module__):
             return ["nnmagic", value.__module__, value.__qualname__, _closure(value, seen, collected)]
         case FunctionType():
-            captured = {name: _data(datum, seen, collected) for name, datum in _captured(value)}
+            captured = {name: _data(datum, seen, collected) for name, datum in _globals_of(value)}
             defaults = [_data(datum, seen, collected) for datum in value.__defaults__ or ()]
             keywords = {
                 name: _data(datum, seen, collected)
@@ -98,7 +98,7 @@ def _content(cell: CellType) -> object:
         return "empty"
 
 
-def _captured(function: FunctionType) -> Iterator[tuple[str, object]]:
+def _globals_of(function: FunctionType) -> Iterator[tuple[str, object]]:
     """Yield the globals that a function may read, by name."""
     scope: Mapping[str, object] = function.__globals__
     for name in sorted(set(_names(function.__code__))):

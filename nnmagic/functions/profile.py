@@ -83,8 +83,8 @@ def profile(
         return _profile_program(function, args, keywords)
     definition = function._definition
     if definition.call.destinations:  # not the caller's arrays, many times
-        args = list(map(_copied, args))
-        keywords = {name: _copied(arg) for name, arg in keywords.items()}
+        args = list(map(_copy, args))
+        keywords = {name: _copy(arg) for name, arg in keywords.items()}
     function(*args, **keywords)
     seconds = least_time(lambda: function(*args, **keywords))
     dims: dict[str, int] = {}
@@ -110,7 +110,7 @@ def profile(
     return Profile(function.name, seconds, tuple(kernels), measure_peak(dtype, num_threads()), origins)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """Return a copy of what a call may change."""
     return copy.deepcopy(value) if isinstance(value, np.ndarray | np.random.Generator) else value
 

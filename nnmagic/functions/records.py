@@ -139,11 +139,11 @@ def _named_fields(value: Any) -> _Named | None:
         names = value.dtype.names
         if names is None:
             return None
-        return {name: value[name] for name in names}, partial(_structured, value)
-    if isinstance(value, _loaded("pandas", "DataFrame")):
+        return {name: value[name] for name in names}, partial(_with_fields, value)
+    if isinstance(value, _library_class("pandas", "DataFrame")):
         columns = {name: value[name] for name in value.columns}
         return columns, partial(_frame, value, index=value.index)
-    if isinstance(value, _loaded("polars", "DataFrame")):
+    if isinstance(value, _library_class("polars", "DataFrame")):
         return {name: value[name] for name in value.columns}, partial(_frame, value)
     if isinstance(value, type):
         return None
@@ -156,7 +156,7 @@ def _named_fields(value: Any) -> _Named | None:
     elif hasattr(kind, "__attrs_attrs__"):
         names = [field.name for field in kind.__attrs_attrs__]
         return {name: getattr(value, name) for name in names}, partial(_attrs_object, value)
-    elif isinstance(value, _loaded("pydantic", "BaseModel")) and hasattr(kind, "model_fields"):
+    elif isinstance(value, _library_class("pydantic", "BaseModel")) and hasattr(kind, "model_fields"):
         names = list(kind.model_fields)
         return {name: getattr(value, name) for name in names}, lambda fields: value.model_copy(update=fields)
     else:
@@ -164,7 +164,7 @@ def _named_fields(value: Any) -> _Named | None:
     return {name: getattr(value, name) for name in names}, lambda fields: kind(**fields)
 
 
-def _loaded(module: str, name: str) -> Any:
+def _library_class(module: str, name: str) -> Any:
     """Return a class of a library, for ``isinstance``: no value is of it unless the library is loaded."""
     class_ = getattr(sys.modules.get(module), name, ())
     return class_ if isinstance(class_, type) else ()
@@ -178,7 +178,7 @@ def _attrs_object(value: Any, parts: dict[str, Any]) -> object:
     return changed
 
 
-def _structured(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
+def _with_fields(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
     """Return a structured array of other fields: they have the axes of ``value`` in front, of any sizes."""
     arrays = {name: np.asarray(part) for name, part in parts.items()}
     shapes = {array.shape[: value.ndim] for array in arrays.values()}

@@ -76,7 +76,7 @@ def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = N
     """
     definition = function._definition
     try:
-        module, arrays = module_to_data(definition.optimized[0], python=python)
+        module, arrays = module_to_data(definition.optimize[0], python=python)
     except PythonFunctionError as error:
         raise TypeError(
             f"{definition.name} cannot be saved: it calls the Python function `{error.name}`, and a file "
@@ -86,7 +86,7 @@ def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = N
     options = definition.options
     if not isinstance(options.engine, str):
         raise TypeError(
-            f"{definition.name} cannot be saved or pickled: its engine {options.engine_shown} is a Python "
+            f"{definition.name} cannot be saved or pickled: its engine {options.engine_label} is a Python "
             "callable; register it as an entry point of the group 'nnmagic.engines', and pass its name"
         )
     head = {

@@ -125,14 +125,14 @@ class SpecializingFunction(FunctionAttributes):
             types, values, arguments = self._arguments(bound)
             compiled = self._for_arguments(types, values, arguments, bound)
             if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
-                arguments = self._with_changed(compiled, arguments, bound)
+                arguments = self._change_arguments(compiled, arguments, bound)
         except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
         positional, keywords = self._split(arguments)
         return compiled(*positional, out=out, **keywords)
 
-    def _with_changed(
+    def _change_arguments(
         self, compiled: CompiledFunction, given: dict[str, Any], bound: Sequence[Any]
     ) -> dict[str, Any]:
         """Return the arguments of a call that changes some: those themselves, and no copies.
@@ -226,27 +226,27 @@ class SpecializingFunction(FunctionAttributes):
         needed = [name for name in self._needed.get(key, ()) if name in numbers]
         compiled = None
         try:
-            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
         except TinyNNError:
             if len(needed) == len(numbers):
                 raise
         if compiled is None:
-            found = self._find_needed(types, values, numbers)
+            found = self._find_needed_numbers(types, values, numbers)
             needed = [name for name in numbers if name in found or name in needed]  # values may decide which
-            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
             self._needed[key] = tuple(needed)
         for name in needed:
             del given[name]
         return compiled
 
-    def _with_known(
+    def _specialize_values(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], known: Mapping[str, object]
     ) -> CompiledFunction:
         """Return the function compiled with some more arguments known."""
         own = {name: type_ for name, type_ in types.items() if name not in known}
-        return self._specialized(own, {**values, **known})
+        return self._specialize(own, {**values, **known})
 
-    def _find_needed(
+    def _find_needed_numbers(
         self,
         types: Mapping[str, Type | Generator],
         values: Mapping[str, object],
@@ -278,10 +278,10 @@ class SpecializingFunction(FunctionAttributes):
 
         ``values``: those of parameters that are known when it is compiled. Raises TinyNNError.
         """
-        return self._specialized(types, values, build=False)
+        return self._specialize(types, values, build=False)
 
     @short_errors
-    def _specialized(
+    def _specialize(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
         key = _key(types, values)

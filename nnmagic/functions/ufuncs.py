@@ -149,10 +149,10 @@ class _TypedLoop:
 
     def _compile_rows(self, shared: tuple[bool, ...]) -> CompiledFunction:
         try:
-            return self._compile(self._mapped(shared))
+            return self._compile(self._map(shared))
         except TinyNNError as error:
             with contextlib.suppress(TinyNNError):
-                return self._compile(self._looped(shared))
+                return self._compile(self._loop(shared))
             raise error from None
 
     def _compile(self, text: str) -> CompiledFunction:
@@ -181,7 +181,7 @@ class _TypedLoop:
         ]
         return f"_function({', '.join(written)})"
 
-    def _assigned(self, value: str, at: str, indent: str) -> str:
+    def _assign(self, value: str, at: str, indent: str) -> str:
         """Return the statements that assign the results of a call to elements of the outputs."""
         if len(self.outputs) == 1:
             return f"{indent}{self.outputs[0].name}[{at}] = {value}\n"
@@ -191,21 +191,21 @@ class _TypedLoop:
             for output, part in zip(self.outputs, parts, strict=True)
         )
 
-    def _mapped(self, shared: tuple[bool, ...]) -> str:
+    def _map(self, shared: tuple[bool, ...]) -> str:
         names = [input_type.name for input_type in self.inputs]
         axes = "".join("None, " if is_shared else "0, " for is_shared in shared)
         listed = ", ".join(names)
         value = f"vmap(lambda {listed}: {self._call(names)}, in_axes=({axes}))({listed})"
-        return self._head(shared) + self._assigned(value, "...", "    ")
+        return self._head(shared) + self._assign(value, "...", "    ")
 
-    def _looped(self, shared: tuple[bool, ...]) -> str:
+    def _loop(self, shared: tuple[bool, ...]) -> str:
         names = [
             input_type.name if is_shared else f"{input_type.name}[i]"
             for input_type, is_shared in zip(self.inputs, shared, strict=True)
         ]
         rows = self.inputs[shared.index(False)].name
         loop = f"    for i in range({rows}.shape[0]):\n"
-        return self._head(shared) + loop + self._assigned(self._call(names), "i", "        ")
+        return self._head(shared) + loop + self._assign(self._call(names), "i", "        ")
 
     def _along_rows(self, what: str) -> str:
         """Return the text of ``reduce``, which returns the last value, or ``accumulate``, which keeps all."""
@@ -235,11 +235,11 @@ def make_ufunc(function: CompiledFunction | SpecializingFunction) -> np.ufunc:
     from nnmagic.functions.specializing import SpecializingFunction
 
     if isinstance(function, SpecializingFunction):
-        return _made(function, _loops_of_dtypes(function))
-    return _made(function, [_TypedLoop(function)])
+        return _make(function, _loops_of_dtypes(function))
+    return _make(function, [_TypedLoop(function)])
 
 
-def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
+def _make(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
     from nnmagic.engine.relax.runtime.ufunc import Rows
     from nnmagic.engine.relax.runtime.ufunc import make_ufunc as new_ufunc
 
@@ -257,7 +257,7 @@ def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Ty
 
 def _restored(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
     """Return the ufunc of a pickle, which holds its programs."""
-    return function._keep_ufunc(lambda: _made(function, loops))
+    return function._keep_ufunc(lambda: _make(function, loops))
 
 
 def _machine_code(function: CompiledFunction | SpecializingFunction) -> bytes:
@@ -278,7 +278,7 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
     loops, errors = list[_TypedLoop](), list[TinyNNError]()
     for dtype in _DTYPES:
         completed = {
-            loop.name: _completed(loop.name, function._template.info.open.get(loop.name), dtype)
+            loop.name: _complete(loop.name, function._template.info.open.get(loop.name), dtype)
             for loop in function.parameters
             if loop.default is MISSING
         }
@@ -301,7 +301,7 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
     return loops
 
 
-def _completed(name: str, pattern: Any, dtype: str) -> Type | None:
+def _complete(name: str, pattern: Any, dtype: str) -> Type | None:
     """Return the type of a parameter for a loop of a dtype, None if it has none.
 
     What nobody wrote is a number of the dtype, and an axis of any size has a size of its own.

@@ -77,7 +77,7 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
             raise MagicError(f"a function from Relay text has no stage {name!r}")
         _check_stage(function, name)
     if name == "linked":
-        return [each._definition.linked.section(f"{each.name}: {name}") for each in cell.functions], None
+        return [each._definition.link_stages.section(f"{each.name}: {name}") for each in cell.functions], None
     named = [(f"{function.name}: {name}", function.stages[name]) for function in cell.functions]
     return [stage_section(title, name, text) for title, text in named], None
 
@@ -114,5 +114,5 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
         return Output((graph.section(name),), graph.svg)
     _check_stage(function, name)
     if name == "linked":
-        return Output((function._definition.linked.section(name),))
+        return Output((function._definition.link_stages.section(name),))
     return Output((stage_section(name, name, function.stages[name]),))

@@ -185,10 +185,10 @@ def _signature(parameters: Sequence[str], result: str | None) -> inspect.Signatu
         else:
             made.append(
                 inspect.Parameter(
-                    name, kind, default=_as_written(default), annotation=_as_written(annotation)
+                    name, kind, default=_source_form(default), annotation=_source_form(annotation)
                 )
             )
-    return inspect.Signature(made, return_annotation=_as_written(result))
+    return inspect.Signature(made, return_annotation=_source_form(result))
 
 
 class _Written:
@@ -201,7 +201,7 @@ class _Written:
         return self._text
 
 
-def _as_written(text: str | None) -> Any:
+def _source_form(text: str | None) -> Any:
     return _Written(text) if text else inspect.Parameter.empty
 
 

@@ -95,12 +95,12 @@ class Callback:
             _keep_frames(error, _next(error.__traceback__))
             raise
         try:
-            return self._checked(result, sizes)
+            return self._check(result, sizes)
         except (TypeError, ValueError) as error:
             _keep_frames(error, None)
             raise
 
-    def _checked(self, result: Any, sizes: Sizes) -> Any:
+    def _check(self, result: Any, sizes: Sizes) -> Any:
         types, name = self._types, self._function.name
         if len(types) == 1:
             return self._array(result, types[0], f"the callback `{name}` returned", sizes)

@@ -195,7 +195,7 @@ class TensorExpr(TensorOperators):
             result = next(other.dtype for other in others if isinstance(other, TensorExpr))
         elif dtype is None and OPERATORS[name].relation in (broadcast_compare, identity_compare):
             result = "bool"
-        return TensorExpr(call_typed(name, args, self.span, dtype, attrs), result, self.span)
+        return TensorExpr(call_with_type(name, args, self.span, dtype, attrs), result, self.span)
 
     def like(self, other: TensorExpr | Number) -> TensorExpr:
         """Return a number as a constant of rank 0 of this dtype; a tensor as it is."""
@@ -240,7 +240,7 @@ class TensorExpr(TensorOperators):
         return self.op("zeros_like")
 
 
-def call_typed(
+def call_with_type(
     name: str, args: Sequence[Expr], span: Span | None, dtype: str | None, attrs: Mapping[str, object]
 ) -> Expr:
     """Return a call of an operator; ``dtype`` is an attribute, too, of those that have it."""

@@ -97,9 +97,9 @@ def items(expr: Expr, width: int) -> Iterator[Expr]:
         yield TupleGetItem(expr, index, span=expr.span)
 
 
-def nested(tree: Tree) -> Expr:
+def nest(tree: Tree) -> Expr:
     """Return a tree of expressions as one of tuples."""
     if isinstance(tree, list):
-        return Tuple(tuple(map(nested, tree)))
+        return Tuple(tuple(map(nest, tree)))
     assert isinstance(tree, Expr)
     return tree

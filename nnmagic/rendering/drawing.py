@@ -97,7 +97,7 @@ def graph_svg(regions: Sequence[GraphRegion]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
         f'viewBox="0 0 {_n(width)} {_n(height)}" style="max-width:100%;height:auto" font-size="12" '
-        f'role="img" aria-label="{html.escape(_described(regions), quote=True)}" '
+        f'role="img" aria-label="{html.escape(_describe(regions), quote=True)}" '
         'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace">'
         f"{''.join(body)}{legend}</svg>"
     )
@@ -233,7 +233,7 @@ def _marks(regions: Sequence[GraphRegion]) -> str:
     return f"<style>{''.join(rules)}</style>"
 
 
-def _described(regions: Sequence[GraphRegion]) -> str:
+def _describe(regions: Sequence[GraphRegion]) -> str:
     """Return what the picture shows in a few words, for those who do not see it."""
     counts = [f"{region.title or 'a part'}: {len(region.nodes)} nodes" for region in regions]
     return f"Dataflow graph of {', '.join(counts)}"

@@ -43,7 +43,7 @@ class Part:
     @property
     def title(self) -> str:
         """Say what the part computes, as in ``2: 2 nn.conv2d, add``, and which part before it is like it."""
-        shown = _counted(self.counts)
+        shown = _count(self.counts)
         more = f", {len(shown) - 4} more" if len(shown) > 4 else ""
         like = "" if self.like is None else f" (as {self.like})"
         return f"{self.number}: {', '.join(shown[:4])}{more}{like}"
@@ -125,7 +125,7 @@ def _join(groups: list[list[GraphNode]]) -> list[list[GraphNode]]:
     return joined
 
 
-def _counted(counts: Sequence[tuple[str, int]]) -> list[str]:
+def _count(counts: Sequence[tuple[str, int]]) -> list[str]:
     return [name if count == 1 else f"{count} {name}" for name, count in counts]
 
 
@@ -179,7 +179,7 @@ def _overview(
             if section.like is None
             else f"part {section.number}, as {section.like}",
             family="",
-            details=(", ".join(_counted(section.counts)),),
+            details=(", ".join(_count(section.counts)),),
             summary="open it below",
             regions=(),
         )

@@ -106,7 +106,7 @@ def export_parts(module: Module, name: str | None = None) -> tuple[ModelProto, d
     graph = graph_proto(writer.graph, name, inputs, outputs)
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, producer_name="nnmagic", ir_version=IR_VERSION)
-    return model, _used(model.graph, writer.constants)
+    return model, _read_constants(model.graph, writer.constants)
 
 
 def _entry(module: Module, name: str | None) -> str:
@@ -149,7 +149,7 @@ def _parameter(hint: str, type_: Type, writer: Writer, inputs: list[OnnxTensor])
     return tensor
 
 
-def _used(graph: GraphProto, constants: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _read_constants(graph: GraphProto, constants: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the constants that nodes read."""
     names: set[str] = set()
     work = [graph]

@@ -178,13 +178,13 @@ class GraphImporter:
         function = self.functions.get((domain, node.op_type, node.overload))
         if function is not None:
             values = [scope.find(name) if name else None for name in node.input]
-            return self.call_function(function, values, _resolved(node, scope), scope, where, node.output)
+            return self.call_function(function, values, _resolve(node, scope), scope, where, node.output)
         opset = _opset_of(domain, scope)
         declaration = OPERATORS.get((domain, node.op_type))
         schema = schema_of(domain, node.op_type, opset)
         if schema is None and domain in _STANDARD and node.op_type not in UNREGISTERED:
             raise unknown_operator(domain, node.op_type, schema, opset)
-        attributes = _resolved(node, scope)
+        attributes = _resolve(node, scope)
         inputs: list[Value | TensorSequence | None] = []
         for name in node.input:
             value = scope.find(name) if name else None
@@ -328,7 +328,7 @@ def in_order(nodes: Sequence[NodeProto], scope: Scope) -> Iterable[tuple[int, No
     if all(other < number for number, others in enumerate(uses) for other in others):
         order: Iterable[int] = range(len(nodes))
     else:
-        order = _sorted(nodes, uses)
+        order = _sort(nodes, uses)
     known = made_by.keys()
     for number in order:
         for name in nodes[number].input:
@@ -358,7 +358,7 @@ def _used_names(node: NodeProto) -> list[str]:
     return names
 
 
-def _sorted(nodes: Sequence[NodeProto], uses: Sequence[Sequence[int]]) -> list[int]:
+def _sort(nodes: Sequence[NodeProto], uses: Sequence[Sequence[int]]) -> list[int]:
     from graphlib import CycleError, TopologicalSorter
 
     try:
@@ -401,7 +401,7 @@ def _opset_of(domain: str, scope: Scope) -> int:
     return scope.opsets[domain]
 
 
-def _resolved(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
+def _resolve(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
     """Return a node's attributes; those that refer to attributes of the function have their values."""
     attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:

@@ -38,11 +38,11 @@ Shapes = Mapping[str, Sequence["int | str"]]
 
 
 def import_model(model: object, *, shapes: Shapes | None = None, name: str | None = None) -> Module:
-    """Return an ONNX model as a Relay module with one function; see `import_listed`."""
-    return import_listed(model, shapes=shapes, name=name)[0]
+    """Return an ONNX model as a Relay module with one function; see `import_with_listing`."""
+    return import_with_listing(model, shapes=shapes, name=name)[0]
 
 
-def import_listed(
+def import_with_listing(
     model: object, *, shapes: Shapes | None = None, name: str | None = None
 ) -> tuple[Module, Source]:
     """Return an ONNX model as a Relay module with one function, and the listing that its spans point at.

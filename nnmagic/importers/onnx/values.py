@@ -84,7 +84,7 @@ def constant(value: object, dtype: str | None = None) -> Value:
     return Value(node, node.tensor_type)
 
 
-def check_made(*shape: int, itemsize: int = 8) -> None:
+def check_new_array(*shape: int, itemsize: int = 8) -> None:
     """Raise UnsupportedError for an array that the import would make of sizes which the model gives."""
     if min(shape, default=0) < 0:
         raise UnsupportedError(f"the size {min(shape)} is negative")
@@ -96,7 +96,7 @@ def check_made(*shape: int, itemsize: int = 8) -> None:
 
 def count_up(count: int) -> np.ndarray:
     """Return 0, 1, … before a number that the model gives. Raises UnsupportedError for too many."""
-    check_made(count)
+    check_new_array(count)
     return np.arange(count)
 
 
@@ -135,7 +135,7 @@ def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
         if folded is not None:
             return Value(folded, folded.tensor_type)
     if name in _COMPARISONS and any(item.sizes is not None for item in flat):
-        decided = _compared(name, flat, result)
+        decided = _compare(name, flat, result)
         if decided is not None:
             return decided
     sizes = _sizes(name, flat, node.attrs, result) if is_integer(result.dtype) else None
@@ -220,7 +220,7 @@ _COMPARISONS = {
 }
 
 
-def _compared(name: str, args: Sequence[Value], result: TensorType) -> Value | None:
+def _compare(name: str, args: Sequence[Value], result: TensorType) -> Value | None:
     """Return what a comparison of sizes gives, if that is certain for all of them."""
     lhs, rhs = map(sizes_of, args)
     if lhs is None or rhs is None or not all(isinstance(dim, int) for dim in result.shape):

@@ -132,7 +132,7 @@ class AtenCall:
         """Return the shape of the first result."""
         return self.importer.shape_of(self.results[0])
 
-    def promoted(self, *names: str) -> tuple[str, list[Value]]:
+    def promote(self, *names: str) -> tuple[str, list[Value]]:
         """Return the dtype to which torch promotes operands, and the operands in it."""
         import torch
 

@@ -148,10 +148,10 @@ def _encoder_layer(src: Any, embed_dim: int, num_heads: int, *flags: Any) -> Any
     first, first_bias, second, second_bias = flags[11:15]
     mask, mask_type = (*flags[15:], None, None)[:2]
 
-    def normed(data: Any, number: int) -> Any:
+    def norm(data: Any, number: int) -> Any:
         return layer_norm(data, (embed_dim,), norms[2 * number], norms[2 * number + 1], eps)
 
-    def attended(data: Any) -> Any:
+    def attend(data: Any) -> Any:
         options = (mask, *(False, True), mask_type)
         return _heads(data, data, data, embed_dim, num_heads, *attention, *options)[0]
 
@@ -160,7 +160,7 @@ def _encoder_layer(src: Any, embed_dim: int, num_heads: int, *flags: Any) -> Any
         return linear(gelu(hidden) if use_gelu else relu(hidden), second, second_bias)
 
     if norm_first:
-        data = src + attended(normed(src, 0))
-        return data + forward(normed(data, 1))
-    data = normed(src + attended(src), 0)
-    return normed(data + forward(data), 1)
+        data = src + attend(norm(src, 0))
+        return data + forward(norm(data, 1))
+    data = norm(src + attend(src), 0)
+    return norm(data + forward(data), 1)

@@ -189,7 +189,7 @@ class TorchGraphImporter:
         try:
             if results and all(_is_size(result) for result in results):
                 return self._symbolic(name, results[0], args)
-            declaration = _declared(name)
+            declaration = _declaration(name)
             if refused:
                 return _refused_like(node)
             return self._apply(node, declaration, args, kwargs, results, block)
@@ -218,15 +218,15 @@ class TorchGraphImporter:
         call = AtenCall(declaration.name, overload, arguments, results, originals, self, block)
         made = declaration.rule(call)
         if isinstance(made, Value) and not isinstance(node.meta.get("val"), list | tuple):
-            return self._finished(made, results[0] if results else None, block)
+            return self._finish(made, results[0] if results else None, block)
         values = [made] if isinstance(made, Value) else list(made)
         values += [None] * (len(results) - len(values))
         return [
-            value if value is None else self._finished(value, result, block)
+            value if value is None else self._finish(value, result, block)
             for value, result in zip(values, results, strict=True)
         ]
 
-    def _finished(self, value: Value, result: Any, block: OnnxBlock) -> Value:
+    def _finish(self, value: Value, result: Any, block: OnnxBlock) -> Value:
         """Return a result in the dtype that torch gives it, with the sizes that torch knows."""
         if result is None or not hasattr(result, "dtype"):
             return value
@@ -295,7 +295,7 @@ def name_of(target: Any) -> str:
     return f"symbolic.{plain}"
 
 
-def _declared(name: str) -> AtenRule:
+def _declaration(name: str) -> AtenRule:
     """Return the declaration of an operator. Raises UnsupportedError."""
     declaration = OPERATORS.get(name)
     if declaration is None:
@@ -340,15 +340,15 @@ def _bind(
     for position, declared in enumerate(schema.arguments):
         name = declared.name
         if position < len(args):
-            arguments[name], originals[name] = args[position], _traced(node.args[position])
+            arguments[name], originals[name] = args[position], _trace(node.args[position])
         elif name in kwargs:
-            arguments[name], originals[name] = kwargs[name], _traced(node.kwargs[name])
+            arguments[name], originals[name] = kwargs[name], _trace(node.kwargs[name])
         else:
             arguments[name] = originals[name] = declared.default_value
     return arguments, originals
 
 
-def _traced(argument: Any) -> Any:
+def _trace(argument: Any) -> Any:
     from torch.fx import Node
 
     return argument.meta.get("val") if isinstance(argument, Node) else argument

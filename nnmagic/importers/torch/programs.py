@@ -193,7 +193,7 @@ def import_program(
     if name is not None and (not str(name).isidentifier() or keyword.iskeyword(name)):
         raise ValueError(f"name must be a Python identifier, not {name!r}")
     program = capture(module, args, kwargs, dynamic_shapes)
-    return _import_exported(program, name or _name_of(module))
+    return _import_program(program, name or _name_of(module))
 
 
 def _name_of(module: object) -> str:
@@ -203,7 +203,7 @@ def _name_of(module: object) -> str:
     return unique_names([str(text)], "main")[0]
 
 
-def _import_exported(program: ExportedProgram, name: str) -> TorchProgram:
+def _import_program(program: ExportedProgram, name: str) -> TorchProgram:
     from torch.export.graph_signature import ConstantArgument, InputKind, SymIntArgument, TensorArgument
 
     importer = _Importer()

@@ -84,7 +84,7 @@ def _polynomial(expression: object, labels: dict[str, str]) -> Polynomial:
         case sympy.Symbol():
             return polynomials.polynomial(labels.setdefault(expression.name, expression.name))
     if isinstance(expression, functions.TruncToInt | functions.FloorToInt):
-        return _scaled(expression.args[0], labels)
+        return _scale(expression.args[0], labels)
     terms = [_polynomial(term, labels) for term in expression.args] if hasattr(expression, "args") else []
     match expression:
         case sympy.Add():
@@ -113,7 +113,7 @@ def _polynomial(expression: object, labels: dict[str, str]) -> Polynomial:
     raise NoPolynomialError(str(expression))
 
 
-def _scaled(expression: object, labels: dict[str, str]) -> Polynomial:
+def _scale(expression: object, labels: dict[str, str]) -> Polynomial:
     """Return a size times a float, rounded down, as a scaled image has it."""
     import sympy
     from torch.utils._sympy import functions

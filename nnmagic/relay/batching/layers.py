@@ -47,7 +47,7 @@ def _batch_matmul(site: BatchCall) -> Expr | None:
     sizes = [site.shape(index)[0] for index in (0, 1)]
     is_same = sizes[0] == sizes[1] and not is_unknown(sizes[0])
     if is_same and all(isinstance(dim, int) and dim for dim in site.out_shape):
-        return _folded(site, (0, 1))
+        return _fold(site, (0, 1))
     shared = [sizes[index] == 1 and not site.is_batched(index) for index in (0, 1)]
     wide = [site.args[index] if shared[index] else site.full(index) for index in (0, 1)]
     if not is_same and not any(shared):
@@ -115,10 +115,10 @@ def _layer(site: BatchCall) -> Expr | None:
         return None
     if site.name == "nn.batch_norm" and site.attrs["axis"] == 0:
         return None
-    return _folded(site, joined)
+    return _fold(site, joined)
 
 
-def _folded(site: BatchCall, joined: tuple[int, ...]) -> Expr | None:
+def _fold(site: BatchCall, joined: tuple[int, ...]) -> Expr | None:
     """Join the new axis with the operator's own of examples, and part them in the result."""
     types = site.out_type.fields[:1] if isinstance(site.out_type, TupleType) else (site.out_type,)
     (type_,) = types
@@ -134,11 +134,11 @@ def _folded(site: BatchCall, joined: tuple[int, ...]) -> Expr | None:
         rest = site.out_type.fields[1:]
         parts = [TupleGetItem(made, index, span=site.span) for index in range(len(rest) + 1)]
         spread = [site.size.spread(part, own, site.span) for part, own in zip(parts[1:], rest, strict=True)]
-        return Tuple((_parted(site, parts[0], sizes), *spread), span=site.span)
-    return _parted(site, made, sizes)
+        return Tuple((_part(site, parts[0], sizes), *spread), span=site.span)
+    return _part(site, made, sizes)
 
 
-def _parted(site: BatchCall, value: Expr, sizes: list[Dim]) -> Expr:
+def _part(site: BatchCall, value: Expr, sizes: list[Dim]) -> Expr:
     return site.op("reshape", value, newshape=[-1, *sizes])
 
 

@@ -167,10 +167,10 @@ def _fourier(site: BatchCall) -> Expr | None:
 def _reshape(site: BatchCall) -> Expr | None:
     if site.name == "reshape" and not site.attrs["allowzero"]:
         return site.again(newshape=[0, *cast("Sequence[int]", site.attrs["newshape"])])
-    return _shaped(site)
+    return _reshape_to_result(site)
 
 
-def _shaped(site: BatchCall) -> Expr | None:
+def _reshape_to_result(site: BatchCall) -> Expr | None:
     """Reshape to the shape of the result, which has at most one dynamic size."""
     static_dims = [dim if isinstance(dim, int) else -1 for dim in site.out_shape]
     if static_dims.count(-1) > 1 or 0 in static_dims:
@@ -302,7 +302,7 @@ def _scatter_nd(site: BatchCall) -> Expr | None:
 rules(
     {
         "cast_like": lambda site: site.again(site.full(0), site.args[1]),
-        "dyn.reshape dyn.squeeze": lambda site: _shaped(site) if site.only(0) else None,
+        "dyn.reshape dyn.squeeze": lambda site: _reshape_to_result(site) if site.only(0) else None,
         "gather": lambda site: site.again(site.full(0), site.full(1), axis=site.axis()),
         "repeat": lambda site: None if site.attrs["axis"] is None else site.again(axis=site.axis()),
         "scatter_elements": lambda site: site.again(

@@ -8,7 +8,7 @@ from typing import cast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, made
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, make_complex
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 
@@ -21,12 +21,12 @@ def _matrix_product(site: ComplexCall) -> ir.Expr:
         return site.real(site.call(a.expr, b.expr, out_dtype=""))
 
     if _is_zeros(lhs.im):
-        return made(Parts(product(lhs.re, rhs.re), product(lhs.re, rhs.im)))
+        return make_complex(Parts(product(lhs.re, rhs.re), product(lhs.re, rhs.im)))
     if _is_zeros(rhs.im):
-        return made(Parts(product(lhs.re, rhs.re), product(lhs.im, rhs.re)))
+        return make_complex(Parts(product(lhs.re, rhs.re), product(lhs.im, rhs.re)))
     re = product(lhs.re, rhs.re) - product(lhs.im, rhs.im)
     im = product(lhs.re, rhs.im) + product(lhs.im, rhs.re)
-    return made(Parts(re, im))
+    return make_complex(Parts(re, im))
 
 
 def _is_zeros(part: TensorExpr) -> bool:
@@ -52,7 +52,7 @@ def _einsum(site: ComplexCall) -> ir.Expr:
     re, im = sums
     assert re is not None
     assert im is not None
-    return made(Parts(re, im))
+    return make_complex(Parts(re, im))
 
 
 def _product_of_elements(site: ComplexCall) -> ir.Expr:
@@ -66,7 +66,7 @@ def _product_of_elements(site: ComplexCall) -> ir.Expr:
     if not site.attrs["keepdims"] and given:
         axis_list = tuple(given)
         total = Parts(total.re.op("squeeze", axis=axis_list), total.im.op("squeeze", axis=axis_list))
-    return made(total)
+    return make_complex(total)
 
 
 def _along(z: Parts, axis: int, size: int) -> Parts:

@@ -23,7 +23,7 @@ def is_made(expr: ir.Expr) -> bool:
     return ir.operator_of(expr) == MAKE
 
 
-def made(pair: Parts) -> ir.Call:
+def make_complex(pair: Parts) -> ir.Call:
     """Return two tensors as one lowered complex tensor."""
     return ir.Call(ir.OpRef(MAKE), (pair.re.expr, pair.im.expr), span=pair.re.span)
 
@@ -139,7 +139,7 @@ class ComplexCall(CallView):
         return TensorExpr(expr, part_dtype(self.result.dtype), self.span)
 
 
-#: Returns the lowered result of a call: any expression, or `made` parts.
+#: Returns the lowered result of a call: any expression, or `make_complex` parts.
 Rule: TypeAlias = Callable[[ComplexCall], ir.Expr]
 
 
@@ -169,7 +169,7 @@ def each_part(site: ComplexCall) -> ir.Expr:
         return site.call(*operands)
 
     re, im = of(0), of(1)
-    return made(Parts(site.real(re), site.real(im)))
+    return make_complex(Parts(site.real(re), site.real(im)))
 
 
 def _tuple_part(site: ComplexCall, number: int) -> ir.Tuple:

@@ -7,7 +7,7 @@ from typing import cast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, is_made, made
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, is_made, make_complex
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
@@ -48,7 +48,7 @@ def _reduction(site: ComplexCall) -> ir.Expr:
     if site.is_made(0):
         parts = site.parts()
         re, im = (site.real(site.call(part.expr, **axes)) for part in (parts.re, parts.im))
-        return made(Parts(re, im))
+        return make_complex(Parts(re, im))
     return site.call(*site.args, **axes)
 
 
@@ -91,7 +91,7 @@ def _cumsum(site: ComplexCall) -> ir.Expr:
     if site.is_made(0) or not isinstance(axis, int):
         parts = site.parts()
         re, im = (site.real(site.call(part.expr, dtype=dtype)) for part in (parts.re, parts.im))
-        return made(Parts(re, im))
+        return make_complex(Parts(re, im))
     return site.call(*site.args, axis=axis % site.rank(), dtype=dtype)
 
 
@@ -128,7 +128,7 @@ def _creation(site: ComplexCall) -> ir.Expr:
     if site.name == "zeros":
         return site.call(shape=(*shape, 2), dtype=dtype)
     re, im = (call(name, [], site.span, shape=shape, dtype=dtype) for name in ("ones", "zeros"))
-    return made(Parts(site.real(re), site.real(im)))
+    return make_complex(Parts(site.real(re), site.real(im)))
 
 
 def _full(site: ComplexCall) -> ir.Expr:
@@ -141,13 +141,13 @@ def _full(site: ComplexCall) -> ir.Expr:
         number = Parts(re, re.op("zeros_like"))
     attr = site.attrs.get("dtype")
     filled = [site.call(part.expr, *site.args[1:], dtype=attr and dtype) for part in (number.re, number.im)]
-    return made(Parts(*map(site.real, filled)))
+    return make_complex(Parts(*map(site.real, filled)))
 
 
 def _dyn_zeros(site: ComplexCall) -> ir.Expr:
     dtype = part_dtype(site.result.dtype)
     zeros = site.real(site.call(*site.args, dtype=dtype))
-    return made(Parts(zeros, zeros))
+    return make_complex(Parts(zeros, zeros))
 
 
 def _of_shape(site: ComplexCall) -> ir.Expr:
@@ -162,7 +162,7 @@ def _like_shape(site: ComplexCall) -> ir.Expr:
         return site.call(site.args[0], like)
     parts = site.parts()
     re, im = (site.real(site.call(part.expr, like)) for part in (parts.re, parts.im))
-    return made(Parts(re, im))
+    return make_complex(Parts(re, im))
 
 
 def _adv_index(site: ComplexCall) -> ir.Expr:
@@ -175,7 +175,7 @@ def _adv_index(site: ComplexCall) -> ir.Expr:
     assert is_complex(type_.dtype)
     parts = site.forms.parts(expr, type_, site.span)
     both = (site.call(ir.Tuple((part.expr, *rest), span=site.span)) for part in (parts.re, parts.im))
-    return made(Parts(*map(site.real, both)))
+    return make_complex(Parts(*map(site.real, both)))
 
 
 def _fourier(site: ComplexCall) -> ir.Expr:

@@ -69,7 +69,7 @@ def interpolate(data: T, axis: int, x: T, old: T, a: float | None = None) -> T:
     return total
 
 
-def interpolate_normalized(
+def interpolate_with_unit_sum(
     data: T, axis: int, x: T, old: T, a: float | None, shrink: T, widest: float = 1.0, *, exclude: bool
 ) -> T:
     """Return such sums with weights whose own sum is 1, of kernels that may be as wide as new elements.

@@ -89,7 +89,7 @@ def counted_loop(
             return None
     else:
         end = next((param for param in fixed if param is last), None)
-        sized = None if end is None else _sized(env[end], resolve)
+        sized = None if end is None else _size_source(env[end], resolve)
         size = None if sized is None else _dim(sized)
         if not isinstance(size, AnyDim) or size.label is None or (start, step) != (0, 1):
             return None
@@ -135,7 +135,7 @@ def _increment(counter: Var, value: Expr | None, number_of: Callable[[Expr], int
     return step if step is not None and step > 0 else None
 
 
-def _sized(expr: Expr, resolve: Callable[[Expr], Expr]) -> tuple[Expr, int] | None:
+def _size_source(expr: Expr, resolve: Callable[[Expr], Expr]) -> tuple[Expr, int] | None:
     """Return the array and the axis whose size a value is: ``take(shape_of(array), axis)``."""
     value = resolve(expr)
     if not _is_operator(value, "take"):

@@ -17,7 +17,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.batching.transformation import batch
 from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
-from nnmagic.relay.gradients.transformation import typed
+from nnmagic.relay.gradients.transformation import with_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call as ops_call
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -103,7 +103,7 @@ def _expand_function(result: Expanded, name: str) -> None:
     functions = {**result.module.functions, name: replace(made, checked_type=None)}
     untyped = replace(result.module, functions=functions, printed_types={})
     tidy = dead_code_elimination(eliminate_common_subexpr(_only(untyped, name)))
-    result.module = typed(replace(untyped, functions={**functions, name: tidy.functions[name]}))
+    result.module = with_types(replace(untyped, functions={**functions, name: tidy.functions[name]}))
 
 
 def _only(module: Module, name: str) -> Module:
@@ -131,18 +131,18 @@ class _Expansion:
         """Return what a marked call stands for."""
         function = call.op
         assert isinstance(function, ir.Function)
-        kind, count = _marked(function)
-        inner = self._closed(function)
+        kind, count = _read_mark(function)
+        inner = self._close(function)
         inner_name = self._new_name(f"{name}_{'checkpoint' if kind == 'checkpoint' else 'gradient'}")
         module = self.result.module
         functions = {**module.functions, inner_name: replace(inner, checked_type=None)}
         module = replace(module, functions=functions, printed_types={})
         wanted = reachable(call_graph(module), inner_name)
         parts = {helper_name: part for helper_name, part in functions.items() if helper_name in wanted}
-        typed_module = typed(replace(module, functions=parts))
+        typed_module = with_types(replace(module, functions=parts))
         numbers, taken = range(count), set(functions)
         if kind == "batch":
-            return self._batched(function, typed_module, inner_name, call, count)
+            return self._batch(function, typed_module, inner_name, call, count)
         if kind == "checkpoint":
             return self._checkpoint(inner, inner_name, call)
         if kind == "forward":
@@ -160,9 +160,7 @@ class _Expansion:
         )
         return self._substitute(function, transformed, call, count)
 
-    def _batched(
-        self, function: ir.Function, module: Module, name: str, call: ir.Call, count: int
-    ) -> ir.Expr:
+    def _batch(self, function: ir.Function, module: Module, name: str, call: ir.Call, count: int) -> ir.Expr:
         """Return the values of all examples; the arguments behind the first ``count`` are those of all."""
         wide = function.params[count]
         type_ = wide.type_annotation
@@ -214,15 +212,15 @@ class _Expansion:
 
     # -- what the function captures --------------------------------------------------------------------------
 
-    def _closed(self, function: ir.Function) -> ir.Function:
+    def _close(self, function: ir.Function) -> ir.Function:
         """Return the marked function as a global one: what it captures becomes parameters.
 
         Its body gives what is differentiated alone.
         """
-        _, count = _marked(function)
+        _, count = _read_mark(function)
         value = _value_of(function.body)
         memo: dict[ir.Expr, ir.Expr] = {}
-        if _marked(function)[0] == "batch":  # sizes that are read of all examples are those of one here
+        if _read_mark(function)[0] == "batch":  # sizes that are read of all examples are those of one here
             example, wide = function.params[0], function.params[count]
             memo[wide] = ops_call("expand_dims", [example], axis=0)
         new_body = self._capture(value, set(function.params), memo)
@@ -282,7 +280,7 @@ class _Expansion:
         self.functions = {var: new, **self.functions}
 
 
-def _marked(function: ir.Function) -> tuple[str, int]:
+def _read_mark(function: ir.Function) -> tuple[str, int]:
     """Return what a marked function asks for, and by how many parameters."""
     kind, count = cast("tuple[str, int]", function.attrs[MARK])
     return kind, count

@@ -13,7 +13,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.op_call import TypedCall
-from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_typed
+from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_with_type
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
 
 
@@ -120,7 +120,7 @@ class VjpCall(TypedCall):
         """Return a call of an operator."""
         exprs = [arg.expr if isinstance(arg, TensorExpr) else arg for arg in args]
         kind = dtype or next((arg.dtype for arg in args if isinstance(arg, TensorExpr)), "float32")
-        return TensorExpr(call_typed(name, exprs, self.span, dtype, attrs), kind, self.span)
+        return TensorExpr(call_with_type(name, exprs, self.span, dtype, attrs), kind, self.span)
 
     def field(self, index: int, field_index: int) -> TensorExpr:
         """Return a part of an argument that is a tuple."""

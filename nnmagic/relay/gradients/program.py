@@ -12,8 +12,8 @@ from nnmagic.relay.expr import Constant, Expr, Function, GlobalVar, Tuple, Tuple
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import forward_block
 from nnmagic.relay.gradients.cotangents import zeros_like
-from nnmagic.relay.gradients.registry import declared
-from nnmagic.relay.gradients.transformation import prepare, pullback, typed
+from nnmagic.relay.gradients.registry import declared_operators
+from nnmagic.relay.gradients.transformation import prepare, pullback, with_types
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order, rewrite
@@ -48,14 +48,14 @@ def value_and_gradient(module: Module, name: str, argnums: int | Sequence[int]) 
         while inner in taken or inner in helpers:
             inner += "_"
         helpers = {
-            (inner if each == name else each): _renamed(helper, name, inner)
+            (inner if each == name else each): _rename(helper, name, inner)
             for each, helper in helpers.items()
         }
     gradients = pulled.cotangents[0] if isinstance(argnums, int) else Tuple(pulled.cotangents)
     body = _renamed_expr(Tuple((pulled.value, gradients), span=function.span), name, inner)
     result = Function(pulled.params, body, span=function.span)
     others = {each: own for each, own in module.functions.items() if each != name}
-    return typed(replace(module, functions={**others, **helpers, name: result}, printed_types={}))
+    return with_types(replace(module, functions={**others, **helpers, name: result}, printed_types={}))
 
 
 def reverse(
@@ -77,7 +77,7 @@ def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[s
     function = module.functions[name]
     first = pullback(module, name, argnums, taken, seeds=None)
     linear = Function(first.params, Tuple((first.value, Tuple(first.cotangents))), span=function.span)
-    inner = typed(Module({**first.helpers, "": linear}, module.types))
+    inner = with_types(Module({**first.helpers, "": linear}, module.types))
     count = len(function.params)
     cotangents = list(range(count, len(first.params)))
     types = [leaf for index in argnums for leaf in _float_types(type_of(function.params[index]))]
@@ -89,7 +89,7 @@ def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[s
     if isinstance(second.value, Tuple):
         value = second.value.fields[0]
     if not set(second.params[count:]).isdisjoint(post_order(value)):  # a branch that gives both
-        plain = prepare(module, name, taken, declared()).functions[name]
+        plain = prepare(module, name, taken, declared_operators()).functions[name]
         env: dict[Expr, Expr] = dict(zip(plain.params, second.params[:count], strict=True))
         value = forward_block(plain.body, env)
     zeros: dict[Expr, Expr] = {
@@ -161,7 +161,7 @@ def _check_float(type_: Type, what: str, span: Span | None) -> None:
         raise RelayError([Diagnostic(message, span, "leave its number out of argnums, or make it a float")])
 
 
-def _renamed(function: Function, old: str, new: str) -> Function:
+def _rename(function: Function, old: str, new: str) -> Function:
     made = _renamed_expr(function, old, new)
     assert isinstance(made, Function)
     return made

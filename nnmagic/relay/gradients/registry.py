@@ -41,7 +41,7 @@ class NoGradientError(Exception):
         self.hint = hint
 
 
-def declared() -> set[str]:
+def declared_operators() -> set[str]:
     """Return the operators of which something is declared."""
     return set(_DECLARED)
 

@@ -21,7 +21,7 @@ from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import Tree, items, leaf_types, leaves, nested, project, tree_of
+from nnmagic.relay.tuple_trees import Tree, items, leaf_types, leaves, nest, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def call_forward(
     inner: dict[ir.Expr, ir.Expr] = {
         **substitution,
         **dict(zip(loop.carried, parts, strict=False)),
-        loop.counter: _counted(loop, _count(loop, substitution, span), span),
+        loop.counter: _counter_in_round(loop, _count(loop, substitution, span), span),
     }
     return forward_block(loop.exit, inner), TapedCall(taped, substitution, inner, tuple(parts[count:]))
 
@@ -145,7 +145,7 @@ class LoopTaper:
         env[loop.counter] = counter = fresh(loop.counter)
         for param in loop.carried:
             own = [leaf for leaf, (of, _) in stored.items() if of is param]
-            env[param] = nested(tree_of(iter(own), type_of(param)))
+            env[param] = nest(tree_of(iter(own), type_of(param)))
         products: dict[ir.Var, ir.Var] = {
             ir.Var(var.name_hint, type_of(var)): var for var, value in loop.round if _is_expensive(var, value)
         }
@@ -166,7 +166,7 @@ class LoopTaper:
         last = ir.Var("last", _INDEX, span=self.span)
         for leaf, tape in zip(taped, variables, strict=True):
             body = ir.Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
-        body = ir.Let(counter, _counted(loop, last, self.span), body)
+        body = ir.Let(counter, _counter_in_round(loop, last, self.span), body)
         before: ir.Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
         if isinstance(loop.number, int):
             before = _number(loop.number - 1, self.span)
@@ -226,7 +226,7 @@ class LoopTaper:
         body: ir.Expr = ir.Call(
             ir.GlobalVar(name, span=self.span), (self._next(place), *again, *fixed, *stored), span=self.span
         )
-        body = ir.Let(counter, _counted(loop, place, self.span), body)
+        body = ir.Let(counter, _counter_in_round(loop, place, self.span), body)
         results = [*params, *variables]
         types = [*(type_of(param) for param in loop.carried), *tapes]
         self._define(name, place, env, (*params, *fixed, *variables), body, results, types)
@@ -310,7 +310,7 @@ def _tape_type(leaf: ir.Var, number: int | AnyDim) -> TensorType:
     return TensorType((number, *type_.shape), type_.dtype)
 
 
-def _counted(loop: CountedRecursion, place: ir.Expr, span: Span | None) -> ir.Expr:
+def _counter_in_round(loop: CountedRecursion, place: ir.Expr, span: Span | None) -> ir.Expr:
     """Return the counter's value in a round."""
     type_ = type_of(loop.counter)
     assert isinstance(type_, TensorType)

@@ -14,7 +14,7 @@ from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
 from nnmagic.relay.gradients.cotangents import zeros_like
-from nnmagic.relay.gradients.registry import declared
+from nnmagic.relay.gradients.registry import declared_operators
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
@@ -25,7 +25,7 @@ from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import Tree, float_leaves, leaf_types, leaves, nested, project, tree_of
+from nnmagic.relay.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
 from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
 
 
@@ -117,7 +117,7 @@ def pullback(
     seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
     ``taken``. Raises RelayError with every call that cannot be differentiated.
     """
-    prepared = prepare(module, name, taken, declared())
+    prepared = prepare(module, name, taken, declared_operators())
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}
@@ -142,7 +142,7 @@ def pullback(
             zeros_like(primal) if cotangent is None else cotangent
             for cotangent, primal in zip(parts, primals, strict=True)
         ]
-        flow_params.append(nested(tree_of(iter(full), type_of(param))))
+        flow_params.append(nest(tree_of(iter(full), type_of(param))))
     helpers = {
         **{each: made for each, made in prepared.functions.items() if each != name},
         **backward.made,
@@ -177,6 +177,6 @@ def _seed(type_: Type, seeds: Sequence[Expr | None] | None) -> tuple[Tree, list[
     return tree_of(iter(variables), type_), [var for var in variables if var is not None]
 
 
-def typed(module: Module) -> Module:
+def with_types(module: Module) -> Module:
     """Return the module with types; callers know what functions return."""
     return infer_type(module, look_into_callees=True)

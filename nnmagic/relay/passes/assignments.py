@@ -45,7 +45,7 @@ def _fold_function(function: Function) -> Function:
     for assignment in assignments:
         data, value, *bounds = assignment.args
         start = before.get(assignment, data)
-        last = _folded(assignment, value, _region(bounds), users)
+        last = _fold(assignment, value, _region(bounds), users)
         if last is not None and scope_of[last[0]] is scope_of[assignment]:
             before[last[0]] = start
             replaced |= dict.fromkeys(last[1], value)
@@ -71,7 +71,7 @@ def _users(nodes: Sequence[Expr]) -> dict[Expr, list[Expr]]:
     return users
 
 
-def _folded(
+def _fold(
     assignment: Call, value: Expr, region: _Region | None, users: Mapping[Expr, Sequence[Expr]]
 ) -> tuple[Call, list[Expr]] | None:
     """Return the assignment that an assignment is folded into, and the reads of what it assigns."""

@@ -55,18 +55,18 @@ def _lift_one(
     for let in lets:
         if uses[let.var] != calls[let.var] or not uses[let.var]:
             continue
-        captured = _captured(let, scopes, TensorType | TypeCall if data_types else TensorType)
+        captured = _captures(let, scopes, TensorType | TypeCall if data_types else TensorType)
         if captured is None:
             continue
         new_name = f"{name}_{let.var.name_hint}"
         while new_name in taken:
             new_name += "_"
-        lifted = _lifted(let, captured, new_name)
+        lifted = _lift(let, captured, new_name)
         return _without(function, let, captured, new_name), new_name, lifted
     return None
 
 
-def _captured(let: ir.Let, scopes: Scopes, kinds: type | UnionType) -> list[ir.Expr] | None:
+def _captures(let: ir.Let, scopes: Scopes, kinds: type | UnionType) -> list[ir.Expr] | None:
     """Return the values from outside that a local function uses; None if it cannot be lifted.
 
     kinds: the types of values that can be parameters, beside tuples of them.
@@ -103,7 +103,7 @@ def _is_within(scope: PlacementScope, outer: PlacementScope) -> bool:
     return scope is outer
 
 
-def _lifted(let: ir.Let, captured: list[ir.Expr], name: str) -> ir.Function:
+def _lift(let: ir.Let, captured: list[ir.Expr], name: str) -> ir.Function:
     """Return the global function of a local one, which takes what it captured as its last parameters."""
     function = let.value
     assert isinstance(function, ir.Function)

@@ -189,10 +189,10 @@ def named_passes(passes: object) -> tuple[NamedPass, ...]:
     if isinstance(passes, str) or not isinstance(passes, Iterable):
         hint = f": write [{passes!r}]" if isinstance(passes, str) else ""
         raise TypeError(f"passes must be a list of passes, not {kind_of(passes)}{hint}")
-    return tuple(map(_named, passes))
+    return tuple(map(_by_name, passes))
 
 
-def _named(target_pass: object) -> NamedPass:
+def _by_name(target_pass: object) -> NamedPass:
     if isinstance(target_pass, NamedPass):
         return target_pass
     if isinstance(target_pass, str):
@@ -216,7 +216,7 @@ def _with_checks(named_pass: NamedPass, kept: Sequence[str]) -> Pass:
         except CompileError as error:
             raise _of_pass(named_pass.name, "raised an error", error) from error
         except Exception as error:
-            raise _raised(named_pass.name, error) from error
+            raise _located_error(named_pass.name, error) from error
         if result is module:
             return module
         if not isinstance(result, Module):
@@ -274,7 +274,7 @@ def _of_pass(name: str, did: str, error: CompileError) -> CompileError:
     return RelayError(named)
 
 
-def _raised(name: str, error: Exception) -> RelayError:
+def _located_error(name: str, error: Exception) -> RelayError:
     """Return the located error for a pass that raised: it points at the line of the pass's own code."""
     message = f"the pass {name} raised {type(error).__name__}: {error}".rstrip(": ")
     return RelayError([Diagnostic(message, next(_places(error), None))])

@@ -41,7 +41,7 @@ def partition(
     if not isinstance(pattern, Pattern):
         raise TypeError(f"partition takes a pattern, not {kind_of(pattern)}")
     module = ensure_types(module)
-    shared = _shared(module)
+    shared = _shared_nodes(module)
 
     def change(function: ir.Function) -> ir.Function:
         return _partition(function, pattern, attrs or {}, check, shared)
@@ -51,7 +51,7 @@ def partition(
     return infer_type(new, look_into_callees=True) if changed else module
 
 
-def _shared(module: Module) -> set[ir.Expr]:
+def _shared_nodes(module: Module) -> set[ir.Expr]:
     """Return the nodes that several functions of a module use."""
     seen: set[ir.Expr] = set()
     shared: set[ir.Expr] = set()

@@ -72,7 +72,7 @@ def rewrite(module: Module, *rules: Rule, max_rounds: int = MAX_ROUNDS) -> Modul
             message = f"the rule {last.rule.name} still applies after {number} rounds"
             hint = "a replacement must not match the rules again"
             raise RelayError([Diagnostic(message, last.old.span, hint)])
-        module = _typed(new, applied)
+        module = _with_types(new, applied)
     return module
 
 
@@ -102,7 +102,7 @@ class _Replacement:
     new: Expr
 
 
-def _typed(untyped: Module, applied: Sequence[_Replacement]) -> Module:
+def _with_types(untyped: Module, applied: Sequence[_Replacement]) -> Module:
     """Return a rewritten module with types. Raises RelayError, which names the rules."""
     try:
         typed = infer_type(untyped, look_into_callees=True)
@@ -147,7 +147,7 @@ def _round(module: Module, rules: Sequence[Rule]) -> tuple[Module, list[_Replace
                 continue
             if not isinstance(replacement, Expr):
                 raise TypeError(f"the rule {rule.name} gave {kind_of(replacement)}, not an expression")
-            placed = _placed(replacement, old)
+            placed = _with_span(replacement, old)
             applied.append(_Replacement(rule, old, placed))
             return placed
         return new
@@ -163,7 +163,7 @@ def _round(module: Module, rules: Sequence[Rule]) -> tuple[Module, list[_Replace
     return map_functions(module, change), applied
 
 
-def _placed(new: Expr, old: Expr) -> Expr:
+def _with_span(new: Expr, old: Expr) -> Expr:
     """Return a new node with the span and type of the one that it replaces, if it has none."""
     if isinstance(new, Call) and (new.span is None or new.checked_type is None):
         return replace(new, span=new.span or old.span, checked_type=new.checked_type or old.checked_type)

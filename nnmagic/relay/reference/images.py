@@ -102,7 +102,7 @@ def _outside(data: Array, places: Sequence[tuple[int, Array]], value: float) -> 
     return np.where(outside, np.float32(value), data)
 
 
-def _resized(
+def _resize_images(
     x: Array,
     size: Sequence[int],
     roi: Sequence[float],
@@ -134,7 +134,7 @@ def _resize(call: EvalCall, data: Array) -> Any:
         raise ValueError(f"image.resize: the size must be positive, not {min(size)}")
     x = to_layout(data, call["layout"], _PLAIN[len(size)])
     roi = [float(value) for value in call["roi"] or ()] or [0.0] * (2 * len(size))
-    result = _resized(
+    result = _resize_images(
         x,
         size,
         roi,
@@ -159,7 +159,7 @@ def _upsampling(call: EvalCall, data: Array) -> Any:
     else:
         mode = call["coordinate_transformation_mode"]
     name = "cubic" if cubic else "nearest_neighbor" if method.startswith("nearest") else "linear"
-    result = _resized(x, wanted, [0.0] * (2 * rank), name, mode)
+    result = _resize_images(x, wanted, [0.0] * (2 * rank), name, mode)
     return to_layout(result.astype(call.dtype), _PLAIN[rank], layout)
 
 
@@ -170,7 +170,7 @@ def _crop_and_resize(call: EvalCall, data: Array, boxes: Array, box_indices: Arr
     result = np.empty((len(boxes), x.shape[1], *size), call.dtype)
     for number, (box, index) in enumerate(zip(boxes, box_indices, strict=True)):
         image = x[[np.clip(int(index), 0, len(x) - 1)]]
-        result[[number]] = _resized(
+        result[[number]] = _resize_images(
             image,
             size,
             [float(corner) for corner in box],

@@ -188,20 +188,20 @@ def _batch_norm(call: EvalCall, x: Array, gamma: Array, beta: Array, mean: Array
     return _scale_and_shift(call, normal, gamma, beta, axis), mean, var
 
 
-def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
+def _normalize(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
     mean = x.mean(axis=axes, keepdims=True)
     spread = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
     return (x - mean) / np.sqrt(spread + x.dtype.type(epsilon))
 
 
 def _layer_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
-    normal = _normalized(x, (call["axis"] % x.ndim,), call["epsilon"])
+    normal = _normalize(x, (call["axis"] % x.ndim,), call["epsilon"])
     return _scale_and_shift(call, normal, gamma, beta, call["axis"])
 
 
 def _instance_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
     axes = tuple(axis for axis in range(1, x.ndim) if axis != call["axis"] % x.ndim)
-    return _scale_and_shift(call, _normalized(x, axes, call["epsilon"]), gamma, beta, call["axis"])
+    return _scale_and_shift(call, _normalize(x, axes, call["epsilon"]), gamma, beta, call["axis"])
 
 
 def _group_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
@@ -209,7 +209,7 @@ def _group_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
     split = x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
     axes = tuple(index for index in range(1, split.ndim) if index != axis)
     return _scale_and_shift(
-        call, _normalized(split, axes, call["epsilon"]).reshape(x.shape), gamma, beta, axis
+        call, _normalize(split, axes, call["epsilon"]).reshape(x.shape), gamma, beta, axis
     )
 
 

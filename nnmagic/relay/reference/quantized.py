@@ -57,7 +57,7 @@ def _ratio(scale: Array, output_scale: Array) -> Any:
     return scale.astype(np.float64) / output_scale.astype(np.float64)
 
 
-def _moved(data: Array, parameters: Sequence[Array], axis: int = 0, rounding: str = "UPWARD") -> Any:
+def _move(data: Array, parameters: Sequence[Array], axis: int = 0, rounding: str = "UPWARD") -> Any:
     """Requantize to an int64 that is still to be saturated."""
     scale, zero, output_scale, output_zero = parameters
     distance = _wrap(data.astype(np.int64) - _channels(zero, data.ndim, axis).astype(np.int64))
@@ -69,7 +69,7 @@ def _requantize(call: EvalCall, data: Array, *parameters: Array) -> Any:
     axis = _axis(call["axis"], data.ndim)
     rounding = "UPWARD" if call["rounding"] == "None" else call["rounding"]
     if call["compute_dtype"] in ("None", "int64"):
-        return _saturate(_moved(data, parameters, axis, rounding), call.dtype)
+        return _saturate(_move(data, parameters, axis, rounding), call.dtype)
     scale, zero, output_scale, output_zero = parameters
     dtype = np.dtype(call["compute_dtype"])
     distance = data.astype(dtype) - _channels(zero, data.ndim, axis).astype(dtype)
@@ -91,8 +91,8 @@ def _sum(sign: int) -> Rule:
 
     def rule(call: EvalCall, lhs: Array, rhs: Array, *parameters: Array) -> Any:
         *own, scale, zero = parameters
-        left = _moved(lhs, (*own[:2], scale, zero), _axis(call["lhs_axis"], lhs.ndim))
-        right = _moved(rhs, (*own[2:], scale, zero), _axis(call["rhs_axis"], rhs.ndim))
+        left = _move(lhs, (*own[:2], scale, zero), _axis(call["lhs_axis"], lhs.ndim))
+        right = _move(rhs, (*own[2:], scale, zero), _axis(call["rhs_axis"], rhs.ndim))
         return _saturate(left + sign * right - sign * zero.astype(np.int64), call.dtype)
 
     return rule
@@ -102,7 +102,7 @@ def _product(call: EvalCall, lhs: Array, rhs: Array, *parameters: Array) -> Any:
     """Multiply the centred operands, and requantize from the product of the scales."""
     lhs_scale, lhs_zero, rhs_scale, rhs_zero, output_scale, output_zero = parameters
     axes = [_axis(call[f"{name}_axis"], data.ndim) for name, data in (("lhs", lhs), ("rhs", rhs))]
-    product = _centred(lhs, lhs_zero, axes[0], np.int64) * _centred(rhs, rhs_zero, axes[1], np.int64)
+    product = _centre(lhs, lhs_zero, axes[0], np.int64) * _centre(rhs, rhs_zero, axes[1], np.int64)
     from_end = [
         axis - data.ndim
         for axis, data, scale in zip(axes, (lhs, rhs), (lhs_scale, rhs_scale), strict=True)
@@ -113,13 +113,13 @@ def _product(call: EvalCall, lhs: Array, rhs: Array, *parameters: Array) -> Any:
     return _saturate(_times(product, factor) + output_zero.astype(np.int64), call.dtype)
 
 
-def _centred(data: Array, zero: Array, axis: int, dtype: Any) -> Any:
+def _centre(data: Array, zero: Array, axis: int, dtype: Any) -> Any:
     return data.astype(dtype) - _channels(zero, data.ndim, axis).astype(dtype)
 
 
 def _leaky_relu(call: EvalCall, data: Array, *parameters: Array) -> Any:
     """Requantize; distances below the zero point are multiplied by alpha."""
-    value = _wrap(_moved(data, parameters))
+    value = _wrap(_move(data, parameters))
     alpha = float(call["alpha"])
     zero, output_zero = (parameters[i].astype(np.int64) for i in (1, 3))
     below = _times(value, alpha) + _times(output_zero, 1 - alpha)
@@ -127,27 +127,27 @@ def _leaky_relu(call: EvalCall, data: Array, *parameters: Array) -> Any:
 
 
 def _avg_pool2d(call: EvalCall, data: Array, *parameters: Array) -> Any:
-    moved = _moved(data, parameters).astype(np.int32)
+    moved = _move(data, parameters).astype(np.int32)
     whole = replace(call, type=TensorType(call.shape, "int32"))
     return _saturate(nn.RULES["nn.avg_pool2d"](whole, moved).astype(np.int64), call.dtype)
 
 
 def _concatenate(call: EvalCall, tensors: Any, scales: Any, zeros: Any, *output: Array) -> Any:
     parts = [
-        _saturate(_moved(data, (scale, zero, *output)), call.dtype)
+        _saturate(_move(data, (scale, zero, *output)), call.dtype)
         for data, scale, zero in zip(tensors, scales, zeros, strict=True)
     ]
     return np.concatenate(parts, axis=call["axis"])
 
 
-def _multiplied(rule: Rule, weight_axis: Callable[[EvalCall], int], dtype: Any = np.int16) -> Rule:
+def _multiply(rule: Rule, weight_axis: Callable[[EvalCall], int], dtype: Any = np.int16) -> Rule:
     """Centre both operands in ``dtype``, as Relay does, and multiply them by a rule."""
 
     def apply(
         call: EvalCall, data: Array, weight: Array, data_zero: Array, weight_zero: Array, *_: Array
     ) -> Any:
-        left = _centred(data, data_zero, 0, dtype)
-        return rule(call, left, _centred(weight, weight_zero, weight_axis(call), dtype))
+        left = _centre(data, data_zero, 0, dtype)
+        return rule(call, left, _centre(weight, weight_zero, weight_axis(call), dtype))
 
     return apply
 
@@ -229,7 +229,7 @@ def _dequantize(call: EvalCall, data: Array, scale: Array, zero: Array) -> Any:
 _CODES: dict[int, str] = {1: "int8", 2: "uint8", 3: "int32"}
 
 
-def _simulated(element: Callable[[Array, Array, Array, Sequence[float]], Any]) -> Rule:
+def _simulate(element: Callable[[Array, Array, Array, Sequence[float]], Any]) -> Rule:
     def rule(call: EvalCall, data: Array, code: Array, scale: Array, zero: Array) -> Any:
         name = _CODES.get(int(code))
         if name is None:
@@ -255,13 +255,13 @@ RULES: dict[str, Rule] = {
     "qnn.avg_pool2d": _avg_pool2d,
     "qnn.softmax": _softmax,
     "qnn.concatenate": _concatenate,
-    "qnn.dense": _multiplied(reductions.RULES["nn.dense"], lambda _given: 0),
-    "qnn.batch_matmul": _multiplied(_matmul, lambda _given: 0, np.int32),
-    "qnn.conv2d": _multiplied(nn.RULES["nn.conv2d"], _output_channel),
-    "qnn.conv2d_transpose": _multiplied(nn.RULES["nn.conv2d_transpose"], _output_channel),
+    "qnn.dense": _multiply(reductions.RULES["nn.dense"], lambda _given: 0),
+    "qnn.batch_matmul": _multiply(_matmul, lambda _given: 0, np.int32),
+    "qnn.conv2d": _multiply(nn.RULES["nn.conv2d"], _output_channel),
+    "qnn.conv2d_transpose": _multiply(nn.RULES["nn.conv2d_transpose"], _output_channel),
     "qnn.quantize": _quantize,
     "qnn.dequantize": _dequantize,
-    "qnn.simulated_quantize": _simulated(_simulate_quantize),
-    "qnn.simulated_dequantize": _simulated(lambda x, scale, zero, _limits: (x - zero) * scale),
+    "qnn.simulated_quantize": _simulate(_simulate_quantize),
+    "qnn.simulated_dequantize": _simulate(lambda x, scale, zero, _limits: (x - zero) * scale),
     **{f"qnn.{name}": _of_reals(function) for name, function in _REAL_FUNCTIONS.items()},
 }

@@ -119,12 +119,12 @@ def _normal(call: EvalCall, key: Array, mean: Array, scale: Array) -> Any:
     count = math.prod(shape)
     after, words = _generate(key, 2 * count)
     first, second = _fractions(words[:count], dtype), _fractions(words[count:], dtype)
-    radius = np.sqrt(dtype.type(-2) * _rounded(np.log, dtype.type(1) - first))
-    sine = _rounded(np.sin, dtype.type(2 * math.pi) * second)
+    radius = np.sqrt(dtype.type(-2) * _in_float64(np.log, dtype.type(1) - first))
+    sine = _in_float64(np.sin, dtype.type(2 * math.pi) * second)
     return after, (radius * sine * scale + mean).reshape(shape)
 
 
-def _rounded(function: Any, values: Array) -> Any:
+def _in_float64(function: Any, values: Array) -> Any:
     """Apply a function in float64: NumPy's own of float32 is off by some units in the last place."""
     return function(values.astype(np.float64)).astype(values.dtype)
 

@@ -88,7 +88,7 @@ def complete(cursor: TokenCursor, operator: Operator, attrs: GivenAttrs, call: S
         # Relay requires it with the attributes of operators that are registered without an attribute class.
         if name == "attrs_type_key" and written == operator.attrs_key and operator.name in METADATA_ATTRS:
             continue
-        attr = operator.attr(name) or _unknown(cursor, operator, name, attrs.name_spans[name])
+        attr = operator.attr(name) or _unknown_attribute(cursor, operator, name, attrs.name_spans[name])
         values[name] = _as_number(attr, written)
         problem = _problem(attr, values[name])
         if problem is not None:
@@ -126,7 +126,7 @@ def _problem(attr: Attr, value: object) -> str | None:
     return None
 
 
-def _unknown(cursor: TokenCursor, operator: Operator, name: str, span: Span) -> NoReturn:
+def _unknown_attribute(cursor: TokenCursor, operator: Operator, name: str, span: Span) -> NoReturn:
     names = [attr.name for attr in operator.attrs]
     hint = did_you_mean(name, names) or (f"its attributes: {', '.join(names)}" if names else None)
     cursor.fail(f"{operator.name} has no attribute `{clip(name)}`", span, hint=hint)

@@ -405,7 +405,7 @@ class ExpressionParser:
             return ir.RefWrite(target, value, span=span)
         return ir.RefCreate(target, span=span) if first.text == "ref" else ir.RefRead(target, span=span)
 
-    def _report_misplaced(self) -> Steps[ir.Expr]:
+    def _report_misplaced_token(self) -> Steps[ir.Expr]:
         token = self.cursor.current
         hint = "put it in parentheses" if token.text == "let" else None
         self.cursor.fail(f"`{token.text}` cannot stand here", token, hint=hint)
@@ -476,7 +476,9 @@ _WORDS: dict[str, Callable[[ExpressionParser], Steps[ir.Expr]]] = {
     "ref": ExpressionParser._ref,
     "ref_read": ExpressionParser._ref,
     "ref_write": ExpressionParser._ref,
-    **dict.fromkeys(("let", "free_var", "else", "def", "type", "extern"), ExpressionParser._report_misplaced),
+    **dict.fromkeys(
+        ("let", "free_var", "else", "def", "type", "extern"), ExpressionParser._report_misplaced_token
+    ),
 }
 
 

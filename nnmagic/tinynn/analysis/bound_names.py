@@ -73,7 +73,7 @@ def targets_of(target: ast.Expr) -> Iterator[ast.Var]:
                 yield from targets_of(value)
 
 
-def names_bound(node: ast.Node) -> list[str]:
+def bound_names_of(node: ast.Node) -> list[str]:
     """Return the names that one node binds, without those of its parts."""
     match node:
         case ast.Assign():
@@ -104,29 +104,29 @@ def names_bound(node: ast.Node) -> list[str]:
 @once_per_node
 def find_assigned_names(node: object) -> Mapping[str, None]:
     """Return the names that a piece of a function binds, in source order; nested functions keep theirs."""
-    return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
+    return dict.fromkeys(name for part in walk(node, into_functions=False) for name in bound_names_of(part))
 
 
 @once_per_node
 def find_local_names(node: object) -> frozenset[str]:
     """Return the names that are a function's own, as in Python: an assignment to elements makes none."""
     bound = find_assigned_names(node)
-    changed = {name for part in walk(node, into_functions=False) for name in _names_changed(part)}
+    changed = {name for part in walk(node, into_functions=False) for name in _changed_names(part)}
     if not changed:
         return frozenset(bound)
     parts = list(walk(node, into_functions=False))
-    kept = {name for part in parts for name in names_bound(part) if name not in _names_changed(part)}
-    kept |= {target.id.name for part in parts for target in _variables_bound(part)}
+    kept = {name for part in parts for name in bound_names_of(part) if name not in _changed_names(part)}
+    kept |= {target.id.name for part in parts for target in _bound_variables(part)}
     return frozenset(name for name in bound if name not in changed or name in kept)
 
 
 @once_per_node
-def find_elements_assigned(node: object) -> frozenset[str]:
+def find_element_assignments(node: object) -> frozenset[str]:
     """Return the names whose elements a piece of a function assigns, without nested functions."""
-    return frozenset(name for part in walk(node, into_functions=False) for name in _names_changed(part))
+    return frozenset(name for part in walk(node, into_functions=False) for name in _changed_names(part))
 
 
-def _names_changed(node: ast.Node) -> list[str]:
+def _changed_names(node: ast.Node) -> list[str]:
     """Return the names whose elements a statement assigns."""
     match node:
         case tree.Unpack():
@@ -149,7 +149,7 @@ def _owners_of(target: ast.Expr) -> Iterator[str]:
                 yield from _owners_of(value)
 
 
-def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
+def _bound_variables(node: ast.Node) -> Iterator[ast.Var]:
     if isinstance(node, tree.Unpack):
         for target in node.targets:
             yield from targets_of(target)
@@ -159,7 +159,7 @@ def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
 def changes_tensors(node: object) -> bool:
     """Return whether a piece of a cell changes tensors in place, or mentions what does."""
     return any(
-        type(part) is tree.UpdateName or _names_changed(part) or _mentioned_word(part) in ASSIGNING
+        type(part) is tree.UpdateName or _changed_names(part) or _mentioned_word(part) in ASSIGNING
         for part in walk(node)
     )
 
@@ -187,15 +187,15 @@ def _mentioned_word(node: ast.Node) -> str | None:
 
 def find_reassigned_names(node: object, given: Container[str] = ()) -> frozenset[str]:
     """Return the names that are bound more than once, or in a loop; ``given``: those bound before it."""
-    return frozenset(name for name, times in _count_bound(node).items() if times > 1 or name in given)
+    return frozenset(name for name, times in _count_bindings(node).items() if times > 1 or name in given)
 
 
 @once_per_node
-def _count_bound(node: object) -> Mapping[str, int]:
+def _count_bindings(node: object) -> Mapping[str, int]:
     """Return how often a piece of a function binds its names; a loop binds its own twice."""
     bound: Counter[str] = Counter()
     for part in walk(node, into_functions=False):
-        bound.update(names_bound(part))
+        bound.update(bound_names_of(part))
         if isinstance(part, tree.For | tree.While):
             bound.update(find_assigned_names(part).keys())
     return bound
@@ -228,7 +228,7 @@ def assigns_in_expressions(node: object) -> bool:
     return any(isinstance(part, assigning) for part in walk(node, into_functions=False))
 
 
-def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast.Span]]:
+def find_rebindings(node: object, names: Container[str]) -> Iterator[tuple[str, ast.Span]]:
     """Yield those of the names that a piece of a function lets stand for another value, with the statement.
 
     An assignment to elements does not, nor does one with an operator, which changes the tensor.
@@ -236,9 +236,9 @@ def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast
     for part in walk(node, into_functions=False):
         if isinstance(part, tree.UpdateName):
             continue
-        bound = [target.id.name for target in _variables_bound(part)]
+        bound = [target.id.name for target in _bound_variables(part)]
         if not isinstance(part, tree.Unpack):
-            bound = [name for name in names_bound(part) if name not in _names_changed(part)]
+            bound = [name for name in bound_names_of(part) if name not in _changed_names(part)]
         for name in bound:
             if name in names:
                 yield name, part.span

@@ -8,9 +8,9 @@ import attr
 from synr import ast
 
 from nnmagic.tinynn.analysis.bound_names import (
-    find_elements_assigned,
+    find_element_assignments,
     find_mentioned_names,
-    find_rebound,
+    find_rebindings,
     walk,
 )
 from nnmagic.tinynn.syntax import tree
@@ -35,8 +35,8 @@ def mark_changing_calls(definition: tree.DefinitionNode, find_formals: FindForma
 def find_changed_parameters(definition: tree.DefinitionNode) -> frozenset[str]:
     """Return the parameters whose arrays a function changes, and that never stand for another value."""
     names = {parameter.name for parameter in definition.params}
-    changed = find_elements_assigned(definition.body) & names
-    return changed - {name for name, _ in find_rebound(definition.body, changed)}
+    changed = find_element_assignments(definition.body) & names
+    return changed - {name for name, _ in find_rebindings(definition.body, changed)}
 
 
 # -- calls inside expressions ----------------------------------------------------------------------------

@@ -13,7 +13,13 @@ from itertools import zip_longest
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, names_of, targets_of, walk
+from nnmagic.tinynn.analysis.bound_names import (
+    bound_names_of,
+    find_mentioned_names,
+    names_of,
+    targets_of,
+    walk,
+)
 from nnmagic.tinynn.analysis.index_bounds import (
     Bounds,
     IndexPolynomial,
@@ -62,7 +68,7 @@ class LoopAccesses:
         body = stmt.body
         self._surroundings = surroundings
         self._intervals: dict[str, Interval] = dict(variables)
-        self._bound = Counter(name for node in walk(body) for name in names_bound(node))
+        self._bound = Counter(name for node in walk(body) for name in bound_names_of(node))
         self._values: dict[str, ast.Expr] = {}
         self._loops = Counter[str]()
         self._polynomials: dict[str, IndexPolynomial | None] = {name: of_name(name) for name in variables}
@@ -140,7 +146,9 @@ class LoopAccesses:
         distances: dict[str, int] = {}
         for lhs, rhs in self._dimensions(write, other):
             inside = lhs.names() & self._intervals.keys()
-            if len(inside) > 1 or {f"{name}'" for name in inside} != rhs.names() & bounds_of_primed(bounds):
+            if len(inside) > 1 or {f"{name}'" for name in inside} != rhs.names() & bounds_of_second_round(
+                bounds
+            ):
                 continue
             for variable in inside & set(variables):
                 distance = distance_of(lhs, rhs, variable, bounds)
@@ -320,7 +328,7 @@ class LoopAccesses:
         return None if isinstance(expr, ast.Slice) else self._polynomial(expr)
 
 
-def bounds_of_primed(bounds: Bounds) -> set[str]:
+def bounds_of_second_round(bounds: Bounds) -> set[str]:
     """Return the names of the second round."""
     return {name for name in bounds.variables if name.endswith("'")}
 

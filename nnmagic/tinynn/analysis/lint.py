@@ -29,16 +29,16 @@ def lint(cell: tree.CellNode, to_span: ToSpan, changed: Mapping[str, Container[s
         for stmt in parts:
             if isinstance(stmt, ast.Block) and id(stmt) not in dead:
                 warnings += _unreachable(stmt.stmts, to_span, dead)
-        warnings += _find_unused(definition, to_span, dead, changed[definition.name])
+        warnings += _find_unused_variables(definition, to_span, dead, changed[definition.name])
         for function in (stmt for stmt in parts if isinstance(stmt, tree.DefinitionNode)):
-            warnings += _find_unused(function, to_span, dead)
+            warnings += _find_unused_variables(function, to_span, dead)
     return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
 
 # -- unused variables ----------------------------------------------------------------------------------
 
 
-def _find_unused(
+def _find_unused_variables(
     function: tree.DefinitionNode, to_span: ToSpan, dead: set[int], changed: Container[str] = ()
 ) -> Iterator[Diagnostic]:
     """Yield a warning for each variable that neither its function nor a nested one reads."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import attr
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, targets_of, walk
+from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.syntax import tree
 
 #: How many views may be views of each other.
@@ -182,7 +182,7 @@ def _lasts(view: _View, stmt: ast.Stmt, rest: Sequence[ast.Stmt]) -> bool:
         has_scope = isinstance(node, tree.DefinitionNode | tree.Lambda | tree.Comprehension)
         if has_scope and view.name in find_mentioned_names(node):
             return False
-        changed = set(names_bound(node))
+        changed = set(bound_names_of(node))
         if isinstance(node, tree.UpdateName):
             changed -= {view.name, view.root}
         elif isinstance(node, tree.Unpack):
@@ -224,7 +224,7 @@ class _Replacing:
         if type(stmt) is tree.UpdateName and stmt.lhs[0].id.name == name:
             whole = tree.subscript(stmt.span, stmt.lhs[0], [tree.EllipsisLiteral(stmt.span)])
             stmt = tree.UpdateElements(stmt.span, whole, stmt.rhs.func_name, stmt.rhs.params[1])
-        bound = set(names_bound(stmt))
+        bound = set(bound_names_of(stmt))
         match stmt:
             case tree.UpdateElements():
                 bound = set()

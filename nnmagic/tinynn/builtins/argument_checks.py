@@ -22,7 +22,7 @@ from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, no_common_dtype, say_widened
+from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, no_common_dtype, note_widening
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
@@ -297,7 +297,7 @@ def unify_dtypes(call: Arguments, operands: Sequence[v.Operand]) -> list[Formula
     numbers = [operand.value.value for operand in operands if isinstance(operand.value, v.Known)]
     dtype = common_dtype(dtypes) if dtypes else None
     if dtype is not None:
-        say_widened(operands, dtype)
+        note_widening(operands, dtype)
         dtype = dtype_beside_numbers(dtype, numbers)
     if dtypes and dtype is None:
         raise v.RefusalError(

@@ -188,7 +188,7 @@ def _of_size(call: Arguments, dtype: str, *more: v.Value) -> Formula:
     return Formula(value, call.span)
 
 
-def _shaped(call: Arguments, dtype: str, parameters: Sequence[Formula]) -> tuple[Formula, list[Formula]]:
+def _shape(call: Arguments, dtype: str, parameters: Sequence[Formula]) -> tuple[Formula, list[Formula]]:
     """Return a tensor of the shape of the numbers, and the parameters: of rank 0, or of that shape."""
     arrays = [parameter for parameter in parameters if parameter.rank]
     if "size" in call:
@@ -256,14 +256,14 @@ def _distribution(name: str) -> Callable[[Arguments], v.Value]:
     declared = _words(text) if text else ()
 
     def apply_to(call: Arguments) -> v.Value:
-        parameters = _checked(call, name, [each.read(call, "float64") for each in declared])
-        like, fitted = _shaped(call, "int64" if name in _INTEGERS else "float64", parameters)
+        parameters = _check(call, name, [each.read(call, "float64") for each in declared])
+        like, fitted = _shape(call, "int64" if name in _INTEGERS else "float64", parameters)
         return _draw(call, name, like, fitted, _as_number if _alone(call, parameters) else None)
 
     return apply_to
 
 
-def _checked(call: Arguments, name: str, parameters: list[Formula]) -> list[Formula]:
+def _check(call: Arguments, name: str, parameters: list[Formula]) -> list[Formula]:
     """Check parameters that are known with NumPy itself, and others that belong together."""
     numbers = [_number_of_constant(parameter) for parameter in parameters]
     if all(number is not None for number in numbers):
@@ -315,7 +315,7 @@ def _standard(name: str) -> Callable[[Arguments], v.Value]:
         )
         if parameters and isinstance(number := _number_of_constant(parameters[0]), float) and number < 0:
             raise call.refusal("shape", "shape < 0")
-        like, fitted = _shaped(call, dtype, parameters)
+        like, fitted = _shape(call, dtype, parameters)
         method = choice_argument(call, "method", ("zig", "inv"), "zig") if "method" in call else "zig"
         function = name if method == "zig" else f"{name} {method}"
         return _draw(call, function, like, fitted, _as_number if _alone(call, parameters) else None)
@@ -331,7 +331,7 @@ def _integers(call: Arguments) -> v.Value:
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
     low, high = (v.Operand(v.Known(0), call.span) if end is None else as_number(end) for end in ends)
     parameters = _range(call, low, high, dtype)
-    like, fitted = _shaped(call, dtype, parameters)
+    like, fitted = _shape(call, dtype, parameters)
     return _draw(call, "integers", like, fitted)
 
 
@@ -404,7 +404,7 @@ def _permutation(call: Arguments) -> v.Value:
     return _draw(call, "order", _order_of(call, count), finish=finish)
 
 
-def _permuted(call: Arguments) -> v.Value:
+def _permute(call: Arguments) -> v.Value:
     data = _array(call, "x")
     if "axis" not in call:
         flat = data.flat()
@@ -579,7 +579,7 @@ def _tensor(value: v.Value) -> v.Computed:
     return value
 
 
-def _refused(name: str, hint: str) -> Builtin:
+def _refuse(name: str, hint: str) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
         raise v.RefusalError(f"`{name}` of a generator is not supported in a cell", call.span, hint=hint)
 
@@ -635,7 +635,7 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
         _row("integers", "low high? size? dtype? endpoint?", _integers, "Return integers of a range."),
         _row("choice", "a size? replace? p? axis? shuffle?", _choice, "Return random items of an array."),
         _row("permutation", "x axis?", _permutation, "Return an array in random order along an axis."),
-        _row("permuted", "x * axis?", _permuted, "Return an array, each slice of which has its own order."),
+        _row("permuted", "x * axis?", _permute, "Return an array, each slice of which has its own order."),
         _row("dirichlet", "alpha size?", _dirichlet, "Return vectors of the Dirichlet distribution."),
         _row("multinomial", "n pvals size?", _multinomial, "Return counts of the multinomial distribution."),
         _row(
@@ -644,15 +644,15 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
             _multivariate_hypergeometric,
             "Return counts of the multivariate hypergeometric distribution.",
         ),
-        _refused("spawn", "call it in Python, and pass the generators as arguments"),
-        _refused("bytes", "write rng.integers(0, 256, n, dtype=np.uint8)"),
+        _refuse("spawn", "call it in Python, and pass the generators as arguments"),
+        _refuse("bytes", "write rng.integers(0, 256, n, dtype=np.uint8)"),
         _row(
             "multivariate_normal",
             "mean cov size? check_valid? tol? * method?",
             _multivariate_normal,
             "Return vectors of the multivariate normal distribution.",
         ),
-        _refused("shuffle", "write rng.shuffle(x) as a statement, or y = rng.permutation(x)"),
+        _refuse("shuffle", "write rng.shuffle(x) as a statement, or y = rng.permutation(x)"),
     )
 }
 

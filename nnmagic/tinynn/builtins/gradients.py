@@ -131,17 +131,17 @@ def _tree_map(call: Arguments) -> v.Value:
 
 
 def _stop_gradient(call: Arguments) -> v.Value:
-    return _stopped(call.given["x"].value, call)
+    return _stop(call.given["x"].value, call)
 
 
-def _stopped(value: v.Value, call: Arguments) -> v.Value:
+def _stop(value: v.Value, call: Arguments) -> v.Value:
     """Return the value itself, through which nothing flows back: its bits, read as what they are."""
     match value:
         case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
             made = apply("reinterpret", call.span, value, dtype=dtype)
             return v.Computed(made.expr, value.type, value.weak)
         case v.TupleOf(items=items):
-            return v.TupleOf(tuple(_stopped(item, call) for item in items), record=value.record)
+            return v.TupleOf(tuple(_stop(item, call) for item in items), record=value.record)
         case v.Known() | v.Computed():
             return value
     return value

@@ -199,7 +199,7 @@ def torch_padding(builtins: _Table) -> Builtin:
     return Builtin("pad", "a pad mode? value?", apply_to, summary, aliases="input=a")
 
 
-def _added(product: str) -> Callable[[_Table], Builtin]:
+def _declare_addition(product: str) -> Callable[[_Table], Builtin]:
     """Declare ``beta * a + alpha * (m1 @ m2)``."""
 
     def declare(builtins: _Table) -> Builtin:
@@ -222,4 +222,4 @@ def _added(product: str) -> Callable[[_Table], Builtin]:
 
 
 #: Functions of PyTorch alone, by name.
-TORCH_PRODUCTS = {name: _added(name) for name in ("addmm", "baddbmm")}
+TORCH_PRODUCTS = {name: _declare_addition(name) for name in ("addmm", "baddbmm")}

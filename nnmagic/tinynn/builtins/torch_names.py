@@ -284,7 +284,7 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
         return Builtin(name, signature, apply_to, summary, aliases=_DATA)
 
-    def named(name: str, other: str, signature: str | None = None, aliases: str = "") -> Builtin:
+    def rename(name: str, other: str, signature: str | None = None, aliases: str = "") -> Builtin:
         method = builtins[other]
         aliases = f"{method.aliases} {aliases}".strip()
         return replace(
@@ -292,12 +292,12 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
         )
 
     rows = [
-        named("view", "reshape", "a *newshape"),
-        named("unsqueeze", "expand_dims", "a axis", "dim=axis"),
-        named("clamp", "clip", None, "min=a_min max=a_max"),
-        *(named(name, "matmul") for name in ("mm", "bmm", "mv")),
+        rename("view", "reshape", "a *newshape"),
+        rename("unsqueeze", "expand_dims", "a axis", "dim=axis"),
+        rename("clamp", "clip", None, "min=a_min max=a_max"),
+        *(rename(name, "matmul") for name in ("mm", "bmm", "mv")),
         *(
-            named(name, other, "x1 x2", "other=x2")
+            rename(name, other, "x1 x2", "other=x2")
             for name, other in (("sub", "subtract"), ("mul", "multiply"), ("div", "divide"))
         ),
         row("masked_fill", "a mask value", _masked_fill, "Return value where the mask is true."),

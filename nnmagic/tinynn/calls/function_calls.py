@@ -28,7 +28,7 @@ def bind_arguments(
     function: str, parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span
 ) -> dict[str, v.Operand]:
     """Return arguments by parameter name, with defaults filled in. Raises RefusalError."""
-    operands = _gathered(parameters, operands, span)
+    operands = _gather(parameters, operands, span)
     positional = [formal.name for formal in parameters if formal.kind != "KEYWORD_ONLY"]
     given = [operand for operand in operands if operand.keyword is None]
     if len(given) > len(positional) and len(positional) < len(parameters):
@@ -51,9 +51,7 @@ def bind_arguments(
     return bound
 
 
-def _gathered(
-    parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span
-) -> Sequence[v.Operand]:
+def _gather(parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span) -> Sequence[v.Operand]:
     """Return the operands of a call with those that ``*args`` takes as one tuple."""
     names = [formal.name for formal in parameters if formal.kind == "VAR_POSITIONAL"]
     if not names:

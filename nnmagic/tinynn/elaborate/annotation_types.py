@@ -61,9 +61,9 @@ def annotation_type(operand: v.Operand) -> Type:
             hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
             raise v.RefusalError("a tensor's rank must be known here", operand.span, hint=hint)
         case v.TypeOf(destination=str() as destination) if destination:
-            raise _misplaced(destination, operand)
+            raise _misplaced_annotation(destination, operand)
         case v.Known(value=Destination() as marked):
-            raise _misplaced(type(marked).__name__, operand)
+            raise _misplaced_annotation(type(marked).__name__, operand)
         case v.TypeOf(type=type_):
             return type_
         case v.RecordName(type=record):
@@ -88,7 +88,7 @@ def annotation_type(operand: v.Operand) -> Type:
     raise v.RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=_EXAMPLE)
 
 
-def _misplaced(destination: str, operand: v.Operand) -> v.RefusalError:
+def _misplaced_annotation(destination: str, operand: v.Operand) -> v.RefusalError:
     message = f"`{destination}` is for parameters of the functions of a cell"
     return v.RefusalError(message, operand.span, hint="write the type of the tensor alone")
 

@@ -104,7 +104,7 @@ def call_vmap(
         return v.FAILED
     value = to_relay(v.Operand(result, span))
     _check_tensors(value.type, span)
-    whole = _marked(block, leaves, value, span)
+    whole = _mark(block, leaves, value, span)
     made = v.as_value(whole, _batched_type(value.type, leaves.places[0][0]))
     return _with_axes(made, out_axes, span)
 
@@ -136,7 +136,7 @@ def _example(ctx: Elaboration, leaves: _Leaves, operand: v.Operand, axes: object
     return leaves.add(kept, axes, name, operand)
 
 
-def _marked(block: Block, leaves: _Leaves, value: v.Computed, span: Span) -> ir.Expr:
+def _mark(block: Block, leaves: _Leaves, value: v.Computed, span: Span) -> ir.Expr:
     """Return the values of all examples, as a call that is replaced once the types are known."""
     wide = [ir.Var(f"all{index}", batch.type, span=span) for index, batch in enumerate(leaves.batches)]
     dim = leaves.places[0][0]

@@ -30,11 +30,11 @@ from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out,
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
-from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
+from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.elaborate.records import make_record
-from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_known
+from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_static
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
@@ -59,7 +59,7 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> v.Value:
     operands = evaluate_operands(ctx, expr.params)
     for key, value in expr.keyword_params.items():
         operands.append(v.Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
-    check_unchanged(ctx, (callee, *operands), since)
+    check_operands(ctx, (callee, *operands), since)
     if any(v.is_failed(operand.value) for operand in (callee, *operands)):
         return v.FAILED
     try:
@@ -157,7 +157,7 @@ def _call_global(
     if v.changes_arguments(function):
         raise _changing(function, span)
     if ctx.own_parameters and function.name == ctx.environment.name:
-        operands = without_known(ctx, function, operands, span)
+        operands = without_static(ctx, function, operands, span)
         if varies(ctx, function, operands, span):
             return v.FAILED
     if function.type is None and function.name in ctx.pending.unfinished:

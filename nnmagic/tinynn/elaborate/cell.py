@@ -26,7 +26,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
-    find_rebound,
+    find_rebindings,
     walk,
 )
 from nnmagic.tinynn.analysis.changing_calls import (
@@ -743,7 +743,7 @@ def _try_body(
         for parameter, type_ in signature.parameters
         if type_ is not None and parameter.name in signature.destinations
     }
-    for rebound, at in find_rebound(body, environment.destinations):
+    for rebound, at in find_rebindings(body, environment.destinations):
         hint = f"write into it, as in {rebound}[...] = value, or use another name"
         message = f"`{rebound}` is the caller's array, and cannot stand for another value"
         ctx.report(v.RefusalError(message, ctx.span(at), hint=hint))

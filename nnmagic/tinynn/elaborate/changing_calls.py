@@ -18,10 +18,10 @@ from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
 from nnmagic.tinynn.elaborate.closures import inline_changing_call
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.element_assignments import (
-    bind_changed,
     bind_names,
+    bind_target,
     own_memory,
-    read_changed,
+    read_target,
     tokens_of,
 )
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
@@ -164,7 +164,7 @@ def _inline(
         assert isinstance(value, v.Computed)
         shared |= ctx.memory.of_expr(value.expr)
         changed, span = v.Computed(value.expr, target.tensor.type), ctx.span(target.variable.span)
-        bind_changed(ctx, target.variable, target.memory, changed, span)
+        bind_target(ctx, target.variable, target.memory, changed, span)
         shared |= tokens_of(ctx, v.Operand(ctx.evaluate(target.variable), span))
     if isinstance(list_, v.Computed | v.ListOfRows | v.TupleOf):
         ctx.memory.share(list_, shared)
@@ -197,7 +197,7 @@ def _target(
         hint = "give an array a name, and call the function with it; then assign what is to change"
         message = f"{_written(function)} changes `{formal}`: the argument must be the name of an array"
         raise v.RefusalError(message, ctx.span(node.span), hint=hint)
-    tensor = read_changed(ctx, node)
+    tensor = read_target(ctx, node)
     assert tensor is not None, "its value is known"
     assert isinstance(tensor.value, v.Computed)
     memory = own_memory(ctx, node, tensor, tensor.span)
@@ -232,7 +232,7 @@ def _bind_results(
     for target, item in zip(targets, items, strict=True):
         assert isinstance(item, v.Computed)
         changed, span = v.Computed(item.expr, target.tensor.type), ctx.span(target.variable.span)
-        bind_changed(ctx, target.variable, target.memory, changed, span)
+        bind_target(ctx, target.variable, target.memory, changed, span)
         shared |= ctx.memory.of_expr(item.expr)
     if isinstance(list_, v.Computed | v.TupleOf):
         ctx.memory.share(list_, shared)

@@ -294,16 +294,16 @@ def _place(rows: v.Computed, begin: v.Value, end: v.Value, index: v.Operand, spa
     if not is_number and not is_computed:
         raise v.RefusalError(f"the index of a list that changes is an int, not {describe(number)}", span)
 
-    def added(base: v.Value) -> v.Computed:
+    def add(base: v.Value) -> v.Computed:
         return _int64(binary(BuiltinOp.Add, "+", v.Operand(base, span), v.Operand(number, span), span), span)
 
     first, last = _int64(begin, span), _int64(end, span)
     if isinstance(number, v.Known):
-        place = added(end if int(str(number.value)) < 0 else begin)
+        place = add(end if int(str(number.value)) < 0 else begin)
     else:
         assert isinstance(number, v.Computed)
         is_negative = apply("less", span, _int64(number, span), number_constant(0, "int64", span))
-        place = apply("where", span, is_negative, added(end), added(begin))
+        place = apply("where", span, is_negative, add(end), add(begin))
     inside = apply(
         "logical_and", span, apply("greater_equal", span, place, first), apply("less", span, place, last)
     )

@@ -151,7 +151,7 @@ def inline_call(
     if any(v.is_failed(operand.value) for operand in arguments.values()):
         return v.FAILED
     states = take_states(ctx, function, arguments)
-    with _inlined(ctx, function, arguments, callee, span, make_function, states):
+    with _elaborate_inline(ctx, function, arguments, callee, span, make_function, states):
         if isinstance(function.definition, tree.Lambda):
             value = ctx.evaluate(function.definition.body)
             inlined: Inlined | None = Inlined(value, tuple(map(ctx.environment.bindings.locals.get, states)))  # type: ignore[arg-type]  # all are bound
@@ -187,7 +187,7 @@ def inline_changing_call(
     """
     callee, span = spans
     states = take_states(ctx, function, given)
-    with _inlined(ctx, function, given, callee, span, make_function, {**destinations, **states}):
+    with _elaborate_inline(ctx, function, given, callee, span, make_function, {**destinations, **states}):
         assert not isinstance(function.definition, tree.Lambda)
         inlined = _inline_body(ctx, function.definition)
     if inlined is None or not states:
@@ -197,7 +197,7 @@ def inline_changing_call(
 
 
 @contextmanager
-def _inlined(
+def _elaborate_inline(
     ctx: Elaboration,
     function: v.LocalFunction,
     arguments: Mapping[str, v.Operand],
@@ -262,7 +262,7 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
         changed = tuple(node.value for node in end.written)
         if any(map(v.is_failed, changed)):
             return None
-        return Inlined(_as_declared(ctx, definition, end.value), changed)
+        return Inlined(_convert_result(ctx, definition, end.value), changed)
     declared = None
     if definition.ret_type is not None and not (destinations and declares_none(definition)):
         declared = elaborate_result_type(ctx, definition.ret_type)
@@ -282,7 +282,7 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
     return Inlined(results.pop(0) if len(results) > len(destinations) else None, tuple(results))
 
 
-def _as_declared(
+def _convert_result(
     ctx: Elaboration, definition: tree.DefinitionNode, value: v.Operand | None
 ) -> v.Value | None:
     """Return what a function returns in the type that it declares."""

@@ -32,7 +32,7 @@ def elaborate_dictionary(ctx: Elaboration, expr: tree.Dictionary) -> v.Value:
         if v.is_failed(operand.value) or (entry is not None and v.is_failed(entry.value)):
             return v.FAILED
         if entry is None and isinstance(operand.value, v.TableOf) and len(expr.items) == 1:
-            return tables.copied(operand.value, operand.span)
+            return tables.copy(operand.value, operand.span)
         if entry is None:
             entries |= _entries(operand)
         elif later or (known := tables.key_or_missing(entry)) is tables.MISSING:
@@ -94,7 +94,7 @@ def set_of(ctx: Elaboration, members: v.Operand, span: Span) -> v.Value:
     if v.is_failed(value):
         return v.FAILED
     if v.is_set(value):
-        return tables.copied(value, span)
+        return tables.copy(value, span)
     if isinstance(value, v.TableOf):
         value = tables.keys_of(value, span)
     if (entries := v.entries_of(value)) is not None:

@@ -59,7 +59,7 @@ def assign_key(ctx: Elaboration, target: ast.Call, value: v.Operand, op: AnyOp |
         ctx.environment.bindings.bind(name, v.FAILED)
         return True
 
-    def combined(before: v.Operand) -> v.Operand:
+    def combine(before: v.Operand) -> v.Operand:
         assert op is not None
         if is_tensor(before.value) and tensor_type(before).shape:
             hint = "assign a new one, as in d['key'] = d['key'] + value"
@@ -71,13 +71,13 @@ def assign_key(ctx: Elaboration, target: ast.Call, value: v.Operand, op: AnyOp |
         if op is None:
             put(ctx, name, held, key, value, place)
         else:
-            update(ctx, name, held, key, combined, place)
+            update(ctx, name, held, key, combine, place)
         return True
     entries = v.entries_of(held)
     assert entries is not None
     if op is not None and static_key not in entries:
         raise v.RefusalError(f"the dictionary has no key {static_key!r}", place)
-    new = value.value if op is None else combined(v.Operand(entries[static_key], place)).value
+    new = value.value if op is None else combine(v.Operand(entries[static_key], place)).value
     changed = v.FAILED if v.is_failed(new) else v.dictionary_of({**entries, static_key: new})
     ctx.environment.bindings.bind(name, changed, place)
     return True

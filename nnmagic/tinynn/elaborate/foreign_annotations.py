@@ -29,7 +29,7 @@ def foreign_subscript(ctx: Elaboration, name: str, index: Sequence[ast.Expr], sp
     """Return what ``np.ndarray[...]``, ``NDArray[...]``, ``np.dtype[...]`` or ``Annotated[...]`` says."""
     match name, index:
         case "Annotated", [base, *metadata] if metadata:
-            return _annotated(ctx, base, metadata)
+            return _unwrap_annotated(ctx, base, metadata)
         case ("NDArray", [element]) | ("ndarray", [_, element]):
             shape = _shape(index[0]) if name == "ndarray" else None
             dtype = _element(ctx, element)
@@ -50,7 +50,7 @@ def _tensor(shape: Shape | None, dtype: v.Value) -> v.Value:
     return v.Known(OpenTensor(shape))
 
 
-def _annotated(ctx: Elaboration, base: ast.Expr, metadata: Sequence[ast.Expr]) -> v.Value:
+def _unwrap_annotated(ctx: Elaboration, base: ast.Expr, metadata: Sequence[ast.Expr]) -> v.Value:
     """Return the annotation of a cell in the metadata of ``Annotated``; if there is none, its first type."""
     for item in metadata:
         if isinstance(item, ast.Constant):

@@ -116,7 +116,7 @@ def _values_of(environment: v.Environment, names: Iterable[str]) -> list[v.Value
     return [value for value in values if value is not None]
 
 
-def names_assigned(ctx: Elaboration, node: ast.Node) -> list[str]:
+def assigned_names(ctx: Elaboration, node: ast.Node) -> list[str]:
     """Return the names that a statement binds, with the states of the generators that it mentions."""
     names = list(find_assigned_names(node))
     if not ctx.generators:

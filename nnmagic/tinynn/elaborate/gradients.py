@@ -97,7 +97,7 @@ def _gradient(
     gradients = TupleType(tuple(primal.type for primal in chosen))
     result_type = TupleType((types[0] if len(types) == 1 else TupleType(tuple(types)), gradients))
     value_expr = exprs[0] if len(exprs) == 1 else ir.Tuple(tuple(exprs), span=span)
-    call = _marked(block, params, chosen, value_expr, result_type, "reverse", len(params), (), span)
+    call = _mark(block, params, chosen, value_expr, result_type, "reverse", len(params), (), span)
     if states:
         call = let_bind(ctx, v.Computed(call, result_type), "gradient").expr
     value, gradient_items = _items(v.as_value(call, result_type))
@@ -184,14 +184,14 @@ def _pull(
     if len(operands) != 1 or operands[0].keyword is not None:
         raise v.RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
     chosen = [_primal(gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
-    params, block, result = _linearized(ctx, gradient, chosen, span, apply)
+    params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
     given = _fitting("the cotangent", operands[0], result.type)
     cotangents = _leaves(given.expr, result.type)
     gradients = TupleType(tuple(primal.type for primal in chosen))
     whole = TupleType((result.type, gradients))
-    call = _marked(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
+    call = _mark(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
     return v.as_value(ir.TupleGetItem(call, 1, span=span), gradients)
 
 
@@ -204,15 +204,15 @@ def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> 
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
         for leaf in _leaves(_fitting("the tangent", operand, primal.type).expr, primal.type)
     ]
-    params, block, result = _linearized(ctx, gradient, chosen, span, apply)
+    params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
     whole = TupleType((result.type, result.type))
-    call = _marked(block, params, chosen, result.expr, whole, "forward", len(params), tangents, span)
+    call = _mark(block, params, chosen, result.expr, whole, "forward", len(params), tangents, span)
     return v.as_value(call, whole)
 
 
-def _linearized(
+def _linearize(
     ctx: Elaboration, gradient: v.GradientOf, chosen: Sequence[v.Computed], span: Span, apply: Apply
 ) -> tuple[list[ir.Var], Block | None, v.Computed | None]:
     """Call a function with variables for all its arguments."""
@@ -230,7 +230,7 @@ def _linearized(
     return params, block, result
 
 
-def _marked(
+def _mark(
     block: Block,
     params: Sequence[ir.Var],
     chosen: Sequence[v.Computed],
@@ -335,7 +335,7 @@ def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
     return value.parameters if isinstance(value, _WithParameters) else ()
 
 
-def _wanted(function: v.Operand, number: int) -> Type | None:
+def _declared_type(function: v.Operand, number: int) -> Type | None:
     """Return the declared type of a parameter, if there is one."""
     value = function.value
     type_ = value.type if isinstance(value, v.GlobalFunction) else None
@@ -351,7 +351,7 @@ def _primals(
     primals, errors = list[v.Computed](), list[v.RefusalError]()
     for number, operand in given:
         try:
-            _refuse_captured(ctx, operand)
+            _refuse_capture(ctx, operand)
             primals.append(_primal(function, number, operand))
         except v.RefusalError as refusal:  # noqa: PERF203 - all errors at once
             errors.append(refusal)
@@ -362,7 +362,7 @@ def _primals(
     return primals
 
 
-def _refuse_captured(ctx: Elaboration, operand: v.Operand) -> None:
+def _refuse_capture(ctx: Elaboration, operand: v.Operand) -> None:
     """Check that an argument is no array of the notebook, a part of the program. Raises RefusalError."""
     value = operand.value
     if isinstance(value, v.Computed) and ctx.resolver.is_captured(value.expr):
@@ -374,7 +374,7 @@ def _refuse_captured(ctx: Elaboration, operand: v.Operand) -> None:
 
 def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
     """Return an argument to differentiate by, which is made of floats. Raises RefusalError."""
-    value, wanted = operand.value, _wanted(function, number)
+    value, wanted = operand.value, _declared_type(function, number)
     if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float)
         if isinstance(wanted, TensorType) and not wanted.shape:

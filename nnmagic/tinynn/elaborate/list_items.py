@@ -50,7 +50,7 @@ def set_item(
         )
     check_holders(ctx, name, items, span)
     before: Sequence[v.TupleOf | v.ListOfRows] = list(_inner_lists(items, indices))
-    changed = _changed(ctx, items, indices, value, span)
+    changed = _change(ctx, items, indices, value, span)
     for inner in before:
         _forget_holders(ctx, name, items, inner, span)
     ctx.environment.bindings.bind(name, changed, span)
@@ -114,7 +114,7 @@ def _occurrences(value: v.Value, item: v.Value) -> int:
     return sum(_occurrences(each, item) for each in value.items) if isinstance(value, v.TupleOf) else 0
 
 
-def _changed(
+def _change(
     ctx: Elaboration,
     items: v.TupleOf | v.ListOfRows,
     indices: Sequence[Sequence[v.Operand]],
@@ -136,11 +136,11 @@ def _changed(
         ctx.memory.hold(rows.expr, tokens | {rows.expr})
         return v.ListOfRows(rows, items.is_table)
     if is_run_time(index) and (rows_ := as_list_of_rows(items, span)) is not None:
-        return _changed(ctx, rows_, indices, value, span)
+        return _change(ctx, rows_, indices, value, span)
     place = _place(items, index, span)
     item, new = items.items[place], value.value
     if inner and isinstance(item, v.TupleOf | v.ListOfRows):
-        new = _changed(ctx, item, inner, value, span)
+        new = _change(ctx, item, inner, value, span)
     elif inner:
         _check_alone(ctx, items, index, span)
         new = set_chain(v.Operand(item, span), inner, value, span)

@@ -14,7 +14,7 @@ import attr
 from synr import ast
 from synr.ast import BuiltinOp
 
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, walk
+from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration, ListNames
 from nnmagic.tinynn.elaborate.list_items import list_to_change
 from nnmagic.tinynn.syntax import tree
@@ -62,12 +62,12 @@ def _appended_alone(
 ) -> dict[str, int]:
     """Return how often a round appends to the lists to which nothing else happens."""
     parts = stmt.body.stmts if is_stepped else list(walk(stmt.body, into_functions=False))
-    times = Counter(_appended(parts))
+    times = Counter(_appended_value(parts))
     if not times or (is_stepped and _may_skip(stmt)):
         return {}
     inner = [] if is_stepped else [node for node in parts if isinstance(node, tree.For | tree.While)]
-    in_loops = {name for loop in inner for name in _appended(walk(loop, into_functions=False))}
-    bound = Counter(name for node in walk(stmt, into_functions=False) for name in names_bound(node))
+    in_loops = {name for loop in inner for name in _appended_value(walk(loop, into_functions=False))}
+    bound = Counter(name for node in walk(stmt, into_functions=False) for name in bound_names_of(node))
     return {
         name: number
         for name, number in times.items()
@@ -77,7 +77,7 @@ def _appended_alone(
     }
 
 
-def _appended(parts: Iterable[ast.Node]) -> Iterator[str]:
+def _appended_value(parts: Iterable[ast.Node]) -> Iterator[str]:
     return (part.lhs[0].id.name for part in parts if isinstance(part, tree.Append))
 
 
@@ -196,11 +196,11 @@ def _queues(stmt: tree.For | tree.While) -> frozenset[str]:
     return frozenset(
         node.lhs[0].id.name
         for node in walk(stmt, into_functions=False)
-        if isinstance(node, tree.ChangeList) and _taken(node) == 0
+        if isinstance(node, tree.ChangeList) and _taken_position(node) == 0
     )
 
 
-def _taken(stmt: tree.ChangeList) -> int | None:
+def _taken_position(stmt: tree.ChangeList) -> int | None:
     """Return 0 or -1 where the first or the last item of a list is taken from it; None for other changes."""
     match stmt.rhs:
         case ast.Call(params=[ast.Var(), ast.Tuple(values=[ast.Slice(start=start, end=end)])]):
@@ -262,7 +262,7 @@ class _Rewriter:
                     return self._item(owner.id.name, node.span, index[0])
             case ast.Tuple(values=values) | ast.ArrayLiteral(values=values):
                 held = [
-                    self._held(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
+                    self._hold(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
                 ]
                 return attr.evolve(node, values=held)
             case ast.Call(func_name=ast.Op(name=BuiltinOp.Not), params=[only]):
@@ -294,7 +294,7 @@ class _Rewriter:
             place = self._part("place", name, span, *bounds, self.replace(index))
         return tree.subscript(span, tree.variable(span, self.names[name].rows), [place])
 
-    def _held(self, variable: ast.Var) -> ast.Expr:
+    def _hold(self, variable: ast.Var) -> ast.Expr:
         """Return what an item of a tuple is: no list that changes later, which Python would show there."""
         name = variable.id.name
         return self._part("held", name, variable.span) if name in self.names else variable
@@ -342,7 +342,7 @@ class _Rewriter:
             yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=parts))
         elif isinstance(stmt, tree.Append) and name in self.names:
             yield from self._append(stmt, name)
-        elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken(stmt) is not None:
+        elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken_position(stmt) is not None:
             yield from self._drop(stmt, name)
         elif isinstance(stmt, ast.Assign) and name in self.names:
             yield from self._assign(stmt, name)
@@ -364,12 +364,16 @@ class _Rewriter:
             node for node in walk(stmt.body, into_functions=False) if isinstance(node, tree.For | tree.While)
         ]
         inside = {
-            name for loop in loops for node in walk(loop, into_functions=False) for name in names_bound(node)
+            name
+            for loop in loops
+            for node in walk(loop, into_functions=False)
+            for name in bound_names_of(node)
         }
         given = {
             node.lhs[0].id.name
             for node in walk(stmt.body, into_functions=False)
-            if type(node) is ast.Assign or (isinstance(node, tree.ChangeList) and _taken(node) is None)
+            if type(node) is ast.Assign
+            or (isinstance(node, tree.ChangeList) and _taken_position(node) is None)
         }
         roomy = frozenset(appended) - inside - given - self.roomy
         iterable = self.replace(stmt.iterable)
@@ -417,7 +421,7 @@ class _Rewriter:
         yield ast.If(
             span, is_empty, ast.Block(span, [tree.Raise(span, "IndexError", message)]), ast.Block(span, [])
         )
-        moved, sign = (each.begin, BuiltinOp.Add) if _taken(stmt) == 0 else (each.end, BuiltinOp.Sub)
+        moved, sign = (each.begin, BuiltinOp.Add) if _taken_position(stmt) == 0 else (each.end, BuiltinOp.Sub)
         place = tree.variable(span, moved)
         yield ast.Assign(span, [place], None, tree.operation(place.span, sign, place, _number(span, 1)))
 

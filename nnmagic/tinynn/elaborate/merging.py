@@ -24,7 +24,7 @@ from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
-from nnmagic.tinynn.values.promotion import common_dtype, say_joined
+from nnmagic.tinynn.values.promotion import common_dtype, note_join
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +425,7 @@ def convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
         ):
             if value.default_dtype is not None:
                 return convert_default_dtype(v.Operand(value, span), type_.dtype).expr
-            say_joined(dtype, type_.dtype, span)
+            note_join(dtype, type_.dtype, span)
             return cast(value, type_.dtype, span).expr
         case v.GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)

@@ -21,7 +21,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time, repeated_list
-from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
+from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.arithmetic import binary, unary
@@ -59,7 +59,7 @@ def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> v.Value:
     for call in reversed(chain):
         since = len(ctx.changed_by_calls)
         rhs = ctx.operand(call.params[1])
-        check_unchanged(ctx, [lhs], since)
+        check_operands(ctx, [lhs], since)
         span = ctx.span(call.span)
         in_place = call is ctx.updating
         value = binary_operation(ctx, call.func_name.name, lhs, rhs, span, in_place=in_place)
@@ -95,9 +95,9 @@ def binary_operation(
     if op is ast.BuiltinOp.Mul and (rows := repeated_list(lhs, rhs, span)) is not None:
         return rows
     if op is ast.BuiltinOp.Add and isinstance(lhs.value, v.ListOfRows) and isinstance(rhs.value, _LIST):
-        return _joined(ctx, lhs, rhs, span)
+        return _join_lists(ctx, lhs, rhs, span)
     if op is ast.BuiltinOp.Add and isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.ListOfRows):
-        return _joined(ctx, lhs, rhs, span)
+        return _join_lists(ctx, lhs, rhs, span)
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], lhs, rhs, span)
@@ -114,7 +114,7 @@ def binary_operation(
 _LIST = (v.ListOfRows, v.TupleOf)
 
 
-def _joined(ctx: Elaboration, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
+def _join_lists(ctx: Elaboration, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Return the items of two lists, of which one grew in a loop, in one list. Raises RefusalError."""
     lists = [items_ for items_ in (lhs, rhs) if items_.value != v.TupleOf(())]
     rows = [
@@ -158,7 +158,7 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
             continue
         since = len(ctx.changed_by_calls)
         indices.append((evaluate_index(ctx, link.params[1].values), span))
-        check_unchanged(ctx, [owner], since)
+        check_operands(ctx, [owner], since)
     if any(v.is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
         return v.FAILED
     if isinstance(owner.value, v.Known) and isinstance(owner.value.value, str) and indices:

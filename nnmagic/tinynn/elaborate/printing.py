@@ -24,7 +24,7 @@ from nnmagic.tinynn.values.symbolic_sizes import as_number
 _Piece: TypeAlias = object
 
 
-def elaborate_printed(ctx: Elaboration, expr: tree.Printed) -> v.Value:
+def elaborate_print(ctx: Elaboration, expr: tree.Printed) -> v.Value:
     """Return the call of the operator, whose value is true. Raises RefusalError for what has no text."""
     tensors: list[v.Computed] = []
     pieces = _pieces(ctx, expr.parts, tensors)

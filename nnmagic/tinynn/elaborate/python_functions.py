@@ -14,7 +14,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Note, Source, Span
 from nnmagic.tinynn.analysis.bound_names import (
-    find_elements_assigned,
+    find_element_assignments,
     find_local_names,
     find_mentioned_names,
     walk,
@@ -44,7 +44,7 @@ def call_python(
     """
     function = ctx.methods.get((id(called.module), called.method))
     if function is None:
-        function = ctx.methods[id(called.module), called.method] = _inlined(ctx, called, callee)
+        function = ctx.methods[id(called.module), called.method] = _as_inline_function(ctx, called, callee)
     assert isinstance(function, v.LocalFunction)
     given = operands
     if not isinstance(called.module, types.FunctionType):
@@ -87,7 +87,7 @@ def _called_names(body: ast.Block) -> set[str]:
 def _is_beside(name: str, definition: tree.DefinitionNode) -> bool:
     parameters = {parameter.name for parameter in definition.params}
     return name in find_mentioned_names(definition.body) or bool(
-        find_elements_assigned(definition.body) & parameters
+        find_element_assignments(definition.body) & parameters
     )
 
 
@@ -106,7 +106,7 @@ def _definition_of(ctx: Elaboration, name: str) -> tree.DefinitionNode | None:
         lines, first_line = inspect.getsourcelines(function.__code__)
     except (OSError, TypeError):
         return None
-    source, diagnostics = _dedented(function, lines, first_line), Diagnostics()
+    source, diagnostics = _dedent(function, lines, first_line), Diagnostics()
     cell = parse(source, diagnostics)
     if diagnostics.errors or cell is None or name not in cell.funcs:
         return None
@@ -122,13 +122,13 @@ def python_function(ctx: Elaboration, value: v.Value, span: Span) -> v.Value:
         return value
     key = (id(value.module), value.method)
     if key not in ctx.methods:
-        ctx.methods[key] = _inlined(ctx, value, span)
+        ctx.methods[key] = _as_inline_function(ctx, value, span)
     function = ctx.methods[key]
     assert isinstance(function, v.LocalFunction)
     return function
 
 
-def _inlined(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunction:
+def _as_inline_function(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunction:
     """Return a function, or a method, as one to inline. Raises RefusalError."""
     is_method = not isinstance(called.module, types.FunctionType)
     name = f"{type(called.module).__name__}.{called.method}" if is_method else called.path
@@ -211,10 +211,10 @@ def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
     except (OSError, TypeError):
         hint = "define it in a cell of this notebook"
         raise v.RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
-    return _dedented(method, lines, first_line)
+    return _dedent(method, lines, first_line)
 
 
-def _dedented(function: types.FunctionType, lines: Sequence[str], first_line: int) -> Source:
+def _dedent(function: types.FunctionType, lines: Sequence[str], first_line: int) -> Source:
     indent = len(lines[0]) - len(lines[0].lstrip())
     text = "".join(line[indent:] if not line[:indent].strip() else line for line in lines)
     return Source(function.__code__.co_filename, text, first_line, indent)

@@ -154,16 +154,16 @@ def _check_names(ctx: Elaboration, stmt: tree.For, word: str) -> dict[str, str]:
         if name in exposed:
             operator = find_reduction(stmt.body, name, lambda expr: _builtin_of(ctx, expr))
             if operator is None:
-                _refuse_carried(ctx, stmt, name, word)
+                _refuse_carried_values(ctx, stmt, name, word)
             assert operator is not None
             if word == "vectorized" and not _is_whole(value):
-                _refuse_carried(ctx, stmt, name, word)
+                _refuse_carried_values(ctx, stmt, name, word)
             reductions[name] = operator
         elif name in live:
             _refuse_last(ctx, stmt, name, word)
     for name in sorted(exposed & find_assigned_names(stmt).keys()):
         if name in names and _has_elements(names[name]) and _is_rebound(stmt, name):
-            _refuse_carried(ctx, stmt, name, word)
+            _refuse_carried_values(ctx, stmt, name, word)
     return reductions
 
 
@@ -189,7 +189,7 @@ def _is_rebound(stmt: tree.For, name: str) -> bool:
     )
 
 
-def _refuse_carried(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> None:
+def _refuse_carried_values(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> None:
     assigned = next(
         stmt_node
         for stmt_node in walk(stmt.body)

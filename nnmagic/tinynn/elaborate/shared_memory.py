@@ -106,7 +106,7 @@ class SharedMemory:
                 return args if isinstance(op, ir.GlobalVar | ir.Constructor) else (op, *args)
             case ir.Tuple(fields=fields):
                 return fields
-            case ir.TupleGetItem() if (derived := self._derived(node)) is not None:
+            case ir.TupleGetItem() if (derived := self._own_memory(node)) is not None:
                 tokens.add(derived)
                 return ()
             case ir.TupleGetItem(tuple_value=whole, index=index):
@@ -121,7 +121,7 @@ class SharedMemory:
         tokens.add(ANY_MEMORY)
         return ()
 
-    def _derived(self, node: ir.Expr) -> object:
+    def _own_memory(self, node: ir.Expr) -> object:
         """Return the memory of a gradient, or of the values of a batch, which is its own; None for others."""
         path = list[int]()
         while isinstance(node, ir.TupleGetItem) or node in self.bound:
@@ -175,7 +175,7 @@ class SharedMemory:
 
     def _views(self, expr: ir.Expr) -> Iterator[tuple[ir.Expr, ir.Expr]]:
         """Yield the arrays that an expression is a view of, each with the view of it that was taken."""
-        view = self._unbound(expr)
+        view = self._resolve_binding(expr)
         while True:
             match view:
                 case ir.Call(args=args) if Trait.VIEW in traits_of(view):
@@ -184,11 +184,11 @@ class SharedMemory:
                     pass
                 case _:
                     return
-            base = self._unbound(base)
+            base = self._resolve_binding(base)
             yield base, view
             view = base
 
-    def _unbound(self, expr: ir.Expr) -> ir.Expr:
+    def _resolve_binding(self, expr: ir.Expr) -> ir.Expr:
         """Return what a variable that is bound by let stands for."""
         while isinstance(expr, ir.Var) and expr in self.bound:
             expr = self.bound[expr]
@@ -225,7 +225,7 @@ class SharedMemory:
     def hold(self, rows: ir.Expr, tokens: Tokens) -> None:
         """Record that a tensor is that of a list, whose items may share the memory of these tokens."""
         self.tokens[rows] = tokens
-        self.lists.add(self._unbound(rows))
+        self.lists.add(self._resolve_binding(rows))
 
     def own(self, expr: ir.Expr, what: str | None = None) -> None:
         """Record that an expression has memory of its own; ``what``: whose it is, if not the function's."""

@@ -160,7 +160,7 @@ def _compile_instance(
     return ctx.instances[key]
 
 
-def without_known(
+def without_static(
     ctx: Elaboration, function: v.GlobalFunction, operands: Sequence[v.Operand], span: Span
 ) -> list[v.Operand]:
     """Return the arguments that a function gives itself without those that it is compiled for.

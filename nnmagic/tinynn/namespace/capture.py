@@ -473,7 +473,7 @@ def _check_depth(value: tuple[object, ...] | list[object] | dict[object, object]
     for key in value if isinstance(value, dict) else ():
         if type(key) not in (str, int):  # comparing keys of other classes would run their code
             raise NotCapturableError(
-                f"a dict with a key that is {_kind_shown(type(key).__name__)}",
+                f"a dict with a key that is {_format_kind(type(key).__name__)}",
                 "give its values names of their own in another cell",
             )
 
@@ -530,14 +530,16 @@ def not_capturable(value: object) -> NotCapturableError:
         )
     if any(not _ARRAY_PROTOCOLS.isdisjoint(vars(base)) for base in kind.__mro__):
         hint = "pass it as an argument, or convert it in another cell: {name} = numpy.asarray({name})"
-        return NotCapturableError(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
+        return NotCapturableError(_format_kind(f"{kind.__module__}.{kind.__qualname__}"), hint)
     if callable(value):
         return NotCapturableError(
-            _kind_shown(kind.__qualname__),
+            _format_kind(kind.__qualname__),
             "call it in another cell, and pass its result as an argument or use it by its name",
         )
-    return NotCapturableError(_kind_shown(kind.__qualname__), "capture what is needed of it as a NumPy array")
+    return NotCapturableError(
+        _format_kind(kind.__qualname__), "capture what is needed of it as a NumPy array"
+    )
 
 
-def _kind_shown(name: str) -> str:
+def _format_kind(name: str) -> str:
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

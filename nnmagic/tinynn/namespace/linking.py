@@ -94,8 +94,8 @@ class Linker:
     ) -> v.RefusalError:
         first, first_span = self._origins[name]
         notes = (
-            Note(f"{name} of {first}: {constructors_shown(present)}", first_span),
-            Note(f"{name} of {origin}: {constructors_shown(added)}", span),
+            Note(f"{name} of {first}: {format_constructors(present)}", first_span),
+            Note(f"{name} of {origin}: {format_constructors(added)}", span),
         )
         message = f"two different data types are called {name}: that of {first} and that of {origin}"
         hint = "give one of them another name, and run again the cells that use it"
@@ -108,7 +108,7 @@ class Linker:
             for constructor in present.constructors:
                 if constructor.name in mine:
                     first, first_span = self._origins[name]
-                    note = Note(f"{name} of {first}: {constructors_shown(present)}", first_span)
+                    note = Note(f"{name} of {first}: {format_constructors(present)}", first_span)
                     message = (
                         f"{data.header.name} of {origin} has a constructor {constructor.name}, as {name} has"
                     )
@@ -143,7 +143,7 @@ def same_type(first: TypeData, second: TypeData) -> bool:
     ]
 
 
-def constructors_shown(data: TypeData) -> str:
+def format_constructors(data: TypeData) -> str:
     """Return a data type's constructors as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
     return ", ".join(
         f"{constructor.name}({', '.join(map(format_type, constructor.inputs))})"

@@ -142,9 +142,9 @@ class NameResolver:
             return constructor, 1
         if path[0] in self.refused:
             return v.FAILED, 1
-        raise self._unknown(path, span, local)
+        raise self._unknown_name(path, span, local)
 
-    def lookup_imported(
+    def lookup_import(
         self, path: tuple[str, ...], imports: Mapping[str, object], span: Span
     ) -> tuple[v.Value, int]:
         """Return what `lookup` does, of a name that a function imports."""
@@ -349,7 +349,7 @@ class NameResolver:
         if is_library(module.__name__):
             instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
             if instead or path[-1] in dir(module):  # some modules load members lazily
-                return _not_supported(name, instead, span)
+                return _unsupported_name(name, instead, span)
         elif "__getattr__" in vars(module):  # it may provide the name, but no code of the notebook runs
             hint = "compute what you need in another cell and use that"
             return v.RefusalError(
@@ -361,7 +361,7 @@ class NameResolver:
         suggestion = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
         return v.RefusalError(f"the module {module.__name__} has no {path[-1]}", span, hint=suggestion)
 
-    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> v.RefusalError:
+    def _unknown_name(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> v.RefusalError:
         if len(path) > 1:
             return self._unknown_path(path, span, local)
         name = path[0]
@@ -493,7 +493,7 @@ def _unusable(
         return v.RefusalError(message, span, hint=f"write {dtype.short}")
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
-        return _not_supported(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
+        return _unsupported_name(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )
@@ -517,7 +517,7 @@ def _no_field(path: tuple[str, ...], owner: object, span: Span) -> v.RefusalErro
     return v.RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{field}`", span, hint=hint)
 
 
-def _not_supported(name: str, instead: str | None, span: Span) -> v.RefusalError:
+def _unsupported_name(name: str, instead: str | None, span: Span) -> v.RefusalError:
     """Return the error for an unsupported name of a library; ``instead``: the cell's equivalent."""
     hint = f"write {instead}" if instead else ELSEWHERE
     return v.RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)

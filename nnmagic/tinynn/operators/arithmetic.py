@@ -168,7 +168,7 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
     if decided is not None:
         return decided
     if not is_tensor(lhs.value) and not is_tensor(rhs.value):
-        return _apply_to_known(op, sign, lhs, rhs, span)
+        return _fold(op, sign, lhs, rhs, span)
     if op is ExtraOp.MatMul:
         return matrix_product(lhs, rhs, span)
     if op is BuiltinOp.Div:
@@ -184,8 +184,8 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
     names = _BITWISE.get(op)
     if names is not None:
         name = names[0] if tensor_type(first).dtype == "bool" else names[1]
-        return _apply_checked(sign, name, first, second, span)
-    return _apply_checked(sign, _BINARY[op], first, second, span)
+        return _apply_with_check(sign, name, first, second, span)
+    return _apply_with_check(sign, _BINARY[op], first, second, span)
 
 
 #: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
@@ -202,7 +202,7 @@ def _apply_to_bools(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: 
         text = source_text(lhs.span)
         hint = f"write {text} ^ {source_text(rhs.span)}, or convert both, as in {text}.astype(i32)"
         raise v.RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
-    return _apply_checked(sign, name, lhs, rhs, span)
+    return _apply_with_check(sign, name, lhs, rhs, span)
 
 
 #: Exponents for which Relay's power is used on integers: the engine turns it into multiplications.
@@ -217,7 +217,7 @@ def _integer_power(sign: str, base: v.Operand, exponent: v.Operand, span: Span) 
         number = None
     if isinstance(number, int) and number >= 0:
         return _static_power(sign, base, exponent, int(number), span)
-    return _apply_checked(sign, "power", base, exponent, span)
+    return _apply_with_check(sign, "power", base, exponent, span)
 
 
 def check_not_zero(numbers: v.Value, span: Span) -> v.Computed:
@@ -233,7 +233,7 @@ def check_not_zero(numbers: v.Value, span: Span) -> v.Computed:
 
 def _static_power(sign: str, base: v.Operand, exponent: v.Operand, number: int, span: Span) -> v.Computed:
     if number in _SMALL_POWERS:
-        return _apply_checked(sign, "power", base, exponent, span)
+        return _apply_with_check(sign, "power", base, exponent, span)
     power, square = None, base
     while number:
         if number & 1:
@@ -247,7 +247,7 @@ def _static_power(sign: str, base: v.Operand, exponent: v.Operand, number: int, 
     return power.value
 
 
-def _apply_checked(sign: str, name: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
+def _apply_with_check(sign: str, name: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
     """Call an operator; check broadcasting first, so that the message shows the sign that the user wrote."""
     types = (tensor_type(lhs), tensor_type(rhs))
     try:
@@ -339,13 +339,13 @@ def _true_division(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     dtypes = [tensor_type(side).dtype for side in (lhs, rhs) if is_tensor(side.value)]
     numbers = [side.value.value for side in (lhs, rhs) if isinstance(side.value, v.Known)]
     if any(is_float(dtype) or is_complex(dtype) for dtype in dtypes) or _has_complex(numbers):
-        return _apply_checked("/", "divide", *same_dtype(lhs, rhs, "/"), span)
+        return _apply_with_check("/", "divide", *same_dtype(lhs, rhs, "/"), span)
     if len(dtypes) == 2:
         same_dtype(lhs, rhs, "/")  # refuses dtypes that do not meet
     if isinstance(rhs.value, v.Known) and rhs.value.value == 0 and is_number(rhs.value.value):
         raise v.RefusalError("division by zero", rhs.span)
     first, second = (_as_float64(side, span) for side in (lhs, rhs))
-    return _apply_checked("/", "divide", first, second, span)
+    return _apply_with_check("/", "divide", first, second, span)
 
 
 def _has_complex(numbers: Sequence[object]) -> bool:
@@ -378,7 +378,7 @@ def unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
 def _unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     operand = as_number(operand)
     if not is_tensor(operand.value):
-        return _unary_on_known(op, sign, operand, span)
+        return _fold_unary(op, sign, operand, span)
     if is_weak(operand.value):
         assert isinstance(operand.value, v.Computed)
         return as_weak(
@@ -408,7 +408,7 @@ def _no_complex(sign: str, name: str, operand: v.Operand) -> v.RefusalError:
     return v.RefusalError(message, operand.span, hint=hint.replace("{0}", source_text(operand.span)))
 
 
-def _unary_on_known(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
+def _fold_unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     try:
         static = v.static_value(operand.value)
     except v.NotStaticError:
@@ -432,7 +432,7 @@ _MAX_BITS = 64
 _ORDER = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
 
 
-def _apply_to_known(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
+def _fold(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.TupleOf) and op is BuiltinOp.Add:
         joined = v.TupleOf(lhs.value.items + rhs.value.items, written=lhs.value.written)

@@ -88,7 +88,7 @@ def combine_at(
         message = f"{describe(new)} does not fit into {describe(chosen)}"
         raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
-    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span, mode).scattered()
+    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span, mode).scatter()
 
 
 def _fits(new: Sequence[Dim], chosen: Sequence[Dim]) -> bool:
@@ -212,9 +212,9 @@ class _Assignment:
             conditions = self.conditions()
             if conditions is not None:
                 return self._set_where(conditions)
-        return self.scattered()
+        return self.scatter()
 
-    def scattered(self) -> v.Computed:
+    def scatter(self) -> v.Computed:
         """Return the tensor with each element changed on its own."""
         kinds = [_kind_of(index) for index in self.parts]
         lead = next((number for number, kind in enumerate(kinds) if kind not in ("int", "array")), len(kinds))

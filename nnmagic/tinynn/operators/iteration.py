@@ -228,7 +228,7 @@ def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> in
         return _count_of_long_steps(first, last, abs(step), span)
     distance = last
     if first.value != v.Known(0):
-        distance = _cancelled(last, first, span) or v.Operand(
+        distance = _cancel(last, first, span) or v.Operand(
             binary(BuiltinOp.Sub, "-", last, first, span), span
         )
     result = distance.value
@@ -245,7 +245,7 @@ def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> in
     return result
 
 
-def _cancelled(last: v.Operand, first: v.Operand, span: Span) -> v.Operand | None:
+def _cancel(last: v.Operand, first: v.Operand, span: Span) -> v.Operand | None:
     """Return a difference in which something cancels: of ``i + r + 1`` and ``i - r`` this is ``2*r + 1``.
 
     Integers wrap, so the two are the same of any numbers.
@@ -299,18 +299,18 @@ def _add_terms(terms: Counter[ir.Expr | None], value: v.Value, factor: int) -> b
 def _count_of_long_steps(first: v.Operand, last: v.Operand, step: int, span: Span) -> v.Computed:
     """Return ceil((last - first) / step), of which the difference may be beyond 64 bits."""
 
-    def divided(operator: BuiltinOp, symbol: str, value: v.Operand) -> v.Operand:
+    def divide(operator: BuiltinOp, symbol: str, value: v.Operand) -> v.Operand:
         return v.Operand(binary(operator, symbol, value, v.Operand(v.Known(step), span), span), span)
 
     whole = binary(
         BuiltinOp.Sub,
         "-",
-        divided(BuiltinOp.FloorDiv, "//", last),
-        divided(BuiltinOp.FloorDiv, "//", first),
+        divide(BuiltinOp.FloorDiv, "//", last),
+        divide(BuiltinOp.FloorDiv, "//", first),
         span,
     )
     is_more = binary(
-        BuiltinOp.GT, ">", divided(BuiltinOp.Mod, "%", last), divided(BuiltinOp.Mod, "%", first), span
+        BuiltinOp.GT, ">", divide(BuiltinOp.Mod, "%", last), divide(BuiltinOp.Mod, "%", first), span
     )
     result = binary(BuiltinOp.Add, "+", v.Operand(whole, span), v.Operand(is_more, span), span)
     assert isinstance(result, v.Computed)

@@ -67,23 +67,23 @@ def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | Non
         return _has_row(item.value, among.value.rows, span)
     match among.value:
         case v.Computed(type=TensorType(shape=shape)) if shape and isinstance(item.value, v.Computed):
-            equal = _compared(BuiltinOp.Eq, "==", among, item, span)
+            equal = _compare(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
         case _ if not _is_number(item.value):
             return None
         case v.ListOfRows(rows=rows):
             return _is_among(item, replace(among, value=rows), span)
         case v.RangeOf(start=start, stop=stop, step=v.Known(value=1)):
-            above = _compared(BuiltinOp.LE, "<=", replace(among, value=start), item, span)
-            below = _compared(BuiltinOp.LT, "<", item, replace(among, value=stop), span)
+            above = _compare(BuiltinOp.LE, "<=", replace(among, value=start), item, span)
+            below = _compare(BuiltinOp.LT, "<", item, replace(among, value=stop), span)
             return apply("logical_and", span, above, below)
         case v.Computed(type=TensorType(shape=shape)) if shape:
-            equal = _compared(BuiltinOp.Eq, "==", among, item, span)
+            equal = _compare(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
         case v.TupleOf(items=()):
             return number_constant(bool(0), "bool", span)
         case v.TupleOf(items=items) if all(map(_is_number, items)):
-            equals = [_compared(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
+            equals = [_compare(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
             return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
     return None
 
@@ -99,7 +99,7 @@ def _has_row(item: v.TupleOf, rows: v.Computed, span: Span) -> v.Computed | None
         column = subscript(
             v.Operand(rows, span), [v.Operand(every, span), v.Operand(v.Known(place), span)], span
         )
-        equals.append(_compared(BuiltinOp.Eq, "==", v.Operand(column, span), v.Operand(part, span), span))
+        equals.append(_compare(BuiltinOp.Eq, "==", v.Operand(column, span), v.Operand(part, span), span))
     alike = reduce(lambda one, other: apply("logical_and", span, one, other), equals)
     return apply("any", span, alike)
 
@@ -110,7 +110,7 @@ def _is_number(value: v.Value) -> bool:
     return isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex)
 
 
-def _compared(operator: BuiltinOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
+def _compare(operator: BuiltinOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
     value = binary(operator, sign, lhs, rhs, span)
     if isinstance(value, v.Known):
         value = number_constant(bool(value.value), "bool", span)

@@ -75,14 +75,14 @@ def string_method(text: str, name: str) -> v.BuiltinName | None:
             result = getattr(text, name)(*given if isinstance(given, tuple) else ())
         except (TypeError, ValueError) as error:
             raise v.RefusalError(f"{name}: {error}", call.span) from None
-        return _known(result)
+        return _fold(result)
 
     return v.BuiltinName(Builtin(name, "*args", apply_to, f"Compute str.{name}.", method=False))
 
 
-def _known(result: object) -> v.Value:
+def _fold(result: object) -> v.Value:
     if isinstance(result, tuple | list):
-        return v.TupleOf(tuple(map(_known, result)), written="list" if isinstance(result, list) else "tuple")
+        return v.TupleOf(tuple(map(_fold, result)), written="list" if isinstance(result, list) else "tuple")
     return v.Known(result)
 
 

@@ -232,7 +232,7 @@ def index_parts(index: Sequence[v.Operand], value: v.Computed, span: Span) -> It
     ellipses = [position for position, item in enumerate(index) if item.value == v.Known(Ellipsis)]
     if len(ellipses) > 1:
         raise v.RefusalError("an index can hold `...` once only", index[ellipses[1]].span)
-    used = [_axes_used(item) for item in index]
+    used = [_used_axes(item) for item in index]
     if sum(used) > rank:
         many = "1 index" if sum(used) == 1 else f"{sum(used)} indices"
         leave_out = None if rank else "it has one element: leave the index out"
@@ -253,7 +253,7 @@ def _is_list(operand: v.Operand) -> bool:
     return line is not None and line[span.column - 1 : span.column] == "["
 
 
-def _axes_used(item: v.Operand) -> int:
+def _used_axes(item: v.Operand) -> int:
     if item.value in (v.Known(None), v.Known(Ellipsis)):
         return 0
     if isinstance(item.value, v.Computed) and isinstance(item.value.type, TensorType):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 _PLACE = re.compile(r"%(?P<spec>[-+ 0]*\d*(?:\.\d+)?)(?P<kind>[sdifFeEgGr%])")
 
 
-def as_formatted(expr: py.expr) -> py.expr:
+def to_formatted_string(expr: py.expr) -> py.expr:
     """Return a formatted string for an expression that makes a text; any other expression as it is."""
     parts = _parts(expr)
     if parts is None or isinstance(expr, py.JoinedStr | py.Constant):

@@ -16,7 +16,7 @@ from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
-from nnmagic.tinynn.syntax.formatted_texts import as_formatted
+from nnmagic.tinynn.syntax.formatted_texts import to_formatted_string
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.list_methods import CHANGES_LIST, expand_statements
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
@@ -219,7 +219,7 @@ class StatementCompiler(PatternCompiler):
             return tree.UpdateElements(span, target, ast.Op(op_span, op), rhs)
         return tree.UpdateName(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
 
-    def _printed(self, call: py.Call, span: ast.Span) -> tree.Printed:
+    def _compile_print(self, call: py.Call, span: ast.Span) -> tree.Printed:
         """Compile what a call of ``print`` writes."""
         separator, end = " ", "\n"
         for keyword in call.keywords:
@@ -241,7 +241,7 @@ class StatementCompiler(PatternCompiler):
 
     def _text(self, expr: py.expr) -> Sequence[str | tree.FormattedValue]:
         """Compile what ``print`` and an exception write of a value: the parts of a formatted string."""
-        expr = as_formatted(expr)
+        expr = to_formatted_string(expr)
         value = self.compile_expr(expr)
         if isinstance(value, tree.FormattedString):
             return value.parts
@@ -282,7 +282,7 @@ class StatementCompiler(PatternCompiler):
                 self.refuse(message, span, hint)
                 return tree.InvalidStatement(span, [], returns=False)
             case py.Call(func=py.Name(id="print")):
-                return ast.Assert(span, self._printed(stmt.value, span), None)
+                return ast.Assert(span, self._compile_print(stmt.value, span), None)
             case py.Call(
                 func=py.Attribute(attr="append", value=py.Name() as owner), args=[item], keywords=[]
             ) if not isinstance(item, py.Starred):

@@ -95,11 +95,11 @@ def promote(lhs: Operand, rhs: Operand, what: str) -> tuple[Operand, Operand]:
         hint = f"convert one of them, as in {text}.astype({dtype_short_name(target)})"
         notes = (type_note(lhs), type_note(rhs))
         raise RefusalError(no_common_dtype(what, dtypes), lhs.span.to(rhs.span), hint=hint, notes=notes)
-    say_widened([lhs, rhs], dtype)
+    note_widening([lhs, rhs], dtype)
     return _as_dtype(lhs, dtype), _as_dtype(rhs, dtype)
 
 
-def say_widened(operands: Sequence[Operand], dtype: str) -> None:
+def note_widening(operands: Sequence[Operand], dtype: str) -> None:
     """Say that tensors become wider floats because of arrays whose dtype nobody wrote, or of integers."""
     say = _SAYS.get()
     tensors = [
@@ -127,7 +127,7 @@ def say_widened(operands: Sequence[Operand], dtype: str) -> None:
     say(message, place, hint=f"to compute in {short}, write {text}.astype({short})")
 
 
-def say_joined(dtype: str, wider: str, span: Span) -> None:
+def note_join(dtype: str, wider: str, span: Span) -> None:
     """Say that a name stands for a wider float because another branch or round gives it one."""
     say = _SAYS.get()
     if say is not None:
@@ -158,7 +158,7 @@ def floats_meet(operands: Sequence[Operand]) -> list[Operand]:
     dtype = common_dtype(tensor_type(tensor).dtype for tensor in floats) if floats else None
     if dtype is None or all(tensor_type(tensor).dtype == dtype for tensor in floats):
         return list(operands)
-    say_widened(floats, dtype)
+    note_widening(floats, dtype)
     return [replace(tensor, value=_with_floats(tensor, tensor.value, dtype)) for tensor in operands]
 
 

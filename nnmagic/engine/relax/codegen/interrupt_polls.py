@@ -335,7 +335,7 @@ def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
     match statement:
         case tirx.IfThenElse(condition=tirx.NE(a=tvm.ir.Call() as call)) if call.op == _FREE:
             pointer = call.args[2]
-        case tirx.Evaluate(value=tvm.ir.Call() as call) if _called(call) in ("free", "_aligned_free"):
+        case tirx.Evaluate(value=tvm.ir.Call() as call) if _callee(call) in ("free", "_aligned_free"):
             pointer = call.args[1]
         case _:
             return None, statement
@@ -360,7 +360,7 @@ def _calls_functions(statement: Stmt) -> bool:
     return not names.isdisjoint(_FUNCTIONS)
 
 
-def _called(call: Call) -> str | None:
+def _callee(call: Call) -> str | None:
     """Return the name of the function of C that is called, if one is."""
     return call.args[0].value if call.op == _EXTERN else None
 

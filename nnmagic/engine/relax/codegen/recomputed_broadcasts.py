@@ -36,7 +36,7 @@ def recompute_broadcasts() -> tvm.transform.Pass:
         changed = {}
         for var, function in module.functions_items():
             repeated = (
-                _find_repeated(function, kernels, cheap) if isinstance(function, relax.Function) else {}
+                _find_repeated_calls(function, kernels, cheap) if isinstance(function, relax.Function) else {}
             )
             if repeated:
                 changed[var] = rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)])
@@ -63,7 +63,7 @@ def _is_smaller(shape: Sequence[Any], large: Sequence[Any]) -> bool:
     return any(static_int(size) != 1 for size in missing)
 
 
-def _find_repeated(
+def _find_repeated_calls(
     function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc], cheap: set[Any]
 ) -> dict[int, relax.Call]:
     """Return calls of cheap kernels whose results several kernels use, by the hashes of these results."""

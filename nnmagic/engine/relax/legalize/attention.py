@@ -103,12 +103,12 @@ def _sizes(
     shapes: Sequence[Sequence[Extent]], transposed: Sequence[bool], result: Sequence[Extent]
 ) -> tuple[Extent, Extent, Extent, Extent, Extent]:
     """Return the sizes: batch, queries, keys, elements of a query and of a value."""
-    query, _, value = map(_as_used, shapes, transposed)
+    query, _, value = map(_shape_in_product, shapes, transposed)
     batch = builders.product(result[:-2])
     return batch, *map(builders.as_index, (query[-2], value[-2], query[-1], value[-1]))
 
 
-def _as_used(shape: Sequence[Extent], is_transposed: bool) -> list[Extent]:
+def _shape_in_product(shape: Sequence[Extent], is_transposed: bool) -> list[Extent]:
     """Return the shape of an operand as the product uses it."""
     *batch, rows, columns = shape
     return [*batch, columns, rows] if is_transposed else [*batch, rows, columns]
@@ -118,7 +118,7 @@ def _sizes_agree(call: OpCall) -> bool:
     """Return whether the sizes clearly fit together as an attention's."""
     result, query, key, value, scores, *operands = call.args
     transposed, steps = _attributes(call)
-    shapes = list(map(_as_used, map(shape_of, (query, key, value)), transposed))
+    shapes = list(map(_shape_in_product, map(shape_of, (query, key, value)), transposed))
     q, k, v = shapes
     out, view = shape_of(result), shape_of(scores)
     pairs = [(q[-1], k[-2]), (k[-1], v[-2]), (out[-2], q[-2]), (out[-1], v[-1]), (view[-1], v[-2])]

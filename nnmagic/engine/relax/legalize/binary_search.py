@@ -47,7 +47,7 @@ def find_places(ordered: Tensor, values: Tensor, *, right: bool, dtype: str) -> 
 
     return te.extern(
         [values.shape],
-        [widened(ordered), widened(values)],
+        [widen(ordered), widen(values)],
         emit,
         dtype=[dtype],
         name="search",
@@ -55,7 +55,7 @@ def find_places(ordered: Tensor, values: Tensor, *, right: bool, dtype: str) -> 
     )
 
 
-def widened(data: Tensor) -> Tensor:
+def widen(data: Tensor) -> Tensor:
     """Return bfloat16 as float32, of which loops have views."""
     return topi.cast(data, "float32") if scalar_functions.dtype_of(data) == "bfloat16" else data
 

@@ -20,7 +20,7 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     cast,
     each,
     pairs,
-    swapped,
+    swap,
     times,
 )
 from nnmagic.engine.relax.legalize.fourier_passes import Columns, Halves, Load, SequenceMatrix, Store
@@ -137,7 +137,7 @@ class Fourier:
     def given(self, base: PrimExpr, k: PrimExpr, lanes: int = 1) -> Number:
         """Return elements of a sequence; for the inverse transform with their parts exchanged."""
         value = self.load(base + k * self.frame.inner, lanes)
-        return swapped(value) if self.inverse else value
+        return swap(value) if self.inverse else value
 
     def put(self, base: PrimExpr, k: PrimExpr, value: Number, lanes: int = 1) -> Stmt:
         """Store elements of a result."""
@@ -148,7 +148,7 @@ class Fourier:
         if self.exponent:
             factor = builders.broadcast(self.scale, lanes)
             value = value[0] * factor, value[1] * factor
-        return swapped(value) if self.inverse else value
+        return swap(value) if self.inverse else value
 
     def bases(self, number: PrimExpr) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
         """Return where a sequence begins in the operand and in the result, behind statements for these."""
@@ -321,7 +321,7 @@ class Fourier:
         total, difference = (x[0] + re, x[1] - im), (x[0] - re, x[1] + im)
         cosine, sine = cast(self.roots.root(k), self.dtype)
         turned = times(difference, (sine, cosine))  # i exp(2 pi i k / n)
-        return swapped((total[0] + turned[0], total[1] + turned[1]))
+        return swap((total[0] + turned[0], total[1] + turned[1]))
 
     def leave(self, get: Callable[[PrimExpr], Number], target: PrimExpr) -> Stmt:
         """Store a result, whose points ``get`` returns."""
@@ -425,7 +425,7 @@ class _Convolution:
             return work.store(k, times(value, self.chirp.load(k)))
 
         def get(k: PrimExpr) -> Number:
-            return times(swapped(work.load(k)), self.chirp.load(k))
+            return times(swap(work.load(k)), self.chirp.load(k))
 
         def pad(k: PrimExpr) -> Stmt:
             zero = tirx.const(0, self.dtype)
@@ -456,5 +456,5 @@ class _Convolution:
 
     def _multiply(self, k: PrimExpr) -> Stmt:
         value = [tirx.Var(name, self.dtype) for name in ("re", "im")]
-        bound = map(tirx.Bind, value, swapped(times(self.work.load(k), self.spectrum.load(k))))
+        bound = map(tirx.Bind, value, swap(times(self.work.load(k), self.spectrum.load(k))))
         return sequence([*bound, self.work.store(k, (value[0], value[1]))])

@@ -25,7 +25,7 @@ def times(a: Number, b: Number) -> Number:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
-def swapped(a: Number) -> Number:
+def swap(a: Number) -> Number:
     """Return ``i conj(a)``: a transform of such numbers gives those of the inverse transform."""
     return a[1], a[0]
 
@@ -172,7 +172,7 @@ def each(count: Extent, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return tirx.Evaluate(0) if static_int(count) == 0 else loop("k", count, body)
 
 
-def transposed(rows: Sequence[Number]) -> tuple[list[Stmt], list[Number]]:
+def transpose_square(rows: Sequence[Number]) -> tuple[list[Stmt], list[Number]]:
     """Return the columns of a square of vectors, and the statements that they need."""
     dtype = builders.dtype_of(rows[0][0]).split("x")[0]
     parts = [transpose(values, dtype) for values in zip(*rows, strict=True)]

@@ -27,7 +27,7 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     pairs,
     spread,
     times,
-    transposed,
+    transpose_square,
 )
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
@@ -370,7 +370,7 @@ class Columns:
         lanes = self.lanes
 
         def copy(first: PrimExpr) -> Stmt:
-            statements, turned = transposed([source(lane, first) for lane in range(lanes)])
+            statements, turned = transpose_square([source(lane, first) for lane in range(lanes)])
             for row, value in enumerate(turned):
                 statements.append(self.data.store(self.at(first + row), value, lanes))
             return sequence(statements)
@@ -383,7 +383,7 @@ class Columns:
 
         def copy(first: PrimExpr) -> Stmt:
             given = [self.data.load(self.at(first + row), lanes) for row in range(lanes)]
-            statements, turned = transposed(given)
+            statements, turned = transpose_square(given)
             return sequence([*statements, *(sink(lane, first, value) for lane, value in enumerate(turned))])
 
         return self._squares(rows, copy)

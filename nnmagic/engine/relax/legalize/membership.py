@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tvm
 from tvm import te, tirx
 
-from nnmagic.engine.relax.legalize.binary_search import SearchTree, for_each, widened
+from nnmagic.engine.relax.legalize.binary_search import SearchTree, for_each, widen
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.sort_loops import sort_buffer
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -28,7 +28,7 @@ def _isin(call: OpCall) -> Value:
 
         return te.extern(
             [data.shape],
-            [widened(data), widened(others)],
+            [widen(data), widen(others)],
             emit,
             dtype=["bool"],
             name="isin",

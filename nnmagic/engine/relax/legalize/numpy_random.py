@@ -111,7 +111,7 @@ def _draw(call: OpCall) -> Value:
     return _BODIES.get(function, _draw_elements)(call, function)
 
 
-def _draw_filled(call: OpCall, function: str) -> Value:
+def _draw_without_parameters(call: OpCall, function: str) -> Value:
     """Fill an array with numbers that have no parameters."""
     name = _NAMES.get(function, function)
 
@@ -245,7 +245,7 @@ def _draw_orders(call: OpCall, _function: str) -> Value:
 # -- choices and vectors ---------------------------------------------------------------------------------
 
 
-def _written(emit: Callable[[], None]) -> list[Stmt]:
+def _build_statements(emit: Callable[[], None]) -> list[Stmt]:
     """Return the statements that a function writes by TVM's builder."""
     with IRBuilder() as builder:
         with T.seq_scope():
@@ -299,7 +299,7 @@ def _draw_choice(call: OpCall, function: str) -> Value:
                     if function == "choice":
                         T.add_to_parent(_shuffle(state, out, (), size, 1, masked=False))
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body, work)
 
@@ -352,7 +352,7 @@ def _emit_search(state: PrimExpr, total: Buffer, size: PrimExpr) -> PrimExpr:
     return tirx.min(low[0], size - 1)
 
 
-def _draw_weighted(call: OpCall, function: str) -> Value:
+def _draw_by_weights(call: OpCall, function: str) -> Value:
     """Draw indices with probabilities, which may repeat or not."""
     different = function == "weighted different"
 
@@ -384,7 +384,7 @@ def _draw_weighted(call: OpCall, function: str) -> Value:
                         low_index[0] = low_index[0] + 1
                         p[index] = tirx.const(0, "float64")
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body, work)
 
@@ -429,7 +429,7 @@ def _draw_colors(call: OpCall, function: str) -> Value:
             else:
                 T.add_to_parent(_run(name, state, *arguments))
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body)
 
@@ -481,20 +481,21 @@ def _draw_dirichlet(call: OpCall, _function: str) -> Value:
                     with T.serial(0, count) as i:
                         T.buffer_store(out, _load(out, *at, i) * inverse, [*at, i])
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body, work)
 
 
 _BODIES: dict[str, Callable[[OpCall, str], Value]] = {
     **dict.fromkeys(
-        ("random", "standard_normal", "standard_exponential", "standard_exponential inv"), _draw_filled
+        ("random", "standard_normal", "standard_exponential", "standard_exponential inv"),
+        _draw_without_parameters,
     ),
     "integers": _draw_integers,
     "order": _draw_order,
     "orders": _draw_orders,
     **dict.fromkeys(_SHUFFLED, _draw_choice),
-    **dict.fromkeys(("weighted", "weighted different"), _draw_weighted),
+    **dict.fromkeys(("weighted", "weighted different"), _draw_by_weights),
     "multinomial": _draw_multinomial,
     **dict.fromkeys(
         (f"multivariate_hypergeometric {method}" for method in ("marginals", "count")), _draw_colors

@@ -44,7 +44,7 @@ def _shift_right(word: PrimExpr, count: int) -> PrimExpr:
     return (word >> _word(count)) & _word((1 << (64 - count)) - 1)
 
 
-def _less_unsigned(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+def _is_less_in_magnitude(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return whether a word is smaller, both as unsigned numbers."""
     return (lhs ^ _word(_TOP)) < (rhs ^ _word(_TOP))
 
@@ -129,7 +129,7 @@ def _make_room(key: _Words, count: PrimExpr, ready: Buffer) -> None:
     hashed, as Relay's comment says.
     """
     zero = _word(0)
-    with T.If(_less_unsigned(key[7], _word(-1) - count)):
+    with T.If(_is_less_in_magnitude(key[7], _word(-1) - count)):
         with T.Then():
             _write(ready, [key[i] for i in range(_KEY)])
         with T.Else(), T.If(_is_full(key)):

@@ -216,7 +216,7 @@ def accumulate(
     return result if wide == data.dtype else topi.cast(result, data.dtype)
 
 
-def count_reduced(data: Tensor, axes: Sequence[int]) -> Extent:
+def count_combined_elements(data: Tensor, axes: Sequence[int]) -> Extent:
     """Return how many elements each result combines."""
     number: PrimExpr = tirx.const(1, "int64")
     for axis in axes:
@@ -229,7 +229,7 @@ def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> Tensor
     dtype = data.dtype
     if dtype in scalar_functions.NARROW_FLOATS:  # the sum may exceed what they hold
         data = topi.cast(data, "float32")
-    result = _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_reduced(data, axes))
+    result = _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_combined_elements(data, axes))
     return result if data.dtype == dtype else topi.cast(result, dtype)
 
 
@@ -281,7 +281,7 @@ def _mean_squared_distance(attrs: Attrs, data: Tensor, center: Tensor) -> Tensor
     axes = _axes(attrs, data)
     distance = broadcast(lambda x, middle: x - middle, data, center)
     squares = topi.multiply(distance, distance)
-    number = count_reduced(data, axes)
+    number = count_combined_elements(data, axes)
     if attrs["unbiased"]:
         number = tirx.max(number, tirx.const(1, "int64")) - 1  # of no elements NaN, not 0 / -1
     sums = accumulate(squares, axes, keepdims=bool(attrs["keepdims"]))

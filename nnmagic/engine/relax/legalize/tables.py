@@ -111,7 +111,7 @@ def _find(call: OpCall) -> Value:
     return relax.Tuple([relax.TupleGetItem(both, number) for number in (0, 1)])
 
 
-def _found(call: OpCall) -> Value:
+def _lower_found(call: OpCall) -> Value:
     (entry,) = call.args
 
     def is_there(number: Tensor) -> Tensor:
@@ -162,4 +162,4 @@ def _alive(call: OpCall) -> Value:
     return _extern(call, emit, lambda given: [(given[1].shape[0],)], "bool")
 
 
-RULES.update({"table.find": _find, "table.found": _found, "table.slots": _slots, "table.alive": _alive})
+RULES.update({"table.find": _find, "table.found": _lower_found, "table.slots": _slots, "table.alive": _alive})

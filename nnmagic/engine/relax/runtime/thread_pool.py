@@ -62,7 +62,7 @@ def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> 
 
     def call(*args: Any) -> Any:
         if uninterruptible:
-            return wait_uninterrupted(_pools.on_own_thread, run, args)
+            return wait_without_interrupts(_pools.on_own_thread, run, args)
         future = _pools.on_own_thread(run, args)
         wait_in_steps(future)
         return future.result()
@@ -152,7 +152,7 @@ def run_into(future: Future[Any], function: Callable[..., Any], *args: Any) -> N
         future.set_result(result)
 
 
-def wait_uninterrupted(start: Callable[..., PoolWork], *args: Any) -> Any:
+def wait_without_interrupts(start: Callable[..., PoolWork], *args: Any) -> Any:
     """Return the result of the future that ``start(*args)`` returns.
 
     What the handler of an interrupt raises meanwhile is raised after the end, which it hastens: no moment is
@@ -219,7 +219,7 @@ def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
         start_deep(run_into, future, run, *args)
         return future
 
-    return wait_uninterrupted(start)
+    return wait_without_interrupts(start)
 
 
 def start_deep(target: Callable[..., Any], *args: Any, stack_bytes: int = DEEP_STACK) -> threading.Thread:

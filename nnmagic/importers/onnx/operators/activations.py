@@ -56,7 +56,7 @@ def flatten_at(data: Value, axis: int) -> Value:
     return reshape(data, [product(data.shape[:axis]), product(data.shape[axis:])])
 
 
-def _normalized(node: OnnxNode, relay: str) -> Value:
+def _normalize(node: OnnxNode, relay: str) -> Value:
     """Apply softmax or its kind: before opset 13 to the matrix that is flattened at the axis."""
     data = node[0]
     if node.since >= 13:
@@ -139,9 +139,9 @@ def pick(values: Sequence[float] | None, index: int) -> float | None:
 operators(
     {
         "HardSwish": lambda node: activations.hard_swish(node[0]),
-        "LogSoftmax": lambda node: _normalized(node, "nn.log_softmax"),
+        "LogSoftmax": lambda node: _normalize(node, "nn.log_softmax"),
         "Mish": lambda node: activations.mish(node[0]),
-        "Softmax": lambda node: _normalized(node, "nn.softmax"),
+        "Softmax": lambda node: _normalize(node, "nn.softmax"),
         "Swish": lambda node: activations.swish(node[0], node.number("alpha", 1.0)),
     }
 )

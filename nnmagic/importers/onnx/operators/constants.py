@@ -14,7 +14,7 @@ from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
-    check_made,
+    check_new_array,
     constant,
     count_up,
     op,
@@ -75,7 +75,7 @@ def arange(start: Value, stop: Value, step: Value, dtype: str) -> Value:
         first, last_, by = (cast(np.ndarray, end.known).item() for end in ends.values())
         if not by:
             raise UnsupportedError("the step is 0")
-        check_made(max(0, math.ceil((last_ - first) / by)))
+        check_new_array(max(0, math.ceil((last_ - first) / by)))
         return constant(np.arange(first, last_, by).astype(NUMPY_DTYPES[dtype]))
     attributes = {
         name: end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
@@ -113,7 +113,7 @@ def _eye_like(node: OnnxNode) -> Value:
     rows, columns = shapes.static_shape(node[0])
     number = node.attr("dtype")
     dtype = node[0].dtype if number is None else dtype_of(node.integer("dtype"))
-    check_made(rows, columns)
+    check_new_array(rows, columns)
     return constant(np.eye(rows, columns, node.integer("k"), dtype=NUMPY_DTYPES[dtype]))
 
 

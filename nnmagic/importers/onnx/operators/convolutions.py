@@ -17,7 +17,7 @@ from nnmagic.importers.onnx.operators.padding import dynamic_pad
 from nnmagic.importers.onnx.operators.padding import pad as pad_tensor
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator, operators
-from nnmagic.importers.onnx.values import Value, check_made, constant, count_up, integers, op, with_shape
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, integers, op, with_shape
 from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.ops.dims import ceil_divide
 from nnmagic.relay.types import Dim, is_float
@@ -263,7 +263,7 @@ def _deform_conv(node: OnnxNode) -> Value:
     batch, channels, height, width = shapes.static_shape(data)
     rows, columns = shapes.static_shape(offset)[2:]
     count = kernel[0] * kernel[1]
-    check_made(count, rows + columns)
+    check_new_array(count, rows + columns)
     shifts = shapes.reshape(offset, [batch, offset_groups, count, 2, rows, columns])
     base = []
     for axis, length in enumerate((rows, columns)):
@@ -346,7 +346,7 @@ def _image_of(node: OnnxNode, image: Sequence[int], block: Sequence[int]) -> Val
     taps = math.prod(block)
     if math.prod(counts) != length or wide % taps:
         raise UnsupportedError(f"blocks of {block} do not fit an image of {image}")
-    check_made(*block, *counts)
+    check_new_array(*block, *counts)
     places = []
     for axis in range(rank):
         position = (

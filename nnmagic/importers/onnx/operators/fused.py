@@ -50,7 +50,7 @@ def _quick_gelu(node: OnnxNode) -> Value:
     return activations.swish(node[0], node.number("alpha", 1.702))
 
 
-def _activated(data: Value, name: str, numbers: Sequence[float]) -> Value:
+def _activate(data: Value, name: str, numbers: Sequence[float]) -> Value:
     """Apply the activation that an operator has at its end."""
     match name:
         case "":
@@ -74,7 +74,7 @@ def _fused_conv(node: OnnxNode) -> Value:
     added = node.get(3)
     if added is not None:
         result = result + added
-    return _activated(result, node.text("activation"), node.floats("activation_params") or [])
+    return _activate(result, node.text("activation"), node.floats("activation_params") or [])
 
 
 @operator("FusedGemm", domain=MICROSOFT)
@@ -90,7 +90,7 @@ def _fused_gemm(node: OnnxNode) -> Value:
     if added is not None:
         result = result + added * node.number("beta", 1.0)
     given = [node.number(name) for name in numbers if name in node.attributes]
-    return _activated(result, node.text("activation"), given)
+    return _activate(result, node.text("activation"), given)
 
 
 @operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
@@ -111,7 +111,7 @@ def _fused_matmul(node: OnnxNode) -> Value:
 # -- normalization ---------------------------------------------------------------------------------------
 
 
-def _skipped(node: OnnxNode, bias: int) -> Value:
+def _add_skip(node: OnnxNode, bias: int) -> Value:
     """Return the sum of the first two inputs and of an optional bias."""
     total = node[0] + node[1]
     added = node.get(bias)
@@ -126,7 +126,7 @@ def _outputs(node: OnnxNode, result: Value, total: Value) -> list[Value | None]:
 @operator("SkipLayerNormalization", domain=MICROSOFT, note="without the outputs mean and inv_std_var")
 def _skip_layer_normalization(node: OnnxNode) -> list[Value | None]:
     only(node, "epsilon")
-    total = _skipped(node, 4)
+    total = _add_skip(node, 4)
     return _outputs(node, _layer_norm(total, node[2], node.get(3), node.number("epsilon", 1e-5)), total)
 
 
@@ -140,7 +140,7 @@ def _layer_norm(data: Value, scale: Value, bias: Value | None, epsilon: float) -
 )
 def _skip_simplified_layer_normalization(node: OnnxNode) -> list[Value | None]:
     only(node, "epsilon")
-    total = _skipped(node, 3)
+    total = _add_skip(node, 3)
     normal = rms_norm(total, [total.rank - 1], node.number("epsilon", 1e-5))
     return _outputs(node, normal * node[2], total)
 
@@ -172,7 +172,7 @@ def _real(data: Value, scale: Value, zero: Value | None) -> Value:
     return shifted(data, zero).cast("float32") * shapes.scalar(scale)
 
 
-def quantized(result: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
+def quantize_floats(result: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
     """Return floats divided by a scale and rounded to integers, from a zero point on."""
     return quantize(result / shapes.scalar(scale), None if zero is None else shapes.scalar(zero), dtype)
 
@@ -181,28 +181,28 @@ def quantized(result: Value, scale: Value, zero: Value | None, dtype: str) -> Va
 def _qlinear_add(node: OnnxNode) -> Value:
     only(node)
     total = _real(node[0], node[1], node.get(2)) + _real(node[3], node[4], node.get(5))
-    return quantized(total, node[6], node.get(7), node[0].dtype)
+    return quantize_floats(total, node[6], node.get(7), node[0].dtype)
 
 
 @operator("QLinearMul", domain=MICROSOFT)
 def _qlinear_mul(node: OnnxNode) -> Value:
     only(node)
     product = _real(node[0], node[1], node.get(2)) * _real(node[3], node[4], node.get(5))
-    return quantized(product, node[6], node.get(7), node[0].dtype)
+    return quantize_floats(product, node[6], node.get(7), node[0].dtype)
 
 
 @operator("QLinearSigmoid", domain=MICROSOFT)
 def _qlinear_sigmoid(node: OnnxNode) -> Value:
     only(node)
     result = op("sigmoid", _real(node[0], node[1], node.get(2)))
-    return quantized(result, node[3], node.get(4), node[0].dtype)
+    return quantize_floats(result, node[3], node.get(4), node[0].dtype)
 
 
 @operator("QLinearLeakyRelu", domain=MICROSOFT)
 def _qlinear_leaky_relu(node: OnnxNode) -> Value:
     only(node, "alpha")
-    result = _activated(_real(node[0], node[1], node.get(2)), "LeakyRelu", [node.number("alpha", 0.01)])
-    return quantized(result, node[3], node.get(4), node[0].dtype)
+    result = _activate(_real(node[0], node[1], node.get(2)), "LeakyRelu", [node.number("alpha", 0.01)])
+    return quantize_floats(result, node[3], node.get(4), node[0].dtype)
 
 
 @operator("QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -211,7 +211,7 @@ def _qlinear_global_average_pool(node: OnnxNode) -> Value:
     data = _real(node[0], node[1], node.get(2))
     axes = range(1, data.rank - 1) if node.integer("channels_last") else range(2, data.rank)
     mean = op("mean", data, axis=tuple(axes), keepdims=True)
-    return quantized(mean, node[3], node.get(4), node[0].dtype)
+    return quantize_floats(mean, node[3], node.get(4), node[0].dtype)
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
@@ -221,7 +221,7 @@ def _qlinear_concat(node: OnnxNode) -> Value:
         _real(node[index], node[index + 1], node.get(index + 2)) for index in range(2, len(node.inputs), 3)
     ]
     joined = op("concatenate", parts, axis=node.axis(parts[0].rank))
-    return quantized(joined, node[0], node.get(1), node[2].dtype)
+    return quantize_floats(joined, node[0], node.get(1), node[2].dtype)
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT, note="along one axis")
@@ -231,7 +231,7 @@ def _qlinear_softmax(node: OnnxNode) -> Value:
     axis = node.axis(data.rank, -1)
     if node.integer("opset") < 13 and axis != data.rank - 1:
         raise UnsupportedError("a softmax of opset 12 over several axes is not supported")
-    return quantized(op("nn.softmax", data, axis=axis), node[3], node.get(4), node[0].dtype)
+    return quantize_floats(op("nn.softmax", data, axis=axis), node[3], node.get(4), node[0].dtype)
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)

@@ -9,7 +9,7 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
-from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column, quantized
+from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column, quantize_floats
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.registry import operator
@@ -96,11 +96,11 @@ def _matmul_n_bits(node: OnnxNode) -> Value:
         raise UnsupportedError("the weights, scales and zero points must be constants")
     rows, columns = node.integer("K"), node.integer("N")
     blocks = -(-rows // block)
-    numbers = _unpacked(packed.reshape(columns, -1), bits)[:, : blocks * block]
+    numbers = _unpack(packed.reshape(columns, -1), bits)[:, : blocks * block]
     if zeros is None:
         zero = np.full((columns, blocks), 2 ** (bits - 1), "float32")
     elif zeros.dtype == np.uint8:
-        zero = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks].astype("float32")
+        zero = _unpack(zeros.reshape(columns, -1), bits)[:, :blocks].astype("float32")
     else:
         zero = zeros.reshape(columns, blocks).astype("float32")
     parts = numbers.reshape(columns, blocks, block).astype("float32") - zero[:, :, None]
@@ -109,7 +109,7 @@ def _matmul_n_bits(node: OnnxNode) -> Value:
     return result if node.get(5) is None else result + node[5]
 
 
-def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+def _unpack(packed: np.ndarray, bits: int) -> np.ndarray:
     """Return the numbers in the bytes of each row, the lowest bits first."""
     if bits == 8:
         return packed
@@ -128,4 +128,4 @@ def _q_gemm(node: OnnxNode) -> Value:
         total = total.cast("int32") + node[6]
     scale = shapes.scalar(node[1]) * per_column(node[4]) * node.number("alpha", 1.0)
     result = total.cast("float32") * scale
-    return result if node.get(7) is None else quantized(result, node[7], node.get(8), node[0].dtype)
+    return result if node.get(7) is None else quantize_floats(result, node[7], node.get(8), node[0].dtype)

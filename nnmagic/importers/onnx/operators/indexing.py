@@ -31,10 +31,10 @@ def _gather(node: OnnxNode) -> Value:
 @operator("GatherElements")
 def _gather_elements(node: OnnxNode) -> Value:
     data, axis = node[0], node.axis(node[0].rank)
-    return op("gather", data, _checked(node, node[1], data, axis), axis=axis)
+    return op("gather", data, _check(node, node[1], data, axis), axis=axis)
 
 
-def _checked(node: OnnxNode, indices: Value, data: Value, axis: int) -> Value:
+def _check(node: OnnxNode, indices: Value, data: Value, axis: int) -> Value:
     """Return indices counted from the front; a call with one that is out of range fails."""
     counted = shapes.from_end(indices, data, axis)
     if indices.known is None and 0 not in indices.shape:
@@ -94,7 +94,7 @@ def _scatter_elements(node: OnnxNode) -> Value:
     axis = node.axis(data.rank)
     if 0 in node[1].shape:
         return data
-    indices = _checked(node, node[1], data, axis)
+    indices = _check(node, node[1], data, axis)
     return _on_numbers(
         lambda x, updates: op("scatter_elements", x, indices, updates, axis=axis, reduction=_reduction(node)),
         data,

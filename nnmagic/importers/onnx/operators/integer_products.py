@@ -34,7 +34,7 @@ def multiply_matrices(
     lhs: Value, left_zero: Value | None, rhs: Value, right_zero: Value | None, multiply: Multiply
 ) -> Value:
     """Return the product of matrices less their zero points, as whole numbers of float32 or int32."""
-    weights = _known(rhs, right_zero, -1)
+    weights = _static_weights(rhs, right_zero, -1)
     if weights is not None:
         sizes = np.abs(weights).max(tuple(range(weights.ndim - 2)), initial=0).T
         parts = _parts(lhs, left_zero, sizes)
@@ -53,7 +53,7 @@ def convolve_integers(
     multiply: Multiply,
 ) -> Value:
     """Return the convolution of channels less their zero points, as whole numbers of float32 or int32."""
-    weights = _known(weight, weight_zero, 0)
+    weights = _static_weights(weight, weight_zero, 0)
     if weights is not None:
         terms = _parts(data, data_zero, np.abs(weights).sum(tuple(range(2, weights.ndim))))
         if terms is not None and (groups == 1 or len(terms) == 1):
@@ -61,7 +61,7 @@ def convolve_integers(
     return multiply(shifted(data, data_zero, 1), shifted(weight, weight_zero, 0))
 
 
-def _known(weight: Value, zero: Value | None, axis: int) -> np.ndarray | None:
+def _static_weights(weight: Value, zero: Value | None, axis: int) -> np.ndarray | None:
     """Return weights less their zero points, if they are constants of 8 bits."""
     static = weight.known
     if static is None or weight.dtype not in ("int8", "uint8") or static.ndim < 2 or not static.size:

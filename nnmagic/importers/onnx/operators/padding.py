@@ -14,7 +14,7 @@ from nnmagic.importers.onnx.operators.slicing import positions, spread
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
-    check_made,
+    check_new_array,
     constant,
     count_up,
     op,
@@ -98,7 +98,7 @@ def _pad_axis(data: Value, axis: int, first: int, last: int, mode: str) -> Value
     numpy_mode = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}[mode]
     if not size:
         raise UnsupportedError("an axis without elements cannot be padded from its own")
-    check_made(int(size) + first + last)
+    check_new_array(int(size) + first + last)
     indices = np.pad(count_up(int(size)), (first, last), numpy_mode)  # type: ignore[call-overload]  # one of its modes
     return op("take", data, constant(indices.astype("int64")), axis=axis, mode="clip")
 

@@ -14,7 +14,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
 from nnmagic.importers.onnx.registry import operator, operators
-from nnmagic.importers.onnx.values import Value, check_made, constant, op, with_shape
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, op, with_shape
 from nnmagic.relay.functions.pooling import Placing, count_elements, pool, window_maxima, window_sums
 from nnmagic.relay.types import Dim, neutral
 
@@ -32,7 +32,7 @@ def _windows(placing: Placing, sizes: Sequence[int]) -> list[np.ndarray]:
     """Return the windows of images. Raises UnsupportedError where none fits, and for too many."""
     counts = _counts(placing, sizes)
     for count, width in zip(counts, placing.kernel, strict=True):
-        check_made(count, width)
+        check_new_array(count, width)
     return placing.windows(counts)
 
 
@@ -77,7 +77,7 @@ def _maxima(node: OnnxNode) -> list[Value]:
     if node.output_count == 1 and rank in SPATIAL and after is not None and min(*placing.before, *after) >= 0:
         return [pool("max", data, placing, after)]
     sizes = shapes.image_sizes(data)
-    check_made(*sizes)
+    check_new_array(*sizes)
     order: Literal["C", "F"] = "F" if node.integer("storage_order") else "C"
     values, index = window_maxima(data, _windows(placing, sizes), order)
     rows = shapes.unsqueeze(shapes.counting(data, 0) * shapes.size_along(data, 1), [1])
@@ -164,7 +164,7 @@ def _max_unpool(node: OnnxNode) -> Value:
     shape = inferred if node.get(2) is None else node.static(2, lambda: declared)
     total = math.prod(shape)
     count = math.prod(own)
-    check_made(total)
+    check_new_array(total)
     zeros = constant(np.zeros(total), data.dtype)
     places = shapes.reshape(indices, [count])
     if shape != inferred:  # the indices are those of the inferred shape

@@ -43,7 +43,7 @@ def matmul(lhs: Value, rhs: Value) -> Value:
         return shapes.full(shape, constant(0, lhs.dtype), lhs, rhs)
     if rhs.rank == 2:
         return _times_matrix(lhs, rhs)
-    return _batched(lhs, rhs)
+    return _batch(lhs, rhs)
 
 
 def along_axis(data: Value, axis: int, matrix: Value) -> Value:
@@ -61,7 +61,7 @@ def _times_matrix(lhs: Value, rhs: Value) -> Value:
     else:
         flat = shapes.reshape(lhs, [rows, width]) if lhs.rank > 2 else lhs
     if not is_float(lhs.dtype):
-        result = _batched(shapes.unsqueeze(flat, [0]), shapes.unsqueeze(rhs, [0]))
+        result = _batch(shapes.unsqueeze(flat, [0]), shapes.unsqueeze(rhs, [0]))
         result = shapes.squeeze(result, [0])
     else:
         known = rhs.known
@@ -76,7 +76,7 @@ def _times_matrix(lhs: Value, rhs: Value) -> Value:
     return shapes.reshape(result, [*lhs.shape[:-1], rhs.shape[-1]], lhs, rhs)
 
 
-def _batched(lhs: Value, rhs: Value) -> Value:
+def _batch(lhs: Value, rhs: Value) -> Value:
     outer = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
     if outer is None:
         shown = f"({', '.join(map(dim_text, lhs.shape))}) and ({', '.join(map(dim_text, rhs.shape))})"

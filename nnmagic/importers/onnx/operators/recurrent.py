@@ -51,13 +51,13 @@ def _gate(gates: Value, index: int, hidden: int) -> Value:
     return shapes.slice_axis(gates, 1, index * hidden, (index + 1) * hidden)
 
 
-def _clipped(x: Value, clip: float | None) -> Value:
+def _clip(x: Value, clip: float | None) -> Value:
     return x if clip is None else x.maximum(-clip).minimum(clip)
 
 
 def _rnn_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Value]:
     total = gates + matmul(states[0], layer.recurrent)
-    return [layer.functions[0](_clipped(total, layer.clip))]
+    return [layer.functions[0](_clip(total, layer.clip))]
 
 
 def _gru_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Value]:
@@ -67,8 +67,8 @@ def _gru_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Valu
     last = shapes.slice_axis(layer.recurrent, 1, 2 * size, 3 * size)
     from_state = matmul(before, both)
     squash, candidate = layer.functions
-    update = squash(_clipped(_gate(gates, 0, size) + _gate(from_state, 0, size), layer.clip))
-    reset = squash(_clipped(_gate(gates, 1, size) + _gate(from_state, 1, size), layer.clip))
+    update = squash(_clip(_gate(gates, 0, size) + _gate(from_state, 0, size), layer.clip))
+    reset = squash(_clip(_gate(gates, 1, size) + _gate(from_state, 1, size), layer.clip))
     bias = None if layer.bias is None else shapes.slice_axis(layer.bias, 0, 2 * size, 3 * size)
     if layer.flag:
         inner = matmul(before, last)
@@ -76,7 +76,7 @@ def _gru_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Valu
     else:
         recurrent = matmul(reset * before, last)
         recurrent = recurrent if bias is None else recurrent + bias
-    new = candidate(_clipped(_gate(gates, 2, size) + recurrent, layer.clip))
+    new = candidate(_clip(_gate(gates, 2, size) + recurrent, layer.clip))
     return [(1 - update) * new + update * before]
 
 
@@ -93,12 +93,12 @@ def _lstm_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Val
         ]
         parts[0] = parts[0] + peeps[0] * cell
         parts[2] = parts[2] + peeps[2] * cell
-    entering = squash(_clipped(parts[0], layer.clip))
-    forgetting = 1 - entering if layer.flag else squash(_clipped(parts[2], layer.clip))
-    new = forgetting * cell + entering * inner(_clipped(parts[3], layer.clip))
+    entering = squash(_clip(parts[0], layer.clip))
+    forgetting = 1 - entering if layer.flag else squash(_clip(parts[2], layer.clip))
+    new = forgetting * cell + entering * inner(_clip(parts[3], layer.clip))
     if layer.peepholes is not None:
         parts[1] = parts[1] + peeps[1] * new
-    leaving = squash(_clipped(parts[1], layer.clip))
+    leaving = squash(_clip(parts[1], layer.clip))
     return [leaving * outer(new), new]
 
 
@@ -128,8 +128,8 @@ def _recurrent(
     for number in range(count):
         own, inner = _row(weights, number), _row(recurrent, number)
         if multiply_of is None:
-            product = matmul(data, _transposed(own))
-            layer = _layer(node, node.block.bind(_transposed(inner)), matmul, gates, hidden, defaults, number)
+            product = matmul(data, _transpose(own))
+            layer = _layer(node, node.block.bind(_transpose(inner)), matmul, gates, hidden, defaults, number)
         else:
             product = multiply_of(node, 1, number)(data, own)
             layer = _layer(node, inner, multiply_of(node, 2, number), gates, hidden, defaults, number)
@@ -153,7 +153,7 @@ def _recurrent(
     return [joined, *states]
 
 
-def _transposed(matrix: Value) -> Value:
+def _transpose(matrix: Value) -> Value:
     return constant(matrix.known.T) if matrix.known is not None else shapes.transpose(matrix, [1, 0])
 
 
@@ -239,15 +239,15 @@ def _run(
     """Return the outputs of all steps, and the last states."""
     steps = inputs.shape[0]
     if backwards:
-        inputs = _reversed(inputs, lengths)
+        inputs = _reverse(inputs, lengths)
     if isinstance(steps, int) and 0 < steps <= _UNROLLED_STEPS:
-        every, last = _unrolled(cell, layer, inputs, initial, lengths, int(steps))
+        every, last = _unroll(cell, layer, inputs, initial, lengths, int(steps))
     else:
-        every, last = _looped(node, cell, layer, inputs, initial, lengths)
-    return (_reversed(every, lengths) if backwards else every), last
+        every, last = _loop(node, cell, layer, inputs, initial, lengths)
+    return (_reverse(every, lengths) if backwards else every), last
 
 
-def _reversed(value: Value, lengths: Value | None) -> Value:
+def _reverse(value: Value, lengths: Value | None) -> Value:
     if lengths is None:
         return op("reverse", value, axis=0)
     return op("reverse_sequence", value, lengths, seq_axis=0, batch_axis=1)
@@ -270,7 +270,7 @@ def _step(
     ]
 
 
-def _unrolled(
+def _unroll(
     cell: Cell, layer: _Layer, inputs: Value, states: Sequence[Value], lengths: Value | None, steps: int
 ) -> tuple[Value, list[Value]]:
     outputs = []
@@ -281,7 +281,7 @@ def _unrolled(
     return (op("concatenate", outputs, axis=0) if steps > 1 else outputs[0]), carried
 
 
-def _looped(
+def _loop(
     node: OnnxNode, cell: Cell, layer: _Layer, inputs: Value, states: Sequence[Value], lengths: Value | None
 ) -> tuple[Value, list[Value]]:
     block = node.block

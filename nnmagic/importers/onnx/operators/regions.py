@@ -15,7 +15,7 @@ from nnmagic.importers.onnx.operators.convolutions import sample_bilinear
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
-    check_made,
+    check_new_array,
     constant,
     count_up,
     op,
@@ -58,7 +58,7 @@ def _affine_grid(node: OnnxNode) -> Value:
         given = shapes.slice_axis(node[1], 0, 2, 2 + rank)
         node.block.require(given, np.array(sizes[2:]), "AffineGrid: size")
     images = sizes[2:]
-    check_made(rank + 1, *images)
+    check_new_array(rank + 1, *images)
     lines = []
     for size in images:
         if node.integer("align_corners"):

@@ -13,8 +13,8 @@ from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, check_made, constant, op, sizes_of, with_shape
-from nnmagic.relay.functions.resizing import count_taps, find_places, interpolate, interpolate_normalized
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, op, sizes_of, with_shape
+from nnmagic.relay.functions.resizing import count_taps, find_places, interpolate, interpolate_with_unit_sum
 from nnmagic.relay.ops.dims import floor_divide, multiply
 from nnmagic.relay.types import ANY, Dim
 
@@ -65,7 +65,7 @@ def _resize_axes(node: OnnxNode, axes: Sequence[_Axis], transformation: str, mod
         if x is None:
             raise UnsupportedError(f"the coordinate transformation {transformation!r} is not known")
         if mode == "nearest":
-            at = _rounded(node, x, axis.scale).maximum(0.0).minimum(last).cast("int64")
+            at = _round(node, x, axis.scale).maximum(0.0).minimum(last).cast("int64")
             result = op("take", result, at, axis=axis.axis, mode="clip")
         elif mode in ("linear", "cubic"):
             result = _interpolate(node, result, axis, x, mode)
@@ -92,8 +92,8 @@ def _interpolate(node: OnnxNode, data: Value, axis: _Axis, x: Value, mode: str) 
         )
     if antialias and axis.widest is not None:
         shrink, widest = axis.scale.minimum(1.0), axis.widest
-        check_made(int(axis.new.known or 0), count_taps(a, widest))
-    return interpolate_normalized(data, axis.axis, x, axis.old, a, shrink, widest, exclude=exclude)
+        check_new_array(int(axis.new.known or 0), count_taps(a, widest))
+    return interpolate_with_unit_sum(data, axis.axis, x, axis.old, a, shrink, widest, exclude=exclude)
 
 
 @operator("Resize", note="axes of open size without antialias")
@@ -134,13 +134,13 @@ def _resize_by(
         stays = factor.known is not None and float(factor.known) == 1.0
         if fixed is None and stays:
             continue
-        new = _scaled(node, axis, factor) if fixed is None else fixed
+        new = _scale(node, axis, factor) if fixed is None else fixed
         if not (stays and new == data.shape[axis]) or transformation == "tf_crop_and_resize":
             planned.append(_plan(data, axis, new, constant(new, "int64"), factor, region))
     return _resize_axes(node, planned, transformation, mode)
 
 
-def _scaled(node: OnnxNode, axis: int, factor: Value) -> int:
+def _scale(node: OnnxNode, axis: int, factor: Value) -> int:
     """Return the new size of an axis, by its scale or, where only the call knows that, by the model."""
     old, declared = node[0].shape[axis], node.output_shape()
     if not isinstance(old, int):
@@ -238,7 +238,7 @@ def _open_axes(
     return None if all(each.widest is not None for each in opened) else opened
 
 
-def _rounded(node: OnnxNode, x: Value, scale: Value) -> Value:
+def _round(node: OnnxNode, x: Value, scale: Value) -> Value:
     """Return the old place that is nearest to each new one.
 
     Before opset 11 the standard does not say which that is: onnxruntime's is the one before, and where an

@@ -39,7 +39,7 @@ def _reshape(node: OnnxNode) -> Value:
     else:
         target_value, declared = node[1], node.output_shape()
         if target_value.known is None and target_value.sizes is None and declared is not None:
-            return _reshape_as_declared(node, declared, allow_zero=allow_zero)
+            return _reshape_to_declaration(node, declared, allow_zero=allow_zero)
         target, vector = target_shape(node, 1)
     shape = shapes.reshape_target(data, target, allow_zero=allow_zero)
     plain = all((isinstance(dim, int) and dim > 0) or dim == ANY for dim in target)
@@ -52,7 +52,7 @@ def _reshape(node: OnnxNode) -> Value:
     return shapes.reshape(data, shape, vector=usable)
 
 
-def _reshape_as_declared(node: OnnxNode, declared: tuple[int, ...], *, allow_zero: bool) -> Value:
+def _reshape_to_declaration(node: OnnxNode, declared: tuple[int, ...], *, allow_zero: bool) -> Value:
     """Reshape to the declared shape; the call checks that the target gives it."""
     data = node[0]
     wanted = np.array(declared, "int64")

@@ -99,14 +99,14 @@ def _static_slice(
             last = _FAR
         result = shapes.slice_axis(before, at, first, last, step)
         if not isinstance(before.shape[at], int):
-            length = _sliced(node, before, at, (first, last, step))
+            length = _slice_size(node, before, at, (first, last, step))
             result = with_shape(result, [*result.shape[:at], length, *result.shape[at + 1 :]])
     if sizes is not None and result.rank == 1 and len(starts) == 1:
         return with_sizes(result, sizes[slice(starts[0], ends[0], steps[0])])
     return result
 
 
-def _sliced(node: OnnxNode, data: Value, axis: int, bounds: tuple[int, int, int]) -> Dim:
+def _slice_size(node: OnnxNode, data: Value, axis: int, bounds: tuple[int, int, int]) -> Dim:
     """Return the size of a slice of a dynamic axis, as far as it can be said.
 
     Bounds that are counted from either end are taken to be within a named axis; the call checks it.

@@ -96,10 +96,10 @@ def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], 
     own = op("sum", against * against, axis=(1,))
     diagonal = constant(np.eye(classes, dtype="float32"))
     matrix = shapes.unsqueeze(own, [1]) * diagonal - against * shapes.transpose(against, [0, 2, 1])
-    return _coupled(node.block, node.block.bind(matrix), node.block.bind(own), classes)
+    return _couple(node.block, node.block.bind(matrix), node.block.bind(own), classes)
 
 
-def _coupled(block: OnnxBlock, matrix: Value, class_index: Value, classes: int) -> Value:
+def _couple(block: OnnxBlock, matrix: Value, class_index: Value, classes: int) -> Value:
     """Return the probabilities ``p`` with the least ``p @ matrix @ p`` of each row, by Gauss and Seidel.
 
     ``class_index`` is the diagonal of each matrix. A row that has come near enough stays as it is.

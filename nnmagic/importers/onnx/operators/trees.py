@@ -257,10 +257,10 @@ def _tree_ensemble(node: OnnxNode) -> Value:
     result = evaluate_trees(node, data, trees, names[node.integer("aggregate_function", 1)])
     number = node.integer("post_transform")
     name = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[number]
-    return post_transform(_named(node, name), result)
+    return post_transform(_by_name(node, name), result)
 
 
-def _named(node: OnnxNode, name: str) -> OnnxNode:
+def _by_name(node: OnnxNode, name: str) -> OnnxNode:
     from dataclasses import replace
 
     return replace(node, attributes={**node.attributes, "post_transform": name})

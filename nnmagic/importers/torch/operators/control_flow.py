@@ -27,7 +27,7 @@ def _flat(items: Any) -> list[Any]:
     return list(items) if isinstance(items, list | tuple) else [items]
 
 
-def _bound(call: AtenCall, items: Sequence[Any]) -> list[Any]:
+def _bind(call: AtenCall, items: Sequence[Any]) -> list[Any]:
     """Compute operands before a branch or loop, which uses them."""
     return [call.block.bind(item) if isinstance(item, Value) else item for item in items]
 
@@ -35,7 +35,7 @@ def _bound(call: AtenCall, items: Sequence[Any]) -> list[Any]:
 @operator("higher_order.cond")
 def _cond(call: AtenCall) -> list[Value]:
     predicate, true_graph, false_graph, *rest = call.argument("args")
-    operands = _bound(call, _flat(rest[0]) if rest else [])
+    operands = _bind(call, _flat(rest[0]) if rest else [])
     if not isinstance(predicate, Value) or predicate.known is not None:
         chosen = predicate if not isinstance(predicate, Value) else bool(np.asarray(predicate.known).all())
         return call.importer.run_body(true_graph if chosen else false_graph, operands, call.block)
@@ -59,7 +59,7 @@ def _cond(call: AtenCall) -> list[Value]:
 def _while_loop(call: AtenCall) -> list[Value]:
     test_graph, body_graph, *operands = call.argument("args")
     start = [_tensor(item) for item in _flat(operands[0])]
-    extra = _bound(call, _flat(operands[1]) if len(operands) > 1 else [])
+    extra = _bind(call, _flat(operands[1]) if len(operands) > 1 else [])
 
     def test(block: OnnxBlock, carried: Sequence[Value]) -> Value:
         (result,) = call.importer.run_body(test_graph, [*carried, *extra], block)
@@ -117,7 +117,7 @@ def _over_rows(
 @operator("higher_order.map_impl", "higher_order.map")
 def _map(call: AtenCall) -> list[Value]:
     graph, rows, *rest = call.argument("args")
-    extra = _bound(call, _flat(rest[0]) if rest else [])
+    extra = _bind(call, _flat(rest[0]) if rest else [])
     return _over_rows(call, graph, [], _flat(rows), extra)
 
 
@@ -128,6 +128,6 @@ def _scan(call: AtenCall) -> list[Value]:
     values = dict(zip(names, call.argument("args"), strict=False)) | given
     if values.get("reverse"):
         raise UnsupportedError("a scan backwards is not supported", "flip the input and the result")
-    extra = _bound(call, _flat(values.get("additional_inputs") or []))
+    extra = _bind(call, _flat(values.get("additional_inputs") or []))
     states = [_tensor(item) for item in _flat(values["init"])]
     return _over_rows(call, values["combine_fn"], states, _flat(values["xs"]), extra)

@@ -55,7 +55,7 @@ def convolve(
     )
 
 
-def convolve_transposed(
+def convolve_back(
     data: Value,
     weight: Value,
     stride: Sequence[int],
@@ -104,7 +104,7 @@ def _convolution(call: AtenCall) -> Value:
     data, weight = wide(data), wide(weight)
     if call.flag("transposed"):
         extra = _per_axis(call.ints("output_padding"), rank, 0)
-        result = convolve_transposed(data, weight, stride, padding, dilation, extra, groups)
+        result = convolve_back(data, weight, stride, padding, dilation, extra, groups)
     else:
         result = convolve(data, weight, stride, padding, dilation, groups)
     return with_bias(result, None if bias is None else wide(bias) if half else bias)
@@ -139,7 +139,7 @@ def _convolution_backward(call: AtenCall) -> list[Value | None]:
                 - ((reach[2 + at] - 1) * stride[at] - 2 * padding[at] + (kernel[at] - 1) * dilation[at] + 1)
                 for at in range(rank)
             ]
-            results[0] = convolve_transposed(gradient, weight, stride, padding, dilation, extra, groups)
+            results[0] = convolve_back(gradient, weight, stride, padding, dilation, extra, groups)
     if wanted[1]:
         image, error = (gradient, data) if transposed else (data, gradient)
         results[1] = _weight_gradient(call, image, error, weight, stride, padding, dilation, groups)

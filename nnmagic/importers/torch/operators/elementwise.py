@@ -280,7 +280,7 @@ def _known_power(base: Value, exponent: float) -> Value | None:
 
 
 def _compare(name: str, relay: str) -> None:
-    operator(name)(lambda call: op(relay, *call.promoted("self", "other")[1]))
+    operator(name)(lambda call: op(relay, *call.promote("self", "other")[1]))
 
 
 for _name, _relay in {

@@ -43,7 +43,7 @@ def _factors(call: AtenCall, matrices: Value, *, of_transpose: bool) -> list[Val
     As in torch, the factors of determinants are those of the transposes of contiguous matrices.
     """
     if of_transpose and call.originals["A"].is_contiguous():
-        matrices = _transposed(matrices)
+        matrices = _transpose(matrices)
     return [matrices, call.full(matrices.shape[:-1], scalar_constant(0, "int32"))]
 
 
@@ -64,7 +64,7 @@ def _lu_solve(call: AtenCall) -> Value:
     if 0 not in pivots.shape:
         is_kept = op("all", pivots.equal(0))
         call.block.check(is_kept, f"{call.name}: factors that are arguments are not supported")
-    return _solution(call, _transposed(call["LU"]) if call.flag("adjoint") else call["LU"])
+    return _solution(call, _transpose(call["LU"]) if call.flag("adjoint") else call["LU"])
 
 
 def _solution(call: AtenCall, lhs: Value) -> Value:
@@ -73,7 +73,7 @@ def _solution(call: AtenCall, lhs: Value) -> Value:
     rhs = shapes.unsqueeze(rhs, [rhs.rank]) if vector else rhs
     if rhs.rank != lhs.rank:
         raise UnsupportedError("matrix and right-hand sides differ in rank")
-    solution = _solved(lhs, rhs, from_left=vector or call.flag("left", default=True))
+    solution = _solve_for(lhs, rhs, from_left=vector or call.flag("left", default=True))
     return shapes.squeeze(solution, [solution.rank - 1]) if vector else solution
 
 
@@ -87,16 +87,16 @@ def _with_effects(call: AtenCall) -> list[Value]:
     return [token]
 
 
-def _transposed(matrices: Value) -> Value:
+def _transpose(matrices: Value) -> Value:
     rank = matrices.rank
     return shapes.transpose(matrices, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def _solved(matrices: Value, right: Value, *, from_left: bool = True) -> Value:
+def _solve_for(matrices: Value, right: Value, *, from_left: bool = True) -> Value:
     """Return X with matrices @ X = right, or X @ matrices = right."""
     if from_left:
         return op("linalg.solve", matrices, right)
-    return _transposed(op("linalg.solve", _transposed(matrices), _transposed(right)))
+    return _transpose(op("linalg.solve", _transpose(matrices), _transpose(right)))
 
 
 def _triangle(matrices: Value, *, upper: bool, unit: bool = False) -> Value:
@@ -118,7 +118,7 @@ def _solve_triangular(call: AtenCall) -> Value:
     lhs, rhs = call["self"], call["B"]
     _require_one_batch(lhs, rhs)
     matrices = _triangle(lhs, upper=call.flag("upper"), unit=call.flag("unitriangular"))
-    return _solved(matrices, rhs, from_left=call.flag("left", default=True))
+    return _solve_for(matrices, rhs, from_left=call.flag("left", default=True))
 
 
 @operator("triangular_solve")
@@ -126,7 +126,7 @@ def _triangular_solve(call: AtenCall) -> list[Value]:
     rhs, lhs = call["self"], call["A"]
     _require_one_batch(lhs, rhs)
     matrices = _triangle(lhs, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
-    return [_solved(_transposed(matrices) if call.flag("transpose") else matrices, rhs), lhs]
+    return [_solve_for(_transpose(matrices) if call.flag("transpose") else matrices, rhs), lhs]
 
 
 @operator("cholesky_solve")
@@ -134,19 +134,19 @@ def _cholesky_solve(call: AtenCall) -> Value:
     rhs, lhs = call["self"], call["input2"]
     _require_one_batch(lhs, rhs)
     lower = _lower_factor(call, lhs)
-    return _solved(_transposed(lower), _solved(lower, rhs))
+    return _solve_for(_transpose(lower), _solve_for(lower, rhs))
 
 
 @operator("cholesky_inverse")
 def _cholesky_inverse(call: AtenCall) -> Value:
     inverse = op("linalg.inv", _lower_factor(call, call["self"]))
-    return matmul(_transposed(inverse), inverse)
+    return matmul(_transpose(inverse), inverse)
 
 
 def _lower_factor(call: AtenCall, factor: Value) -> Value:
     """Return Cholesky's factor as the lower one, whichever is given."""
     triangle = _triangle(factor, upper=call.flag("upper"))
-    return _transposed(triangle) if call.flag("upper") else triangle
+    return _transpose(triangle) if call.flag("upper") else triangle
 
 
 @operator("linalg_qr")
@@ -181,14 +181,14 @@ def _pinv(call: AtenCall) -> Value:
         return call.full(call.shape, scalar_constant(0, data.dtype))
     if call.flag("hermitian"):
         values, lhs = ops("linalg.eigh", data)
-        rhs = _transposed(lhs)
+        rhs = _transpose(lhs)
     else:
         lhs, values, rhs = ops("linalg.svd", data, full_matrices=False)
     size = op("abs", values)
     least, share = _tolerances(call, data)
     least = least.maximum(share * op("max", size, axis=(size.rank - 1,), keepdims=True))
     inverse = (size > least).choose(1 / values, 0)
-    return matmul(_transposed(rhs) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transposed(lhs))
+    return matmul(_transpose(rhs) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transpose(lhs))
 
 
 def _tolerances(call: AtenCall, data: Value) -> tuple[Value, Value]:

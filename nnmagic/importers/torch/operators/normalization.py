@@ -77,7 +77,7 @@ def _layer_norm(call: AtenCall) -> list[Value]:
     return [scale_and_shift(normal, weight, bias), mean, inverse]
 
 
-def _grouped(call: AtenCall, value: Value) -> tuple[Value, list[Dim]]:
+def _group(call: AtenCall, value: Value) -> tuple[Value, list[Dim]]:
     """Return data as (N, group, channels of a group * places), and its shape with the channels apart."""
     batch, channels = value.shape[:2]
     groups = call.integer("group")
@@ -93,7 +93,7 @@ def _group_norm(call: AtenCall) -> list[Value]:
         return [
             call.full(call.importer.shape_of(item), scalar_constant(0, data.dtype)) for item in call.results
         ]
-    flat, _ = _grouped(call, data)
+    flat, _ = _group(call, data)
     normal, mean, _, inverse = standardize(flat, [2], call.number("eps", 1e-5))
     whole = call.reshape(normal, data.shape)
     result = scale_channels(whole, _optional(call, "weight"), _optional(call, "bias"))
@@ -132,10 +132,10 @@ def _group_norm_backward(call: AtenCall) -> list[Value | None]:
     gradient, data = wide(call["grad_out"]), wide(call["input"])
     weight = call.get("weight")
     inner = gradient if weight is None else gradient * per_channel(wide(weight), data.rank)
-    flat, _ = _grouped(call, data)
+    flat, _ = _group(call, data)
     mean, inverse = (shapes.unsqueeze(wide(call[name]), [2]) for name in ("mean", "rstd"))
     normal = (flat - mean) * inverse
-    flat_gradient, _ = _grouped(call, inner)
+    flat_gradient, _ = _group(call, inner)
     result = call.reshape(_centre(flat_gradient, normal, [2]) * inverse, data.shape)
     axes = (0, *range(2, data.rank))
     scale = op("sum", gradient * call.reshape(normal, data.shape), axis=axes)

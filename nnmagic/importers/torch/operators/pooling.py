@@ -24,7 +24,7 @@ from nnmagic.relay.functions.pooling import (
     window_maxima,
     window_sums,
 )
-from nnmagic.relay.functions.resizing import interpolate, interpolate_normalized
+from nnmagic.relay.functions.resizing import interpolate, interpolate_with_unit_sum
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
@@ -244,7 +244,7 @@ for _rank in (1, 2, 3):
     _declare_nearest(f"_upsample_nearest_exact{_rank}d", _rank, 0.5)
 
 
-def _weighted(call: AtenCall, rank: int, kind: str) -> Value:
+def _resample(call: AtenCall, rank: int, kind: str) -> Value:
     """Resample by weights; those of ``aa`` are of kernels as wide as the new elements."""
     data, align = _image(call), call.flag("align_corners")
     work = wide(data) if data.is_float else data.cast("float32")
@@ -258,29 +258,29 @@ def _weighted(call: AtenCall, rank: int, kind: str) -> Value:
         if smooth:
             a, widest, shrink = None if is_linear else -0.5, float(cast(Any, step.known)), 1 / step.maximum(1)
             x = (x + 0.5) * step - 0.5
-            work = interpolate_normalized(work, axis, x, size, a, shrink, widest, exclude=True)
+            work = interpolate_with_unit_sum(work, axis, x, size, a, shrink, widest, exclude=True)
             continue
         x = x * step if align else (x + 0.5) * step - 0.5
         work = interpolate(work, axis, x.maximum(0) if is_linear else x, size, None if is_linear else -0.75)
-    return _rounded(work, data)
+    return _round(work, data)
 
 
-def _rounded(work: Value, data: Value) -> Value:
+def _round(work: Value, data: Value) -> Value:
     """Return resampled bytes as bytes."""
     return work if data.is_float else convert(op("numpy.rint", work).maximum(0).minimum(255), data.dtype)
 
 
-def _declare_weighted(name: str, rank: int, kind: str) -> None:
+def _declare_resampling(name: str, rank: int, kind: str) -> None:
     note = "of images of known size" if kind.endswith("aa") else ""
-    operator(name, note=note)(lambda call: _weighted(call, rank, kind))
+    operator(name, note=note)(lambda call: _resample(call, rank, kind))
 
 
-_declare_weighted("upsample_linear1d", 1, "linear")
-_declare_weighted("upsample_bilinear2d", 2, "linear")
-_declare_weighted("upsample_trilinear3d", 3, "linear")
-_declare_weighted("upsample_bicubic2d", 2, "cubic")
-_declare_weighted("_upsample_bilinear2d_aa", 2, "linear_aa")
-_declare_weighted("_upsample_bicubic2d_aa", 2, "cubic_aa")
+_declare_resampling("upsample_linear1d", 1, "linear")
+_declare_resampling("upsample_bilinear2d", 2, "linear")
+_declare_resampling("upsample_trilinear3d", 3, "linear")
+_declare_resampling("upsample_bicubic2d", 2, "cubic")
+_declare_resampling("_upsample_bilinear2d_aa", 2, "linear_aa")
+_declare_resampling("_upsample_bicubic2d_aa", 2, "cubic_aa")
 
 
 def _grid_sampler(call: AtenCall, rank: int) -> Value:

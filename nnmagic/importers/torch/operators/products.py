@@ -21,13 +21,13 @@ def _product(call: AtenCall, lhs: Value, rhs: Value, shape: tuple[Dim, ...]) -> 
     """Multiply matrices, which may have no elements."""
     if 0 in shape or lhs.shape[-1] == 0:
         return call.full(shape, scalar_constant(0, lhs.dtype))
-    plain = _untransposed(rhs)
+    plain = _undo_transpose(rhs)
     if plain is not None and lhs.rank == 2:
         return op("nn.dense", lhs, plain)  # which takes the weight as it is
     return matmul(lhs, rhs)
 
 
-def _untransposed(value: Value) -> Value | None:
+def _undo_transpose(value: Value) -> Value | None:
     """Return the matrix whose transpose a tensor of floats is."""
     match value.expr:
         case ir.Call(op=ir.OpRef(name="transpose"), args=(matrix,)) if value.rank == 2 and value.is_float:

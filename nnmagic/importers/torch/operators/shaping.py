@@ -376,7 +376,7 @@ def _own_places(call: AtenCall, traced: Any) -> Value:
     sizes, strides = (
         [dim_of(item, call.importer.labels) for item in part] for part in (traced.shape, traced.stride())
     )
-    return _strided(call, sizes, strides, dim_of(traced.storage_offset(), call.importer.labels))[0]
+    return _stride_places(call, sizes, strides, dim_of(traced.storage_offset(), call.importer.labels))[0]
 
 
 def strided_places(sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
@@ -392,10 +392,10 @@ def _places(call: AtenCall, offset_of: Any) -> tuple[list[Dim], Value, Value]:
     sizes, strides = call.dims("size"), call.dims("stride")
     given = call.argument("storage_offset")
     offset = dim_of(offset_of.storage_offset(), call.importer.labels) if given is None else call.dim(given)
-    return sizes, *_strided(call, sizes, strides, offset)
+    return sizes, *_stride_places(call, sizes, strides, offset)
 
 
-def _strided(
+def _stride_places(
     call: AtenCall, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim
 ) -> tuple[Value, Value]:
     """Return where in memory each element of a strided tensor is, and where the last one is."""
@@ -467,7 +467,7 @@ _border_pad("edge", ["replication_pad1d", "replication_pad2d", "replication_pad3
 # -- creation ------------------------------------------------------------------------------------------
 
 
-def _filled(call: AtenCall, fill: Value) -> Value:
+def _fill(call: AtenCall, fill: Value) -> Value:
     """Return a tensor of one value; a size that no polynomial says is taken from the arguments."""
     if ANY not in call.shape:
         return call.full(call.shape, fill)
@@ -486,7 +486,7 @@ def _filled(call: AtenCall, fill: Value) -> Value:
     *("empty_permuted", "new_empty_strided"),
 )
 def _zeros(call: AtenCall) -> Value:
-    return _filled(call, scalar_constant(0, call.dtype))
+    return _fill(call, scalar_constant(0, call.dtype))
 
 
 @operator("arange")
@@ -527,8 +527,8 @@ operators(
     {
         "expand broadcast_to expand_copy": lambda call: call.expand(call["self"], call.shape),
         "flatten": lambda call: call.reshape(call["self"], call.shape),
-        "full full_like new_full": lambda call: _filled(call, call.number_value("fill_value", call.dtype)),
-        "ones ones_like new_ones": lambda call: _filled(call, scalar_constant(1, call.dtype)),
+        "full full_like new_full": lambda call: _fill(call, call.number_value("fill_value", call.dtype)),
+        "ones ones_like new_ones": lambda call: _fill(call, scalar_constant(1, call.dtype)),
         "t t_copy": lambda call: shapes.transpose(call["self"], list(range(call["self"].rank))[::-1]),
     }
 )

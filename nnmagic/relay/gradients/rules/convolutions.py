@@ -55,7 +55,7 @@ def _convolution(p: VjpCall) -> Sequence[Contribution]:
 
 
 @rule("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
-def _transposed(p: VjpCall) -> Sequence[Contribution]:
+def _transpose(p: VjpCall) -> Sequence[Contribution]:
     """Convolve the cotangent: a transposed convolution is the way back of a convolution."""
     axes = "DHW"[3 - (p.rank() - 2) :]
     layout, kernel_layout = str(p.attrs["data_layout"]), str(p.attrs["kernel_layout"])

@@ -146,7 +146,7 @@ def _strided_slice(p: VjpCall) -> Sequence[Contribution]:
             slices[axis] = None
     moved = [axis for axis, bounds in enumerate(slices) if bounds is not None]
     if all(isinstance(shape[axis], int) for axis in moved):
-        return [_padded(p, slices)]
+        return [_pad(p, slices)]
     rank = p.rank()
     begin = [0 if bounds is None else bounds[0] for bounds in slices]
     end = [_FAR if bounds is None else bounds[1] for bounds in slices]
@@ -177,7 +177,7 @@ def _slices(p: VjpCall) -> list[tuple[int, int, int] | None]:
     return slices
 
 
-def _padded(p: VjpCall, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
+def _pad(p: VjpCall, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
     """Put the cotangent at its places among zeros."""
     d = p.d
     widths, steps = [[0, 0] for _ in slices], [1] * len(slices)
@@ -246,7 +246,7 @@ def _scatter_elements(p: VjpCall) -> Sequence[Contribution]:
     indices, updates = p.args[1], p.x(2)
 
     def pick(term: TensorExpr) -> TensorExpr:
-        return _reached(p, term, axis).op("gather", indices, axis=axis)
+        return _reach(p, term, axis).op("gather", indices, axis=axis)
 
     picked = pick(p.d)
     if how == "add":
@@ -257,7 +257,7 @@ def _scatter_elements(p: VjpCall) -> Sequence[Contribution]:
     return [data, None, pick(last).equal(numbers).choose(picked, 0)]
 
 
-def _reached(p: VjpCall, term: TensorExpr, axis: int) -> TensorExpr:
+def _reach(p: VjpCall, term: TensorExpr, axis: int) -> TensorExpr:
     """Cut the axes beside the scattered one to those of the indices."""
     pairs = enumerate(zip(p.shape(0), p.shape(1), strict=True))
     cut = [axis_ for axis_, (size, count) in pairs if axis_ != axis and not same_dim(size, count)]
@@ -285,21 +285,21 @@ def _scatter_nd(p: VjpCall) -> Sequence[Contribution]:
     indices, updates = p.args[1], p.x(2)
     depth = cast("int", p.shape(1)[0])
 
-    def picked() -> TensorExpr:
+    def pick() -> TensorExpr:
         return p.d.op("gather_nd", indices, batch_dims=0, index_rank=depth)
 
     if how == "add":
-        return [p.d, None, picked() if p.wanted[2] else None]
+        return [p.d, None, pick() if p.wanted[2] else None]
     data = p.d.op("scatter_nd", indices, updates.zeros(), mode="update") if p.wanted[0] else None
     if not p.wanted[2]:
         return [data, None, None]
     places = p.shape(1)[1:]
     if all(dim == 1 for dim in places):
-        return [data, None, picked()]
+        return [data, None, pick()]
     numbers = _numbers(updates)
     last = p.x(0).zeros().cast("float64").op("scatter_nd", indices, numbers, mode="update")
     won = last.op("gather_nd", indices, batch_dims=0, index_rank=depth).equal(numbers)
-    return [data, None, won.choose(picked(), 0)]
+    return [data, None, won.choose(pick(), 0)]
 
 
 @rule("strided_set")

@@ -136,7 +136,7 @@ def _cofactors(p: VjpCall, x: TensorExpr, size: int) -> TensorExpr:
     if size <= 1:
         return x.op("ones_like")
 
-    def moved(rows: int, columns: int) -> TensorExpr:
+    def move(rows: int, columns: int) -> TensorExpr:
         result = x
         for axis, by in ((p.rank() - 2, rows), (p.rank() - 1, columns)):
             places = p.array([(at + by) % size for at in range(size)], "int64")
@@ -144,8 +144,8 @@ def _cofactors(p: VjpCall, x: TensorExpr, size: int) -> TensorExpr:
         return result
 
     if size == 2:
-        return moved(1, 1) * p.array([[1, -1], [-1, 1]], x.dtype)
-    return moved(1, 1) * moved(2, 2) - moved(1, 2) * moved(2, 1)
+        return move(1, 1) * p.array([[1, -1], [-1, 1]], x.dtype)
+    return move(1, 1) * move(2, 2) - move(1, 2) * move(2, 1)
 
 
 @_rule("linalg.cholesky")

@@ -262,14 +262,14 @@ def _depth_to_space(p: VjpCall) -> Sequence[Contribution]:
     block, layout = cast("int", p.attrs["block_size"]), str(p.attrs["layout"])
     if p.attrs["mode"] == "DCR":
         return [p.d.op("nn.space_to_depth", block_size=block, layout=layout)]
-    n, c, h, w = p.static() if layout == "NCHW" else _permuted(p.static(), layout)
+    n, c, h, w = p.static() if layout == "NCHW" else _permute(p.static(), layout)
     d = p.d if layout == "NCHW" else p.d.transpose([layout.index(letter) for letter in "NCHW"])
     inner = c // (block * block)
     d = d.reshape([n, inner, h, block, w, block]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c, h, w])
     return [d if layout == "NCHW" else d.transpose(["NCHW".index(letter) for letter in layout])]
 
 
-def _permuted(shape: Sequence[int], layout: str) -> list[int]:
+def _permute(shape: Sequence[int], layout: str) -> list[int]:
     return [shape[layout.index(letter)] for letter in "NCHW"]
 
 

@@ -93,7 +93,7 @@ def _convert(call: Arguments) -> v.Value:
     if is_number(static) and dtype is not None:
         assert isinstance(static, bool | int | float | complex)
         return number_constant(static, dtype, operand.span)
-    data = _stack_nested(operand, call)
+    data = _stack_nested_lists(operand, call)
     return (data if dtype is None else data.cast(dtype)).value
 
 
@@ -104,14 +104,14 @@ def _holds_sizes(value: v.Value) -> bool:
     )
 
 
-def _stack_nested(operand: v.Operand, call: Arguments) -> Formula:
+def _stack_nested_lists(operand: v.Operand, call: Arguments) -> Formula:
     """Stack nested lists of tensors."""
     value = operand.value
     if not isinstance(value, v.TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
 
     parts = [
-        v.Operand(_stack_nested(v.Operand(item, operand.span), call).value, operand.span)
+        v.Operand(_stack_nested_lists(v.Operand(item, operand.span), call).value, operand.span)
         if isinstance(item, v.TupleOf)
         else v.Operand(item, operand.span)
         for item in value.items

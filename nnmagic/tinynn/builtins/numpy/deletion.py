@@ -26,7 +26,7 @@ def _delete(call: Arguments) -> Value:
     if static == ():
         return data.value
     if static is not None and isinstance(size, int):
-        return _delete_known(call, data, axis, static).value
+        return _delete_static(call, data, axis, static).value
     data = data.transpose([axis, *(index for index in range(data.rank) if index != axis)])
     kind = "delete"
     if isinstance(static, tuple):
@@ -60,7 +60,7 @@ def _known_indices(value: Value) -> int | tuple[int, ...] | None:
     return static  # type: ignore[return-value]  # an int, or a tuple of them
 
 
-def _delete_known(call: Arguments, data: Formula, axis: int, static: int | tuple[int, ...]) -> Formula:
+def _delete_static(call: Arguments, data: Formula, axis: int, static: int | tuple[int, ...]) -> Formula:
     size = data.shape[axis]
     assert isinstance(size, int)
     indices = static if isinstance(static, tuple) else (static,)

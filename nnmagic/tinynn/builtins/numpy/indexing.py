@@ -89,7 +89,7 @@ def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | 
     return constant_of(np.mod(np.asarray(known), size), dtype, call.at(parameter))
 
 
-def take_checked(
+def take_with_check(
     call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices"
 ) -> Formula:
     """Take slices at indices along an axis; an index out of range is an error."""
@@ -113,7 +113,7 @@ def _take(call: Arguments) -> Value:
             "take", indices, axis=axis, batch_dims=batch, mode="clip" if mode == "raise" else mode
         ).value
     if mode == "raise":
-        return take_checked(call, data, indices, axis).value
+        return take_with_check(call, data, indices, axis).value
     return data.op("take", indices, axis=axis, mode=mode).value
 
 
@@ -303,7 +303,7 @@ def _partition(call: Arguments) -> Value:
     """Put the elements at some places where sorting would put them."""
     data, axis = _partition_operand(call)
     numbers = data.cast("int8") if data.dtype == "bool" else data
-    result = _partitioned(call, numbers, axis, "numpy.partition")
+    result = _partition_by(call, numbers, axis, "numpy.partition")
     result = result or numbers.op("sort", axis=axis, is_ascend=True)
     return (result.truth() if data.dtype == "bool" else result).value
 
@@ -312,11 +312,11 @@ def _argpartition(call: Arguments) -> Value:
     """Return the indices of the elements as partition orders these."""
     data, axis = _partition_operand(call)
     data = data.cast("int8") if data.dtype == "bool" else data
-    result = _partitioned(call, data, axis, "numpy.argpartition")
+    result = _partition_by(call, data, axis, "numpy.argpartition")
     return (result or data.op("argsort", axis=axis, is_ascend=True, dtype="int64")).value
 
 
-def _partitioned(call: Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
+def _partition_by(call: Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
     """Return what an operator gives for `kth`; None if the order of these is known at the call only."""
     static = static_value_or_none(call.given["kth"].value)
     places = [
@@ -360,7 +360,7 @@ def _argsort(call: Arguments) -> Value:
     return data.op("argsort", axis=axis, is_ascend=_is_ascending(call), dtype=dtype).value
 
 
-def _declare_unsupported(name: str, reason: str, hint: str) -> Builtin:
+def _declare_refusal(name: str, reason: str, hint: str) -> Builtin:
     """Declare a name that users try and that cannot work; calling it explains why."""
 
     def apply_to(call: Arguments) -> Value:
@@ -458,7 +458,7 @@ INDEXING = (
         _NAMES,
     ),
     *(
-        _declare_unsupported(name, _NO_SIZE, hint)
+        _declare_refusal(name, _NO_SIZE, hint)
         for name, hint in (
             ("compress", "write x[mask]; where(mask, x, 0) keeps the shape"),
             ("extract", "write x[mask]; where(mask, x, 0) keeps the shape"),

@@ -120,15 +120,15 @@ def _block(call: Arguments) -> Value:
     rank = max(depth, *(block_item.rank for block_item in ordered))
     remaining = iter(ordered)
 
-    def joined(value: Value, level: int) -> Formula:
+    def join(value: Value, level: int) -> Formula:
         if not isinstance(value, TupleOf):
             block_item = next(remaining)
             while block_item.rank < rank:
                 block_item = block_item.expand(0)
             return block_item
-        return concatenate(call, [joined(item, level + 1) for item in value.items], rank - depth + level)
+        return concatenate(call, [join(item, level + 1) for item in value.items], rank - depth + level)
 
-    return joined(operand.value, 0).value
+    return join(operand.value, 0).value
 
 
 def _list_depth(value: Value) -> int:

@@ -54,14 +54,14 @@ def _polyval(call: Arguments) -> v.Value:
         message = "polyval: the number of coefficients must be known at compile time"
         raise v.RefusalError(message, coefficients.span)
 
-    def combined(name: str, lhs: v.Value, rhs: v.Value) -> v.Value:
+    def combine(name: str, lhs: v.Value, rhs: v.Value) -> v.Value:
         sign = "+" if name == "add" else "*"
         return binary(NAMED[name], sign, v.Operand(lhs, span), v.Operand(rhs, span), span)
 
-    result = combined("multiply", x.value, v.Known(0))
+    result = combine("multiply", x.value, v.Known(0))
     for index in range(number):
         coefficient = item(coefficients, v.Known(index), span)
-        result = combined("add", combined("multiply", result, x.value), coefficient)
+        result = combine("add", combine("multiply", result, x.value), coefficient)
     return result
 
 
@@ -115,14 +115,14 @@ def _sum(operator: str) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
         lhs, rhs = _two(call)
         if lhs.shape != rhs.shape:
-            lhs, rhs = _lengthened(call, lhs, rhs), _lengthened(call, rhs, lhs)
+            lhs, rhs = _lengthen(call, lhs, rhs), _lengthen(call, rhs, lhs)
         return lhs.op(operator, rhs).value
 
     what = "sum" if operator == "add" else "difference"
     return numpy_function(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", method=False)
 
 
-def _lengthened(call: Arguments, data: Formula, other: Formula) -> Formula:
+def _lengthen(call: Arguments, data: Formula, other: Formula) -> Formula:
     """Put zeros before coefficients until there are as many as of the other polynomial."""
     own, wanted = data.shape[0], other.shape[0]
     if isinstance(own, int) and isinstance(wanted, int):

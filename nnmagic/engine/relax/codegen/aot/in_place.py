@@ -91,7 +91,7 @@ class _Planning:
     def updated_by(self, kernel: ir.GlobalVar) -> list[int]:
         """Return the numbers of the arrays that an element-wise kernel may update."""
         if kernel not in self._updated:
-            self._updated[kernel] = find_updated(self.module[kernel])
+            self._updated[kernel] = find_update_inputs(self.module[kernel])
         return self._updated[kernel]
 
 
@@ -125,7 +125,7 @@ def changed_in_place(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     return _without_rest(kernel)
 
 
-def find_updated(kernel: PrimFunc) -> list[int]:
+def find_update_inputs(kernel: PrimFunc) -> list[int]:
     """Return the numbers of the operands whose elements a kernel reads where it writes its result only.
 
     The kernel is element-wise, and what else it reads lies in the same order.
@@ -168,7 +168,7 @@ def _is_in_order(load: Load, axes: Sequence[Var], whole: bool) -> bool:
 
 
 def update_in_place(kernel: PrimFunc, number: int) -> PrimFunc:
-    """Return a kernel that finds the operand of this number, one of ``find_updated``, in its result."""
+    """Return a kernel that finds the operand of this number, one of ``find_update_inputs``, in its result."""
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     old, result = buffers[number], buffers[-1]
 

@@ -17,7 +17,7 @@ from nnmagic.engine.relax.codegen.aot.lane_plans import (
     LaneStep,
     RangeCheck,
 )
-from nnmagic.engine.relax.codegen.aot.loop_versions import as_signed
+from nnmagic.engine.relax.codegen.aot.loop_versions import to_signed
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence, vector_loop
@@ -77,7 +77,7 @@ class LaneEmitter:
             low, high = (self._body.load(value) for value in (inner.first, inner.limit))
             ends[inner.counter] = low, high - 1
             parts += [high > low, high - low <= as_expr(_MOST_ROUNDS)]
-        least: PrimExpr = tirx.const(as_signed(check.index.constant), "int64")
+        least: PrimExpr = tirx.const(to_signed(check.index.constant), "int64")
         most = least
         for term, factor in check.index.terms.items():
             assert isinstance(term, aot.Register)

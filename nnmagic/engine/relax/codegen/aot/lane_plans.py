@@ -261,7 +261,7 @@ class _LanePlanner:
         if any(target is not plan.counter for target, _ in following):
             raise _RefusedError
         plan.facts[plan.counter] = Fact(1, (), Affine({plan.counter: 1}))
-        defined = set(_defined(plan.steps))
+        defined = set(_definitions(plan.steps))
         self._follow(plan.steps)
         if not any(_has_sum(loop) or self._has_sum_in_memory(loop) for loop in _loops(plan.steps)):
             raise _RefusedError
@@ -492,7 +492,7 @@ def _has_sum(loop: InnerLoop) -> bool:
     return reads and any(param.dtype in ("float32", "float64") for param, _ in loop.following)
 
 
-def _defined(steps: Sequence[LaneStep]) -> Iterator[aot.Register]:
+def _definitions(steps: Sequence[LaneStep]) -> Iterator[aot.Register]:
     """Yield the registers that steps define."""
     for step in steps:
         match step:
@@ -505,7 +505,7 @@ def _defined(steps: Sequence[LaneStep]) -> Iterator[aot.Register]:
             case InnerLoop():
                 yield step.counter
                 yield from (register for register, _ in (*step.carried, *step.results))
-                yield from _defined([*step.body, *step.end])
+                yield from _definitions([*step.body, *step.end])
 
 
 def _accesses(

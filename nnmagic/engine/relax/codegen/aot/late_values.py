@@ -80,7 +80,7 @@ def _follow_function(function: aot.NativeFunction) -> _Flow:
 
 def _find_late(flow: _Flow) -> set[aot.Value]:
     """Return the registers that depend on what the round before computed from the round before it."""
-    begins = [value for value, before in flow.before.items() if value in _reached(before, flow)]
+    begins = [value for value, before in flow.before.items() if value in _reach(before, flow)]
     late: set[aot.Value] = set(begins)
     while True:
         more = {value for value, sources in flow.sources.items() if not sources.isdisjoint(late)} - late
@@ -89,7 +89,7 @@ def _find_late(flow: _Flow) -> set[aot.Value]:
         late |= more
 
 
-def _reached(values: set[aot.Value], flow: _Flow) -> set[aot.Value]:
+def _reach(values: set[aot.Value], flow: _Flow) -> set[aot.Value]:
     """Return what some values are computed from, in any round."""
     reached, work = set(values), list(values)
     while work:
@@ -242,7 +242,7 @@ def _lateness(value: aot.Value, target: aot.Value, late: set[aot.Value], flow: _
     """Return 0 for a value that is not late, 2 for one that waits for the target of the round before."""
     if value not in late:
         return 0
-    return 2 if target in _reached({value}, flow) else 1
+    return 2 if target in _reach({value}, flow) else 1
 
 
 def _is_operand_of_next(rest: Sequence[object], value: aot.Value, kind: type) -> bool:

@@ -27,7 +27,7 @@ def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion |
     if any(storage.on_heap for step in function.steps() for storage in aot.written_storage(step)):
         return None
     recursion = aot.LinearRecursion(call, tuple(path))
-    return replace(recursion, saved=tuple(_saved(function, recursion)))
+    return replace(recursion, saved=tuple(_save(function, recursion)))
 
 
 def invariant_parameters(function: aot.NativeFunction, call: aot.FunctionCall) -> set[aot.Value]:
@@ -53,13 +53,13 @@ def _is_reached_through_others(function: aot.NativeFunction) -> bool:
     return any(isinstance(step, aot.FunctionCall) and step.callee is function for step in steps)
 
 
-def _saved(
+def _save(
     function: aot.NativeFunction, recursion: aot.LinearRecursion
 ) -> Iterator[aot.Register | aot.Storage]:
     there: set[aot.Value] = set()
     there.update(function.parameters)
     there -= invariant_parameters(function, recursion.call)
-    there.update(value for step in recursion.before() for value in aot.values_written(step))
+    there.update(value for step in recursion.before() for value in aot.written_values(step))
     there -= set(recursion.call.results)
     read = [value for step in aot.steps_of(list(recursion.after())) for value in values_read(step)]
     for value in dict.fromkeys(read):

@@ -140,7 +140,7 @@ class _Indices:
         self.dims = loop.dims
         #: The sums of which truth values say whether they are negative.
         self.tested: dict[aot.Register, Affine] = {}
-        written = Counter(value for step in aot.steps_of(counted.round) for value in aot.values_written(step))
+        written = Counter(value for step in aot.steps_of(counted.round) for value in aot.written_values(step))
         for step in aot.steps_of(counted.round):
             if isinstance(step, aot.ScalarCode):
                 self._follow(step, written)
@@ -276,7 +276,7 @@ class _Condition:
 
     def _at(self, index: Affine, counter: PrimExpr) -> PrimExpr:
         """Return an index in the round of a counter."""
-        result: PrimExpr = tirx.const(as_signed(index.constant), "int64")
+        result: PrimExpr = tirx.const(to_signed(index.constant), "int64")
         for term, factor in index.terms.items():
             if term is self._counter:
                 value = counter
@@ -284,7 +284,7 @@ class _Condition:
                 value = self._load(self._args[term])
             else:
                 value = self._sizes[term]
-            result = result + value * tirx.const(as_signed(factor), "int64")
+            result = result + value * tirx.const(to_signed(factor), "int64")
         return result
 
     def add(self, index: Affine, size: PrimExpr) -> None:
@@ -308,6 +308,6 @@ class _Condition:
         return aot.ScalarCode((stage,), {**values, buffer: target}, {}, tuple(self._loads))
 
 
-def as_signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """Return the integer of 64 bits with the bits of a number."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

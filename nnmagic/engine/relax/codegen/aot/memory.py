@@ -347,7 +347,7 @@ def _known_bytes(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> int
     """Return the bytes of the arrays whose sizes values do not decide, for long dimensions."""
     arrays = {storage for step in steps for storage in aot.written_storage(step)}
     arrays.update(param for param in function.parameters if isinstance(param, aot.Storage))
-    decided = _decided(function)
+    decided = _value_sizes(function)
     return sum(_of_long(array.nbytes) for array in arrays if not depends_on(array.nbytes, decided))
 
 
@@ -360,7 +360,7 @@ def _of_long(nbytes: Extent) -> int:
     return int(size.value) if isinstance(size, tirx.IntImm) else 0
 
 
-def _decided(function: aot.NativeFunction) -> dict[PrimExpr, Extent | None]:
+def _value_sizes(function: aot.NativeFunction) -> dict[PrimExpr, Extent | None]:
     """Return the sizes that values decide, with the most that each can be."""
     return {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
 
@@ -374,7 +374,7 @@ def most_bytes(nbytes: Extent, function: aot.NativeFunction, known: int) -> Exte
     if depends_on(nbytes, dict.fromkeys(function.unbounded())):
         return None
     size = most(nbytes, function.named)
-    decided = _decided(function)
+    decided = _value_sizes(function)
     if isinstance(nbytes, int) or size is None or not depends_on(nbytes, decided):
         return size
     if isinstance(size, int) or _factors(nbytes, decided) < 2:

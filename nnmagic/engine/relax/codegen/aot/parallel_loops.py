@@ -298,9 +298,9 @@ def combine(operator: str, lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return a reduction of two values, as the operator of a round computes it."""
     match operator:
         case "add":
-            return _wrapped(lhs, rhs, tirx.Add)
+            return _wrap(lhs, rhs, tirx.Add)
         case "mul":
-            return _wrapped(lhs, rhs, tirx.Mul)
+            return _wrap(lhs, rhs, tirx.Mul)
         case "max":
             return tirx.Select(tirx.Or(lhs > rhs, _is_nan(lhs)), lhs, rhs)
         case "min":
@@ -316,7 +316,7 @@ def _is_nan(value: PrimExpr) -> PrimExpr:
     return tirx.isnan(value) if dtype_of(value).startswith("float") else tirx.const(0, "bool")
 
 
-def _wrapped(lhs: PrimExpr, rhs: PrimExpr, operator: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> PrimExpr:
+def _wrap(lhs: PrimExpr, rhs: PrimExpr, operator: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> PrimExpr:
     from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 
     return wrap_integers(operator(lhs, rhs))

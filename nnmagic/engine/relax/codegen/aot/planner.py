@@ -152,7 +152,9 @@ class _Planner:
             if not isinstance(param.ty, relax.ShapeType)
         ]
         destinations = {arrays[param]: result for param, result in self.destinations.items()}
-        self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded, destinations)
+        self.in_place = plan_in_place(
+            self.module, name, self._holds_element, _forwarding_position, destinations
+        )
         self.program = aot.AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
         used = set(relax.analysis.free_vars(function.body))
         given = arrays[: len(self.program.parameters)]
@@ -409,7 +411,7 @@ class _FunctionPlanner:
     def _plan_tail(self, region: aot.Region, sequence: RelaxExpr) -> None:
         """Plan what ends the function."""
         bindings = _bindings(sequence)
-        last = _forwarded(bindings, sequence.body, self.var)
+        last = _forwarding_position(bindings, sequence.body, self.var)
         for binding in bindings if last is None else bindings[:last]:
             self._bind(region, binding)
         if last is None:
@@ -948,7 +950,9 @@ class _FunctionPlanner:
         return substitute(expr, self.sizes) if self.sizes else expr
 
 
-def _forwarded(bindings: Sequence[RelaxExpr], result: RelaxExpr, function: ir.GlobalVar | None) -> int | None:
+def _forwarding_position(
+    bindings: Sequence[RelaxExpr], result: RelaxExpr, function: ir.GlobalVar | None
+) -> int | None:
     """Return the position of a branch, or call of the function itself, whose value is the result as it is."""
     last = len(bindings) - 1
     while last >= 0 and isinstance(bindings[last].value, relax.TupleGetItem | relax.Tuple | relax.Var):

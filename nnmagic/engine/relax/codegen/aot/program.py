@@ -433,7 +433,7 @@ def written_storage(step: Step) -> Iterator[Storage]:
             yield storage
 
 
-def values_written(step: Step) -> Iterator[Value]:
+def written_values(step: Step) -> Iterator[Value]:
     """Yield the registers and the storage that a step writes, or points somewhere."""
     match step:
         case KernelCall(args=args, reads=reads):

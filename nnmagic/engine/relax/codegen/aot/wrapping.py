@@ -35,13 +35,13 @@ def narrow_integers(expr: PrimExpr) -> PrimExpr:
 
     def narrow(node: PrimExpr) -> PrimExpr:
         dtype = dtype_of(node)
-        narrowed = _narrowed(node.value, dtype) if dtype in WRAPPING else None
+        narrowed = _narrow(node.value, dtype) if dtype in WRAPPING else None
         return narrowed if isinstance(narrowed, tuple(_OPERATORS)) else node
 
     return rewrite(expr, [(tirx.Cast, narrow)])
 
 
-def _narrowed(value: PrimExpr, dtype: str) -> PrimExpr | None:
+def _narrow(value: PrimExpr, dtype: str) -> PrimExpr | None:
     """Return arithmetic on integers of a dtype that is done in its wider one, in the dtype; else None."""
     if dtype_of(value) != WRAPPING[dtype]:
         return None
@@ -51,7 +51,7 @@ def _narrowed(value: PrimExpr, dtype: str) -> PrimExpr | None:
         return wrap_constant(value, dtype)
     if not isinstance(value, tirx.Add | tirx.Sub | tirx.Mul):
         return None
-    a, b = (_narrowed(part, dtype) for part in (value.a, value.b))
+    a, b = (_narrow(part, dtype) for part in (value.a, value.b))
     return None if a is None or b is None else type(value)(a, b)
 
 

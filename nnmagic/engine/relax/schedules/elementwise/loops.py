@@ -133,7 +133,7 @@ def _emit_elements(*nests: Nest, threads: bool) -> Stmt:
     return _wrap(loops, sequence(bodies), parallel=threads)
 
 
-def emit_interleaved(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
+def emit_interleaved_nests(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
     """Emit nests that write every k-th element of one array, k of them, as one loop; None for others.
 
     LLVM makes vectors of the values of one round, which are neighbours in memory, as in a stack along the

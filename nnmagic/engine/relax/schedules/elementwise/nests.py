@@ -104,12 +104,12 @@ def _flat_index(buffer: Buffer, indices: Sequence[Index]) -> Index:
     """Return the index of an element in the flat buffer."""
     offset: Index = as_expr(0)
     for dim, index in zip(buffer.ty.shape, indices, strict=True):
-        undivided = _undivided(offset, index, dim)
+        undivided = _undo_division(offset, index, dim)
         offset = offset * dim + index if undivided is None else undivided
     return offset
 
 
-def _undivided(quotient: Index, numerator: Index, dim: Index) -> PrimExpr | None:
+def _undo_division(quotient: Index, numerator: Index, dim: Index) -> PrimExpr | None:
     """Return what was divided by a dimension, where these are the quotient and the rest of it.
 
     Of the quotient, the rest by a number may be given. LLVM takes seconds for many such divisions.

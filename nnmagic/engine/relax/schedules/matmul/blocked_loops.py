@@ -23,7 +23,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     NEAR_BYTES,
     MatrixProduct,
     Version,
-    declare_packed,
+    declare_packed_panels,
     start_of,
 )
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile, TileAccess
@@ -125,18 +125,18 @@ class _BlockedLoops:
         item = builders.item_bytes(self.product.dtype)
         wide = _at_most(self.panels, NEAR_BYTES // (self.chunk * self.tile.width * item))
         high = _at_most(self.heights, _MOST_SUMS // (wide * self.sums_of_tile * item))
-        packed = declare_packed(wide * self.chunk * self.tile.width, self.product.dtype, "panels")
+        packed = declare_packed_panels(wide * self.chunk * self.tile.width, self.product.dtype, "panels")
         allocations = [tirx.AllocBuffer(packed)]
         tiles = builders.minimum(high, self.heights)
         sums, rows = None, None
         if self.chunk != self.product.depth:
             size = builders.as_index(tiles * (wide * self.sums_of_tile))
-            sums = declare_packed(size, self.product.dtype, "sums")
+            sums = declare_packed_panels(size, self.product.dtype, "sums")
             allocations.append(tirx.AllocBuffer(sums))
         if _has_contiguous_rows(self.product.left):
             count = builders.round_up_div(tiles, _BLOCK_TILES) * _BLOCK_TILES
             size = builders.as_index(count * (self.chunk * self.tile.rows))
-            rows = declare_packed(size, self.product.dtype, "rows")
+            rows = declare_packed_panels(size, self.product.dtype, "rows")
             allocations.append(tirx.AllocBuffer(rows))
 
         def compute_group(g: PrimExpr) -> Stmt:

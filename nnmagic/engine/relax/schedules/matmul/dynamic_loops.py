@@ -21,7 +21,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     NEAR_BYTES,
     MatrixProduct,
     Version,
-    declare_packed,
+    declare_packed_panels,
     dot_width,
     start_of,
 )
@@ -236,13 +236,13 @@ class _DynamicLoops:
             return self._share(rows, panels)
         size = builders.as_index(product.depth * tile.width)
         if self.threads or panels.count == 1:
-            buffer = declare_packed(builders.as_index(size * panels.count), product.dtype, "panels")
+            buffer = declare_packed_panels(builders.as_index(size * panels.count), product.dtype, "panels")
             panels = replace(panels, packed=buffer, shared=True)
             pack = builders.parallel_loop(
                 "panel", panels.count, lambda p: self._pack(panels, p), wanted=self.threads
             )
             return builders.sequence([tirx.AllocBuffer(buffer), pack, self._share(rows, panels)])
-        buffer = declare_packed(size, product.dtype, "panel")
+        buffer = declare_packed_panels(size, product.dtype, "panel")
         panels = replace(panels, packed=buffer)
 
         def compute_panel(p: PrimExpr) -> Stmt:
@@ -351,7 +351,7 @@ class _DynamicLoops:
         height = min(_NARROW_ROWS, product.rows) if isinstance(product.rows, int) else _NARROW_ROWS
         tile = Tile(height, (0,), lanes, microkernels.count_parts(height, 1, self.machine))
         rows = _RowTiles(product.rows, tile, self.machine)
-        packed = declare_packed(builders.as_index(product.depth * lanes), product.dtype, "panel")
+        packed = declare_packed_panels(builders.as_index(product.depth * lanes), product.dtype, "panel")
 
         def compute_panel(p: PrimExpr) -> Stmt:
             first, bind_first = _bind("first", p * lanes)

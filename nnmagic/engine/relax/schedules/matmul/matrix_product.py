@@ -134,7 +134,7 @@ def dot_width(rows: int, columns: int | None) -> int:
     return 1 << (width.bit_length() - 1)
 
 
-def declare_packed(size: Extent, dtype: str, name: str) -> Buffer:
+def declare_packed_panels(size: Extent, dtype: str, name: str) -> Buffer:
     """Declare the buffer of packed panels; TVM has no buffers without elements."""
     size = max(1, size) if isinstance(size, int) else tirx.max(size, builders.as_expr(1))
     return tirx.decl_buffer((size,), dtype, name, data_alignment=64)
