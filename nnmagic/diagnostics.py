@@ -239,8 +239,8 @@ def _position(diagnostic: Diagnostic) -> tuple[int, int]:
 
 def _count(diagnostics: Sequence[Diagnostic]) -> str:
     first = diagnostics[0].message
-    rest = len(diagnostics) - 1
-    return first if not rest else f"{first} (and {rest} more error{'s' if rest > 1 else ''})"
+    others = len(diagnostics) - 1
+    return first if not others else f"{first} (and {others} more error{'s' if others > 1 else ''})"
 
 
 #: Red and green are not bold: Jupyter makes bold ones darker, which dark themes put on dark red.

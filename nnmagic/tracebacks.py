@@ -159,10 +159,10 @@ def frames_of(error: BaseException) -> list[TracebackType]:
 
 def traceback_of(frames: list[TracebackType]) -> TracebackType | None:
     """Return a traceback of these frames alone."""
-    kept: TracebackType | None = None
+    traceback: TracebackType | None = None
     for frame in reversed(frames):
-        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return kept
+        traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return traceback
 
 
 def is_ours(frame: TracebackType) -> bool:

@@ -2,7 +2,7 @@
 
 from nnmagic.cache.disk import DiskCache
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
-from nnmagic.cache.memory import Entry, Fingerprints, MemoryCache, Statistics, digest, what_changed
+from nnmagic.cache.memory import Entry, Fingerprints, MemoryCache, Statistics, digest, explain_changes
 from nnmagic.cache.settings import disk_cache, set_cache
 from nnmagic.cache.store import CacheWarning, MissingEntry, Store, Usage
 
@@ -21,8 +21,8 @@ __all__ = [
     "Usage",
     "digest",
     "disk_cache",
+    "explain_changes",
     "from_members",
     "set_cache",
     "to_members",
-    "what_changed",
 ]

@@ -100,7 +100,9 @@ class MemoryCache(Generic[Value]):
         nearest = min(related, key=lambda entry: _distance(entry, parts), default=None)
         if nearest is None:
             return "first time, or dropped since" if dropped else "first time"
-        return what_changed(nearest.parts, nearest.captured, parts, fingerprint) or "dropped in the meantime"
+        return (
+            explain_changes(nearest.parts, nearest.captured, parts, fingerprint) or "dropped in the meantime"
+        )
 
     def put(self, entry: Entry[Value]) -> None:
         """Keep an entry in place of one with its key, and drop the least recently used ones."""
@@ -140,7 +142,7 @@ class MemoryCache(Generic[Value]):
         self._hits = self._misses = self._evictions = 0
 
 
-def what_changed(
+def explain_changes(
     were: Fingerprints, captured: Fingerprints, parts: Fingerprints, fingerprint: Callable[[str], str]
 ) -> str:
     """Say what differs between an earlier compilation and one that is asked for; empty if nothing does.

@@ -83,12 +83,12 @@ def disk_cache() -> Store | None:
 
 
 def _megabytes() -> int:
-    given = os.environ.get(MEGABYTES, "").strip()
-    if not given:
+    setting = os.environ.get(MEGABYTES, "").strip()
+    if not setting:
         return DEFAULT_MEGABYTES
-    if not given.isascii() or not given.isdigit():
-        raise ValueError(f"the variable {MEGABYTES} must be a whole number from 0 on, not {given!r}")
-    return int(given)
+    if not setting.isascii() or not setting.isdigit():
+        raise ValueError(f"the variable {MEGABYTES} must be a whole number from 0 on, not {setting!r}")
+    return int(setting)
 
 
 def _directory() -> Path | None:

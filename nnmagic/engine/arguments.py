@@ -115,7 +115,7 @@ class _Conversion:
 
     def of(self, value: object) -> object:
         """Return the converted value."""
-        made: list[object] = []
+        arrays: list[object] = []
         # What to do: convert the value at a path, or put together so many of those made last.
         work: list[tuple[_Path | str, ty.Type, object] | tuple[int, str | None]] = [
             (self.parameter.name, self.parameter.type, value)
@@ -124,14 +124,14 @@ class _Conversion:
             task = work.pop()
             if len(task) == 2:
                 count, constructor = task
-                parts = tuple(made[len(made) - count :])
-                del made[len(made) - count :]
-                made.append(parts if constructor is None else AdtValue(constructor, parts))
+                parts = tuple(arrays[len(arrays) - count :])
+                del arrays[len(arrays) - count :]
+                arrays.append(parts if constructor is None else AdtValue(constructor, parts))
                 continue
             path, type_, item = task
             match type_:
                 case ty.TensorType():
-                    made.append(_tensor(path, type_, item, self.dims))
+                    arrays.append(_tensor(path, type_, item, self.dims))
                 case ty.TupleType(fields=types):
                     items = _tuple_fields(path, type_, item)
                     work.append((len(types), None))
@@ -141,7 +141,7 @@ class _Conversion:
                     ]
                     work.extend(reversed(steps))
                 case ty.TypeCall() if self.is_checked(type_, item):
-                    made.append(item)
+                    arrays.append(item)
                 case ty.TypeCall():
                     adt = self._require_adt(path, type_, item)
                     types = self._types_of_fields(path, type_, adt)
@@ -155,19 +155,22 @@ class _Conversion:
                     raise TypeError(
                         f"{path} is of type {format_type(type_)}, which cannot be passed from Python"
                     )
-        return made[0]
+        return arrays[0]
 
     def _require_adt(self, path: _Path | str, type_: ty.TypeCall, item: object) -> AdtValue:
         if isinstance(item, AdtValue):
             return item
         data = self.parameter.data_types.get(type_.func.name)
         name = type_.func.name
-        made = (
-            [f"{name}.{each.name}({'...' if each.inputs else ''})" for each in data.constructors]
+        forms = (
+            [
+                f"{name}.{constructor.name}({'...' if constructor.inputs else ''})"
+                for constructor in data.constructors
+            ]
             if data
             else []
         )
-        by = f", made by {' or '.join(made)}" if made else ""
+        by = f", made by {' or '.join(forms)}" if forms else ""
         raise TypeError(f"{path} must be {format_type(type_)}{by}, not {kind_of(item)}")
 
     def _types_of_fields(self, path: _Path | str, type_: ty.TypeCall, item: AdtValue) -> tuple[ty.Type, ...]:
@@ -177,15 +180,17 @@ class _Conversion:
             data = self.parameter.data_types.get(type_.func.name)
             if data is None:
                 raise TypeError(f"{path} is of type {format_type(type_)}, which the module does not define")
-            constructors = [each for each in data.constructors if each.name == item.constructor]
+            constructors = [
+                constructor for constructor in data.constructors if constructor.name == item.constructor
+            ]
             if not constructors:
-                names = ", ".join(each.name for each in data.constructors)
+                names = ", ".join(constructor.name for constructor in data.constructors)
                 raise TypeError(
                     f"{path} must be {format_type(type_)}, made by {names}; "
                     f"{item.constructor!r} is none of its constructors"
                 )
             values = dict(zip(data.type_vars, type_.args, strict=True))
-            types = tuple(substitute(part, values) for part in constructors[0].inputs)
+            types = tuple(substitute(input_type, values) for input_type in constructors[0].inputs)
             self.field_types[type_, item.constructor] = types
         fields: object = item.fields
         if not isinstance(fields, tuple | list) or len(fields) != len(types):
@@ -298,15 +303,15 @@ def _from_number(name: _Path | str, type_: ty.TensorType, value: bool | float) -
         else ty.is_float(dtype) or (ty.is_integer(dtype) and isinstance(value, int))
     )
     if not fits:
-        kind, shown = type(value).__name__, _number_shown(value)
+        kind, shown = type(value).__name__, _format_number(value)
         raise TypeError(f"{name} must be {short}, not the Python {kind} {shown}")
     if ty.is_integer(dtype):
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
-            shown = _number_shown(value)
+            shown = _format_number(value)
             raise ValueError(f"{name} must be {short}, from {limits.min} to {limits.max}; {shown} is outside")
     elif ty.is_float(dtype) and _largest(dtype) < abs(value) != math.inf:
-        raise ValueError(f"{name} must be {short}; {_number_shown(value)} is too large for it")
+        raise ValueError(f"{name} must be {short}; {_format_number(value)} is too large for it")
     return np.asarray(float(value) if ty.is_float(dtype) else value, dtype=ty.ARRAY_DTYPES[dtype])
 
 
@@ -316,7 +321,7 @@ def _from_complex(name: _Path | str, type_: ty.TensorType, value: complex) -> np
     largest = _largest(ty.part_dtype(type_.dtype))
     for part in (value.real, value.imag):
         if largest < abs(part) != math.inf:
-            shown = _number_shown(value)
+            shown = _format_number(value)
             raise ValueError(f"{name} must be {format_type(type_)}; {shown} is too large for it")
     return np.asarray(complex(value), dtype=ty.ARRAY_DTYPES[type_.dtype])
 
@@ -328,7 +333,7 @@ def _require_rank_0(name: _Path | str, type_: ty.TensorType, value: object) -> N
         )
 
 
-def _number_shown(value: complex) -> str:
+def _format_number(value: complex) -> str:
     """Format a number for a message."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"an int of {value.bit_length()} bits"
@@ -377,18 +382,18 @@ def _check_dim(
             f"must be {expected}, not {size}" if isinstance(expected, int) and expected != size else None
         )
     else:
-        known = dims.get(label)
-        problem = None if known == size else _learn(label, known, size, dims)
+        dim = dims.get(label)
+        problem = None if dim == size else _learn(label, dim, size, dims)
     if problem is not None:
         raise ValueError(
             f"{name} must be {format_type(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
         )
 
 
-def _learn(label: str, known: int | None, size: int, dims: MutableMapping[str, int]) -> str | None:
+def _learn(label: str, known_dim: int | None, size: int, dims: MutableMapping[str, int]) -> str | None:
     """Record the size of a label and what follows from it; return the contradiction, if any."""
-    if known is not None:
-        return f'("{label}") is {known} elsewhere in this call, not {size}'
+    if known_dim is not None:
+        return f'("{label}") is {known_dim} elsewhere in this call, not {size}'
     problem = None if label.isidentifier() else _contradiction(label, size, dims)
     if problem is not None:
         return problem
@@ -407,17 +412,17 @@ def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str
         wanted = polynomial(label)
         open_names = set(names(wanted)) - set(dims)
         known = {name: constant(number) for name, number in dims.items()}
-        left = evaluate(wanted, known | {name: polynomial(name) for name in open_names}, constant)
+        residual = evaluate(wanted, known | {name: polynomial(name) for name in open_names}, constant)
     except NoPolynomialError:
         return None  # no arithmetic, but a name of Relay's; or a division by 0
     if not open_names:
         given = ", ".join(f'"{name}" is {dims[name]}' for name in sorted(set(names(wanted))))
-        return None if left.number == size else f'("{label}") must be {left}, as {given}, not {size}'
-    parts = linear(left, min(open_names)) if len(open_names) == 1 else None
-    if parts is None:
+        return None if residual.number == size else f'("{label}") must be {residual}, as {given}, not {size}'
+    coefficients = linear(residual, min(open_names)) if len(open_names) == 1 else None
+    if coefficients is None:
         return None
-    (name,), factor, rest = open_names, parts[0].number or 0, parts[1].number or 0
-    value, over = divmod(size - rest, factor) if factor else (0, size - rest)
+    (name,), factor, offset = open_names, coefficients[0].number or 0, coefficients[1].number or 0
+    value, over = divmod(size - offset, factor) if factor else (0, size - offset)
     if over or value < 0:
         return f'("{label}") is {size}, which no "{name}" gives'
     return _learn(name, None, value, dims) if factor else None

@@ -123,8 +123,8 @@ def is_instruction_set(feature: str) -> bool:
 
 def missing_features(wanted: list[str]) -> list[str]:
     """Return the instruction sets of ``wanted`` that this CPU lacks; empty if it is unknown what it has."""
-    known = instruction_sets()
-    return [] if known is None else [name for name in wanted if name not in known]
+    features = instruction_sets()
+    return [] if features is None else [name for name in wanted if name not in features]
 
 
 def performance_cores() -> int | None:

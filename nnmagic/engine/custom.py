@@ -74,10 +74,10 @@ class CustomExecutable:
 
     def stage(self, name: str) -> str:
         """Return the text of a stage, if the engine's callable has a method ``stage`` of its own."""
-        own = getattr(self._run, "stage", None)
-        if own is None:
+        stage_text = getattr(self._run, "stage", None)
+        if stage_text is None:
             raise engine_error(f"the engine {self._name} has no stage {name!r}")
-        return str(own(name))
+        return str(stage_text(name))
 
 
 def with_main(module: Module, entry: str) -> Module:

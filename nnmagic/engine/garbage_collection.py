@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def pause() -> Iterator[None]:
     """Collect no garbage meanwhile, as while modules are imported, which make none; then as before."""
     collects = gc.isenabled()
     gc.disable()

@@ -48,12 +48,12 @@ def cores() -> list[int]:
 
 @cache
 def _default() -> int:
-    given = os.environ.get(VARIABLE, "").strip()
-    if not given:
+    setting = os.environ.get(VARIABLE, "").strip()
+    if not setting:
         return len(cores())
-    if not given.isascii() or not given.isdigit() or int(given) < 1:
-        raise ValueError(f"the variable {VARIABLE} must be a positive whole number, not {given!r}")
-    return int(given)
+    if not setting.isascii() or not setting.isdigit() or int(setting) < 1:
+        raise ValueError(f"the variable {VARIABLE} must be a positive whole number, not {setting!r}")
+    return int(setting)
 
 
 class _ThreadCount:

@@ -10,7 +10,7 @@ from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import as_numpy
 from nnmagic.engine.foreign_arrays import conversion_of
 from nnmagic.functions.compile_options import Convert
-from nnmagic.functions.conversions import converted, is_taken
+from nnmagic.functions.conversions import can_convert, convert_array
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.records import named_fields
 from nnmagic.relay import types as ty
@@ -109,8 +109,8 @@ def value_type(
         )
     if pattern is not None:
         wanted = dtype if pattern.own_dtype is None else pattern.own_dtype.name
-        if wanted != dtype and is_taken(wanted, dtype, converts):
-            dtype, value = wanted, converted(what, array, wanted)
+        if wanted != dtype and can_convert(wanted, dtype, converts):
+            dtype, value = wanted, convert_array(what, array, wanted)
         _check_pattern(what, pattern, array, dtype, value)
     dims = [None] * array.ndim if pattern is None else pattern.dims(array.ndim)
     assert dims is not None
@@ -216,7 +216,7 @@ def _check_pattern(what: str, pattern: OpenTensor, array: np.ndarray, dtype: str
         raise TypeError(f"{what} must be {pattern!r}, not an array of {array.dtype}{hint}")
     if pattern.dims(array.ndim) is None:
         raise TypeError(
-            f"{what} must be {pattern!r}, of rank {pattern.rank_shown}, not of rank {array.ndim} "
+            f"{what} must be {pattern!r}, of rank {pattern.rank_text}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
 

@@ -97,7 +97,7 @@ def key_fields(
         "format": str(FORMAT),
         "program": content_digest(data, []),
         "constants": content_digest(None, arrays),
-        "engine": options.engine_taken,
+        "engine": options.resolve_engine,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
         **({"destinations": str(list(destinations))} if destinations else {}),
@@ -123,8 +123,8 @@ def build(
     ``carried`` is the machine code in the file that the function came from; ``destinations`` are the
     parameters whose arrays it may change. Raises EngineError.
     """
-    if options.engine_taken != "relax":
-        why = f"the engine {options.engine_shown} keeps nothing on disk"
+    if options.resolve_engine != "relax":
+        why = f"the engine {options.engine_label} keeps nothing on disk"
         return options.build(module, entry), Origin(None, why)
     why = ""
     if carried is not None:

@@ -14,9 +14,9 @@ from nnmagic.engine.executable import Executable
 from nnmagic.engine.foreign_arrays import note_change
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.compile_options import Convert
-from nnmagic.functions.destinations import check_overlap, destination, say_changed, write_destinations
+from nnmagic.functions.destinations import check_overlap, destination, note_changed_arrays, write_destinations
 from nnmagic.functions.error_locations import add_location
-from nnmagic.functions.generators import locked, take_generators
+from nnmagic.functions.generators import lock, take_generators
 from nnmagic.functions.scalars import Conversion, to_scalars
 from nnmagic.relay.callbacks import take_frames
 from nnmagic.relay.generators import set_state, state_of
@@ -149,7 +149,7 @@ class Caller:
             if own is not None:
                 return self._given(own[0]) if own else None
         try:
-            values = self._checked(args, how=self.definition.options.convert)
+            values = self._check(args, how=self.definition.options.convert)
         except (TypeError, ValueError) as error:
             if isinstance(error, TypeError) and self._would_convert(args):
                 error.args = (f"{error}, or in every call: %%tinynn --convert, in a file convert=True",)
@@ -178,7 +178,7 @@ class Caller:
             self.of_states.takes_states, self.of_states.to_scalars = True, None
         numbers = self.call.generators
         generators = take_generators([(self.call.parameters[number], args[number]) for number in numbers])
-        with locked(generators):
+        with lock(generators):
             states = dict(zip(numbers, map(state_of, generators), strict=True))
             result = self.of_states(*(states.get(number, value) for number, value in enumerate(args)))
             for number, generator in zip(numbers, generators, strict=True):
@@ -199,12 +199,12 @@ class Caller:
         if self.definition.options.convert or self.definition.language != "tinynn" or not is_bound:
             return False
         try:
-            self._checked(args, how=True)
+            self._check(args, how=True)
         except (TypeError, ValueError):
             return False
         return True
 
-    def _checked(self, args: Sequence[Any], *, how: Convert) -> list[Any]:
+    def _check(self, args: Sequence[Any], *, how: Convert) -> list[Any]:
         """Return the arguments as arrays of the parameters' types. Raises TypeError or ValueError."""
         parameters, values = self.call.parameters, list(args)
         for number in self.call.destinations:
@@ -280,7 +280,7 @@ def _present(error: BaseException, module: Module, changed: Sequence[str] | None
     elif isinstance(error, _SHOWN):
         add_location(error, module)
         if changed is not None:
-            say_changed(error, changed)
+            note_changed_arrays(error, changed)
         hide_frames(error, cause=True)  # the cause is TVM's
 
 

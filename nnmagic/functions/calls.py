@@ -120,13 +120,13 @@ def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> C
     function = module.functions[name]
     types = [_require_type(var.checked_type or var.type_annotation) for var in function.params]
     hints = [var.name_hint for var in function.params]
-    known = infos or [ParameterInfo(hint) for hint in parameter_names(hints)]
-    if len(known) != len(types):
-        raise ValueError(f"it has {len(known)} parameters, and {name} takes {len(types)} values")
+    parameter_infos = infos or [ParameterInfo(hint) for hint in parameter_names(hints)]
+    if len(parameter_infos) != len(types):
+        raise ValueError(f"it has {len(parameter_infos)} parameters, and {name} takes {len(types)} values")
     takes_out = "out" not in hints
     result = _require_type(function.ret_type)
-    _check_destinations(known, types, result)
-    return call_with(name, known, types, result, module.types, takes_out=takes_out)
+    _check_destinations(parameter_infos, types, result)
+    return call_with(name, parameter_infos, types, result, module.types, takes_out=takes_out)
 
 
 def _check_destinations(infos: Sequence[ParameterInfo], types: Sequence[ty.Type], result: ty.Type) -> None:
@@ -249,8 +249,10 @@ def make_binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tupl
     binder.__name__ = binder.__qualname__ = name
     defaults = {info.name: info.default for info in infos if info.default is not MISSING}
     by_name = {info.name for info in infos if info.kind == "KEYWORD_ONLY"}
-    binder.__defaults__ = tuple(value for each, value in defaults.items() if each not in by_name)
-    binder.__kwdefaults__ = {each: value for each, value in defaults.items() if each in by_name}
+    binder.__defaults__ = tuple(value for parameter, value in defaults.items() if parameter not in by_name)
+    binder.__kwdefaults__ = {
+        parameter: value for parameter, value in defaults.items() if parameter in by_name
+    }
     return binder
 
 

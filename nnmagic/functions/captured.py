@@ -25,8 +25,12 @@ class Captured:
     calls_python: bool = False
 
     def __reduce__(self) -> tuple[object, tuple[dict[str, bytes], dict[str, object], bool]]:
-        functions = {name: each for name, each in self.namespace.items() if self._is_called(each)}
-        others = {name: _pickled(each) for name, each in self.namespace.items() if name not in functions}
+        functions = {
+            name: value_name for name, value_name in self.namespace.items() if self._is_called(value_name)
+        }
+        others = {
+            name: _pickle(value_name) for name, value_name in self.namespace.items() if name not in functions
+        }
         return _restore, (others, functions, self.calls_python)
 
     def _is_called(self, value: object) -> bool:
@@ -50,14 +54,14 @@ def capture_names(names: Collection[str], namespace: Mapping[str, object]) -> Ca
     """Return what names stand for in a namespace, and the data types whose constructors they are."""
     from nnmagic.tinynn.namespace.capture import types_with
 
-    kept: dict[str, object] = {}
+    captured: dict[str, object] = {}
     for name in names:
         value = look_up(namespace, name)
         if value is MISSING:
-            kept |= types_with(namespace, name)
+            captured |= types_with(namespace, name)
         else:
-            kept[name] = _copy(value)
-    return Captured(kept, "callback" in names)
+            captured[name] = _copy(value)
+    return Captured(captured, "callback" in names)
 
 
 def _copy(value: object) -> object:
@@ -70,7 +74,7 @@ def _copy(value: object) -> object:
         return value
 
 
-def _pickled(value: object) -> bytes:
+def _pickle(value: object) -> bytes:
     kept = _Module(value.__name__) if isinstance(value, ModuleType) else value
     try:
         return pickle.dumps(kept)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
-from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, what_changed
+from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, explain_changes
 from nnmagic.diagnostics import (
     CompileError,
     Diagnostic,
@@ -80,11 +80,11 @@ class CompiledCell:
     @property
     def bindings(self) -> dict[str, object]:
         """What the source binds, by name."""
-        types = {each.__name__: each for each in self.types}
-        return {**types, **{each.name: each for each in self._bound}}
+        types = {binding.__name__: binding for binding in self.types}
+        return {**types, **{binding.name: binding for binding in self._bindings}}
 
     @property
-    def _bound(self) -> tuple[CompiledFunction | SpecializingFunction, ...]:
+    def _bindings(self) -> tuple[CompiledFunction | SpecializingFunction, ...]:
         return (*self.functions, *self.specializing)
 
     @property
@@ -99,7 +99,7 @@ class CompiledCell:
         mains = [f for f in self.functions if f.name == "main" and f._definition.language == "relay"]
         if mains:
             return mains[-1]
-        return max(self._bound, key=_place)
+        return max(self._bindings, key=_place)
 
     @property
     def relay_text(self) -> str:
@@ -109,11 +109,11 @@ class CompiledCell:
     @property
     def compiled(self) -> Module:
         """Everything that the source defines, after the passes that were asked for."""
-        after = {each.name: each._definition.optimized[0].functions[each.name] for each in self.functions}
+        after = {name_.name: name_._definition.optimize[0].functions[name_.name] for name_ in self.functions}
         names = self.own.functions
         if all(after.get(name, names[name]) is names[name] for name in names):
             return self.own
-        return replace(self.own, functions={name: after.get(name, each) for name, each in names.items()})
+        return replace(self.own, functions={name: after.get(name, name_) for name, name_ in names.items()})
 
 
 def _place(function: CompiledFunction | SpecializingFunction) -> int:
@@ -200,7 +200,7 @@ def _from_disk(
 
     What the cell was compiled from is noted on disk, so that the next kernel can say what has changed.
     """
-    origins = [each._definition.origin for each in entry.value.functions]
+    origins = [function._definition.origin for function in entry.value.functions]
     built = [origin for origin in origins if origin is not None]
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
@@ -215,17 +215,17 @@ def _from_disk(
         if reasons:
             why = f"{why}; {reasons[0]}" if why != "first time" else reasons[0]
         elif why == "first time":
-            why = _changes_since_noted(cache.read_note(name), parts, now)
+            why = _find_changes(cache.read_note(name), parts, now)
     cache.note(name, {"parts": parts, "captured": dict(entry.captured)})
     return hit, why
 
 
-def _changes_since_noted(noted: object, parts: Mapping[str, str], now: Callable[[str], str]) -> str:
+def _find_changes(noted: object, parts: Mapping[str, str], now: Callable[[str], str]) -> str:
     """Return what has changed since another kernel compiled functions of these names."""
     match noted:
         case {"parts": dict() as were, "captured": dict() as captured}:
             words = {str(name): str(was) for name, was in captured.items()}
-            return what_changed(were, words, parts, now) or "no longer on disk"
+            return explain_changes(were, words, parts, now) or "no longer on disk"
     return "first time"
 
 
@@ -234,20 +234,24 @@ def _compile(
     namespace: Mapping[str, object],
     options: Options,
     language: str,
-    parts: Mapping[str, str],
+    dependencies: Mapping[str, str],
     names: tuple[str, ...],
     use: Use,
     specialization: Specialization | None,
 ) -> Entry[CompiledCell]:
     """Make typed Relay of a source, or take it from disk, and define its functions."""
-    known = kept_cells.find(parts, namespace, options) if use is Use.YES and specialization is None else None
+    known = (
+        kept_cells.find(dependencies, namespace, options)
+        if use is Use.YES and specialization is None
+        else None
+    )
     if known is None:
         from nnmagic.functions.type_cell import type_cell
 
         report("types")
         typed = type_cell(source, namespace, options, language, specialization)
         if use is not Use.NO and specialization is None:
-            kept_cells.keep(parts, typed, options)
+            kept_cells.keep(dependencies, typed, options)
     else:
         typed = known
     module, texts, own_types = typed.module, typed.texts, typed.own_types
@@ -256,9 +260,9 @@ def _compile(
         public = [specialization.name]
     specializing_names = [info.name for info in typed.open_functions if not info.name.startswith("_")]
     if not public and not specializing_names and not typed.types:
-        raise _nothing_bound(language, texts)
+        raise _no_binding_error(language, texts)
     graph = call_graph(module)
-    keyed = Entry(names, parts, typed.captured, None, 0).key
+    keyed = Entry(names, dependencies, typed.captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
     functions = tuple(
         CompiledFunction(
@@ -283,32 +287,36 @@ def _compile(
     specializing = tuple(
         SpecializingFunction(
             Template(
-                each,
+                function,
                 source,
                 capture_names(typed.free_names, namespace),
                 options,
-                f"{keyed}-{each.name}",
+                f"{keyed}-{function.name}",
                 use is not Use.NO,
             ),
             info,
         )
-        for each in typed.open_functions
-        if each.name in specializing_names
+        for function in typed.open_functions
+        if function.name in specializing_names
     )
     cell = CompiledCell(functions, specializing, typed.types, own, typed.warnings, info, typed.captured)
-    return Entry(names, parts, typed.captured, cell, _nbytes(module))
+    return Entry(names, dependencies, typed.captured, cell, _nbytes(module))
 
 
 def _machine_code_nbytes(cell: CompiledCell) -> int:
     """Return the size of the machine code that is built, with its copies of constants."""
     executables = [function._definition.built_executable for function in cell.functions]
-    artifacts = [each.artifact for each in executables if each is not None and each.artifact is not None]
+    artifacts = [
+        executable.artifact
+        for executable in executables
+        if executable is not None and executable.artifact is not None
+    ]
     return sum(
         map(len, (part for artifact in artifacts for part in (*artifact.code, artifact.bytecode)))
     ) + sum(constant.nbytes for artifact in artifacts for constant in artifact.constants)
 
 
-def _nothing_bound(language: str, names: Iterable[str]) -> CompileError:
+def _no_binding_error(language: str, names: Iterable[str]) -> CompileError:
     """Return the error for a source that binds nothing."""
     if list(names) or language == "tinynn":
         message = "nothing here is bound: no function is defined whose name does not begin with `_`"
@@ -326,8 +334,10 @@ def _build(cell: CompiledCell, *, only_result: bool, build: bool) -> None:
 
 def _with_cache_info(cell: CompiledCell, info: CacheInfo) -> CompiledCell:
     """Return the cell with new objects for its functions, which have no attributes of users yet."""
-    functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
-    specializing = tuple(each.anew() for each in cell.specializing)
+    functions = tuple(
+        CompiledFunction(function._definition, _info_of(function, info)) for function in cell.functions
+    )
+    specializing = tuple(function.anew() for function in cell.specializing)
     return replace(cell, functions=functions, specializing=specializing, cache_info=info)
 
 
@@ -376,11 +386,13 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
     }
 
 
-def _shown_arguments(given: Specialization) -> str:
+def _shown_arguments(specialization: Specialization) -> str:
     """Return the arguments that a function is compiled for as text, different for different ones."""
-    types = [f"{name}: {annotation(type_)!r}{_details_of(type_)}" for name, type_ in given.types.items()]
-    values = [f"{name} = {written(value)}" for name, value in given.values.items()]
-    return f"{given.name}({', '.join([*types, *values])})"
+    types = [
+        f"{name}: {annotation(type_)!r}{_details_of(type_)}" for name, type_ in specialization.types.items()
+    ]
+    values = [f"{name} = {written(value)}" for name, value in specialization.values.items()]
+    return f"{specialization.name}({', '.join([*types, *values])})"
 
 
 def _details_of(type_: object) -> str:

@@ -93,7 +93,7 @@ class Options:
             return {}
         from nnmagic.functions.pass_fingerprint import pass_fingerprint
 
-        named = [(each.name, pass_fingerprint(each.run)) for each in self.passes]
+        named = [(pass_.name, pass_fingerprint(pass_.run)) for pass_ in self.passes]
         return {"option passes": json.dumps(named)}
 
     @property
@@ -103,10 +103,10 @@ class Options:
             return None
         from nnmagic.functions.pass_fingerprint import opaque_part
 
-        for each in self.passes:
-            part = opaque_part(each.run)
+        for pass_ in self.passes:
+            part = opaque_part(pass_.run)
             if part is not None:
-                return f"the pass {each.name} depends on {part}, whose content cannot be compared"
+                return f"the pass {pass_.name} depends on {part}, whose content cannot be compared"
         return None
 
     @property
@@ -115,7 +115,7 @@ class Options:
         return json.dumps(self.target, sort_keys=True)
 
     @property
-    def engine_taken(self) -> str:
+    def resolve_engine(self) -> str:
         """Return the name of the engine that builds. Raises EngineError if TVM is too old for it."""
         if not isinstance(self.engine, str):
             return self.engine_text
@@ -156,7 +156,7 @@ class Options:
 
     def check_target(self) -> None:
         """Raise EngineError for a target that the engine cannot build for, as far as that is known."""
-        if self.target is None or self.engine_taken == "relay":
+        if self.target is None or self.resolve_engine == "relay":
             return
         self._refuse_target()
         from nnmagic.engine.relax.deferred_interrupts import run_interruptible
@@ -176,14 +176,14 @@ class Options:
         from nnmagic.engine import legacy_relay, relax
         from nnmagic.engine.tensor_types import check_tensors
 
-        if self.engine_taken != "relay":  # which judges itself
+        if self.resolve_engine != "relay":  # which judges itself
             check_tensors(module, entry)
         if (custom := self.custom_engine) is not None:
             from nnmagic.engine.custom import CustomExecutable
 
             self._refuse_target()
             return CustomExecutable(module, entry, *custom)
-        if self.engine_taken == "relay":
+        if self.resolve_engine == "relay":
             return legacy_relay.build(module, entry, target=self.target, opt_level=self.opt_level)
         level = self.opt_level
         return relax.build(module, entry, target=self.target, opt_level=level, destinations=destinations)
@@ -194,8 +194,8 @@ class Options:
         """Return how long each kernel of a call takes, and the call. Raises EngineError but for ``relax``."""
         from nnmagic.engine import engine_error
 
-        if self.engine_taken != "relax":
-            raise engine_error(f"the engine {self.engine_shown} does not tell how long its kernels take")
+        if self.resolve_engine != "relax":
+            raise engine_error(f"the engine {self.engine_label} does not tell how long its kernels take")
         from nnmagic.engine.target_kind import is_cuda
 
         if is_cuda(self.target):
@@ -207,17 +207,17 @@ class Options:
         return kernel_times(module, entry, executable, values, target=self.target, opt_level=self.opt_level)
 
     @property
-    def engine_shown(self) -> str:
+    def engine_label(self) -> str:
         """The name of the engine in messages."""
-        return _name_of(self.engine) if not isinstance(self.engine, str) else repr(self.engine_taken)
+        return _name_of(self.engine) if not isinstance(self.engine, str) else repr(self.resolve_engine)
 
     def _refuse_target(self) -> None:
         """Raise EngineError for a target of an engine that takes none."""
         from nnmagic.engine import engine_error
 
-        if self.target is not None and self.engine_taken not in ("relax", "relay"):
+        if self.target is not None and self.resolve_engine not in ("relax", "relay"):
             raise engine_error(
-                f"the engine {self.engine_shown} takes no target", hint="leave out the target, or the engine"
+                f"the engine {self.engine_label} takes no target", hint="leave out the target, or the engine"
             )
 
 

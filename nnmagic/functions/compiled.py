@@ -156,8 +156,8 @@ class CompiledFunction(FunctionAttributes):
 
     def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
         """Return its ufunc, made if there is none yet."""
-        kept: dict[str, np.ufunc] = self._definition.__dict__
-        return kept["_ufunc"] if "_ufunc" in kept else kept.setdefault("_ufunc", make())
+        ufuncs: dict[str, np.ufunc] = self._definition.__dict__
+        return ufuncs["_ufunc"] if "_ufunc" in ufuncs else ufuncs.setdefault("_ufunc", make())
 
     def _source_holder(self) -> FunctionType | ModuleType:
         return self._definition.source_holder
@@ -215,7 +215,7 @@ class CompiledFunction(FunctionAttributes):
         """
         from nnmagic.exporters.onnx import write_onnx
 
-        write_onnx(self._definition.exported, path, name=self.name)
+        write_onnx(self._definition.module_to_export, path, name=self.name)
 
     def __reduce__(self) -> tuple[Callable[..., CompiledFunction], tuple[object, ...], Any]:
         from nnmagic.functions.saving import from_pickle, to_bytes
@@ -259,7 +259,7 @@ class CompiledFunction(FunctionAttributes):
 def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls | None:
     """Return what calls a function that takes or gives records; None for any other."""
     function = definition.module.functions[definition.name]
-    types = [each.type for each in definition.call.parameters]
+    types = [parameter.type for parameter in definition.call.parameters]
     assert function.ret_type is not None
     result = definition.call.result or function.ret_type
     if not any(map(holds_record, (*types, result))):

@@ -44,15 +44,15 @@ class ComplexExecutable:
             return None
 
         def fast_path(args: tuple[Any, ...]) -> Any:
-            given = []
+            pairs = []
             for value, dtype in zip(args, dtypes, strict=True):
                 if dtype is None:
-                    given.append(value)
+                    pairs.append(value)
                 elif type(value) is np.ndarray and value.dtype is dtype and value.flags.c_contiguous:
-                    given.append(pairs_of(value))
+                    pairs.append(pairs_of(value))
                 else:
                     return None
-            result = inner(tuple(given))
+            result = inner(tuple(pairs))
             return None if result is None else _convert(result, result_type, data_types, to_pairs=False)
 
         return fast_path  # which does not hold this object: a cycle would keep the machine code
@@ -86,18 +86,18 @@ class ComplexExecutable:
         self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
     ) -> Any:
         """Return the results; the last are arguments where the machine code has written into these."""
-        given = self._as_pairs(arrays)
+        pairs = self._as_pairs(arrays)
         call_into = getattr(self._run, "call_into", None)
-        results = self._run(given) if call_into is None else call_into(given, destinations, changed)
+        results = self._run(pairs) if call_into is None else call_into(pairs, destinations, changed)
         parts = results if isinstance(results, tuple) else (results,)
-        written = {id(given[number]): arrays[number] for number, _ in destinations}
+        written = {id(pairs[number]): arrays[number] for number, _ in destinations}
         if isinstance(self._result, ty.TupleType) and isinstance(results, tuple):
             types: Sequence[ty.Type | None] = self._result.fields
         else:
             types = [self._result]
         own = tuple(
-            written[id(part)] if id(part) in written else self._as_complex(part, type_)
-            for part, type_ in zip(parts, types, strict=True)
+            written[id(value_part)] if id(value_part) in written else self._as_complex(value_part, type_)
+            for value_part, type_ in zip(parts, types, strict=True)
         )
         return own if isinstance(results, tuple) else own[0]
 
@@ -118,15 +118,17 @@ def _convert(value: Any, type_: ty.Type | None, data_types: Mapping[str, TypeDat
             return pairs_of(np.asarray(value)) if to_pairs else complex_of(value)
         case ty.TupleType(fields=fields):
             parts = zip(value, fields, strict=True)
-            return tuple(_convert(part, field, data_types, to_pairs=to_pairs) for part, field in parts)
+            return tuple(
+                _convert(value_part, field, data_types, to_pairs=to_pairs) for value_part, field in parts
+            )
         case ty.TypeCall() if isinstance(value, AdtValue):
             data = data_types[type_.func.name]
             variables = dict(zip(data.type_vars, type_.args, strict=True))
             (constructor,) = (each for each in data.constructors if each.name == value.constructor)
             given = zip(value.fields, constructor.inputs, strict=True)
             converted = (
-                _convert(field, substitute(part, variables), data_types, to_pairs=to_pairs)
-                for field, part in given
+                _convert(field, substitute(value_part, variables), data_types, to_pairs=to_pairs)
+                for field, value_part in given
             )
             return AdtValue(value.constructor, tuple(converted))
     return value

@@ -34,19 +34,19 @@ def _convert(name: str, type_: ty.Type, value: object, how: Convert) -> object:
         case ty.TensorType(dtype=dtype) if not isinstance(value, bool | int | float | np.generic):
             array = as_numpy(name, value)
             given = None if array is None else ty.dtype_of_array(array)
-            if array is not None and given is not None and given != dtype and is_taken(dtype, given, how):
-                return converted(name, array, dtype)
+            if array is not None and given is not None and given != dtype and can_convert(dtype, given, how):
+                return convert_array(name, array, dtype)
     return value
 
 
-def is_taken(dtype: str, given: str, how: Convert) -> bool:
+def can_convert(dtype: str, given: str, how: Convert) -> bool:
     """Return whether an array of a dtype is converted to another one."""
     if how == "same_kind":
         return _kind(given) <= _kind(dtype)
     return bool(how) and _holds(dtype, given)
 
 
-def converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
+def convert_array(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     """Return an array in another dtype. Raises ValueError for a number that is too large for it."""
     given = ty.dtype_of_array(array)
     assert given is not None
@@ -78,19 +78,21 @@ def _kind(dtype: str) -> int:
     return 0 if dtype == "bool" else 1 if dtype.startswith("uint") else 2
 
 
-def _holds(dtype: str, given: str) -> bool:
+def _holds(dtype: str, value_dtype: str) -> bool:
     """Return whether every number of a dtype is one of another dtype."""
-    if given in (dtype, "bool"):
+    if value_dtype in (dtype, "bool"):
         return True
     if ty.is_complex(dtype):
-        return _holds(ty.part_dtype(dtype), ty.part_dtype(given) if ty.is_complex(given) else given)
-    if ty.is_float(given):
-        return given in _NARROWER.get(dtype, ())
+        return _holds(
+            ty.part_dtype(dtype), ty.part_dtype(value_dtype) if ty.is_complex(value_dtype) else value_dtype
+        )
+    if ty.is_float(value_dtype):
+        return value_dtype in _NARROWER.get(dtype, ())
     if ty.is_float(dtype):
-        return ty.is_integer(given) and bool(np.iinfo(given).max <= 2 ** _SIGNIFICANT_BITS[dtype])
-    if not ty.is_integer(dtype) or not ty.is_integer(given):
+        return ty.is_integer(value_dtype) and bool(np.iinfo(value_dtype).max <= 2 ** _SIGNIFICANT_BITS[dtype])
+    if not ty.is_integer(dtype) or not ty.is_integer(value_dtype):
         return False
-    ours, theirs = np.iinfo(dtype), np.iinfo(given)
+    ours, theirs = np.iinfo(dtype), np.iinfo(value_dtype)
     return bool(ours.min <= theirs.min and theirs.max <= ours.max)
 
 
@@ -112,4 +114,4 @@ def _from_list(name: str, dtype: str, value: list[object]) -> np.ndarray:
     )
     if array.size and array.dtype.kind not in wanted:
         raise TypeError(f"{name} must be of {short}, not a list of {array.dtype}")
-    return converted(name, array, dtype) if array.size else array.astype(ty.ARRAY_DTYPES[dtype])
+    return convert_array(name, array, dtype) if array.size else array.astype(ty.ARRAY_DTYPES[dtype])

@@ -18,7 +18,7 @@ from nnmagic.relay.types import TypeCall, TypeVar
 from nnmagic.relay.used_types import with_field_types
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.capture import CompiledType
-from nnmagic.tinynn.namespace.linking import constructors_shown
+from nnmagic.tinynn.namespace.linking import format_constructors
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import hide_frames, short_errors
 
@@ -38,12 +38,18 @@ class DataType:
 
     def __init__(self, compiled: CompiledType) -> None:
         name, info = compiled.type.header.name, compiled.infos[compiled.type.header.name]
-        made = {each.name: DataConstructor(each, compiled) for each in compiled.type.constructors}
-        listed = "\n".join(f"  {name}.{shown!s}" for shown in made.values())
-        intro = info.docstring or f"A data type of {len(made)} constructor{'' if len(made) == 1 else 's'}."
+        constructors = {
+            constructor.name: DataConstructor(constructor, compiled)
+            for constructor in compiled.type.constructors
+        }
+        listed = "\n".join(f"  {name}.{shown!s}" for shown in constructors.values())
+        intro = (
+            info.docstring
+            or f"A data type of {len(constructors)} constructor{'' if len(constructors) == 1 else 's'}."
+        )
         declared = {
-            each: f"{data.type_vars} {constructors_shown(data)} {_fields(compiled.infos, data)}"
-            for each, data in compiled.types.items()
+            constructor: f"{data.type_vars} {format_constructors(data)} {_fields(compiled.infos, data)}"
+            for constructor, data in compiled.types.items()
         }
         self.__dict__.update(
             __name__=name,
@@ -51,7 +57,7 @@ class DataType:
             __module__="nnmagic",
             __doc__=f"{intro}\n\nConstructors:\n{listed}",
             _compiled=compiled,
-            _constructors=made,
+            _constructors=constructors,
             _key=digest({"name": name, **declared}),
         )
 
@@ -80,9 +86,9 @@ class DataType:
         Raises TypeError if there is none (Python 3.10 accepts only callables as type hints), or for an
         argument that does not fit.
         """
-        if (own := self._constructors.get(self.__name__)) is not None:
+        if (constructor := self._constructors.get(self.__name__)) is not None:
             try:
-                return own(*args, **keywords)
+                return constructor(*args, **keywords)
             except (TypeError, ValueError) as error:
                 hide_frames(error)
                 raise
@@ -149,7 +155,7 @@ class DataConstructor:
             fields = tuple(
                 value
                 if isinstance(parameter.type, TypeVar)
-                else scalar_of(convert_argument(parameter, value, dims, self._is_made))
+                else scalar_of(convert_argument(parameter, value, dims, self._made_value))
                 for parameter, value in zip(self._call.parameters, bound, strict=True)
             )
         except (TypeError, ValueError) as error:
@@ -157,14 +163,14 @@ class DataConstructor:
             raise
         return AdtValue(self.__name__, fields)
 
-    def _is_made(self, type_: TypeCall, value: object) -> bool:
+    def _made_value(self, type_: TypeCall, value: object) -> bool:
         """Return whether a constructor of the type made a value, and so checked its fields."""
         if not isinstance(value, AdtValue):
             return False
         data = self._owner.types.get(type_.func.name)
         return data is not None and any(
-            each.name == value.constructor and len(each.inputs) == len(value.fields)
-            for each in data.constructors
+            constructor.name == value.constructor and len(constructor.inputs) == len(value.fields)
+            for constructor in data.constructors
         )
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
@@ -215,7 +221,8 @@ def _restore(name: str, types: Json, infos: Json) -> DataType:
 
 def _default_info(data: TypeData) -> DataTypeInfo:
     fields = {
-        each.name: tuple(f"field{index}" for index in range(len(each.inputs))) for each in data.constructors
+        constructor.name: tuple(f"field{index}" for index in range(len(constructor.inputs)))
+        for constructor in data.constructors
     }
     return DataTypeInfo(data.header.name, None, fields)
 

@@ -107,7 +107,7 @@ class Definition:
         return call_of(self.name, self.module, self.parameters)
 
     @Cached
-    def optimized(self) -> tuple[Module, list[PassRun]]:
+    def optimize(self) -> tuple[Module, list[PassRun]]:
         """Return its module after the passes that were asked for, and what each did. Raises RelayError."""
         if not self.options.passes:
             return self.module, []
@@ -117,20 +117,20 @@ class Definition:
     @Cached
     def relay(self) -> Module:
         """Return what is compiled: its module after ``passes``, with complex tensors as pairs of floats."""
-        return lower_complex(self.optimized[0])
+        return lower_complex(self.optimize[0])
 
     @Cached
     def pass_runs(self) -> tuple[PassRun, ...]:
         """Return what each pass does, those that were asked for and then the compiler's own."""
-        if self.options.engine_taken != "relax":
-            return tuple(self.optimized[1])
+        if self.options.resolve_engine != "relax":
+            return tuple(self.optimize[1])
         from nnmagic.engine import relax
 
         own = relax.pass_runs(self.relay, self.name, self.options.opt_level)
-        return (*self.optimized[1], *own)
+        return (*self.optimize[1], *own)
 
     @property
-    def exported(self) -> Module:
+    def module_to_export(self) -> Module:
         """Return the module that is exported: complex parameters and results stay, and are refused."""
         function = self.module.functions[self.name]
         types = [function.ret_type, *(param.checked_type for param in function.params)]
@@ -169,7 +169,7 @@ class Definition:
             "relay": lambda: self.relay_text,
             "relay-typed": lambda: str(self.relay),
             "passes": lambda: Passes(self.pass_runs).text(),
-            "linked": lambda: str(self.linked),
+            "linked": lambda: str(self.link_stages),
         }
         if self.language != "tinynn":
             del makers["tree"]
@@ -180,11 +180,14 @@ class Definition:
         return Stages({name: makers[name] for name in names if name in makers})
 
     @Cached
-    def linked(self) -> LinkedView:
+    def link_stages(self) -> LinkedView:
         """Return its source, Relay, TIR and assembly, linked line by line. Raises EngineError."""
-        from nnmagic.rendering.linked import Code, LinkedView
+        from nnmagic.rendering.linked import LinkedView, MachineCode
 
-        codes = [Code(each.name, each.origins, each.tir, each.asm) for each in kernels_of(self.executable)]
+        codes = [
+            MachineCode(kernel.name, kernel.origins, kernel.tir, kernel.asm)
+            for kernel in kernels_of(self.executable)
+        ]
         return LinkedView(self.relay, self.source, self.lines, codes)
 
     @Cached
@@ -201,7 +204,7 @@ class Definition:
     def _build_result(self) -> tuple[Executable, Origin]:
         destinations = self.call.destinations
         run, origin = build(self.relay, self.name, self.options, self.use, self.carried, destinations)
-        is_complex = self.relay is not self.optimized[0]
+        is_complex = self.relay is not self.optimize[0]
         return (ComplexExecutable(run, self.module, self.name) if is_complex else run), origin
 
     @property

@@ -95,7 +95,7 @@ def write_destinations(
     return own[0] if own else None
 
 
-def say_changed(error: BaseException, names: Sequence[str]) -> None:
+def note_changed_arrays(error: BaseException, names: Sequence[str]) -> None:
     """Say in the message of a failed call which arrays it may have changed."""
     if len(error.args) <= 1 and all(isinstance(arg, str) for arg in error.args):
         shown = " and ".join(f"`{name}`" for name in names)

@@ -54,7 +54,7 @@ def front_end() -> str:
 
 def is_front_end_current() -> bool:
     """Return whether what has been imported of these files is what ``front_end`` describes."""
-    return _is_as_imported("front end", lambda: _front_end_now() == front_end())
+    return _recheck_files("front end", lambda: _front_end_now() == front_end())
 
 
 def _front_end_now() -> str:
@@ -67,10 +67,10 @@ def _front_end_now() -> str:
 
 def is_current() -> bool:
     """Return whether what has been imported of the compilers is what ``environment`` describes."""
-    return _is_as_imported("compilers", lambda: _files_of_compilers() == _AT_IMPORT)
+    return _recheck_files("compilers", lambda: _files_of_compilers() == _AT_IMPORT)
 
 
-def _is_as_imported(part: str, look: Callable[[], bool]) -> bool:
+def _recheck_files(part: str, look: Callable[[], bool]) -> bool:
     """Look at files again if anything was imported since the last look: what is in memory stays as it is."""
     imported = len(sys.modules)
     if _looked_at.get(part) != imported:

@@ -53,17 +53,17 @@ def fingerprint(value: object) -> str:
         return f"value {next(_unique)}"
 
 
-def _fingerprint(value: object, known: dict[int, tuple[object, str]]) -> str:
-    """Return the fingerprint of a part; ``known``: those of lists and types that several parts share."""
+def _fingerprint(value: object, digests: dict[int, tuple[object, str]]) -> str:
+    """Return the fingerprint of a part; ``digests``: those of lists and types that several parts share."""
     if not isinstance(value, tuple | list | dict) and not is_alias(value):
-        return _compute_fingerprint(value, known)
-    if id(value) not in known:
-        known[id(value)] = (value, _compute_fingerprint(value, known))
-    return known[id(value)][1]
+        return _compute_fingerprint(value, digests)
+    if id(value) not in digests:
+        digests[id(value)] = (value, _compute_fingerprint(value, digests))
+    return digests[id(value)][1]
 
 
-def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) -> str:
-    of_part = partial(_fingerprint, known=known)
+def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) -> str:
+    of_part = partial(_fingerprint, digests=digests)
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     match value:
         case np.ndarray() if is_masked(value):  # its mask is no part of its content
@@ -122,13 +122,13 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"annotation {of_part(meant)}"
         case _ if is_alias(value):
             parts = (getattr(value, "__origin__", None), getattr(value, "__args__", None))
-            return f"alias {_compute_fingerprint(parts, known)}"
+            return f"alias {_compute_fingerprint(parts, digests)}"
         case type():
             return _fingerprint_of_type(value)
         case _ if is_torch_module(value):
             members = [
-                (name, part if isinstance(part, str) else of_part(part[0]))
-                for name, part in module_parts(value)
+                (name, item if isinstance(item, str) else of_part(item[0]))
+                for name, item in module_parts(value)
             ]
             return f"module {kind} {hashlib.sha256(json.dumps(members).encode()).hexdigest()}"
         case _ if torch_dtype_name(value) is not None:
@@ -145,27 +145,27 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
         return f"{_LIBRARY}{'.'.join(own)}"
     of_library = library_function(value)
     if of_library is None and (code := python_code(value)) is not None:
-        return _fingerprint_of_code(code, known)
+        return _fingerprint_of_code(code, digests)
     if of_library is None and holds_values(value) and (fields := _members(value)):
-        shown = json.dumps([[name, of_part(part)] for name, part in fields])
+        shown = json.dumps([[name, of_part(item)] for name, item in fields])
         return f"object {kind} {hashlib.sha256(shown.encode()).hexdigest()}"
     return f"value {kind} {next(_unique)}" if of_library is None else f"{_LIBRARY}{of_library[0]}"
 
 
-def _fingerprint_of_code(function: FunctionType, known: dict[int, tuple[object, str]]) -> str:
+def _fingerprint_of_code(function: FunctionType, digests: dict[int, tuple[object, str]]) -> str:
     """Return the fingerprint of a function of Python: of its code, and of what its names stand for."""
     from nnmagic.tinynn.namespace.capture import names_in
 
-    if id(function) in known:
-        return known[id(function)][1]
-    known[id(function)] = (function, "itself")
+    if id(function) in digests:
+        return digests[id(function)][1]
+    digests[id(function)] = (function, "itself")
     names = sorted(names_in(function.__code__) & function.__globals__.keys())
-    parts: list[object] = [function.__defaults__ or (), function.__kwdefaults__ or {}]
-    parts += [function.__globals__[name] for name in names]
-    parts += [_content(cell) for cell in function.__closure__ or ()]
-    shown = json.dumps([names, [_fingerprint(part, known) for part in parts]]).encode()
+    contents: list[object] = [function.__defaults__ or (), function.__kwdefaults__ or {}]
+    contents += [function.__globals__[name] for name in names]
+    contents += [_content(cell) for cell in function.__closure__ or ()]
+    shown = json.dumps([names, [_fingerprint(part, digests) for part in contents]]).encode()
     text = f"source {hashlib.sha256(marshal.dumps(function.__code__) + shown).hexdigest()}"
-    known[id(function)] = (function, text)
+    digests[id(function)] = (function, text)
     return text
 
 
@@ -187,9 +187,9 @@ def _members(value: object) -> list[tuple[str, object]]:
     except AttributeError:
         return []
     methods = [
-        (name, part)
-        for name, part in vars(type(value)).items()
-        if isinstance(part, FunctionType) and python_code(part) is not None
+        (name, var)
+        for name, var in vars(type(value)).items()
+        if isinstance(var, FunctionType) and python_code(var) is not None
     ]
     return [*own.items(), *methods] if methods else []
 

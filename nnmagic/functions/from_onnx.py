@@ -55,10 +55,10 @@ def from_onnx(
         TypeError, ValueError, OSError: for a wrong argument, or a file that cannot be read.
 
     """
-    from nnmagic.importers.onnx import import_listed
+    from nnmagic.importers.onnx import import_with_listing
 
     # Errors come before a long import.
     passes = chosen_passes(passes)
     options = Options(engine, target, opt_level, passes=passes, zero_d_arrays=zero_d_arrays)
-    module, listing = import_listed(model, shapes=shapes, name=name)
+    module, listing = import_with_listing(model, shapes=shapes, name=name)
     return compile_module(module, options, Use.YES if cache else Use.NO, listing, "onnx")

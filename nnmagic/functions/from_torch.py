@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.stages import Stages
-    from nnmagic.importers.torch.programs import Program
+    from nnmagic.importers.torch.programs import TorchProgram
     from nnmagic.relay.passes.pipeline import Pass
 
 #: What `options=` of torch.compile may hold.
@@ -31,7 +31,7 @@ class TorchFunction:
     RuntimeError, except under ``torch.no_grad()``. Arguments that do not fit raise TypeError or ValueError.
     """
 
-    def __init__(self, program: Program, function: CompiledFunction) -> None:
+    def __init__(self, program: TorchProgram, function: CompiledFunction) -> None:
         self._program = program
         self._function = function
         self.__name__ = self.__qualname__ = program.name
@@ -135,7 +135,7 @@ def _options(engine: str | Engine, target: Target, opt_level: int, passes: Itera
     return Options(engine, target, opt_level, passes=chosen_passes(passes), zero_d_arrays=True)
 
 
-def _build(program: Program, options: Options, *, cache: bool) -> CompiledFunction:
+def _build(program: TorchProgram, options: Options, *, cache: bool) -> CompiledFunction:
     use = Use.YES if cache else Use.NO
     return compile_module(program.module, options, use, program.source, "torch")
 

@@ -51,7 +51,7 @@ class _OwnText(_Described, str):
 def _annotations(function: FunctionAttributes) -> dict[str, Any]:
     """Return the types of the parameters by name, and that of the result as ``return``."""
     signature = function.__signature__
-    shown = {each.name: each.annotation for each in signature.parameters.values()}
+    shown = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
     shown["return"] = signature.return_annotation
     return {name: type_ for name, type_ in shown.items() if type_ is not inspect.Parameter.empty}
 

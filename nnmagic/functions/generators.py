@@ -39,7 +39,7 @@ def with_states(args: Iterable[object]) -> tuple[object, ...]:
 
 
 @contextmanager
-def locked(generators: Sequence[np.random.Generator]) -> Iterator[None]:
+def lock(generators: Sequence[np.random.Generator]) -> Iterator[None]:
     """Hold the locks of generators, so that no other thread draws from them."""
     with ExitStack() as stack:
         for generator in sorted(generators, key=lambda each: id(each.bit_generator)):

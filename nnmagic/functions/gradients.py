@@ -49,7 +49,7 @@ def grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool = False) ->
         TypeError: for a wrong argument.
 
     """
-    return _compiled(function, "grad", _options(argnums, has_aux=has_aux))
+    return _compile_text(function, "grad", _options(argnums, has_aux=has_aux))
 
 
 @short_errors
@@ -58,7 +58,7 @@ def value_and_grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool =
 
     With ``has_aux`` it gives ``((value, aux), gradient)``.
     """
-    return _compiled(function, "value_and_grad", _options(argnums, has_aux=has_aux))
+    return _compile_text(function, "value_and_grad", _options(argnums, has_aux=has_aux))
 
 
 @overload
@@ -76,7 +76,7 @@ def vjp(function: _Differentiable, argnums: Argnums | None = None) -> _Different
     Its parameters are those of the function, then ``cotangent``, of the result's type. ``gradients`` is a
     tuple, one for each parameter of ``argnums``: by default, of each that is made of floats, or has no type.
     """
-    return _compiled(function, "vjp", "", argnums)
+    return _compile_text(function, "vjp", "", argnums)
 
 
 @overload
@@ -94,7 +94,7 @@ def jvp(function: _Differentiable, argnums: Argnums | None = None) -> _Different
     Its parameters are those of the function, then ``tangent_NAME`` for each parameter of ``argnums``: by
     default, for each that is made of floats, or has no type.
     """
-    return _compiled(function, "jvp", "", argnums)
+    return _compile_text(function, "jvp", "", argnums)
 
 
 @short_errors
@@ -113,7 +113,7 @@ def jacobian(function: _Function, argnums: Argnums = 0) -> _Function:
         TypeError: for a wrong argument.
 
     """
-    return _compiled(function, "jacobian", _options(argnums, has_aux=False))
+    return _compile_text(function, "jacobian", _options(argnums, has_aux=False))
 
 
 @short_errors
@@ -123,7 +123,7 @@ def hessian(function: _Function, argnums: Argnums = 0) -> _Function:
     With one parameter of a shape the result has that shape twice; with several ``argnums`` it is a tuple of
     tuples, one for each pair. Raises as ``jacobian`` does.
     """
-    return _compiled(function, "hessian", _options(argnums, has_aux=False))
+    return _compile_text(function, "hessian", _options(argnums, has_aux=False))
 
 
 @short_errors
@@ -149,13 +149,13 @@ def vmap(function: _Function, in_axes: Axes = 0, out_axes: Axes = 0) -> _Functio
         if not _are_axes(given, optional=name == "in_axes"):
             kinds = "an int, None" if name == "in_axes" else "an int"
             raise TypeError(f"{name} must be {kinds} or a tuple of these, not {given!r}")
-    return _compiled(function, "vmap", repr(out_axes), in_axes=in_axes)
+    return _compile_text(function, "vmap", repr(out_axes), in_axes=in_axes)
 
 
-def _are_axes(given: object, *, optional: bool) -> bool:
-    if isinstance(given, tuple):
-        return bool(given) and all(_are_axes(part, optional=optional) for part in given)
-    return type(given) is int or (optional and given is None)
+def _are_axes(axes: object, *, optional: bool) -> bool:
+    if isinstance(axes, tuple):
+        return bool(axes) and all(_are_axes(part, optional=optional) for part in axes)
+    return type(axes) is int or (optional and axes is None)
 
 
 def _options(argnums: Argnums, *, has_aux: bool) -> str:
@@ -200,42 +200,51 @@ class _Parameter:
         return f": {format_type(self.type)}"
 
 
-def _compiled(
+def _compile_text(
     function: _Function, kind: str, options: str, argnums: Argnums | None = None, in_axes: Axes = None
 ) -> _Function:
     """Compile the text of the gradient, which calls the function."""
     namespace: dict[str, object]
-    given: object = function
-    if isinstance(given, SpecializingFunction):
-        template, result = given._template, None
+    target: object = function
+    if isinstance(target, SpecializingFunction):
+        template, result = target._template, None
         compile_options, cache = template.options, template.cache
-        parameters = [_Parameter(each.name, template.info.open[each.name], each) for each in given.parameters]
-        changes = any(each.destination for each in given.parameters)
+        parameters = [
+            _Parameter(parameter.name, template.info.open[parameter.name], parameter)
+            for parameter in target.parameters
+        ]
+        changes = any(parameter.destination for parameter in target.parameters)
         namespace = {}
-    elif isinstance(given, CompiledFunction):
-        definition = given._definition
+    elif isinstance(target, CompiledFunction):
+        definition = target._definition
         compile_options, cache = definition.options, definition.use is not Use.NO
-        own = definition.module.functions[given.name]
+        own = definition.module.functions[target.name]
         parameters, result = _parameters(own, definition.parameters), own.ret_type
         changes = bool(definition.call.destinations)
         namespace = {**definition.types}
     else:
         hint = "compile it first, as with @nnmagic.function"
-        raise TypeError(f"nnmagic.{kind} takes a compiled function, not {kind_of(given)}: {hint}")
-    if isinstance(given, CompiledFunction) and given._definition.call.generators:
+        raise TypeError(f"nnmagic.{kind} takes a compiled function, not {kind_of(target)}: {hint}")
+    if isinstance(target, CompiledFunction) and target._definition.call.generators:
         hint = f"call {kind}({function.name}) in a cell, and give it the generator there"
         raise TypeError(f"{function.name}() draws from a generator of its caller: {hint}")
     if changes:
         raise TypeError(f"{function.name}() changes its arguments, and has no gradient: return the values")
     if kind == "vmap":
-        parameters, options = _batched(parameters, in_axes, options)
+        parameters, options = _batch_parameters(parameters, in_axes, options)
     namespace["_function"] = function
-    namespace |= {f"_type_{each.name}": each.type for each in parameters if isinstance(each.type, OpenTensor)}
-    for type_ in (*(each.type for each in parameters), result):
+    namespace |= {
+        f"_type_{parameter.name}": parameter.type
+        for parameter in parameters
+        if isinstance(parameter.type, OpenTensor)
+    }
+    for type_ in (*(parameter.type for parameter in parameters), result):
         known = None if isinstance(type_, OpenTensor) else type_
         namespace |= {record.name: record_class(record) for record in records_in(known)}
     namespace |= {
-        f"_default_{each.name}": each.info.default for each in parameters if each.info.default is not MISSING
+        f"_default_{parameter.name}": parameter.info.default
+        for parameter in parameters
+        if parameter.info.default is not MISSING
     }
     name = f"{function.name}_{kind}" if function.name.isidentifier() else kind
     text = _text(kind, name, function.name, parameters, result, options, argnums)
@@ -249,19 +258,19 @@ def _compiled(
 def _parameters(function: Function, infos: Sequence[ParameterInfo]) -> list[_Parameter]:
     known = {info.name: info for info in infos}
     unnamed = iter(range(1_000_000))
-    found: list[_Parameter] = []
+    parameters: list[_Parameter] = []
     for index, param in enumerate(function.params):
         hint = param.name_hint
         name = hint if hint.isidentifier() and not iskeyword(hint) and hint != "_function" else f"x{index}"
-        while name in {each.name for each in found}:
+        while name in {each.name for each in parameters}:
             name += "_"
         assert param.type_annotation is not None
-        type_ = _named(param.type_annotation, unnamed)
-        found.append(_Parameter(name, type_, known.get(hint, ParameterInfo(name))))
-    return found
+        type_ = _name_sizes(param.type_annotation, unnamed)
+        parameters.append(_Parameter(name, type_, known.get(hint, ParameterInfo(name))))
+    return parameters
 
 
-def _named(type_: Type, unnamed: Iterator[int]) -> Type:
+def _name_sizes(type_: Type, unnamed: Iterator[int]) -> Type:
     """Return the type with a name for each size that has none."""
 
     def name(dim: Dim) -> Dim:
@@ -273,61 +282,64 @@ def _named(type_: Type, unnamed: Iterator[int]) -> Type:
         case TensorType(shape=shape, dtype=dtype):
             return TensorType(tuple(map(name, shape)), dtype)
         case TupleType(fields=fields):
-            return replace(type_, fields=tuple(_named(field, unnamed) for field in fields))
+            return replace(type_, fields=tuple(_name_sizes(field, unnamed) for field in fields))
     return type_
 
 
 def _signature(parameters: Sequence[_Parameter], more: Sequence[str] = ()) -> str:
     """Return the parameters of a definition."""
     words: list[str] = []
-    kinds = [each.info.kind for each in parameters]
-    for index, each in enumerate(parameters):
-        if each.info.kind == "KEYWORD_ONLY" and (index == 0 or kinds[index - 1] != "KEYWORD_ONLY"):
+    kinds = [parameter.info.kind for parameter in parameters]
+    for index, parameter in enumerate(parameters):
+        if parameter.info.kind == "KEYWORD_ONLY" and (index == 0 or kinds[index - 1] != "KEYWORD_ONLY"):
             words += [*more, "*"]
-        default = "" if each.info.default is MISSING or more else f" = _default_{each.name}"
-        words.append(f"{each.name}{each.annotation}{default}")
+        default = "" if parameter.info.default is MISSING or more else f" = _default_{parameter.name}"
+        words.append(f"{parameter.name}{parameter.annotation}{default}")
         last = index + 1 == len(parameters) or kinds[index + 1] != "POSITIONAL_ONLY"
-        if each.info.kind == "POSITIONAL_ONLY" and last:
+        if parameter.info.kind == "POSITIONAL_ONLY" and last:
             words.append("/")
     return ", ".join(words if "KEYWORD_ONLY" in kinds else [*words, *more])
 
 
 def _arguments(parameters: Sequence[_Parameter]) -> str:
     return ", ".join(
-        f"{each.name}={each.name}" if each.info.kind == "KEYWORD_ONLY" else each.name for each in parameters
+        f"{parameter.name}={parameter.name}" if parameter.info.kind == "KEYWORD_ONLY" else parameter.name
+        for parameter in parameters
     )
 
 
 def _chosen(parameters: Sequence[_Parameter], argnums: Argnums | None) -> list[_Parameter]:
     """Return the parameters to differentiate by."""
     if argnums is None:
-        return [each for each in parameters if each.is_float]
-    found = []
+        return [parameter for parameter in parameters if parameter.is_float]
+    chosen_parameters = []
     for number in _check_argnums(argnums):
         if not -len(parameters) <= number < len(parameters):
             raise ValueError(f"argnums has {number}, but there are {len(parameters)} parameters")
-        found.append(parameters[number])
-    return found
+        chosen_parameters.append(parameters[number])
+    return chosen_parameters
 
 
-def _batched(parameters: Sequence[_Parameter], in_axes: Axes, out_axes: str) -> tuple[list[_Parameter], str]:
+def _batch_parameters(
+    parameters: Sequence[_Parameter], in_axes: Axes, out_axes: str
+) -> tuple[list[_Parameter], str]:
     """Return the parameters with the axis of the examples, and the axes for the text."""
     count = len(parameters)
-    each = in_axes if isinstance(in_axes, tuple) else (in_axes,) * count
-    if len(each) != count:
-        raise ValueError(f"in_axes has {len(each)} axes, but there are {count} parameters")
-    words = {name for each in parameters for name in re.findall(r"\w+", each.annotation)}
+    axis_spec = in_axes if isinstance(in_axes, tuple) else (in_axes,) * count
+    if len(axis_spec) != count:
+        raise ValueError(f"in_axes has {len(axis_spec)} axes, but there are {count} parameters")
+    words = {name for axis_spec in parameters for name in re.findall(r"\w+", axis_spec.annotation)}
     name = next(name for n in range(len(words) + 1) if (name := f"batch{n or ''}") not in words)
-    found = []
-    for parameter, axes in zip(parameters, each, strict=True):
+    batched_parameters = []
+    for parameter, axes in zip(parameters, axis_spec, strict=True):
         type_: Type | OpenTensor | None
         if parameter.type is None or isinstance(parameter.type, OpenTensor):
             type_ = _open_with_axis(parameter.type, axes, name)
         else:
             type_ = _with_axis(parameter, parameter.type, axes, name)
         info = parameter.info if axes is None else replace(parameter.info, default=MISSING)
-        found.append(_Parameter(parameter.name, type_, info))
-    return found, f"in_axes={each!r}, out_axes={out_axes}"
+        batched_parameters.append(_Parameter(parameter.name, type_, info))
+    return batched_parameters, f"in_axes={axis_spec!r}, out_axes={out_axes}"
 
 
 def _open_with_axis(pattern: OpenTensor | None, axes: Axes, name: str) -> OpenTensor | None:
@@ -378,19 +390,21 @@ def _text(
 ) -> str:
     """Return the cell that differentiates or maps ``_function``, which is named ``of``."""
     chosen = _chosen(parameters, argnums) if kind in ("vjp", "jvp") else parameters
-    names = ", ".join(each.name for each in chosen)
+    names = ", ".join(parameter.name for parameter in chosen)
     function, more = f"lambda {names}: _function({_arguments(parameters)})", list[str]()
     match kind:
         case "vmap":
             what, body = f"{of} of each example", f"return vmap({function}, {options})({names})"
         case "vjp":
-            shown = "" if result is None else f": {format_type(_named(result, iter(range(10_000, 20_000))))}"
+            shown = (
+                "" if result is None else f": {format_type(_name_sizes(result, iter(range(10_000, 20_000))))}"
+            )
             what, more = f"The result of {of}, and the gradients for a cotangent of it", [f"cotangent{shown}"]
             body = f"result, pull = vjp({function}, {names})\n    return result, pull(cotangent)"
         case "jvp":
             what = f"The result of {of}, and its directional derivative"
-            more = [f"tangent_{each.name}{each.annotation}" for each in chosen]
-            directions = "".join(f"tangent_{each.name}, " for each in chosen)
+            more = [f"tangent_{parameter.name}{parameter.annotation}" for parameter in chosen]
+            directions = "".join(f"tangent_{parameter.name}, " for parameter in chosen)
             body = f"return jvp({function}, ({names}, ), ({directions}))"
         case _:
             shown = {"value_and_grad": "value and the gradient", "grad": "gradient"}.get(kind, kind)

@@ -69,7 +69,7 @@ def keep(parts: Mapping[str, str], cell: TypedCell, options: Options) -> None:
     cache = _cache(parts, options)
     if cache is None or cell.infos or cell.types or cell.open_functions or cell.warnings:
         return
-    if any(each.default is None for given in cell.parameters.values() for each in given):
+    if any(value.default is None for parameter in cell.parameters.values() for value in parameter):
         return  # a default that is a function of the cell
     if not (is_current() and is_front_end_current()):
         return
@@ -78,7 +78,8 @@ def keep(parts: Mapping[str, str], cell: TypedCell, options: Options) -> None:
     except PythonFunctionError:
         return
     parameters = {
-        name: [parameter_to_data(each, arrays) for each in given] for name, given in cell.parameters.items()
+        name: [parameter_to_data(value, arrays) for value in parameter]
+        for name, parameter in cell.parameters.items()
     }
     kept = _arrays_to_data(arrays, list(cell.values.values()))
     if kept is None:
@@ -138,11 +139,11 @@ def _arrays_from_data(data: list[Json], captured: list[object]) -> list[np.ndarr
             continue
         if each not in known:
             return None
-        own = np.array(known[each], known[each].dtype.newbyteorder("="), order="C", subok=False)
-        own.flags.writeable = False
-        if array_digest(own) != each:
+        array = np.array(known[each], known[each].dtype.newbyteorder("="), order="C", subok=False)
+        array.flags.writeable = False
+        if array_digest(array) != each:
             return None
-        arrays.append(own)
+        arrays.append(array)
     return arrays
 
 

@@ -26,24 +26,23 @@ class Passes(Sequence[PassRun]):
         return len(self._runs)
 
     def __repr__(self) -> str:
-        width = max((len(each.name) for each in self._runs), default=0)
+        width = max((len(run.name) for run in self._runs), default=0)
         lines = [
-            f"{each.name.ljust(width)}  {'changed it' if each.changed else 'no change'}"
-            for each in self._runs
+            f"{run.name.ljust(width)}  {'changed it' if run.changed else 'no change'}" for run in self._runs
         ]
         return "\n".join(lines) or "no passes"
 
     def times(self) -> str:
         """Return how long each run took, in one line."""
-        return ", ".join(f"{each.name} {each.seconds * 1e3:.2g} ms" for each in self._runs)
+        return ", ".join(f"{run.name} {run.seconds * 1e3:.2g} ms" for run in self._runs)
 
     def text(self) -> str:
         """Return what each pass changed, as a diff of the Relay text; unchanged ones share a line."""
-        parts: list[str] = []
+        lines: list[str] = []
         for changed, group in itertools.groupby(self._runs, lambda run: run.changed):
             runs = list(group)
             if changed:
-                parts += [run.diff() for run in runs]
+                lines += [run.diff() for run in runs]
             else:
-                parts.append(f"=== no change: {', '.join(run.name for run in runs)}\n")
-        return "\n".join(parts).rstrip()
+                lines.append(f"=== no change: {', '.join(run.name for run in runs)}\n")
+        return "\n".join(lines).rstrip()

@@ -23,9 +23,9 @@ def default_to_data(default: object, arrays: list[np.ndarray]) -> Json:
         case complex():
             return {"complex": [default.real, default.imag]}
         case tuple():
-            return {"tuple": [default_to_data(part, arrays) for part in default]}
+            return {"tuple": [default_to_data(field, arrays) for field in default]}
         case AdtValue(constructor=name, fields=fields):
-            return {"constructor": name, "fields": [default_to_data(part, arrays) for part in fields]}
+            return {"constructor": name, "fields": [default_to_data(field, arrays) for field in fields]}
         case np.ndarray():
             arrays.append(default)
             return {"array": len(arrays) - 1}
@@ -43,9 +43,9 @@ def default_from_data(data: Json, arrays: list[np.ndarray]) -> object:
         case {"complex": [float() as real, float() as imaginary]}:
             return complex(real, imaginary)
         case {"tuple": list() as parts}:
-            return tuple(default_from_data(part, arrays) for part in parts)
+            return tuple(default_from_data(field, arrays) for field in parts)
         case {"constructor": str() as name, "fields": list() as parts}:
-            return AdtValue(name, tuple(default_from_data(part, arrays) for part in parts))
+            return AdtValue(name, tuple(default_from_data(field, arrays) for field in parts))
         case {"array": int() as index}:
             array = arrays[index]
             array.flags.writeable = False

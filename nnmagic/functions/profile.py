@@ -110,8 +110,8 @@ def profile(
         return _profile_program(function, args, keywords)
     definition = function._definition
     if definition.call.destinations:  # not the caller's arrays, many times
-        args = list(map(_copied, args))
-        keywords = {name: _copied(arg) for name, arg in keywords.items()}
+        args = list(map(_copy, args))
+        keywords = {name: _copy(arg) for name, arg in keywords.items()}
     function(*args, **keywords)
     seconds = least_time(lambda: function(*args, **keywords))
     dims: dict[str, int] = {}
@@ -147,7 +147,7 @@ def _parts_of(kernels: Sequence[KernelTime], seconds: float) -> list[KernelTime]
     return [replace(kernel, seconds=kernel.seconds * factor) for kernel in kernels]
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """Return a copy of what a call may change."""
     return copy.deepcopy(value) if isinstance(value, np.ndarray | np.random.Generator) else value
 
@@ -171,15 +171,20 @@ def operators_of(kernel: str) -> tuple[str, ...]:
     """
     names = {name.replace(".", "_"): name for name in OPERATORS}
     kernel = kernel.removeprefix("fused_").partition("_in_place_")[0]
-    rest = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel)
+    kernel_name = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel)
     operators: list[str] = []
-    while rest:
+    while kernel_name:
         longest = next(
-            (end for end in range(len(rest), 0, -1) if rest[:end] in names and _ends(rest, end)), 0
+            (
+                end
+                for end in range(len(kernel_name), 0, -1)
+                if kernel_name[:end] in names and _ends(kernel_name, end)
+            ),
+            0,
         )
-        end = longest or rest.find("_") % (len(rest) + 1)
-        operators.append(names.get(rest[:end], rest[:end]))
-        rest = re.sub(r"^\d*_?", "", rest[end:])
+        end = longest or kernel_name.find("_") % (len(kernel_name) + 1)
+        operators.append(names.get(kernel_name[:end], kernel_name[:end]))
+        kernel_name = re.sub(r"^\d*_?", "", kernel_name[end:])
     return tuple(operator for operator in operators if operator and operator != "tir")
 
 

@@ -90,5 +90,5 @@ def _code(name: str, text: str, filename: str) -> CodeType | None:
             defined = compile(text, filename, "exec", dont_inherit=True).co_consts
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    codes = (each for each in defined if isinstance(each, CodeType) and each.co_name == name)
+    codes = (name_ for name_ in defined if isinstance(name_, CodeType) and name_.co_name == name)
     return next(codes, None)

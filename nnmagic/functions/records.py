@@ -44,10 +44,10 @@ def record_class(record: RecordType) -> type:
 @lru_cache(maxsize=256)
 def _record_class(name: str, names: tuple[str, ...], types: tuple[Type, ...]) -> type:
     """Return the same class for the same record, so that its values can be pickled."""
-    made = namedtuple(name, names, module="__main__")  # type: ignore[misc]
-    made.__relay_record__ = RecordType(types, name, names)  # type: ignore[attr-defined] # what a later cell knows of it
-    made.__doc__ = f"{name}({', '.join(names)})"
-    return made
+    record_class = namedtuple(name, names, module="__main__")  # type: ignore[misc]
+    record_class.__relay_record__ = RecordType(types, name, names)  # type: ignore[attr-defined] # what a later cell knows of it
+    record_class.__doc__ = f"{name}({', '.join(names)})"
+    return record_class
 
 
 def records_in(type_: Type | None) -> Iterator[RecordType]:
@@ -55,8 +55,8 @@ def records_in(type_: Type | None) -> Iterator[RecordType]:
     if isinstance(type_, TupleType):
         if isinstance(type_, RecordType):
             yield type_
-        for part in type_.fields:
-            yield from records_in(part)
+        for field in type_.fields:
+            yield from records_in(field)
 
 
 def holds_record(type_: Type) -> bool:
@@ -107,7 +107,9 @@ def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -
         if not isinstance(value, tuple | list) or len(value) != len(type_.fields):
             return value  # the call refuses it
         rows = enumerate(zip(type_.fields, value, strict=True))
-        return tuple(to_tuples(own, part, f"{path}[{i}]", makers) for i, (own, part) in rows)
+        return tuple(
+            to_tuples(field_type, value_part, f"{path}[{i}]", makers) for i, (field_type, value_part) in rows
+        )
     if type_.name == KNOWN:
         return ()
     if type_.name == TABLE and isinstance(value, Mapping):
@@ -117,7 +119,10 @@ def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -
     fields, maker = _fields_of(type_, value, path)
     makers.setdefault(type_.name, maker)
     rows_of = zip(type_.names, type_.fields, fields, strict=True)
-    return tuple(to_tuples(own, part, f"{path}.{name}", makers) for name, own, part in rows_of)
+    return tuple(
+        to_tuples(field_type, value_part, f"{path}.{name}", makers)
+        for name, field_type, value_part in rows_of
+    )
 
 
 def _fields_of(record: RecordType, value: object, path: str) -> tuple[list[object], Maker]:
@@ -150,11 +155,11 @@ def named_fields(value: Any) -> _Named | None:
         names = value.dtype.names
         if names is None:
             return None
-        return {name: value[name] for name in names}, partial(_structured, value)
-    if isinstance(value, _loaded("pandas", "DataFrame")):
+        return {name: value[name] for name in names}, partial(_with_fields, value)
+    if isinstance(value, _library_class("pandas", "DataFrame")):
         columns = {name: value[name] for name in value.columns}
         return columns, partial(_frame, value, index=value.index)
-    if isinstance(value, _loaded("polars", "DataFrame")):
+    if isinstance(value, _library_class("polars", "DataFrame")):
         return {name: value[name] for name in value.columns}, partial(_frame, value)
     if isinstance(value, type):
         return None
@@ -167,7 +172,7 @@ def named_fields(value: Any) -> _Named | None:
     elif hasattr(kind, "__attrs_attrs__"):
         names = [each.name for each in kind.__attrs_attrs__]
         return {name: getattr(value, name) for name in names}, partial(_attrs_object, value)
-    elif isinstance(value, _loaded("pydantic", "BaseModel")) and hasattr(kind, "model_fields"):
+    elif isinstance(value, _library_class("pydantic", "BaseModel")) and hasattr(kind, "model_fields"):
         names = list(kind.model_fields)
         return {name: getattr(value, name) for name in names}, lambda parts: value.model_copy(update=parts)
     else:
@@ -175,10 +180,10 @@ def named_fields(value: Any) -> _Named | None:
     return {name: getattr(value, name) for name in names}, lambda parts: kind(**parts)
 
 
-def _loaded(module: str, name: str) -> Any:
+def _library_class(module: str, name: str) -> Any:
     """Return a class of a library, for ``isinstance``: no value is of it unless the library is loaded."""
-    found = getattr(sys.modules.get(module), name, ())
-    return found if isinstance(found, type) else ()
+    class_ = getattr(sys.modules.get(module), name, ())
+    return class_ if isinstance(class_, type) else ()
 
 
 def _attrs_object(value: Any, parts: dict[str, Any]) -> object:
@@ -189,7 +194,7 @@ def _attrs_object(value: Any, parts: dict[str, Any]) -> object:
     return changed
 
 
-def _structured(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
+def _with_fields(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
     """Return a structured array of other fields: they have the axes of ``value`` in front, of any sizes."""
     arrays = {name: np.asarray(part) for name, part in parts.items()}
     shapes = {array.shape[: value.ndim] for array in arrays.values()}
@@ -199,22 +204,22 @@ def _structured(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
             f"the fields of the result have different shapes, and make no structured array: {shown}"
         )
     dtype = [(name, array.dtype, array.shape[value.ndim :]) for name, array in arrays.items()]
-    made = np.empty(shapes.pop(), dtype)
+    structured = np.empty(shapes.pop(), dtype)
     for name, array in arrays.items():
-        made[name] = array
-    return made[()] if isinstance(value, np.void) else made.view(type(value))
+        structured[name] = array
+    return structured[()] if isinstance(value, np.void) else structured.view(type(value))
 
 
-def _frame(value: Any, parts: dict[str, Any], index: Any = None) -> object:
+def _frame(value: Any, columns: dict[str, Any], index: Any = None) -> object:
     """Return a data frame of other columns; with the index, if it is as long."""
-    lengths = {name: np.shape(part) for name, part in parts.items()}
+    lengths = {name: np.shape(part) for name, part in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
         shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
         raise ValueError(
             f"the fields of the result make no data frame, whose columns have one length: {shown}"
         )
     keeps = index is not None and {(len(index),)} == set(lengths.values())
-    return type(value)(parts, index=index) if keeps else type(value)(parts)
+    return type(value)(columns, index=index) if keeps else type(value)(columns)
 
 
 def _check_names(record: RecordType, given: Sequence[str], path: str) -> None:
@@ -239,21 +244,21 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         return type_.names[int(value[0]) if value else 0]
     if isinstance(type_, RecordType) and type_.name == OPTIONAL:
         return from_tuples(type_.fields[1], value[1], makers) if value[0] else None
-    parts = [from_tuples(own, part, makers) for own, part in zip(type_.fields, value, strict=True)]
+    fields = [from_tuples(field, part, makers) for field, part in zip(type_.fields, value, strict=True)]
     if not isinstance(type_, RecordType):
-        return tuple(parts)
+        return tuple(fields)
     maker = makers.get(type_.name)
     if type_.name == DICTIONARY:
-        return dict(zip(type_.names, parts, strict=True))
+        return dict(zip(type_.names, fields, strict=True))
     if type_.name == SET:
         return set(type_.names)
     if type_.name == LIST:
         return list(map(tuple, value[0].tolist())) if type_.names == ("tuples",) else value[0].tolist()
     if type_.name == ITEMS:
-        return parts
+        return fields
     if maker is None:
-        return record_class(type_)(*parts)
-    return maker(parts)
+        return record_class(type_)(*fields)
+    return maker(fields)
 
 
 def _dictionary(keys: np.ndarray, values: Any = None) -> dict[Any, Any] | set[Any]:

@@ -76,17 +76,17 @@ def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = N
     """
     definition = function._definition
     try:
-        module, arrays = module_to_data(definition.optimized[0], python=python)
+        module, arrays = module_to_data(definition.optimize[0], python=python)
     except PythonFunctionError as error:
         raise TypeError(
             f"{definition.name} cannot be saved: it calls the Python function `{error.name}`, and a file "
             "holds no Python; save the parts that call none, or the source, or pickle it"
         ) from None
-    parameters = [parameter_to_data(each, arrays) for each in definition.parameters]
+    parameters = [parameter_to_data(parameter, arrays) for parameter in definition.parameters]
     options = definition.options
     if not isinstance(options.engine, str):
         raise TypeError(
-            f"{definition.name} cannot be saved or pickled: its engine {options.engine_shown} is a Python "
+            f"{definition.name} cannot be saved or pickled: its engine {options.engine_label} is a Python "
             "callable; register it as an entry point of the group 'nnmagic.engines', and pass its name"
         )
     head = {
@@ -123,12 +123,12 @@ def from_pickle(data: bytes, python: tuple[PythonFunction, ...] = ()) -> Compile
     ``python``: the functions of Python that it calls.
     """
     parts = {"data": hashlib.sha256(data).hexdigest(), "python": " ".join(map(fingerprint, python))}
-    known = LOADED.find(parts, str)
-    if known is None:
-        known = Entry(("pickle",), parts, {}, from_bytes(data, python=python), len(data))
-        LOADED.put(known)
-    assert isinstance(known.value, CompiledFunction)
-    return known.value
+    entry = LOADED.find(parts, str)
+    if entry is None:
+        entry = Entry(("pickle",), parts, {}, from_bytes(data, python=python), len(data))
+        LOADED.put(entry)
+    assert isinstance(entry.value, CompiledFunction)
+    return entry.value
 
 
 def from_bytes(
@@ -237,9 +237,9 @@ def _definition(
     head: dict[str, Any], arrays: list[np.ndarray], python: Sequence[PythonFunction], *, code: bool
 ) -> Definition:
     """Return the definition. Raises one of many errors for data that ``to_bytes`` did not make."""
-    for part, kind in _PARTS.items():
-        if not isinstance(head[part], kind):
-            raise TypeError(f"its {part} is {kind_of(head[part])}")
+    for field, kind in _PARTS.items():
+        if not isinstance(head[field], kind):
+            raise TypeError(f"its {field} is {kind_of(head[field])}")
     module = infer_type(module_from_data(head["module"], arrays, python), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")

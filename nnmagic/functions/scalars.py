@@ -21,8 +21,8 @@ def to_scalars(type_: Type) -> Conversion | None:
         case TensorType(shape=shape):
             return None if shape else itemgetter(())
         case TupleType(fields=fields):
-            parts = [to_scalars(field) for field in fields]
-            return None if parts.count(None) == len(parts) else _of_tuple(parts)
+            scalars = [to_scalars(field) for field in fields]
+            return None if scalars.count(None) == len(scalars) else _of_tuple(scalars)
         case TypeCall():
             return lambda value: map_leaves(value, scalar_of)
     return None

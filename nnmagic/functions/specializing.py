@@ -109,7 +109,7 @@ class SpecializingFunction(FunctionAttributes):
         self, template: Template, cache_info: CacheInfo, *, wrapped: FunctionType | ModuleType | None = None
     ) -> None:
         info = template.info
-        names = {each.name for each in info.parameters}
+        names = {parameter.name for parameter in info.parameters}
         self._template = template
         self._cache_info = cache_info
         self._compiled: dict[_Key, CompiledFunction] = {}
@@ -122,7 +122,7 @@ class SpecializingFunction(FunctionAttributes):
         self._known_as: str | None = None
         self._takes_out = "out" not in names
         self._bind = _binder(info)
-        self._patterns = [info.open.get(each.name) for each in info.parameters]
+        self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
         names_of = template.qualname, template.module
         self._describe(info.name, *names_of, info.docstring, _signature(info), wrapped)
 
@@ -132,28 +132,30 @@ class SpecializingFunction(FunctionAttributes):
             if out is not None and not self._takes_out:
                 kwargs["out"], out = out, None
             bound = self._bind(*args, **kwargs)
-            types, values, given = self._arguments(bound)
-            compiled = self._for_arguments(types, values, given, bound)
-            if any(each.destination in ("InOut", "Out") for each in compiled.__relay_parameters__):
-                given = self._with_changed(compiled, given, bound)
+            types, values, arguments = self._arguments(bound)
+            compiled = self._for_arguments(types, values, arguments, bound)
+            if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
+                arguments = self._change_arguments(compiled, arguments, bound)
         except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
-        positional, keywords = self._split(given)
+        positional, keywords = self._split(arguments)
         return compiled(*positional, out=out, **keywords)
 
-    def _with_changed(
+    def _change_arguments(
         self, compiled: CompiledFunction, given: dict[str, Any], bound: Sequence[Any]
     ) -> dict[str, Any]:
         """Return the arguments of a call that changes some: those themselves, and no copies.
 
         Raises ValueError where another one shares memory with one of them: in Python it would change, too.
         """
-        whole = dict(zip((each.name for each in self._template.info.parameters), bound, strict=True))
+        whole = dict(
+            zip((parameter.name for parameter in self._template.info.parameters), bound, strict=True)
+        )
         changed = {
-            each.name: whole[each.name]
-            for each in compiled.__relay_parameters__
-            if each.destination in ("InOut", "Out")
+            parameter.name: whole[parameter.name]
+            for parameter in compiled.__relay_parameters__
+            if parameter.destination in ("InOut", "Out")
         }
         for name, array in changed.items():
             for other, value in given.items():
@@ -182,7 +184,9 @@ class SpecializingFunction(FunctionAttributes):
 
     def _split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional arguments and the keyword arguments of a call."""
-        by_name = {each.name for each in self._template.info.parameters if each.kind == "KEYWORD_ONLY"}
+        by_name = {
+            parameter.name for parameter in self._template.info.parameters if parameter.kind == "KEYWORD_ONLY"
+        }
         positional = [value for name, value in given.items() if name not in by_name]
         return positional, {name: value for name, value in given.items() if name in by_name}
 
@@ -192,7 +196,7 @@ class SpecializingFunction(FunctionAttributes):
         """Return the types that a call completes, its compile-time values, and its other arguments."""
         types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         converts = self._template.options.convert
         for parameter, pattern, value in zip(
             self._template.info.parameters, self._patterns, bound, strict=True
@@ -205,10 +209,10 @@ class SpecializingFunction(FunctionAttributes):
                 values[name] = value
             elif _is_open(pattern):
                 what = f"{self.name}() argument {name!r}"
-                types[name], given[name] = argument_type(what, pattern, value, converts=converts)
+                types[name], arguments[name] = argument_type(what, pattern, value, converts=converts)
             else:
-                given[name] = value
-        return types, values, given
+                arguments[name] = value
+        return types, values, arguments
 
     @short_errors
     def _for_arguments(
@@ -279,31 +283,31 @@ class SpecializingFunction(FunctionAttributes):
         refused = None
         lists = [each.name for each, _, value in rows if isinstance(value, list) and each.name in given]
         try:
-            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
         except TinyNNError as error:
             refused = _of_lists(error, lists)
             if len(needed) == len(numbers):
                 raise refused from None
         if compiled is None:
             try:
-                found = self._find_needed(types, values, numbers)
+                found = self._find_needed_numbers(types, values, numbers)
             except TinyNNError as error:
                 raise refused if lists and refused is not None else error from None
             needed = [name for name in numbers if name in found or name in needed]  # values may decide which
-            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
             self._needed[key] = tuple(needed)
         for name in needed:
             del given[name]
         return compiled
 
-    def _with_known(
+    def _specialize_values(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], known: Mapping[str, object]
     ) -> CompiledFunction:
         """Return the function compiled with some more arguments known."""
         own = {name: type_ for name, type_ in types.items() if name not in known}
-        return self._specialized(own, {**values, **known})
+        return self._specialize(own, {**values, **known})
 
-    def _find_needed(
+    def _find_needed_numbers(
         self,
         types: Mapping[str, Type | Generator],
         values: Mapping[str, object],
@@ -335,10 +339,10 @@ class SpecializingFunction(FunctionAttributes):
 
         ``values``: those of parameters that are known when it is compiled. Raises TinyNNError.
         """
-        return self._specialized(types, values, build=False)
+        return self._specialize(types, values, build=False)
 
     @short_errors
-    def _specialized(
+    def _specialize(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
         key = _key(types, values)
@@ -499,8 +503,8 @@ class SpecializingFunction(FunctionAttributes):
         from nnmagic.rendering.output import plain
 
         lines = [f"{self.name}{self._format_signature()}: {self._state()}"]
-        lines += [f"def {each}" for each in self.annotated]
-        return [plain("types", "\n".join(lines)), *(each._section() for each in self._compiled.values())]
+        lines += [f"def {item}" for item in self.annotated]
+        return [plain("types", "\n".join(lines)), *(item._section() for item in self._compiled.values())]
 
     def _state(self) -> str:
         count = len(self._compiled)
@@ -539,10 +543,10 @@ def _restored(
     from nnmagic.functions.saving import LOADED
 
     parts = {"identity": identity}
-    found = LOADED.find(parts, str)
-    function = SpecializingFunction(template, cache_info) if found is None else found.value
+    entry = LOADED.find(parts, str)
+    function = SpecializingFunction(template, cache_info) if entry is None else entry.value
     assert isinstance(function, SpecializingFunction)
-    if found is None:
+    if entry is None:
         function._known_as = identity
         LOADED.put(Entry(("pickle",), parts, {}, function, 0))
     for key, each in compiled:
@@ -563,7 +567,7 @@ def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
 
 def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
     known = tuple((name, written(value)) for name, value in values.items())
-    return tuple(types.items()), known, tuple(names for each in types.values() for names in _names_in(each))
+    return tuple(types.items()), known, tuple(names for type_ in types.values() for names in _names_in(type_))
 
 
 def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:
@@ -593,7 +597,8 @@ def _is_open(pattern: Type | OpenTensor | None) -> TypeGuard[OpenTensor | None]:
 def _binder(info: FunctionInfo) -> Callable[..., tuple[Any, ...]]:
     """Return a function that returns the arguments in order, `_LEFT_OUT` for those that have a default."""
     marked = [
-        each if each.default is MISSING else replace(each, default=_LEFT_OUT) for each in info.parameters
+        parameter if parameter.default is MISSING else replace(parameter, default=_LEFT_OUT)
+        for parameter in info.parameters
     ]
     return make_binder(info.name, marked)
 
@@ -601,12 +606,12 @@ def _binder(info: FunctionInfo) -> Callable[..., tuple[Any, ...]]:
 def _signature(info: FunctionInfo) -> inspect.Signature:
     shown = [
         inspect.Parameter(
-            each.name,
-            inspect._ParameterKind[each.kind],
-            default=shown_default(each.default),
-            annotation=_shown_pattern(info.open.get(each.name), each.destination),
+            parameter.name,
+            inspect._ParameterKind[parameter.kind],
+            default=shown_default(parameter.default),
+            annotation=_shown_pattern(info.open.get(parameter.name), parameter.destination),
         )
-        for each in info.parameters
+        for parameter in info.parameters
     ]
     return inspect.Signature(shown)
 

@@ -86,7 +86,7 @@ def tree_text(root: object) -> str:
 def _fields(node: object) -> tuple[list[str], list[tuple[str, object]]]:
     """Return the fields of a node: plain values as text, and child nodes."""
     plain: list[str] = []
-    parts: list[tuple[str, object]] = []
+    fields: list[tuple[str, object]] = []
     for name in (field.name for field in getattr(type(node), "__attrs_attrs__", ())):
         if name.endswith("span"):
             continue
@@ -94,12 +94,12 @@ def _fields(node: object) -> tuple[list[str], list[tuple[str, object]]]:
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, list | tuple):
-            parts += [(name, item) for item in value]
+            fields += [(name, item) for item in value]
         elif hasattr(type(value), "__attrs_attrs__"):
-            parts.append((name, value))
+            fields.append((name, value))
         elif value is not None:
             plain.append(f"{name}={_format_value(value)}")
-    return plain, parts
+    return plain, fields
 
 
 def _format_value(value: object) -> str:

@@ -220,8 +220,8 @@ class _Recorder:
                 continue
             self._has_nan = self._has_nan or nans > 0
             infs = int(np.isinf(one).sum()) if is_number else 0
-            known = one[~np.isnan(one)] if nans else one
-            real = known.size and one.dtype.kind != "c"
+            finite = one[~np.isnan(one)] if nans else one
+            real = finite.size and one.dtype.kind != "c"
             named = operation if not isinstance(value, tuple) else f"{operation}.{number}"
             self.steps.append(
                 Step(
@@ -229,8 +229,8 @@ class _Recorder:
                     named,
                     str(array.dtype),
                     array.shape,
-                    float(known.min()) if real else None,
-                    float(known.max()) if real else None,
+                    float(finite.min()) if real else None,
+                    float(finite.max()) if real else None,
                     nans,
                     infs,
                     span,

@@ -36,7 +36,7 @@ def type_cell(
     classes = (
         data_type(name, module.types, program.known_types) for name in own_types if not name.startswith("_")
     )
-    records = (record_class(each) for each in program.records if not each.name.startswith("_"))
+    records = (record_class(record) for record in program.records if not record.name.startswith("_"))
     return TypedCell(
         module,
         texts={

@@ -36,7 +36,7 @@ _ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class _Operand:
+class _LoopOperand:
     """An operand of a loop: its name in the text of a program, its dtype, and the sizes of a row.
 
     ``keyword``: the name by which the function takes it, if it takes it by name only.
@@ -58,7 +58,7 @@ class _Operand:
         return TensorType((AnyDim(_ROWS), *self.row.shape), self.dtype)
 
 
-class _Loop:
+class _TypedLoop:
     """A loop of a ufunc, for operands of some dtypes."""
 
     def __init__(self, function: CompiledFunction) -> None:
@@ -118,10 +118,10 @@ class _Loop:
         if (
             of_loop is not None
             and self.words is not None
-            and (found := of_loop(len(self.inputs))) is not None
+            and (loops := of_loop(len(self.inputs))) is not None
         ):
-            self._held = found
-            run_without_python(self.words, found)
+            self._held = loops
+            run_without_python(self.words, loops)
 
     def _run_along_rows(self, arrays: Sequence[np.ndarray]) -> bool:
         """Run a loop each row of which takes the row before, and return True; False if it is none."""
@@ -149,10 +149,10 @@ class _Loop:
 
     def _compile_rows(self, shared: tuple[bool, ...]) -> CompiledFunction:
         try:
-            return self._compile(self._mapped(shared))
+            return self._compile(self._map(shared))
         except TinyNNError as error:
             with contextlib.suppress(TinyNNError):
-                return self._compile(self._looped(shared))
+                return self._compile(self._loop(shared))
             raise error from None
 
     def _compile(self, text: str) -> CompiledFunction:
@@ -168,43 +168,44 @@ class _Loop:
 
     def _head(self, shared: tuple[bool, ...]) -> str:
         inputs = [
-            f"{each.name}: {format_type(each.row if is_shared else each.rows)}"
-            for each, is_shared in zip(self.inputs, shared, strict=True)
+            f"{operand.name}: {format_type(operand.row if is_shared else operand.rows)}"
+            for operand, is_shared in zip(self.inputs, shared, strict=True)
         ]
-        outputs = [f"{each.name}: Out[{format_type(each.rows)}]" for each in self.outputs]
+        outputs = [f"{operand.name}: Out[{format_type(operand.rows)}]" for operand in self.outputs]
         return f"def loop({', '.join([*inputs, *outputs])}):\n"
 
     def _call(self, arguments: Sequence[str]) -> str:
         written = [
-            f"{each.keyword}={argument}" if each.keyword else argument
-            for each, argument in zip(self.inputs, arguments, strict=True)
+            f"{input_type.keyword}={argument}" if input_type.keyword else argument
+            for input_type, argument in zip(self.inputs, arguments, strict=True)
         ]
         return f"_function({', '.join(written)})"
 
-    def _assigned(self, value: str, at: str, indent: str) -> str:
+    def _assign(self, value: str, at: str, indent: str) -> str:
         """Return the statements that assign the results of a call to elements of the outputs."""
         if len(self.outputs) == 1:
             return f"{indent}{self.outputs[0].name}[{at}] = {value}\n"
-        parts = [f"part_{each.name}" for each in self.outputs]
+        parts = [f"part_{output.name}" for output in self.outputs]
         return f"{indent}{', '.join(parts)} = {value}\n" + "".join(
-            f"{indent}{each.name}[{at}] = {part}\n" for each, part in zip(self.outputs, parts, strict=True)
+            f"{indent}{output.name}[{at}] = {part}\n"
+            for output, part in zip(self.outputs, parts, strict=True)
         )
 
-    def _mapped(self, shared: tuple[bool, ...]) -> str:
-        names = [each.name for each in self.inputs]
+    def _map(self, shared: tuple[bool, ...]) -> str:
+        names = [input_type.name for input_type in self.inputs]
         axes = "".join("None, " if is_shared else "0, " for is_shared in shared)
         listed = ", ".join(names)
         value = f"vmap(lambda {listed}: {self._call(names)}, in_axes=({axes}))({listed})"
-        return self._head(shared) + self._assigned(value, "...", "    ")
+        return self._head(shared) + self._assign(value, "...", "    ")
 
-    def _looped(self, shared: tuple[bool, ...]) -> str:
+    def _loop(self, shared: tuple[bool, ...]) -> str:
         names = [
-            each.name if is_shared else f"{each.name}[i]"
-            for each, is_shared in zip(self.inputs, shared, strict=True)
+            input_type.name if is_shared else f"{input_type.name}[i]"
+            for input_type, is_shared in zip(self.inputs, shared, strict=True)
         ]
         rows = self.inputs[shared.index(False)].name
         loop = f"    for i in range({rows}.shape[0]):\n"
-        return self._head(shared) + loop + self._assigned(self._call(names), "i", "        ")
+        return self._head(shared) + loop + self._assign(self._call(names), "i", "        ")
 
     def _along_rows(self, what: str) -> str:
         """Return the text of ``reduce``, which returns the last value, or ``accumulate``, which keeps all."""
@@ -220,7 +221,7 @@ class _Loop:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Loop, (self.function,), {"programs": self.programs}
+        return _TypedLoop, (self.function,), {"programs": self.programs}
 
 
 def make_ufunc(function: CompiledFunction | SpecializingFunction) -> np.ufunc:
@@ -234,11 +235,11 @@ def make_ufunc(function: CompiledFunction | SpecializingFunction) -> np.ufunc:
     from nnmagic.functions.specializing import SpecializingFunction
 
     if isinstance(function, SpecializingFunction):
-        return _made(function, _loops_of_dtypes(function))
-    return _made(function, [_Loop(function)])
+        return _make(function, _loops_of_dtypes(function))
+    return _make(function, [_TypedLoop(function)])
 
 
-def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Loop]) -> np.ufunc:
+def _make(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
     from nnmagic.engine.relax.runtime.ufunc import Rows
     from nnmagic.engine.relax.runtime.ufunc import make_ufunc as new_ufunc
 
@@ -254,9 +255,9 @@ def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Lo
     )
 
 
-def _restored(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Loop]) -> np.ufunc:
+def _restored(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
     """Return the ufunc of a pickle, which holds its programs."""
-    return function._keep_ufunc(lambda: _made(function, loops))
+    return function._keep_ufunc(lambda: _make(function, loops))
 
 
 def _machine_code(function: CompiledFunction | SpecializingFunction) -> bytes:
@@ -272,25 +273,25 @@ def _machine_code(function: CompiledFunction | SpecializingFunction) -> bytes:
     return artifact.caller
 
 
-def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
+def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
     """Return the loops of a function without types, whose operands have one dtype each."""
-    loops, errors = list[_Loop](), list[TinyNNError]()
+    loops, errors = list[_TypedLoop](), list[TinyNNError]()
     for dtype in _DTYPES:
         completed = {
-            each.name: _completed(each.name, function._template.info.open.get(each.name), dtype)
-            for each in function.parameters
-            if each.default is MISSING
+            loop.name: _complete(loop.name, function._template.info.open.get(loop.name), dtype)
+            for loop in function.parameters
+            if loop.default is MISSING
         }
         types = {name: type_ for name, type_ in completed.items() if type_ is not None}
         if len(types) < len(completed):
             continue
         try:
-            found = _Loop(function.specialize(types, {}))
+            found = _TypedLoop(function.specialize(types, {}))
         except TinyNNError as error:
             errors.append(error)
         else:
             if not any(
-                found.dtypes[: len(found.inputs)] == each.dtypes[: len(each.inputs)] for each in loops
+                found.dtypes[: len(found.inputs)] == loop.dtypes[: len(loop.inputs)] for loop in loops
             ):
                 loops.append(found)
     if not loops and not errors:
@@ -300,7 +301,7 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
     return loops
 
 
-def _completed(name: str, pattern: Any, dtype: str) -> Type | None:
+def _complete(name: str, pattern: Any, dtype: str) -> Type | None:
     """Return the type of a parameter for a loop of a dtype, None if it has none.
 
     What nobody wrote is a number of the dtype, and an axis of any size has a size of its own.
@@ -310,8 +311,8 @@ def _completed(name: str, pattern: Any, dtype: str) -> Type | None:
     if pattern is None:
         return TensorType((), dtype)
     if not isinstance(pattern, OpenTensor):
-        found: Type = pattern
-        return found
+        completed: Type = pattern
+        return completed
     if pattern.own_dtype is None and not pattern.allows(dtype):
         return None
     dims = [dim for dim in pattern.shape or () if dim is not Ellipsis]
@@ -322,29 +323,29 @@ def _completed(name: str, pattern: Any, dtype: str) -> Type | None:
     )
 
 
-def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand]]:
+def _operands(function: CompiledFunction) -> tuple[list[_LoopOperand], list[_LoopOperand]]:
     """Return the operands of a function's ufunc. Raises TypeError for a function that cannot be one."""
     call = function._definition.call
     if call.destinations:
         raise TypeError(f"{function.name}() changes its arguments, and has no ufunc: return the values")
     result = function._definition.module.functions[function.name].ret_type
     results = result.fields if isinstance(result, TupleType) else (result,)
-    known: dict[object, int | str] = {}
+    sizes: dict[object, int | str] = {}
     unnamed = itertools.count()
 
     def name_of(dim: Dim, *, is_new: bool) -> int | str | None:
         if isinstance(dim, int):
             return int(dim)
         label = dim.label if isinstance(dim, AnyDim) else dim.name
-        if label in known and label is not None:
-            return known[label]
+        if label in sizes and label is not None:
+            return sizes[label]
         if not is_new:
             return None
         plain = label is not None and label.isascii() and label.isidentifier() and label != _ROWS
         name = label if plain and label is not None else f"size_{next(unnamed)}"
-        return known.setdefault(label if label is not None else name, name)
+        return sizes.setdefault(label if label is not None else name, name)
 
-    def operand(name: str, what: str, type_: Type | None, *, is_new: bool) -> _Operand:
+    def operand(name: str, what: str, type_: Type | None, *, is_new: bool) -> _LoopOperand:
         if not isinstance(type_, TensorType) or type_.dtype not in _DTYPES:
             shown = "nothing" if type_ is None else format_type(type_)
             raise TypeError(f"{function.name}() has no ufunc: {what} is {shown}, no array of NumPy's numbers")
@@ -352,7 +353,7 @@ def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand
         if None in dims:
             shown = f"{format_type(type_)}, with a size that no parameter has"
             raise TypeError(f"{function.name}() has no ufunc: {what} is {shown}, which no signature can say")
-        return _Operand(name, type_.dtype, tuple(dim for dim in dims if dim is not None))
+        return _LoopOperand(name, type_.dtype, tuple(dim for dim in dims if dim is not None))
 
     inputs = []
     shown = call.signature.parameters.values()

@@ -63,8 +63,8 @@ def why(definition: Definition) -> Why:
     """Return how a function runs. Raises EngineError for an engine that does not say it."""
     executable = definition.executable
     artifact = executable.artifact
-    if definition.options.engine_taken != "relax" or artifact is None:
-        message = f"the engine {definition.options.engine_taken} does not say how {definition.name} runs"
+    if definition.options.resolve_engine != "relax" or artifact is None:
+        message = f"the engine {definition.options.resolve_engine} does not say how {definition.name} runs"
         raise engine_error(message, hint="the engine relax does: leave the engine and the target out")
     from nnmagic.engine.relax.artifact import AOT
 

@@ -77,7 +77,7 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
             raise MagicError(f"a function from Relay text has no stage {name!r}")
         _check_stage(function, name)
     if name == "linked":
-        return [each._definition.linked.section(f"{each.name}: {name}") for each in cell.functions], None
+        return [each._definition.link_stages.section(f"{each.name}: {name}") for each in cell.functions], None
     named = [(f"{function.name}: {name}", function.stages[name]) for function in cell.functions]
     return [stage_section(title, name, text) for title, text in named], None
 
@@ -102,8 +102,11 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
         if not function.specializations:
             message = f"{function.name} has no stage {name!r} yet: its first call compiles it for its types"
             raise MagicError(message)
-        rendered = [render_function(each, name) for each in function.specializations]
-        return Output(tuple(section for each in rendered for section in each.sections), rendered[-1].svg)
+        rendered = [render_function(specialization, name) for specialization in function.specializations]
+        return Output(
+            tuple(section for specialization in rendered for section in specialization.sections),
+            rendered[-1].svg,
+        )
     if name == "relay":
         return Output((function._section(),))
     if name == "graph":
@@ -111,5 +114,5 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
         return Output((graph.section(name),), graph.svg)
     _check_stage(function, name)
     if name == "linked":
-        return Output((function._definition.linked.section(name),))
+        return Output((function._definition.link_stages.section(name),))
     return Output((stage_section(name, name, function.stages[name]),))

@@ -50,14 +50,14 @@ class Command:
 
 def run(line: str, namespace: Mapping[str, object]) -> Output:
     """Run a line of %tinynn. Raises MagicError for an invalid line."""
-    name, _, rest = (line.strip() or "help").partition(" ")
+    name, _, arguments = (line.strip() or "help").partition(" ")
     if name in _ASKING:
-        name, rest = "help", ""
-    elif rest.strip() in _ASKING:
-        name, rest = "help", name
+        name, arguments = "help", ""
+    elif arguments.strip() in _ASKING:
+        name, arguments = "help", name
     command = _command(name, namespace)
     try:
-        words = [rest.strip()] if command.whole and rest.strip() else shlex.split(rest)
+        words = [arguments.strip()] if command.whole and arguments.strip() else shlex.split(arguments)
     except ValueError as error:
         raise MagicError(f"{error} in {line!r}") from None
     if len(words) not in command.words:
@@ -87,8 +87,8 @@ def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
     function = find_compiled_function(name, namespace)
     named = [stage for word in stages for stage in word.split(",") if stage]
     shown = [render_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
-    picture = next((each.svg for each in reversed(shown) if each.svg is not None), None)
-    return Output(tuple(section for each in shown for section in each.sections), picture)
+    picture = next((item.svg for item in reversed(shown) if item.svg is not None), None)
+    return Output(tuple(section for item in shown for section in item.sections), picture)
 
 
 def find_compiled_function(

@@ -47,7 +47,7 @@ class CellMatcher:
     def remove(self) -> None:
         """Remove the matcher from the shell."""
         matchers = self._shell.Completer.custom_matchers
-        matchers[:] = [each for each in matchers if each is not self._matcher]
+        matchers[:] = [matcher for matcher in matchers if matcher is not self._matcher]
 
     def _matches(self, context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
@@ -237,15 +237,15 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
     if head in names.functions:
         return {}
     value = namespace.get(head)
-    if own := _fields(_value(owner, names, namespace)):
-        return own
+    if members := _fields(_value(owner, names, namespace)):
+        return members
     if isinstance(_value(owner, names, namespace), dict):
         return dict.fromkeys(("items", "keys", "values"), "function")
     if isinstance(value, ModuleType) and not value.__name__.startswith("nnmagic"):
-        own = _kinds(module_symbols(module_named(owner, namespace)))
-        if not own and len(owner) > 1 and module_named(owner[:-1], namespace) == "numpy":
-            own = _kinds(ufunc_symbols(owner[-1]))
-        return own or _of_space(owner, namespaces())
+        members = _kinds(module_symbols(module_named(owner, namespace)))
+        if not members and len(owner) > 1 and module_named(owner[:-1], namespace) == "numpy":
+            members = _kinds(ufunc_symbols(owner[-1]))
+        return members or _of_space(owner, namespaces())
     if (data := as_compiled_type(value)) is not None:
         return dict.fromkeys(data.fields, "class")
     if spaces := _of_space(owner, namespaces()) | _kinds(module_symbols(module_named(owner, namespace))):
@@ -269,8 +269,10 @@ def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Symbol]]
     """Return the operators and the namespaces inside a namespace."""
     path = owner[1:] if owner[0] in ("relay", "nnmagic") and len(owner) > 1 else owner
     name = ".".join(path)
-    inner = [each for each in spaces if each.startswith("" if name == "relay" else f"{name}.")]
-    modules = {each.removeprefix(f"{name}.").partition(".")[0]: "module" for each in inner if each != "relay"}
+    inner = [member for member in spaces if member.startswith("" if name == "relay" else f"{name}.")]
+    modules = {
+        member.removeprefix(f"{name}.").partition(".")[0]: "module" for member in inner if member != "relay"
+    }
     return _kinds(spaces.get(name, {})) | modules
 
 

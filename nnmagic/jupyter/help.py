@@ -132,8 +132,8 @@ def _object_page(value: object, shell: InteractiveShell) -> _Page | None:
             more = {"source": value.__dsl_code__}
             return _make_page("compiled function", value.name, text, value.__signature__, more)
         case DataType():
-            own = vars(value)["_constructors"].get(value.__name__)  # of a record
-            signature = None if own is None else own.__signature__
+            var = vars(value)["_constructors"].get(value.__name__)  # of a record
+            signature = None if var is None else var.__signature__
             return _make_page("data type", value.__name__, value.__doc__ or "", signature)
         case DataConstructor():
             return _make_page("constructor", value.__name__, value.__doc__ or "", value.__signature__)
@@ -173,23 +173,23 @@ def _symbol_page(symbol: Symbol) -> _Page:
 def _signature(parameters: Sequence[str], result: str | None) -> inspect.Signature:
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     made: list[inspect.Parameter] = []
-    for part in parameters:
-        declared, _, default = part.partition("=")
+    for parameter in parameters:
+        declared, _, default = parameter.partition("=")
         name, _, annotation = declared.partition(": ")
-        if part == "/":
+        if parameter == "/":
             made = [each.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for each in made]
-        elif part == "*":
+        elif parameter == "*":
             kind = inspect.Parameter.KEYWORD_ONLY
-        elif part.startswith("*"):
+        elif parameter.startswith("*"):
             made.append(inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL))
             kind = inspect.Parameter.KEYWORD_ONLY
         else:
             made.append(
                 inspect.Parameter(
-                    name, kind, default=_as_written(default), annotation=_as_written(annotation)
+                    name, kind, default=_source_form(default), annotation=_source_form(annotation)
                 )
             )
-    return inspect.Signature(made, return_annotation=_as_written(result))
+    return inspect.Signature(made, return_annotation=_source_form(result))
 
 
 class _Written:
@@ -202,7 +202,7 @@ class _Written:
         return self._text
 
 
-def _as_written(text: str | None) -> Any:
+def _source_form(text: str | None) -> Any:
     return _Written(text) if text else inspect.Parameter.empty
 
 

@@ -293,21 +293,23 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         """
         from nnmagic.jupyter.onnx_magic import compile_model, render_model
 
-        given = _parse_line(self.onnx_line, line)
-        given.engine = given.target = given.opt_level = None
-        _check_name(given.output)
-        shown = self.show if given.show is None else given.show
+        options = _parse_line(self.onnx_line, line)
+        options.engine = options.target = options.opt_level = None
+        _check_name(options.output)
+        shown = self.show if options.show is None else options.show
         parse_show_option(shown)
         with show_progress(self.shell):
-            function = compile_model(given, self._options(given), cache=self.cache and not given.no_cache)
-        quiet = given.quiet or (self.quiet and given.show is None)
+            function = compile_model(
+                options, self._options(options), cache=self.cache and not options.no_cache
+            )
+        quiet = options.quiet or (self.quiet and options.show is None)
         output = None if quiet else render_model(function, shown)
         self.shell.push({function.name: function})
         if output is not None:
             display(output)
 
-    def _run(self, given: Namespace, source: Source, language: str) -> None:
-        if given.help:
+    def _run(self, options: Namespace, source: Source, language: str) -> None:
+        if options.help:
             from nnmagic.rendering.output import Output, plain
 
             page = inspect.getdoc(getattr(self, f"{language}_cell")) or ""
@@ -315,10 +317,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             return
         self._bound = {}
         try:
-            with with_frames(given.tb):
-                self._run_cell(given, source, language)
+            with with_frames(options.tb):
+                self._run_cell(options, source, language)
         except (Exception, KeyboardInterrupt) as error:
-            if given.tb or shows_frames():
+            if options.tb or shows_frames():
                 show_all_frames(error, self.shell)
             elif isinstance(error, KeyboardInterrupt):
                 what = "it has bound its names" if self._has_bound() else "it has bound nothing"
@@ -330,16 +332,16 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         names = self._bound
         return bool(names) and all(self.shell.user_ns.get(name) is value for name, value in names.items())
 
-    def _run_cell(self, given: Namespace, source: Source, language: str) -> None:
+    def _run_cell(self, namespace_options: Namespace, source: Source, language: str) -> None:
         """Compile, show and bind; every error comes before the first name is bound."""
         from nnmagic.functions.compile_cell import compile_cell
         from nnmagic.jupyter.commands import cache_text
 
-        output_name = _check_name(given.output)
-        shown = parse_show_option(self.show if given.show is None else given.show)
-        options = self._options(given)
+        output_name = _check_name(namespace_options.output)
+        shown = parse_show_option(self.show if namespace_options.show is None else namespace_options.show)
+        options = self._options(namespace_options)
         if options.engine == "python":
-            self._run_as_python(given, source, language)
+            self._run_as_python(namespace_options, source, language)
             return
         with show_progress(self.shell):
             cell = compile_cell(
@@ -347,14 +349,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 self.shell.user_ns,
                 options,
                 language=language,
-                cache=self.cache and not given.no_cache,
-                force=given.force,
+                cache=self.cache and not namespace_options.no_cache,
+                force=namespace_options.force,
             )
-        if given.quiet or (self.quiet and given.show is None):
+        if namespace_options.quiet or (self.quiet and namespace_options.show is None):
             shown = []
-        note = cache_text(cell.cache_info) if given.verbose else None
+        note = cache_text(cell.cache_info) if namespace_options.verbose else None
         if note is not None and (options.passes or "passes" in shown):
-            note += "".join(f"\n{each.name}: {each.passes.times()}" for each in cell.functions)
+            note += "".join(f"\n{function.name}: {function.passes.times()}" for function in cell.functions)
         output = render_cell(cell, shown, note)
         bound = cell.bindings
         if output_name is not None:
@@ -366,7 +368,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         remember_cell(cell.functions, self.shell)
         if self._changes is None:
             self._changes = Changes(self.shell.user_ns)
-        self._changes.remember(given, source, language, cell, bound)
+        self._changes.remember(namespace_options, source, language, cell, bound)
         for warning in cell.warnings:
             sys.stderr.write(f"{warning.render(color=True)}\n")
         if output.sections:
@@ -416,21 +418,23 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
         set_cache(None if self.cache_dir is None else directory_of(self.cache_dir), self.cache_mb)
 
-    def _options(self, given: Namespace) -> Options:
+    def _options(self, options: Namespace) -> Options:
         """Return the options of a line, with the settings as defaults."""
         from nnmagic.cache import disk_cache
 
         try:
             disk_cache()  # what the environment says may make no sense
             return Options(
-                engine=find_engine(self.engine if given.engine is None else given.engine, self.shell.user_ns),
-                target=target_of(self.target if given.target is None else given.target),
-                opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
-                promote=self.promote if getattr(given, "promote", None) is None else given.promote,
-                convert=getattr(given, "convert", None) or self.convert,
-                passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
-                debug=getattr(given, "debug", True),
-                zero_d_arrays=self.zero_d_arrays or getattr(given, "zero_d_arrays", False),
+                engine=find_engine(
+                    self.engine if options.engine is None else options.engine, self.shell.user_ns
+                ),
+                target=target_of(self.target if options.target is None else options.target),
+                opt_level=self.opt_level if options.opt_level is None else _level(options.opt_level),
+                promote=self.promote if getattr(options, "promote", None) is None else options.promote,
+                convert=getattr(options, "convert", None) or self.convert,
+                passes=passes_of(getattr(options, "passes", None), self.shell.user_ns),
+                debug=getattr(options, "debug", True),
+                zero_d_arrays=self.zero_d_arrays or getattr(options, "zero_d_arrays", False),
             )
         except (TypeError, ValueError) as error:
             raise MagicError(str(error)) from None

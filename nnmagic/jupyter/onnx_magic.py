@@ -65,8 +65,8 @@ def render_model(function: CompiledFunction, show: str) -> Output:
     from nnmagic.rendering.output import Output
 
     parts = [render_function(function, name) for name in parse_show_option(show)]
-    sections = [section for part in parts for section in part.sections]
-    return Output(tuple(sections), next((part.svg for part in reversed(parts) if part.svg), None))
+    sections = [section for line in parts for section in line.sections]
+    return Output(tuple(sections), next((line.svg for line in reversed(parts) if line.svg), None))
 
 
 def complete_onnx(before: str) -> Sequence[str] | None:

@@ -125,7 +125,7 @@ class _Preload:
         while self._can_begin():
             with self._importing:
                 if self._idle_since is not None:
-                    with garbage_collection.paused():
+                    with garbage_collection.pause():
                         work()
                     return
         raise _EndError

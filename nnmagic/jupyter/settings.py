@@ -121,8 +121,8 @@ def passes_of(text: str | None, namespace: Mapping[str, object]) -> tuple[NamedP
         known = name in namespace or name in LIBRARY
         if not known and (close := closest(name, [*LIBRARY, *_functions(namespace)])):
             raise ValueError(f"there is no pass {name!r}; did you mean {close}?")
-        (found,) = named_passes([namespace.get(name, name)])
-        passes.append(NamedPass(name, found.run))
+        (named_pass,) = named_passes([namespace.get(name, name)])
+        passes.append(NamedPass(name, named_pass.run))
     return tuple(passes)
 
 

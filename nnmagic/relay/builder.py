@@ -88,7 +88,7 @@ class Builder:
             close = closest(op, OPERATORS)
             hint = f"did you mean {close}?" if close else None
             raise RelayError([Diagnostic(f"there is no operator {op!r}", span, hint)])
-        operands = [self._operand(each, span) for each in args]
+        operands = [self._operand(arg, span) for arg in args]
         try:
             return call_operator(operator.name, operands, span, **attrs)
         except CompileError:
@@ -99,12 +99,12 @@ class Builder:
     @short_errors
     def call_function(self, name: str, *args: Operand, span: Span | None = None) -> Call:
         """Return a call of a function of the module, which may be defined later, or be the caller itself."""
-        operands = tuple(self._operand(each, span) for each in args)
+        operands = tuple(self._operand(arg, span) for arg in args)
         return Call(GlobalVar(name, span=span), operands, span=span)
 
     def tuple(self, *fields: Operand, span: Span | None = None) -> Tuple:
         """Return a tuple."""
-        return Tuple(tuple(self._operand(each, span) for each in fields), span=span)
+        return Tuple(tuple(self._operand(field, span) for field in fields), span=span)
 
     def get(self, value: Expr, index: int, *, span: Span | None = None) -> TupleGetItem:
         """Return a part of a tuple."""

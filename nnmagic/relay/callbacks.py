@@ -95,12 +95,12 @@ class Callback:
             _keep_frames(error, _next(error.__traceback__))
             raise
         try:
-            return self._checked(result, sizes)
+            return self._check(result, sizes)
         except (TypeError, ValueError) as error:
             _keep_frames(error, None)
             raise
 
-    def _checked(self, result: Any, sizes: Sizes) -> Any:
+    def _check(self, result: Any, sizes: Sizes) -> Any:
         types, name = self._types, self._function.name
         if len(types) == 1:
             return self._array(result, types[0], f"the callback `{name}` returned", sizes)
@@ -128,13 +128,13 @@ class Callback:
         known = hasattr(value, "__array__") or isinstance(value, np.ndarray | np.generic)
         array = np.asarray(value) if known else None
         if array is None or dtype_of_array(array) != type_.dtype:
-            given = kind_of(value) if array is None else f"an array of {array.dtype}"
-            message = declared.format(given)
+            description = kind_of(value) if array is None else f"an array of {array.dtype}"
+            message = declared.format(description)
             raise TypeError(append_location(message + f"; return an array of {type_.dtype}", self._span))
         wanted = with_sizes(type_.shape, sizes)
         fits = len(wanted) == array.ndim and all(
-            not isinstance(size, int) or size == given
-            for size, given in zip(wanted, array.shape, strict=True)
+            not isinstance(size, int) or size == description
+            for size, description in zip(wanted, array.shape, strict=True)
         )
         if not fits:
             message = declared.format(f"an array of the shape {array.shape}")

@@ -117,7 +117,7 @@ def mentions(name: str, *roots: Expr) -> bool:
 def is_passed_on(name: str, root: Expr) -> bool:
     """Return whether an expression uses the function of a name as a value."""
     return any(
-        isinstance(part, GlobalVar) and part.name == name and not (is_call(node, name) and node.op is part)
+        isinstance(arg, GlobalVar) and arg.name == name and not (is_call(node, name) and node.op is arg)
         for node in post_order(root)
-        for part in (node.args if isinstance(node, Call) else children(node))
+        for arg in (node.args if isinstance(node, Call) else children(node))
     )

@@ -278,13 +278,13 @@ def constant(value: object, dtype: str | None = None, *, span: Span | None = Non
     int32, in lists too. Raises TypeError for an element type that Relay does not have, which complex ones are
     unless ``dtype`` names them, and ValueError for a value that the dtype cannot hold.
     """
-    given = np.asarray(value)
-    wanted = dtype or ty.dtype_of_array(given)
+    array = np.asarray(value)
+    wanted = dtype or ty.dtype_of_array(array)
     if dtype is None and not hasattr(value, "dtype"):
-        wanted = _DTYPE_OF_NUMBERS.get(given.dtype.kind, wanted)
+        wanted = _DTYPE_OF_NUMBERS.get(array.dtype.kind, wanted)
     if wanted not in ty.ARRAY_DTYPES or (dtype is None and ty.is_complex(wanted)):
-        raise TypeError(f"a Relay constant cannot have the dtype {dtype or given.dtype}")
-    data = _convert(given, wanted)
+        raise TypeError(f"a Relay constant cannot have the dtype {dtype or array.dtype}")
+    data = _convert(array, wanted)
     data.flags.writeable = False
     return Constant(data, span=span)
 
@@ -293,18 +293,18 @@ def constant(value: object, dtype: str | None = None, *, span: Span | None = Non
 _DTYPE_OF_NUMBERS = {"f": "float32", "i": "int32", "u": "int32"}
 
 
-def _convert(given: np.ndarray, dtype: str) -> np.ndarray:
+def _convert(array: np.ndarray, dtype: str) -> np.ndarray:
     """Return a copy in a dtype; a float may be rounded, anything else must keep its value."""
-    if given.dtype.kind == "c" and not ty.is_complex(dtype):
+    if array.dtype.kind == "c" and not ty.is_complex(dtype):
         raise ValueError(f"a complex number does not fit {dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
-        data = np.array(given, dtype=ty.ARRAY_DTYPES[dtype], order="C", copy=True)
-    if ty.dtype_of_array(given) != dtype:
+        data = np.array(array, dtype=ty.ARRAY_DTYPES[dtype], order="C", copy=True)
+    if ty.dtype_of_array(array) != dtype:
         lost = (
-            np.isinf(data) & ~np.isinf(given) if ty.is_float(dtype) or ty.is_complex(dtype) else data != given
+            np.isinf(data) & ~np.isinf(array) if ty.is_float(dtype) or ty.is_complex(dtype) else data != array
         )
         if lost.any():
-            raise ValueError(f"{given[lost].flat[0]} does not fit {dtype}")
+            raise ValueError(f"{array[lost].flat[0]} does not fit {dtype}")
     return data
 
 

@@ -86,7 +86,7 @@ def _draw_choice(
     return generator.choice(int(count), like.size, replace=False, shuffle=function == "choice")
 
 
-def _draw_weighted(
+def _draw_by_weights(
     generator: np.random.Generator, function: str, like: np.ndarray, parameters: tuple[Any, ...]
 ) -> Any:
     (p,) = parameters
@@ -108,8 +108,8 @@ _DRAWS: dict[str, Any] = {
     "orders": _draw_orders,
     "choice": _draw_choice,
     "choice unshuffled": _draw_choice,
-    "weighted": _draw_weighted,
-    "weighted different": _draw_weighted,
+    "weighted": _draw_by_weights,
+    "weighted different": _draw_by_weights,
     "multinomial": _draw_rows,
     "dirichlet": _draw_rows,
     "multivariate_hypergeometric marginals": _draw_rows,

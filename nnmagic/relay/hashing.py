@@ -85,7 +85,9 @@ def code_data(module: Module, roots: Sequence[str], *, labels: bool = True) -> t
     for name in data_types.names:
         data = module.types[name]
         coder = _Nameless(functions, data_types, arrays, labels=labels)
-        parts = [[coder.type(part) for part in constructor.inputs] for constructor in data.constructors]
+        parts = [
+            [coder.type(input_type) for input_type in constructor.inputs] for constructor in data.constructors
+        ]
         coded["data types"].append(
             [[coder.type(var) for var in data.type_vars], parts, coder.types, coder.spelled]
         )

@@ -68,7 +68,7 @@ class Polynomial:
         return self + other * constant(-1)
 
     def __mul__(self, other: Polynomial) -> Polynomial:
-        return _normalize([((*left, *right), a * b) for left, a in self.terms for right, b in other.terms])
+        return _normalize([((*lhs, *rhs), a * b) for lhs, a in self.terms for rhs, b in other.terms])
 
     def __floordiv__(self, other: Polynomial) -> Polynomial:
         """Return the quotient, rounded down. Raises NoPolynomialError for the divisor 0."""
@@ -143,14 +143,14 @@ def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
     varying = numerator - constant(number)
     common = math.gcd(by, *(coefficient for _, coefficient in varying.terms))
     inner = _divide_coefficients(varying, common) + constant(number // common % (by // common))
-    whole = constant(number // common // (by // common))
+    quotient = constant(number // common // (by // common))
     by //= common
     if by == 1:
-        return inner + whole
+        return inner + quotient
     match inner.terms:
         case (((Quotient(numerator=innermost, divisor=other),), 1),) if other.number is not None:
-            return innermost // constant(other.number * by) + whole  # (n // 2) // 3 is n // 6
-    return _normalize([((Quotient(inner, constant(by)),), 1)]) + whole
+            return innermost // constant(other.number * by) + quotient  # (n // 2) // 3 is n // 6
+    return _normalize([((Quotient(inner, constant(by)),), 1)]) + quotient
 
 
 def _divide_coefficients(polynomial: Polynomial, by: int) -> Polynomial:
@@ -160,7 +160,7 @@ def _divide_coefficients(polynomial: Polynomial, by: int) -> Polynomial:
 def _cancel(numerator: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
     """Cancel the factors that all terms of both share."""
     terms = [*numerator.terms, *divisor.terms]
-    shared = reduce(lambda left, right: left & right, (Counter(monomial) for monomial, _ in terms))
+    shared = reduce(lambda lhs, rhs: lhs & rhs, (Counter(monomial) for monomial, _ in terms))
     common = math.gcd(*(number for _, number in terms))
 
     def without(polynomial: Polynomial) -> Polynomial:
@@ -177,14 +177,14 @@ def _cancel(numerator: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Pol
 # -- minimum, maximum --------------------------------------------------------------------------------
 
 
-def maximum(left: Polynomial, right: Polynomial) -> Polynomial:
+def maximum(lhs: Polynomial, rhs: Polynomial) -> Polynomial:
     """Return the larger one."""
-    return right + positive_part(left - right)
+    return rhs + positive_part(lhs - rhs)
 
 
-def minimum(left: Polynomial, right: Polynomial) -> Polynomial:
+def minimum(lhs: Polynomial, rhs: Polynomial) -> Polynomial:
     """Return the smaller one."""
-    return left - positive_part(left - right)
+    return lhs - positive_part(lhs - rhs)
 
 
 def positive_part(of: Polynomial) -> Polynomial:
@@ -200,11 +200,11 @@ def positive_part(of: Polynomial) -> Polynomial:
     for monomial, number in of.terms:
         match monomial:
             case (Positive(argument=inner),):
-                rest = of - Polynomial(((monomial, number),))
-                if number > 0 and is_nonnegative(rest * constant(-1)):
-                    return positive_part(inner * constant(number) + rest)  # max(max(a, 0) - 1, 0)
-                if number < 0 and is_nonnegative(rest):
-                    return of + positive_part(inner * constant(-number) - rest)  # max(1 - max(a, 0), 0)
+                remainder = of - Polynomial(((monomial, number),))
+                if number > 0 and is_nonnegative(remainder * constant(-1)):
+                    return positive_part(inner * constant(number) + remainder)  # max(max(a, 0) - 1, 0)
+                if number < 0 and is_nonnegative(remainder):
+                    return of + positive_part(inner * constant(-number) - remainder)  # max(1 - max(a, 0), 0)
     # max(a, 0) is a + max(-a, 0): of a and -a, one is the normal form.
     first = min(of.terms, key=lambda term: (-len(term[0]), [_key(atom) for atom in term[0]]))
     return of + positive_part(opposite) if first[1] < 0 else Polynomial((((Positive(of),), 1),))
@@ -264,8 +264,8 @@ def _read(node: ast.expr) -> Polynomial:
             return constant(number)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _read(operand) * constant(-1)
-        case ast.BinOp(left=left, op=kind, right=right):
-            first, second = _read(left), _read(right)
+        case ast.BinOp(left=lhs, op=kind, right=rhs):
+            first, second = _read(lhs), _read(rhs)
             match kind:
                 case ast.Add():
                     return first + second
@@ -323,7 +323,7 @@ def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> An
     def of_atom(atom: Atom) -> Any:
         if isinstance(atom, str):
             return values[atom]
-        first, *rest = (evaluate(part, values, number) for part in parts(atom))
+        first, *rest = (evaluate(term, values, number) for term in parts(atom))
         if isinstance(atom, Quotient):
             return first // rest[0]
         if isinstance(first, Polynomial):
@@ -336,10 +336,10 @@ def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> An
 
     total = None
     for monomial, coefficient in of.terms:
-        part = None if coefficient == 1 and monomial else number(coefficient)
+        term = None if coefficient == 1 and monomial else number(coefficient)
         for atom in monomial:
-            part = of_atom(atom) if part is None else part * of_atom(atom)
-        total = part if total is None else total + part
+            term = of_atom(atom) if term is None else term * of_atom(atom)
+        total = term if total is None else total + term
     return number(0) if total is None else total
 
 
@@ -360,8 +360,8 @@ def solution(
 ) -> Polynomial | None:
     """Return the value of a name for which the polynomial is ``size``; None if it is not found."""
     try:
-        parts = linear(evaluate(of, {**values, name: polynomial(name)}, constant), name)
-        return None if parts is None else (size - parts[1]).divide_exactly(parts[0])
+        coefficients = linear(evaluate(of, {**values, name: polynomial(name)}, constant), name)
+        return None if coefficients is None else (size - coefficients[1]).divide_exactly(coefficients[0])
     except (KeyError, NoPolynomialError):
         return None
 
@@ -383,12 +383,12 @@ def _is_proven(of: Polynomial, cases: list[int]) -> bool:
     if cases[0] < 0:
         return False
     for monomial, number in sorted(of.terms, key=lambda term: term[1]):  # a sum of two needs only one proof
-        rest, factor = of - Polynomial(((monomial, number),)), constant(number)
+        remainder, factor = of - Polynomial(((monomial, number),)), constant(number)
         match monomial:
             case (Positive(argument=argument),) if number > 0:
-                return _is_proven(rest, cases) or _is_proven(rest + argument * factor, cases)
+                return _is_proven(remainder, cases) or _is_proven(remainder + argument * factor, cases)
             case (Positive(argument=argument),):
-                return _is_proven(rest, cases) and _is_proven(rest + argument * factor, cases)
+                return _is_proven(remainder, cases) and _is_proven(remainder + argument * factor, cases)
     return _is_sum_of_sizes(of, cases)
 
 

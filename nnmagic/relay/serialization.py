@@ -156,7 +156,7 @@ class Encoder:
                 self.arrays.append(data)
                 return ["Constant", len(self.arrays) - 1]
             case ir.Call(op=op, args=args, attrs=attrs, type_args=type_args):
-                types = [self.type(part) for part in type_args]
+                types = [self.type(arg) for arg in type_args]
                 return ["Call", self.node(op), self._all(args), self._attrs(attrs), types]
             case ir.Tuple(fields=fields):
                 return ["Tuple", self._all(fields)]
@@ -189,9 +189,9 @@ class Encoder:
             case ir.PatternVar(var=var):
                 return ["Var", self.node(var)]
             case ir.PatternConstructor(constructor=constructor, patterns=parts):
-                return ["Constructor", self.node(constructor), [self._pattern(part) for part in parts]]
+                return ["Constructor", self.node(constructor), [self._pattern(field) for field in parts]]
             case ir.PatternTuple(patterns=parts):
-                return ["Tuple", [self._pattern(part) for part in parts]]
+                return ["Tuple", [self._pattern(field) for field in parts]]
 
     def _attrs(self, attrs: ir.Attrs) -> Json:
         return [[name, self._value(value)] for name, value in attrs.items()]
@@ -236,20 +236,20 @@ class Encoder:
             case ty.TensorType(shape=shape, dtype=dtype):
                 return ["Tensor", [self.dim(dim) for dim in shape], dtype]
             case ty.RecordType(fields=fields, name=name, names=names):
-                return ["Record", [self.type(part) for part in fields], name, list(names)]
+                return ["Record", [self.type(field) for field in fields], name, list(names)]
             case ty.TupleType(fields=fields):
-                return ["Tuple", [self.type(part) for part in fields]]
+                return ["Tuple", [self.type(field) for field in fields]]
             case ty.TypeVar(name=name):
                 return ["TypeVar", self.variable(name)]
             case ty.FuncType(arg_types=args, ret_type=ret, type_params=params):
                 type_vars = [self.type(var) for var in params]
-                return ["Func", [self.type(part) for part in args], self.type(ret), type_vars]
+                return ["Func", [self.type(field) for field in args], self.type(ret), type_vars]
             case ty.RefType(value=value):
                 return ["Ref", self.type(value)]
             case ty.GlobalTypeVar(name=name):
                 return ["GlobalTypeVar", self.data_type(name)]
             case ty.TypeCall(func=func, args=args):
-                return ["TypeCall", self.data_type(func.name), [self.type(part) for part in args]]
+                return ["TypeCall", self.data_type(func.name), [self.type(field) for field in args]]
 
     # Names; hashing.py overrides these methods to leave names out.
 
@@ -267,7 +267,12 @@ class Encoder:
 
     def constructor(self, node: ir.Constructor) -> list[Json]:
         """Return what identifies a constructor."""
-        return [node.name, [self.type(part) for part in node.inputs], node.belong_to.name, node.tag]
+        return [
+            node.name,
+            [self.type(input_type) for input_type in node.inputs],
+            node.belong_to.name,
+            node.tag,
+        ]
 
     def python_function(self, function: PythonFunction) -> Json:
         """Return the index of a function of Python. Raises PythonFunctionError where none are taken."""

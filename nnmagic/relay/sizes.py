@@ -23,8 +23,8 @@ def bind_sizes(type_: Type | None, value: Any, sizes: Sizes) -> None:
                     sizes[label] = size
                     _solve(label, size, sizes)
         case TupleType(fields=fields):
-            for part, item in zip(fields, value, strict=True):
-                bind_sizes(part, item, sizes)
+            for field, item in zip(fields, value, strict=True):
+                bind_sizes(field, item, sizes)
 
 
 def with_sizes(value: Any, sizes: Sizes) -> Any:
@@ -59,8 +59,10 @@ def _solve(label: str, size: int, sizes: Sizes) -> None:
         if label.isidentifier() or len(unknown) != 1:
             return
         known = {name: constant(number) for name, number in sizes.items()}
-        parts = linear(evaluate(wanted, known | {unknown[0]: polynomial(unknown[0])}, constant), unknown[0])
+        coefficients = linear(
+            evaluate(wanted, known | {unknown[0]: polynomial(unknown[0])}, constant), unknown[0]
+        )
     except (KeyError, NoPolynomialError):
         return
-    if parts is not None and parts[0].number:
-        sizes[unknown[0]] = (size - (parts[1].number or 0)) // parts[0].number
+    if coefficients is not None and coefficients[0].number:
+        sizes[unknown[0]] = (size - (coefficients[1].number or 0)) // coefficients[0].number

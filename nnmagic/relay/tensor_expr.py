@@ -189,13 +189,13 @@ class TensorExpr(TensorOperators):
         self, name: str, *others: TensorExpr | Expr | Number, dtype: str | None = None, **attrs: Any
     ) -> TensorExpr:
         """Return a call of an operator whose first argument this is; ``dtype`` is that of the result."""
-        args = [self.expr, *(part if isinstance(part, Expr) else self.like(part).expr for part in others)]
+        args = [self.expr, *(other if isinstance(other, Expr) else self.like(other).expr for other in others)]
         result = dtype or self.dtype
         if dtype is None and name == "where":
-            result = next(part.dtype for part in others if isinstance(part, TensorExpr))
+            result = next(other.dtype for other in others if isinstance(other, TensorExpr))
         elif dtype is None and OPERATORS[name].relation in (broadcast_compare, identity_compare):
             result = "bool"
-        return TensorExpr(call_typed(name, args, self.span, dtype, attrs), result, self.span)
+        return TensorExpr(call_with_type(name, args, self.span, dtype, attrs), result, self.span)
 
     def like(self, other: TensorExpr | Number) -> TensorExpr:
         """Return a number as a constant of rank 0 of this dtype; a tensor as it is."""
@@ -240,7 +240,7 @@ class TensorExpr(TensorOperators):
         return self.op("zeros_like")
 
 
-def call_typed(
+def call_with_type(
     name: str, args: Sequence[Expr], span: Span | None, dtype: str | None, attrs: Mapping[str, object]
 ) -> Expr:
     """Return a call of an operator; ``dtype`` is an attribute, too, of those that have it."""

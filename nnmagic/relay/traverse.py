@@ -32,7 +32,7 @@ def post_order(root: ir.Expr, skip: Container[ir.Expr] = ()) -> Iterator[ir.Expr
             stack.pop()
         else:
             entered.add(node)
-            stack += [part for part in reversed(ir.children(node)) if part not in done]
+            stack += [child for child in reversed(ir.children(node)) if child not in done]
 
 
 def pattern_vars(pattern: ir.Pattern) -> Iterator[ir.Var]:

@@ -18,7 +18,7 @@ Tree = Any
 def leaf_types(type_: Type) -> list[Type]:
     """Return the types of the leaves, left to right."""
     if isinstance(type_, TupleType):
-        return [leaf for part in type_.fields for leaf in leaf_types(part)]
+        return [leaf for field in type_.fields for leaf in leaf_types(field)]
     return [type_]
 
 
@@ -49,7 +49,7 @@ def flatten(value: Any) -> Iterator[Any]:
 def rebuild(type_: Type, parts: Iterator[Any]) -> Any:
     """Undo ``flatten``: nest the next parts in tuples as the type says."""
     if isinstance(type_, TupleType):
-        return tuple(rebuild(part, parts) for part in type_.fields)
+        return tuple(rebuild(field, parts) for field in type_.fields)
     return next(parts)
 
 
@@ -64,9 +64,9 @@ def combine(first: Tree, second: Tree, join: Callable[[Any, Any], Any]) -> Tree:
     """Return the leaf by leaf combination of two trees of one form."""
     if isinstance(first, list) or isinstance(second, list):
         length = len(first) if isinstance(first, list) else len(second)
-        left = first if isinstance(first, list) else [first] * length
-        right = second if isinstance(second, list) else [second] * length
-        return [combine(a, b, join) for a, b in zip(left, right, strict=True)]
+        lhs = first if isinstance(first, list) else [first] * length
+        rhs = second if isinstance(second, list) else [second] * length
+        return [combine(a, b, join) for a, b in zip(lhs, rhs, strict=True)]
     return join(first, second)
 
 
@@ -97,9 +97,9 @@ def items(expr: Expr, width: int) -> Iterator[Expr]:
         yield TupleGetItem(expr, index, span=expr.span)
 
 
-def nested(tree: Tree) -> Expr:
+def nest(tree: Tree) -> Expr:
     """Return a tree of expressions as one of tuples."""
     if isinstance(tree, list):
-        return Tuple(tuple(map(nested, tree)))
+        return Tuple(tuple(map(nest, tree)))
     assert isinstance(tree, Expr)
     return tree

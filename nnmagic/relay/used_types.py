@@ -31,8 +31,8 @@ def with_field_types(names: Iterable[str], types: Mapping[str, TypeData]) -> dic
         needed.add(name)
         work += [
             type_name
-            for part in types[name].constructors
-            for field in part.inputs
+            for constructor in types[name].constructors
+            for field in constructor.inputs
             for type_name in _type_names(field)
         ]
     return {name: data for name, data in types.items() if name in needed}

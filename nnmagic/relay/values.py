@@ -31,21 +31,21 @@ class AdtValue:
             return NotImplemented
         work: list[tuple[object, object]] = [(self, other)]
         while work:
-            left, right = work.pop()
-            if left is right:
+            lhs, rhs = work.pop()
+            if lhs is rhs:
                 continue
-            if isinstance(left, AdtValue) and isinstance(right, AdtValue):
-                if left.constructor != right.constructor:
+            if isinstance(lhs, AdtValue) and isinstance(rhs, AdtValue):
+                if lhs.constructor != rhs.constructor:
                     return False
-                left, right = left.fields, right.fields
-            if isinstance(left, tuple) and isinstance(right, tuple):
-                if len(left) != len(right):
+                lhs, rhs = lhs.fields, rhs.fields
+            if isinstance(lhs, tuple) and isinstance(rhs, tuple):
+                if len(lhs) != len(rhs):
                     return False
-                work += zip(left, right, strict=True)
+                work += zip(lhs, rhs, strict=True)
             elif (
-                isinstance(left, tuple | AdtValue)
-                or isinstance(right, tuple | AdtValue)
-                or not np.array_equal(np.asarray(left), np.asarray(right))
+                isinstance(lhs, tuple | AdtValue)
+                or isinstance(rhs, tuple | AdtValue)
+                or not np.array_equal(np.asarray(lhs), np.asarray(rhs))
             ):
                 return False
         return True
@@ -86,17 +86,17 @@ def _flatten(value: object) -> list[tuple[Any, ...]]:
         item, entered = work.pop()
         if id(item) in indices:
             continue
-        parts: Sequence[object] = (
+        items: Sequence[object] = (
             item.fields if isinstance(item, AdtValue) else item if isinstance(item, tuple) else ()
         )
-        if parts and not entered:
+        if items and not entered:
             work.append((item, True))
-            work += ((part, False) for part in parts)
+            work += ((part, False) for part in items)
             continue
         indices[id(item)] = len(records)
         if isinstance(item, AdtValue | tuple):
             name = item.constructor if isinstance(item, AdtValue) else None
-            records.append((name, tuple(indices[id(part)] for part in parts)))
+            records.append((name, tuple(indices[id(part)] for part in items)))
         else:
             records.append((item,))
     return records
@@ -105,11 +105,11 @@ def _flatten(value: object) -> list[tuple[Any, ...]]:
 def _unflatten(parts: list[tuple[object, ...]]) -> object:
     """Rebuild the value that ``_flatten`` took apart."""
     values: list[object] = []
-    for part in parts:
-        if len(part) == 1:
-            values.append(part[0])
+    for item in parts:
+        if len(item) == 1:
+            values.append(item[0])
             continue
-        name, indices = part
+        name, indices = item
         assert isinstance(indices, tuple)
         fields = tuple(values[index] for index in indices)
         values.append(AdtValue(str(name), fields) if name is not None else fields)
@@ -124,4 +124,4 @@ def is_masked(value: object) -> bool:
 
 def map_leaves(value: object, function: Callable[[Any], object]) -> object:
     """Return a value of a data type, or a tuple, with a function applied to each other part of it."""
-    return _unflatten([part if len(part) == 2 else (function(part[0]),) for part in _flatten(value)])
+    return _unflatten([item if len(item) == 2 else (function(item[0]),) for item in _flatten(value)])

@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.graph_data import GraphNode, Region
+from nnmagic.rendering.graph_data import GraphNode, GraphRegion
 from nnmagic.rendering.layout import GraphLayout, lay_out_graph
 
 #: The colours of families of operators: fill and border.
@@ -71,7 +71,7 @@ _MOST_MARKED = 400
 class _Drawn:
     """A region and its layout; ``inner`` has the same of the regions that its nodes hold."""
 
-    region: Region
+    region: GraphRegion
     layout: GraphLayout
     inner: dict[int, tuple[_Drawn, ...]]
 
@@ -83,7 +83,7 @@ class _Drawn:
         return max(self.layout.width + 2 * _MARGIN, title), self.layout.height + 2 * _MARGIN + head
 
 
-def graph_svg(regions: Sequence[Region]) -> str:
+def graph_svg(regions: Sequence[GraphRegion]) -> str:
     """Return an SVG document of a graph, the functions side by side as far as a page is wide.
 
     It is never wider than the page, which makes it smaller where it must.
@@ -97,7 +97,7 @@ def graph_svg(regions: Sequence[Region]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
         f'viewBox="0 0 {_n(width)} {_n(height)}" style="max-width:100%;height:auto" font-size="12" '
-        f'role="img" aria-label="{html.escape(_described(regions), quote=True)}" '
+        f'role="img" aria-label="{html.escape(_describe(regions), quote=True)}" '
         'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace">'
         f"{''.join(body)}{legend}</svg>"
     )
@@ -106,7 +106,7 @@ def graph_svg(regions: Sequence[Region]) -> str:
 # Sizes
 
 
-def _lay_out(region: Region) -> _Drawn:
+def _lay_out(region: GraphRegion) -> _Drawn:
     inner = {node.key: tuple(map(_lay_out, node.regions)) for node in region.nodes if node.regions}
     index = {node.key: position for position, node in enumerate(region.nodes)}
     sizes = [_size_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
@@ -115,7 +115,7 @@ def _lay_out(region: Region) -> _Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RegionRows:
     """Regions in rows: each with its left and its top, and the size of all."""
 
     positions: tuple[tuple[_Drawn, float, float], ...]
@@ -123,7 +123,7 @@ class _Rows:
     height: float
 
 
-def _arrange(parts: Sequence[_Drawn], gap: float) -> _Rows:
+def _arrange(parts: Sequence[_Drawn], gap: float) -> _RegionRows:
     """Place regions from left to right, in a new row where they would get wider than a page."""
     positions: list[tuple[_Drawn, float, float]] = []
     x = y = row_height = total_width = 0.0
@@ -134,7 +134,7 @@ def _arrange(parts: Sequence[_Drawn], gap: float) -> _Rows:
         positions.append((part, x, y))
         total_width, row_height = max(total_width, x + width), max(row_height, height)
         x += width + gap
-    return _Rows(tuple(positions), total_width, y + row_height)
+    return _RegionRows(tuple(positions), total_width, y + row_height)
 
 
 def _box(node: GraphNode, inner: tuple[_Drawn, ...]) -> tuple[float, float]:
@@ -204,7 +204,7 @@ def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]
         yield from _node(node, left + cx, top + cy, drawn.inner.get(node.key, ()), near)
 
 
-def _classes(region: Region) -> dict[int, dict[str, None]]:
+def _classes(region: GraphRegion) -> dict[int, dict[str, None]]:
     """Return the classes of each node: its own number, those of what it uses, and of what uses it."""
     classes = {node.key: {f"n{_key(node.key)}": None} for node in region.nodes}
     for edge in region.edges:
@@ -218,7 +218,7 @@ def _key(key: int) -> str:
     return str(key) if key >= 0 else f"r{-key}"
 
 
-def _marks(regions: Sequence[Region]) -> str:
+def _marks(regions: Sequence[GraphRegion]) -> str:
     """Return the rules that mark what a node uses, and what uses it, where the pointer is on the node."""
     keys = [_key(node.key) for node in _all_nodes(regions)]
     if len(keys) > _MOST_MARKED:
@@ -233,7 +233,7 @@ def _marks(regions: Sequence[Region]) -> str:
     return f"<style>{''.join(rules)}</style>"
 
 
-def _described(regions: Sequence[Region]) -> str:
+def _describe(regions: Sequence[GraphRegion]) -> str:
     """Return what the picture shows in a few words, for those who do not see it."""
     counts = [f"{region.title or 'a part'}: {len(region.nodes)} nodes" for region in regions]
     return f"Dataflow graph of {', '.join(counts)}"
@@ -314,24 +314,24 @@ def _text(
     return f"<text {where}{small}{weight}>{html.escape(text)}</text>\n"
 
 
-def _legend(regions: Sequence[Region], y: float) -> tuple[str, float]:
+def _legend(regions: Sequence[GraphRegion], y: float) -> tuple[str, float]:
     """Return the legend of the colours that the graph has, and its width."""
     present = dict.fromkeys(_color(node) for node in _all_nodes(regions) if _is_colored(node))
-    x, parts = _MARGIN, []
+    x, entries = _MARGIN, []
     for name in (name for name in _COLORS if name in present):
         fill, border = _COLORS[name]
         box = f'x="{_n(x)}" y="{_n(y + 4)}" width="10" height="10" rx="2"'
-        parts.append(f'<rect {box} fill="{fill}" stroke="{border}"/>')
-        parts.append(_text(x + 15, y + 13, name, fill=_GREY, size=10, anchor="start"))
+        entries.append(f'<rect {box} fill="{fill}" stroke="{border}"/>')
+        entries.append(_text(x + 15, y + 13, name, fill=_GREY, size=10, anchor="start"))
         x += 15 + len(name) * _SMALL + 14
-    return ("", 0.0) if len(parts) <= 2 else ("".join(parts), x)
+    return ("", 0.0) if len(entries) <= 2 else ("".join(entries), x)
 
 
 def _is_colored(node: GraphNode) -> bool:
     return node.kind == "operator" or node.kind in _KINDS
 
 
-def _all_nodes(regions: Sequence[Region]) -> Iterator[GraphNode]:
+def _all_nodes(regions: Sequence[GraphRegion]) -> Iterator[GraphNode]:
     work = list(regions)
     while work:
         region = work.pop()

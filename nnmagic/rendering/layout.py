@@ -63,16 +63,16 @@ def lay_out_graph(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[in
         tops.append(y)
         y += max(layers.heights[node] for node in row) + _LAYER_GAP
     height = y - _LAYER_GAP if rows else 0.0
-    left = min((x[node] - layers.widths[node] / 2 for row in rows for node in row), default=0.0)
-    right = max((x[node] + layers.widths[node] / 2 for row in rows for node in row), default=0.0)
+    lhs = min((x[node] - layers.widths[node] / 2 for row in rows for node in row), default=0.0)
+    rhs = max((x[node] + layers.widths[node] / 2 for row in rows for node in row), default=0.0)
     bottoms = [top + max(layers.heights[node] for node in row) for top, row in zip(tops, rows, strict=True)]
-    centers = tuple((x[node] - left, _middle(node, layers, tops, bottoms)) for node in range(len(sizes)))
+    centers = tuple((x[node] - lhs, _middle(node, layers, tops, bottoms)) for node in range(len(sizes)))
     ports = _ports(layers, edges, x)
     routes = tuple(
-        _route(index, layers, centers, [position - left for position in x], (tops, bottoms), ports[index])
+        _route(index, layers, centers, [position - lhs for position in x], (tops, bottoms), ports[index])
         for index in range(len(edges))
     )
-    return GraphLayout(right - left, height, centers, routes)
+    return GraphLayout(rhs - lhs, height, centers, routes)
 
 
 def _middle(node: int, layers: _Layers, tops: Sequence[float], bottoms: Sequence[float]) -> float:
@@ -220,10 +220,10 @@ def _pull(layers: _Layers, node: int, other: int) -> float:
 def _offsets(layers: _Layers, row: list[int]) -> list[float]:
     """Return the least distance of each node of a layer from the first one."""
     offsets = [0.0]
-    for left, right in itertools.pairwise(row):
-        points = layers.is_point(left) or layers.is_point(right)
+    for lhs, rhs in itertools.pairwise(row):
+        points = layers.is_point(lhs) or layers.is_point(rhs)
         gap = _EDGE_GAP if points else _GAP
-        offsets.append(offsets[-1] + (layers.widths[left] + layers.widths[right]) / 2 + gap)
+        offsets.append(offsets[-1] + (layers.widths[lhs] + layers.widths[rhs]) / 2 + gap)
     return offsets
 
 

@@ -70,16 +70,16 @@ def _long_lines(text: str, width: int) -> Iterator[tuple[int, str, Sequence[_Bla
 def _blanks(text: str) -> Iterator[_Blank]:
     """Yield the blanks between the tokens of a line, and those inside comments, which are broken last."""
     depth, before = 0, ""
-    for offset, kind, part in RelayLexer().get_tokens_unprocessed(text):
-        if kind is Text.Whitespace and part == " ":
+    for offset, kind, source_text in RelayLexer().get_tokens_unprocessed(text):
+        if kind is Text.Whitespace and source_text == " ":
             comma = before == ","
             yield _Blank(offset, depth, comma or text.startswith(("->", "/*"), offset + 1), comma)
         elif kind is Comment.Multiline:
-            for blank in re.finditer("(?<=,) ", part):
+            for blank in re.finditer("(?<=,) ", source_text):
                 yield _Blank(offset + blank.start(), depth + _COMMENT_DEPTH, natural=True)
         elif kind not in Comment:
-            depth += (part in "([{") - (part in ")]}")
-            before = part
+            depth += (source_text in "([{") - (source_text in ")]}")
+            before = source_text
 
 
 def _break_signature(line: str, blanks: Sequence[_Blank], width: int) -> Iterator[tuple[int, int]]:

@@ -36,7 +36,7 @@ _MOST_OPEN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class MachineCode:
     """A function of the machine code: what it computes, and its texts, "" if it has none."""
 
     name: str
@@ -57,7 +57,7 @@ class _Line:
 class LinkedView:
     """A function from its source to machine code."""
 
-    def __init__(self, module: Module, source: Source, lines: range, codes: Sequence[Code]) -> None:
+    def __init__(self, module: Module, source: Source, lines: range, codes: Sequence[MachineCode]) -> None:
         """Link the texts.
 
         Args:
@@ -79,8 +79,8 @@ class LinkedView:
     def __str__(self) -> str:
         """Return the texts one below the other; a margin has the numbers of source lines."""
         sources = self._places.lines
-        parts = [_titled(self._source_title(source), self._source_lines(source)) for source in sources]
-        parts.append(_titled("relay", self._lines))
+        parts = [_with_title(self._source_title(source), self._source_lines(source)) for source in sources]
+        parts.append(_with_title("relay", self._lines))
         for stage in ("tir", "asm"):
             texts = self._texts(stage)
             parts += [f"{stage}: {self._title(code)}\n{text}" for code, text in texts.items()]
@@ -110,14 +110,14 @@ class LinkedView:
         """Return the numbers of the source lines of expressions; a letter follows those of other sources."""
         return ",".join(self._places.numbers(spans))
 
-    def _title(self, code: Code) -> str:
+    def _title(self, code: MachineCode) -> str:
         lines = self._margin(span for span in self._numbers if span in code.origins)
         numbers = lines.replace(",", ", ")
         return f"{code.name}, from {'lines' if ',' in lines else 'line'} {numbers}" if lines else code.name
 
-    def _texts(self, stage: str) -> dict[Code, str]:
+    def _texts(self, stage: str) -> dict[MachineCode, str]:
         texts = {code: code.tir if stage == "tir" else code.asm for code in self._codes}
-        return {code: _shortened(text, stage) for code, text in texts.items() if text}
+        return {code: _shorten(text, stage) for code, text in texts.items() if text}
 
     def _source_title(self, source: Source) -> str:
         return f"source {self._letters[source]}: {source.filename}" if self._letters[source] else "source"
@@ -139,12 +139,12 @@ class LinkedView:
         lexer = RelayLexer() if re.search(r"(?m)^(#\[version|def @|type )", source.text) else _lexer("python")
         title = self._source_title(source)
         head = f'<p class="head">{html.escape(title)}</p>' if self._letters[source] else ""
-        return head + _pre(_highlighted(text, lexer, {}, len(lines)), lines, self._numbers, focus=True)
+        return head + _pre(_highlight(text, lexer, {}, len(lines)), lines, self._numbers, focus=True)
 
     def _relay_html(self) -> str:
         classes = value_classes(self._relay)
         return _pre(
-            _highlighted(self._relay, RelayLexer(), classes, len(self._lines)), self._lines, self._numbers
+            _highlight(self._relay, RelayLexer(), classes, len(self._lines)), self._lines, self._numbers
         )
 
     def _codes_html(self, stage: str, lexer: Lexer | None) -> Iterator[str]:
@@ -152,7 +152,7 @@ class LinkedView:
         is_short = len(texts) <= 2 or sum(text.count("\n") + 1 for text in texts.values()) <= _MOST_OPEN
         is_open = ' open="open"' if is_short else ""
         for code, text in texts.items():
-            shown = "\n".join(_highlighted(text, lexer, {}, 0)) if lexer else html.escape(text, quote=False)
+            shown = "\n".join(_highlight(text, lexer, {}, 0)) if lexer else html.escape(text, quote=False)
             summary = f"<summary>{html.escape(self._title(code))}</summary>"
             attributes = _class("code", code.origins, self._numbers)
             yield f'<details{attributes}{is_open}>{summary}<pre class="code">{shown}</pre></details>'
@@ -167,27 +167,27 @@ def _relay_lines(module: Module) -> tuple[str, list[frozenset[Span]]]:
     whole, ranges = text_with_ranges(module)
     text = whole.rstrip("\n")
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    found: list[set[Span]] = [set() for _ in starts]
-    for part in ranges:
-        span = part.expr.span
-        is_name = text.startswith("%", part.start)
-        if span and span.source and not is_name and isinstance(part.expr, Call | If | Match):
-            found[bisect_right(starts, part.start) - 1].add(span)
-    return text, list(map(frozenset, found))
+    spans: list[set[Span]] = [set() for _ in starts]
+    for range_ in ranges:
+        span = range_.expr.span
+        is_name = text.startswith("%", range_.start)
+        if span and span.source and not is_name and isinstance(range_.expr, Call | If | Match):
+            spans[bisect_right(starts, range_.start) - 1].add(span)
+    return text, list(map(frozenset, spans))
 
 
-def _code_order(code: Code) -> tuple[bool, bool, tuple[int, int, int, int]]:
+def _code_order(code: MachineCode) -> tuple[bool, bool, tuple[int, int, int, int]]:
     """Order kernels by the first place that they compute, and what calls them last."""
     return not code.tir, not code.origins, min(map(position, code.origins), default=(0, 0, 0, 0))
 
 
-def _titled(title: str, lines: Sequence[_Line]) -> str:
+def _with_title(title: str, lines: Sequence[_Line]) -> str:
     width = max((len(line.margin) for line in lines), default=0)
     shown = [f"{line.margin:>{width}} | {line.text}".rstrip() for line in lines]
     return "\n".join([title, *shown])
 
 
-def _shortened(text: str, stage: str) -> str:
+def _shorten(text: str, stage: str) -> str:
     """Return the first lines of a text."""
     lines = text.split("\n")
     if len(lines) <= _MOST_LINES:
@@ -197,7 +197,7 @@ def _shortened(text: str, stage: str) -> str:
     return "\n".join([*lines[:_MOST_LINES], rest])
 
 
-def _highlighted(text: str, lexer: Lexer, classes: Mapping[int, str], height: int) -> list[str]:
+def _highlight(text: str, lexer: Lexer, classes: Mapping[int, str], height: int) -> list[str]:
     """Return the lines of a text in colours; the lexer leaves out empty ones at the end."""
     lines = [line for (line,) in highlight_lines(text, lexer, classes=classes)]
     return [*lines, *[""] * (height - len(lines))]

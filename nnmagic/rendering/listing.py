@@ -43,14 +43,14 @@ _MANY_SHAPES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class CodeListing:
     """Code as HTML: ``whole``, and ``folded`` after the first lines if it is long."""
 
     whole: str
     folded: str
 
 
-def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> Listing:
+def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> CodeListing:
     """Return a text in colours, Relay with its long lines broken; a summary of folded lines has the name."""
     breaks = line_breaks(text, _WIDTH) if relay else {}
     lines = [_line(part) for line in highlight_lines(text, lexer, breaks=breaks) for part in line]
@@ -74,9 +74,9 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     types = _types(untyped, module)
     of_shapes = _shapes(untyped, module)
     titles: dict[int, str] = {}
-    for part in ranges:  # inner ranges come later: a call's own text begins with that of its operator
-        if title := _title(part, types):
-            titles[part.start] = f"{of_shapes[part.expr]}: {title}" if part.expr in of_shapes else title
+    for range_ in ranges:  # inner ranges come later: a call's own text begins with that of its operator
+        if title := _title(range_, types):
+            titles[range_.start] = f"{of_shapes[range_.expr]}: {title}" if range_.expr in of_shapes else title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
     classes = value_classes(text)
     every = highlight_lines(
@@ -88,7 +88,7 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     shown = [number for number in range(len(every)) if number not in hidden]
     lines = [every[number] for number in shown]
     spans = {place: spans[number] for place, number in enumerate(shown) if number in spans}
-    rows = [_Row(None, line) for line in lines] if origins == "none" else list(_rows(lines, spans))
+    rows = [_ListingRow(None, line) for line in lines] if origins == "none" else list(_rows(lines, spans))
     if origins == "beside":
         parts = [_table_row(row) for row in rows]
         listing = _listing(parts, [row.height for row in rows], "Relay", _table)
@@ -131,17 +131,17 @@ def _lines_of(text: str, ranges: Iterable[TextRange], values: Container[Expr]) -
 
 
 def _listing(
-    parts: Sequence[str], heights: Sequence[int], name: str, enclose: Callable[[Sequence[str]], str]
-) -> Listing:
+    lines: Sequence[str], heights: Sequence[int], name: str, enclose: Callable[[Sequence[str]], str]
+) -> CodeListing:
     """Return parts of the given heights in lines, each run of them enclosed by an element."""
-    whole = enclose(parts)
+    listing = enclose(lines)
     ends = itertools.accumulate(heights)
     first = max(1, sum(end <= _FIRST_LINES for end in ends))
-    if sum(heights) <= _MOST_LINES or first == len(parts):
-        return Listing(whole, whole)
+    if sum(heights) <= _MOST_LINES or first == len(lines):
+        return CodeListing(listing, listing)
     summary = f"{sum(heights[first:]):,} more lines of {html.escape(name)}"
-    rest = f"<details><summary>{summary}</summary>{enclose(parts[first:])}</details>"
-    return Listing(whole, enclose(parts[:first]) + rest)
+    rest = f"<details><summary>{summary}</summary>{enclose(lines[first:])}</details>"
+    return CodeListing(listing, enclose(lines[:first]) + rest)
 
 
 def _pre(lines: Sequence[str]) -> str:
@@ -162,13 +162,13 @@ def _types(untyped: Module, typed: Module) -> Mapping[Expr, Type | None]:
     return types
 
 
-def _title(part: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
-    match part.expr:
+def _title(text: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
+    match text.expr:
         case Function() | Let() | OpRef():
             return None
         case Call(op=OpRef(name=name)) if name in OPERATORS:
-            return f"{name} -> {types.get(part.expr)}\n{OPERATORS[name].summary}"
-    type_ = types.get(part.expr)
+            return f"{name} -> {types.get(text.expr)}\n{OPERATORS[name].summary}"
+    type_ = types.get(text.expr)
     return None if type_ is None else str(type_)
 
 
@@ -234,7 +234,7 @@ def _line(line: str, attributes: str = "") -> str:
 
 
 @dataclass(slots=True)
-class _Row:
+class _ListingRow:
     """Lines of Relay that came from one line of source."""
 
     origin: tuple[Span, int] | None
@@ -260,11 +260,11 @@ def _spans(text: str, ranges: Iterable[TextRange]) -> Mapping[int, Span]:
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
     spans: dict[int, Span] = {}
     width: dict[int, int] = defaultdict(int)
-    for part in ranges:
-        line = bisect_right(starts, part.start) - 1
-        reach = part.end - part.start
-        if part.expr.span is not None and not _is_name(part, text) and reach > width[line]:
-            spans[line], width[line] = part.expr.span, reach
+    for range_ in ranges:
+        line = bisect_right(starts, range_.start) - 1
+        reach = range_.end - range_.start
+        if range_.expr.span is not None and not _is_name(range_, text) and reach > width[line]:
+            spans[line], width[line] = range_.expr.span, reach
     return spans
 
 
@@ -273,8 +273,8 @@ def _is_name(part: TextRange, text: str) -> bool:
     return isinstance(part.expr, Var) or text.startswith("%", part.start)
 
 
-def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Row]:
-    row: _Row | None = None
+def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_ListingRow]:
+    row: _ListingRow | None = None
     for index, line in enumerate(lines):
         span = spans.get(index)
         origin = (span, span.line) if span is not None and span.source is not None else None
@@ -282,7 +282,7 @@ def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Ro
         if row is None or not same:
             if row is not None:
                 yield row
-            row = _Row(origin)
+            row = _ListingRow(origin)
         row.lines += line
         if line == ["}"]:  # a function ends
             yield row
@@ -291,11 +291,11 @@ def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_Ro
         yield row
 
 
-def _same(left: tuple[Span, int], right: tuple[Span, int] | None) -> bool:
-    return right is not None and left[1] == right[1] and left[0].source == right[0].source
+def _same(lhs: tuple[Span, int], rhs: tuple[Span, int] | None) -> bool:
+    return rhs is not None and lhs[1] == rhs[1] and lhs[0].source == rhs[0].source
 
 
-def _table_row(row: _Row) -> str:
+def _table_row(row: _ListingRow) -> str:
     """Return a table's row: the source line with its number, and the Relay that came from it."""
     source = ""
     if row.origin is not None:
@@ -316,7 +316,7 @@ def _cell(name: str, lines: str) -> str:
     )
 
 
-def _number_lines(row: _Row) -> Iterator[str]:
+def _number_lines(row: _ListingRow) -> Iterator[str]:
     """Yield the lines of Relay; the first has the number of its source line, all show it when hovered."""
     if row.origin is None:
         yield from map(_line, row.lines)

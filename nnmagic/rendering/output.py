@@ -35,7 +35,7 @@ class Output:
     def __str__(self) -> str:
         if len(self.sections) == 1:
             return self.sections[0].text.rstrip("\n")
-        return "\n\n".join(f"# {part.title}\n{part.text.rstrip()}" for part in self.sections)
+        return "\n\n".join(f"# {section.title}\n{section.text.rstrip()}" for section in self.sections)
 
     def html(self) -> str:
         """Return the sections as HTML, with the style that they need and no script.
@@ -45,12 +45,12 @@ class Output:
         """
         several = len(self.sections) > 1
         parts = []
-        for part in self.sections:
-            if several and part.closed is not None:
-                summary = f"<summary>{html.escape(part.title)}</summary>"
-                parts.append(f"<details>{summary}{part.closed}</details>")
+        for section in self.sections:
+            if several and section.closed is not None:
+                summary = f"<summary>{html.escape(section.title)}</summary>"
+                parts.append(f"<details>{summary}{section.closed}</details>")
             else:
-                parts.append(part.head + part.body)
+                parts.append(section.head + section.body)
         body = "".join(parts)
         return f'<style>{style_of(body)}</style><div class="nnmagic">{body}</div>'
 

@@ -30,9 +30,9 @@ class Places:
         for span in sorted(spans, key=position):
             if span.source is not None:
                 found[span.source].append(span.line)
-        places = {each: range(min(of), max(of) + 1) for each, of in found.items()}
+        places = {place_: range(min(of), max(of) + 1) for place_, of in found.items()}
         own = {source: lines} if source in places or not places else {}
-        self.lines = {**own, **{each: places[each] for each in places if each not in own}}
+        self.lines = {**own, **{place_: places[place_] for place_ in places if place_ not in own}}
         self.letters = dict(zip(self.lines, ["", *map(chr, range(ord("b"), ord("z") + 1))], strict=False))
 
     def numbers(self, spans: Iterable[Span]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from nnmagic.rendering.graph_data import GraphNode, Region
+from nnmagic.rendering.graph_data import GraphNode, GraphRegion
 
 _MARKS = {
     "parameter": "○",
@@ -18,21 +18,21 @@ _MARKS = {
 }
 
 
-def graph_text(regions: Iterable[Region]) -> str:
+def graph_text(regions: Iterable[GraphRegion]) -> str:
     """Return the functions of a graph, one below the other."""
     return "\n\n".join("\n".join([region.title, *_region(region)]) for region in regions)
 
 
-def _region(region: Region) -> Iterator[str]:
+def _region(region: GraphRegion) -> Iterator[str]:
     rails: list[int | None] = []
-    left = Counter(edge.source for edge in region.edges)  # how often each value is still used
+    starts = Counter(edge.source for edge in region.edges)  # how often each value is still used
     taken: dict[int, list[int]] = {node.key: [] for node in region.nodes}
     for edge in region.edges:
         taken[edge.target].append(edge.source)
     for node in region.nodes:
         joined = {rails.index(source) for source in taken[node.key]}
-        left.subtract(taken[node.key])
-        ended = {rail for rail in joined if not left[rails[rail]]}  # type: ignore[index]  # a rail with a value
+        starts.subtract(taken[node.key])
+        ended = {rail for rail in joined if not starts[rails[rail]]}  # type: ignore[index]  # a rail with a value
         own = min(ended) if ended else _free(rails)
         if joined - {own}:
             yield _crossing(rails, own, joined, ended)
@@ -46,7 +46,7 @@ def _region(region: Region) -> Iterator[str]:
         mark = _MARKS.get(node.kind, "●")
         lanes = " ".join(mark if rail == own else _lane(value) for rail, value in enumerate(rails))
         yield f"{lanes} {_line(node)}"
-        if not left[node.key]:
+        if not starts[node.key]:
             rails[own] = None
         below = " ".join(map(_lane, rails))
         for inner in node.regions:
@@ -72,15 +72,15 @@ def _free(rails: list[int | None]) -> int:
     return rails.index(None) if None in rails else len(rails)
 
 
-def _crossing(rails: list[int | None], own: int, joined: set[int], ended: set[int]) -> str:
-    """Return the line in which rails join at ``own``; a rail that only crosses stays whole."""
-    first, last = min(joined | {own}), max(joined | {own})
+def _crossing(rails: list[int | None], lane: int, joined: set[int], ended: set[int]) -> str:
+    """Return the line in which rails join at ``lane``; a rail that only crosses stays whole."""
+    first, last = min(joined | {lane}), max(joined | {lane})
     line = ""
-    for rail in range(max(len(rails), own + 1)):
+    for rail in range(max(len(rails), lane + 1)):
         inside = first <= rail <= last
         up = rail < len(rails) and rails[rail] is not None
-        if inside and (rail in joined or rail == own):
-            down = rail == own or rail not in ended
+        if inside and (rail in joined or rail == lane):
+            down = rail == lane or rail not in ended
             line += _JOINTS[up and rail in joined, down, rail > first, rail < last]
         elif up:
             line += "│"

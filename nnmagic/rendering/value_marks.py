@@ -18,12 +18,12 @@ _MARK = "outline:2px solid #1971c2;border-radius:2px"
 
 def value_classes(relay: str) -> Mapping[int, str]:
     """Return the classes of the names of values in Relay text, by offset: one for each value that recurs."""
-    found: dict[tuple[int, str], list[int]] = defaultdict(list)
+    classes: dict[tuple[int, str], list[int]] = defaultdict(list)
     functions = [match.start() for match in re.finditer(r"(?m)^def ", relay)]
     for start, kind, token in RelayLexer().get_tokens_unprocessed(relay):
         if kind is Name.Variable:
-            found[bisect_right(functions, start), token].append(start)
-    recurring = [starts for starts in found.values() if len(starts) > 1]
+            classes[bisect_right(functions, start), token].append(start)
+    recurring = [starts for starts in classes.values() if len(starts) > 1]
     if len(recurring) > _MOST_MARKED:
         return {}
     return {start: f"v{number}" for number, starts in enumerate(recurring) for start in starts}

@@ -18,5 +18,5 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = {"compile_source": "compilation", "look_up": "namespace.lookup"}.get(name, "program")
-    globals()[name] = found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    return found
+    globals()[name] = attribute = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return attribute

@@ -190,7 +190,7 @@ def _refusals() -> Iterator[None]:
     """Turn TVM's exceptions, and what it would print to stderr, into EngineError."""
     messages: list[str] = []
     diagnostics.override_renderer(
-        lambda context: messages.extend(each.message for each in context.diagnostics)
+        lambda context: messages.extend(diagnostic.message for diagnostic in context.diagnostics)
     )
     try:
         yield

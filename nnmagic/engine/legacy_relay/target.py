@@ -30,20 +30,20 @@ def resolve_target(target: str | Mapping[str, object] | None) -> Any:
     if "cl-opt" in str(target):  # LLVM's own options: it reads their values unchecked, or ends the process
         raise engine_error(f"the target {target!r} has options of LLVM's command line", hint=_HINT)
     try:
-        given = tvm.target.Target("llvm" if target is None else _plain(target))
+        chosen = tvm.target.Target("llvm" if target is None else _plain(target))
     except (ValueError, TypeError, tvm.TVMError) as error:
         reason = str(error).strip().rpartition("\n")[2]
         raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_HINT) from error
-    if given.kind.name != "llvm":
-        raise engine_error(f"the target must be a CPU, 'llvm', not {given.kind.name!r}", hint=_HINT)
-    triple = given.attrs.get("mtriple")
+    if chosen.kind.name != "llvm":
+        raise engine_error(f"the target must be a CPU, 'llvm', not {chosen.kind.name!r}", hint=_HINT)
+    triple = chosen.attrs.get("mtriple")
     if triple is None:
-        settings = {key: value for key, value in given.export().items() if key not in ("tag", "keys")}
-        given = tvm.target.Target({**settings, "mtriple": host_triple()})
+        settings = {key: value for key, value in chosen.export().items() if key not in ("tag", "keys")}
+        chosen = tvm.target.Target({**settings, "mtriple": host_triple()})
     elif _architecture(str(triple).partition("-")[0]) != _architecture(platform.machine()):
         raise engine_error(f"this machine, a {platform.machine()}, cannot run code for {triple}", hint=_HINT)
-    _check_runs_here(given)
-    return given
+    _check_runs_here(chosen)
+    return chosen
 
 
 def _check_runs_here(target: Any) -> None:

@@ -65,7 +65,9 @@ def _readable(module: Module, entry: str) -> Module:
         return new
 
     rewritten = rewrite_module(module, rewrite_node)
-    return replace(rewritten, functions={names[name]: each for name, each in rewritten.functions.items()})
+    return replace(
+        rewritten, functions={names[name]: function for name, function in rewritten.functions.items()}
+    )
 
 
 def _with_kernel(call: Call) -> Call:
@@ -98,7 +100,7 @@ def _check_depth(module: Module) -> None:
     depth: dict[Expr, int] = {}
     for function in module.functions.values():
         for node in post_order(function):
-            depth[node] = 1 + max((depth.get(part, 0) for part in children(node)), default=0)
+            depth[node] = 1 + max((depth.get(child, 0) for child in children(node)), default=0)
             if depth[node] > MAX_DEPTH:
                 raise engine_error(
                     f"the engine 'relay' takes no chain of more than {MAX_DEPTH} expressions: "

@@ -83,12 +83,12 @@ class Constructors:
                     made.append(as_tensor(item, kind))
                 case ty.TupleType(fields=fields):
                     work.append((len(fields), kind, 0))
-                    work += [(part, each, None) for part, each in zip(item, fields, strict=True)]
+                    work += [(field, each, None) for field, each in zip(item, fields, strict=True)]
                 case ty.TypeCall(func=func, args=args):
                     constructor = self._constructor(item, func)
                     work.append((len(item.fields), kind, self.tags[constructor.name]))
                     types = self._field_types(constructor, args)
-                    work += [(part, each, None) for part, each in zip(item.fields, types, strict=True)]
+                    work += [(field, each, None) for field, each in zip(item.fields, types, strict=True)]
                 case _:
                     raise TypeError(f"a value of type {type_text(kind)} cannot be passed from Python")
         return made[0]
@@ -96,7 +96,9 @@ class Constructors:
     def from_runtime(self, value: Any, type_: ty.Type) -> Any:
         """Convert a result for Python."""
         by_tag = {
-            self.tags[each.name]: each for data in self.module.types.values() for each in data.constructors
+            self.tags[data_constructor.name]: data_constructor
+            for data in self.module.types.values()
+            for data_constructor in data.constructors
         }
         made: list[Any] = []
         work: list[tuple[Any, ty.Type, Callable[[tuple[Any, ...]], Any] | None]] = [(value, type_, None)]
@@ -109,12 +111,16 @@ class Constructors:
                     made.append(as_array(item))
                 case ty.TupleType(fields=fields):
                     work.append((len(fields), kind, tuple))
-                    work += [(item[index], each, None) for index, each in enumerate(fields)]
+                    work += [
+                        (item[index], data_constructor, None) for index, data_constructor in enumerate(fields)
+                    ]
                 case ty.TypeCall(args=args):
                     constructor = by_tag[item.tag]
                     types = self._field_types(constructor, args)
                     work.append((len(types), kind, partial(AdtValue, constructor.name)))
-                    work += [(item[index], each, None) for index, each in enumerate(types)]
+                    work += [
+                        (item[index], data_constructor, None) for index, data_constructor in enumerate(types)
+                    ]
                 case _:
                     raise TypeError(f"a value of type {type_text(kind)} cannot be given to Python")
         return made[0]
@@ -124,17 +130,19 @@ class Constructors:
             raise TypeError(
                 f"an argument must be an AdtValue of {data_type.name}, not a {type(value).__name__}"
             )
-        for each in self.module.types[data_type.name].constructors:
-            if each.name == value.constructor:
-                if len(value.fields) != len(each.inputs):
-                    raise TypeError(f"{each.name} has {len(each.inputs)} fields, not {len(value.fields)}")
-                return each
+        for constructor in self.module.types[data_type.name].constructors:
+            if constructor.name == value.constructor:
+                if len(value.fields) != len(constructor.inputs):
+                    raise TypeError(
+                        f"{constructor.name} has {len(constructor.inputs)} fields, not {len(value.fields)}"
+                    )
+                return constructor
         raise TypeError(f"{data_type.name} has no constructor {value.constructor}")
 
     def _field_types(self, constructor: Constructor, args: Sequence[ty.Type]) -> list[ty.Type]:
         data = self.module.types[constructor.belong_to.name]
         bound = dict(zip(data.type_vars, args, strict=True))
-        return [_substitute(part, bound) for part in constructor.inputs]
+        return [_substitute(input_type, bound) for input_type in constructor.inputs]
 
 
 def _substitute(type_: ty.Type, bound: Mapping[ty.TypeVar, ty.Type]) -> ty.Type:

@@ -1,5 +1,5 @@
 """Interpret Relay with NumPy, one node after the other: slow and obvious. Imports Relay and NumPy alone."""
 
-from nnmagic.engine.numpy.interpreter import Closure, Interpreter, Observer, Reference
+from nnmagic.engine.numpy.interpreter import FunctionValue, Interpreter, Observer, Reference
 
-__all__ = ["Closure", "Interpreter", "Observer", "Reference"]
+__all__ = ["FunctionValue", "Interpreter", "Observer", "Reference"]

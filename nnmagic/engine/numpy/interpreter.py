@@ -38,7 +38,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closure:
+class FunctionValue:
     """A function as a value; ``frame`` is None for a function of the module."""
 
     function: ir.Function
@@ -78,7 +78,7 @@ class Interpreter:
 
     def run(self, name: str, arguments: Sequence[Any]) -> Any:
         """Return the result of a function of the module."""
-        return _run(self._apply(Closure(self.module.functions[name], None), arguments))
+        return _run(self._apply(FunctionValue(self.module.functions[name], None), arguments))
 
     def _plan(self, function: ir.Function) -> tuple[Scopes, dict[PlacementScope, list[ir.Expr]]]:
         """Return the scopes of the global function around one, and the nodes of each scope in order."""
@@ -93,7 +93,7 @@ class Interpreter:
             self._scopes[root] = scopes, nodes
         return self._scopes[root]
 
-    def _apply(self, closure: Closure, arguments: Sequence[Any]) -> _Steps:
+    def _apply(self, closure: FunctionValue, arguments: Sequence[Any]) -> _Steps:
         function, around = closure.function, closure.frame
         frame = Frame(around, dict(around.sizes) if around else {})
         for param, value in zip(function.params, arguments, strict=True):
@@ -130,12 +130,12 @@ class Interpreter:
                     inner = scopes.inner[node][number]
                     steps = self._block(root, inner, node.clauses[number].rhs, frame)
                 case ir.Call(op=op, args=args) if not isinstance(op, ir.OpRef | ir.Constructor):
-                    given = [_value(self.module, arg, frame) for arg in args]
+                    arguments = [_value(self.module, arg, frame) for arg in args]
                     callee = _value(self.module, op, frame)
                     if isinstance(callee, ir.Constructor):
-                        frame.values[node] = AdtValue(callee.name, tuple(given))
+                        frame.values[node] = AdtValue(callee.name, tuple(arguments))
                         continue
-                    steps = self._apply(callee, given)
+                    steps = self._apply(callee, arguments)
                 case _:
                     frame.values[node] = value = self._simple(node, frame)
                     if self.observe is not None and not isinstance(node, ir.Function):
@@ -154,7 +154,7 @@ class Interpreter:
 
         match node:
             case ir.Function():
-                return Closure(node, frame)
+                return FunctionValue(node, frame)
             case ir.Tuple(fields=fields):
                 return tuple(map(value, fields))
             case ir.TupleGetItem(tuple_value=whole, index=index):
@@ -229,7 +229,7 @@ def _value(module: Module, node: ir.Expr, frame: Frame) -> Any:
         case ir.Constant(data=data):
             return data
         case ir.GlobalVar(name=name):
-            return Closure(module.functions[name], None)
+            return FunctionValue(module.functions[name], None)
         case ir.Constructor():
             return AdtValue(node.name) if not node.inputs else node
     around: Frame | None = frame

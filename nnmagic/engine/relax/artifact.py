@@ -60,7 +60,7 @@ class Artifact:
             files["caller.o"] = self.caller
         if self.constants:
             facts["constants"] = [constant.nbytes for constant in self.constants]
-            files["constants"] = _joined(self.constants)
+            files["constants"] = _join_constants(self.constants)
         return facts, files
 
 
@@ -70,7 +70,7 @@ def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes | memoryview
     The constants are parts of their file, which is copied unless it begins at a cache line.
     """
     sizes = [int(size) for size in facts.get("constants", ())]
-    data = _aligned(np.frombuffer(files["constants"], np.uint8)) if sizes else np.empty(0, np.uint8)
+    data = _align(np.frombuffer(files["constants"], np.uint8)) if sizes else np.empty(0, np.uint8)
     ends = np.cumsum([_round_up(size) for size in sizes], dtype=np.int64).tolist()
     if sizes and (min(sizes) < 0 or ends[-1] != data.size):
         raise ValueError(f"the constants have {data.size} bytes, not {ends[-1]}")
@@ -85,7 +85,7 @@ def _round_up(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _joined(constants: Sequence[np.ndarray]) -> bytes:
+def _join_constants(constants: Sequence[np.ndarray]) -> bytes:
     """Return the bytes of constants, which may be large: they are copied once."""
     buffer = io.BytesIO()
     for constant in constants:
@@ -94,7 +94,7 @@ def _joined(constants: Sequence[np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def _aligned(data: np.ndarray) -> np.ndarray:
+def _align(data: np.ndarray) -> np.ndarray:
     """Return the bytes, or a copy that begins at a cache line."""
     if data.ctypes.data % _ALIGNMENT == 0:
         return data

@@ -77,18 +77,18 @@ def compile_elsewhere(
         start_new_session=True,
     ) as process:
         try:
-            answer, told = process.communicate(request)
+            answer, output = process.communicate(request)
         except BaseException:
             process.kill()
             raise
     span = module.functions[entry].span
     if process.returncode:
-        last = told.decode(errors="replace").strip().rpartition("\n")[2]
+        last = output.decode(errors="replace").strip().rpartition("\n")[2]
         limit = file_limit()
         fix = None if limit is None else f"files may have {limit} bytes: raise the limit (ulimit -f)"
         status = f"@{entry}: the compiler's process ended with the status {process.returncode}: {last}"
         raise engine_error(status, span, hint=fix)
-    sys.stderr.write(told.decode(errors="replace"))
+    sys.stderr.write(output.decode(errors="replace"))
     failure, result = pickle.loads(answer)  # noqa: S301 - from our own process
     if failure is not None:
         message, hint = failure

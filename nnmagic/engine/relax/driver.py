@@ -411,7 +411,11 @@ class _Compilation:
         if program is None:
             program = self._program = run_interruptible(self._compile)
         with self._lock:
-            others = [kept for ref in self._recent if (kept := ref()) is not None and kept is not self]
+            others = [
+                executable
+                for ref in self._recent
+                if (executable := ref()) is not None and executable is not self
+            ]
             for oldest in others[: -_KEPT_PROGRAMS + 1]:
                 oldest._program = None
             self._recent.clear()
@@ -667,10 +671,10 @@ def _without_pranges(prepared: _Prepared, reason: str) -> _Prepared | None:
 def _refuse_parallel(prepared: _Prepared, reason: str, name: str = "") -> None:
     """Raise EngineError at the parallel loop of that name, or at any: threads cannot share its rounds."""
     functions = {
-        part: key
+        node: key
         for key in sorted(reachable(prepared.graph, prepared.entry))
-        for part in post_order(prepared.module.functions[key])
-        if isinstance(part, Function) and PARALLEL in part.attrs
+        for node in post_order(prepared.module.functions[key])
+        if isinstance(node, Function) and PARALLEL in node.attrs
     }
     for function, key in functions.items():
         if name in ("", key):

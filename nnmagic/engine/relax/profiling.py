@@ -295,5 +295,5 @@ def _is_hidden(part: Any) -> bool:
 
 def _length(extent: Any, lengths: Mapping[Any, Any]) -> int | None:
     """Return a size for these sizes; None where they do not decide it."""
-    known = Analyzer().simplify(replace_vars(extent, lengths))
-    return int(known.value) if isinstance(known, tirx.IntImm) else None
+    length = Analyzer().simplify(replace_vars(extent, lengths))
+    return int(length.value) if isinstance(length, tirx.IntImm) else None

@@ -17,7 +17,7 @@ class ExportError(RelayError):
     kind = "ONNX export error"
 
 
-class UnsupportedError(Exception):
+class ExportRefusalError(Exception):
     """An expression that cannot be exported: why, and what would help."""
 
     def __init__(self, reason: str, hint: str | None = None) -> None:
@@ -27,12 +27,12 @@ class UnsupportedError(Exception):
 
 
 @dataclass(slots=True)
-class Problems:
+class ExportProblems:
     """Collect the problems of a module: one entry for each operator and reason, with its places."""
 
     places: dict[tuple[str, str, str | None], list[Span | None]] = field(default_factory=dict)
 
-    def add(self, what: str, span: Span | None, error: UnsupportedError) -> None:
+    def add(self, what: str, span: Span | None, error: ExportRefusalError) -> None:
         """Record why an expression cannot be exported."""
         places = self.places.setdefault((what, error.reason, error.hint), [])
         if span is None or span not in places:
@@ -42,10 +42,13 @@ class Problems:
         """Raise ExportError with all problems, if there is one."""
         if not self.places:
             return
-        found = [_diagnostic(*key, spans) for key, spans in self.places.items()]
-        if len(found) > MAX_ERRORS:
-            found = [*found[:MAX_ERRORS], Diagnostic(f"{len(found) - MAX_ERRORS} more errors are left out")]
-        raise ExportError(found)
+        diagnostics = [_diagnostic(*key, spans) for key, spans in self.places.items()]
+        if len(diagnostics) > MAX_ERRORS:
+            diagnostics = [
+                *diagnostics[:MAX_ERRORS],
+                Diagnostic(f"{len(diagnostics) - MAX_ERRORS} more errors are left out"),
+            ]
+        raise ExportError(diagnostics)
 
 
 def _diagnostic(what: str, reason: str, hint: str | None, spans: list[Span | None]) -> Diagnostic:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnmagic.diagnostics import kind_of
-from nnmagic.exporters.onnx.errors import Problems, UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportProblems, ExportRefusalError
 from nnmagic.exporters.onnx.operators import load_operators
 from nnmagic.exporters.onnx.programs import ProgramExporter, Value, refuse_type
 from nnmagic.exporters.onnx.registry import IR_VERSION, OPERATORS, OPSET
-from nnmagic.exporters.onnx.writer import Tensor, Writer, graph_proto
+from nnmagic.exporters.onnx.writer import OnnxTensor, Writer, graph_proto
 from nnmagic.importers.onnx.element_types import NUMBERS
 from nnmagic.relay import expr as ir
 from nnmagic.relay.infer import infer_type
@@ -80,33 +80,33 @@ def export_parts(module: Module, name: str | None = None) -> tuple[ModelProto, d
         raise ImportError(message) from None
 
     load_operators()
-    writer, problems = Writer(), Problems()
+    writer, problems = Writer(), ExportProblems()
     typed = expand_operators(infer_type(module), keep=OPERATORS)
     _check_signature(typed.functions[name], problems)
     problems.raise_if_any()
     prepared = infer_type(_prepare(typed))
     function = prepared.functions[name]
     exporter = ProgramExporter(prepared, writer, problems)
-    inputs: list[Tensor] = []
+    inputs: list[OnnxTensor] = []
     for param in function.params:
         type_ = param.checked_type or param.type_annotation
         assert type_ is not None
         exporter.values[param] = _parameter(param.name_hint, type_, writer, inputs)
     results = list(flatten(exporter.block(function.body)))
     if not results:
-        problems.add("result", function.span, UnsupportedError("an ONNX model gives a tensor or more"))
+        problems.add("result", function.span, ExportRefusalError("an ONNX model gives a tensor or more"))
     problems.raise_if_any()
-    found = [result for result in results if isinstance(result, Tensor)]
-    assert len(found) == len(results), "what could not be exported was reported"
+    tensors = [result for result in results if isinstance(result, OnnxTensor)]
+    assert len(tensors) == len(results), "what could not be exported was reported"
     outputs = []
-    for index, tensor in enumerate(found):
-        label = writer.fresh("output" if len(found) == 1 else f"output_{index}")
+    for index, tensor in enumerate(tensors):
+        label = writer.fresh("output" if len(tensors) == 1 else f"output_{index}")
         writer.graph.nodes.append(helper.make_node("Identity", [tensor.name], [label]))
-        outputs.append(Tensor(label, tensor.type))
+        outputs.append(OnnxTensor(label, tensor.type))
     graph = graph_proto(writer.graph, name, inputs, outputs)
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, producer_name="nnmagic", ir_version=IR_VERSION)
-    return model, _used(model.graph, writer.constants)
+    return model, _read_constants(model.graph, writer.constants)
 
 
 def _entry(module: Module, name: str | None) -> str:
@@ -121,21 +121,21 @@ def _entry(module: Module, name: str | None) -> str:
     return name
 
 
-def _check_signature(function: ir.Function, problems: Problems) -> None:
+def _check_signature(function: ir.Function, problems: ExportProblems) -> None:
     """Report parameters and results that are no tensors."""
     hint = "ONNX models take and give tensors"
     for param in function.params:
         type_ = param.checked_type or param.type_annotation
         why = refuse_type(f"the parameter {param.name_hint}", type_) if type_ is not None else None
         if why is not None:
-            problems.add("parameter", param.span, UnsupportedError(why, hint))
+            problems.add("parameter", param.span, ExportRefusalError(why, hint))
     result = function.ret_type or function.body.checked_type
     why = refuse_type("the result", result) if result is not None else None
     if why is not None:
-        problems.add("result", function.span, UnsupportedError(why, hint))
+        problems.add("result", function.span, ExportRefusalError(why, hint))
 
 
-def _parameter(hint: str, type_: Type, writer: Writer, inputs: list[Tensor]) -> Value:
+def _parameter(hint: str, type_: Type, writer: Writer, inputs: list[OnnxTensor]) -> Value:
     """Return the inputs that a parameter is: one for each tensor of a tuple or record."""
     if isinstance(type_, TupleType):
         names = type_.names if isinstance(type_, RecordType) else map(str, range(len(type_.fields)))
@@ -144,12 +144,12 @@ def _parameter(hint: str, type_: Type, writer: Writer, inputs: list[Tensor]) -> 
             for name, field in zip(names, type_.fields, strict=True)
         )
     assert isinstance(type_, TensorType)
-    tensor = Tensor(writer.fresh(hint), type_)
+    tensor = OnnxTensor(writer.fresh(hint), type_)
     inputs.append(tensor)
     return tensor
 
 
-def _used(graph: GraphProto, constants: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _read_constants(graph: GraphProto, constants: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the constants that nodes read."""
     names: set[str] = set()
     work = [graph]

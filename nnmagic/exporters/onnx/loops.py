@@ -16,13 +16,13 @@ import numpy as np
 
 from nnmagic.exporters.onnx.programs import (
     REFUSED,
-    Closure,
-    Refused,
+    ExportedFunction,
+    RefusedValue,
     Value,
     flat_types,
     refuse_type,
 )
-from nnmagic.exporters.onnx.writer import Tensor, Writer, graph_proto
+from nnmagic.exporters.onnx.writer import OnnxTensor, Writer, graph_proto
 from nnmagic.relay import expr as ir
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.tuple_trees import flatten, rebuild
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BOOL = scalar_type("bool")
 
 
-class _RefusedError(Exception):
+class _LoopRefusedError(Exception):
     """A part of a loop that could not be exported, and was reported."""
 
 
@@ -49,7 +49,9 @@ class _Split:
     negated: bool
 
 
-def export_loop(exporter: ProgramExporter, loop: Closure, args: Sequence[Value], call: ir.Call) -> Value:
+def export_loop(
+    exporter: ProgramExporter, loop: ExportedFunction, args: Sequence[Value], call: ir.Call
+) -> Value:
     """Export a call of a function that calls itself."""
     function = loop.function
     is_self = _calls(loop)
@@ -57,21 +59,21 @@ def export_loop(exporter: ProgramExporter, loop: Closure, args: Sequence[Value],
     problem = _why_no_loop(function, is_self, [*types, call.checked_type])
     if problem is not None:
         return exporter.refuse("recursion", call.span, problem, "write it as a for or while loop")
-    start = [part for arg in args for part in flatten(arg)]
-    if not all(isinstance(part, Tensor) for part in start):
+    start = [leaf for arg in args for leaf in flatten(arg)]
+    if not all(isinstance(leaf, OnnxTensor) for leaf in start):
         return REFUSED
     assert call.checked_type is not None
-    tensors = cast("list[Tensor]", start)
-    work = _Loop(exporter, function, is_self, cast("list[Type]", types), call.checked_type)
+    tensors = cast("list[OnnxTensor]", start)
+    work = _ExportedLoop(exporter, function, is_self, cast("list[Type]", types), call.checked_type)
     split = _split(function.body, is_self)
     try:
         return work.whole(tensors) if split is None else work.split(tensors, split)
-    except _RefusedError:
+    except _LoopRefusedError:
         return REFUSED
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
+class _ExportedLoop:
     exporter: ProgramExporter
     function: ir.Function
     is_self: Callable[[ir.Expr], bool]
@@ -82,26 +84,28 @@ class _Loop:
     def writer(self) -> Writer:
         return self.exporter.writer
 
-    def bind(self, tensors: Sequence[Tensor]) -> None:
+    def bind(self, tensors: Sequence[OnnxTensor]) -> None:
         """Let the parameters stand for tensors."""
-        rest = list(tensors)
+        tail = list(tensors)
         for param, type_ in zip(self.function.params, self.types, strict=True):
             count = len(flat_types(type_))
-            self.exporter.values[param] = rebuild(type_, iter(rest[:count]))
-            rest = rest[count:]
+            self.exporter.values[param] = rebuild(type_, iter(tail[:count]))
+            tail = tail[count:]
 
-    def split(self, start: list[Tensor], split: _Split) -> Value:
+    def split(self, start: list[OnnxTensor], split: _Split) -> Value:
         """Export a while loop."""
 
-        def cond(tensors: Sequence[Tensor]) -> Tensor:
+        def cond(tensors: Sequence[OnnxTensor]) -> OnnxTensor:
             self.bind(tensors)
             self.header(split, split.cond)
             (value,) = self.tensors(self.exporter.value(split.cond))
             return (
-                Tensor(self.writer.node("Not", value.name, outputs=1)[0], _BOOL) if split.negated else value
+                OnnxTensor(self.writer.node("Not", value.name, outputs=1)[0], _BOOL)
+                if split.negated
+                else value
             )
 
-        def one_round(carried: list[Tensor]) -> list[Tensor]:
+        def one_round(carried: list[OnnxTensor]) -> list[OnnxTensor]:
             self.bind(carried)
             self.header(split, split.round)
             again = self.leaves(split.round, lambda args, _result: args or [])
@@ -123,16 +127,16 @@ class _Loop:
         for let in reversed(chosen):
             self.exporter.bind_let(let)
 
-    def whole(self, start: list[Tensor]) -> Value:
+    def whole(self, start: list[OnnxTensor]) -> Value:
         """Export a loop whose rounds compute the whole body."""
         empty = [self.placeholder(type_) for type_ in flat_types(self.result)]
 
-        def one_round(carried: list[Tensor]) -> list[Tensor]:
+        def one_round(carried: list[OnnxTensor]) -> list[OnnxTensor]:
             params, before = carried[: len(start)], carried[len(start) :]
             self.bind(params)
 
-            def leaf(args: list[Tensor] | None, result: list[Tensor] | None) -> list[Tensor]:
-                again = Tensor(self.writer.constant(np.array(args is not None)), _BOOL)
+            def leaf(args: list[OnnxTensor] | None, result: list[OnnxTensor] | None) -> list[OnnxTensor]:
+                again = OnnxTensor(self.writer.constant(np.array(args is not None)), _BOOL)
                 return [again, *(args or params), *(result or before)]
 
             return self.leaves(self.function.body, leaf)
@@ -140,16 +144,16 @@ class _Loop:
         outputs = self.write(self.writer.constant(np.array(True)), [*start, *empty], one_round)  # noqa: FBT003
         return cast("Value", rebuild(self.result, iter(outputs[len(start) :])))
 
-    def placeholder(self, type_: TensorType) -> Tensor:
+    def placeholder(self, type_: TensorType) -> OnnxTensor:
         """Return what a result is before it is known; sizes that are not known are 0."""
         shape = tuple(dim if isinstance(dim, int) else 0 for dim in type_.shape)
-        return Tensor(self.writer.constant(np.zeros(shape, NUMPY_DTYPES[type_.dtype])), type_)
+        return OnnxTensor(self.writer.constant(np.zeros(shape, NUMPY_DTYPES[type_.dtype])), type_)
 
     def leaves(
         self,
         expr: ir.Expr,
-        leaf: Callable[[list[Tensor] | None, list[Tensor] | None], list[Tensor]],
-    ) -> list[Tensor]:
+        leaf: Callable[[list[OnnxTensor] | None, list[OnnxTensor] | None], list[OnnxTensor]],
+    ) -> list[OnnxTensor]:
         """Export the end of a round: ``leaf`` makes tensors of the next arguments, or of the result."""
         exporter = self.exporter
         while isinstance(expr, ir.Let):
@@ -168,33 +172,38 @@ class _Loop:
             with self.writer.inner_graph() as other:
                 others = self.writer.own_outputs(self.leaves(expr.false_branch, leaf))
             names = exporter.write_if(cond, (then, outputs), (other, others))
-            return [Tensor(name, tensor.type) for name, tensor in zip(names, outputs, strict=True)]
+            return [OnnxTensor(name, tensor.type) for name, tensor in zip(names, outputs, strict=True)]
         return leaf(None, self.tensors(exporter.value(expr)))
 
-    def tensors(self, value: Value) -> list[Tensor]:
+    def tensors(self, value: Value) -> list[OnnxTensor]:
         parts = list(flatten(value))
-        if any(isinstance(part, Refused | Closure) for part in parts):
-            raise _RefusedError
-        return cast("list[Tensor]", parts)
+        if any(isinstance(part, RefusedValue | ExportedFunction) for part in parts):
+            raise _LoopRefusedError
+        return cast("list[OnnxTensor]", parts)
 
     def write(
-        self, cond: str, start: Sequence[Tensor], one_round: Callable[[list[Tensor]], list[Tensor]]
-    ) -> list[Tensor]:
+        self,
+        cond: str,
+        start: Sequence[OnnxTensor],
+        one_round: Callable[[list[OnnxTensor]], list[OnnxTensor]],
+    ) -> list[OnnxTensor]:
         """Write a Loop; a round gives whether there is another one, and what it carries."""
         writer = self.writer
-        count = Tensor(writer.fresh("iteration"), scalar_type("int64"))
-        again = Tensor(writer.fresh("condition"), _BOOL)
-        types = [type_ for each in self.types for type_ in flat_types(each)]
+        count = OnnxTensor(writer.fresh("iteration"), scalar_type("int64"))
+        again = OnnxTensor(writer.fresh("condition"), _BOOL)
+        types = [type_ for tensor in self.types for type_ in flat_types(tensor)]
         types += flat_types(self.result)[: len(start) - len(types)] if len(start) > len(types) else []
-        carried = [Tensor(writer.fresh("carried"), type_) for type_ in types]
+        carried = [OnnxTensor(writer.fresh("carried"), type_) for type_ in types]
         with writer.inner_graph() as body:
             outputs = writer.own_outputs(one_round(carried))
         graph = graph_proto(body, "body", [count, again, *carried], outputs, sizes=False)
-        names = writer.node("Loop", "", cond, *(each.name for each in start), outputs=len(start), body=graph)
-        return [Tensor(name, type_) for name, type_ in zip(names, types, strict=True)]
+        names = writer.node(
+            "Loop", "", cond, *(tensor.name for tensor in start), outputs=len(start), body=graph
+        )
+        return [OnnxTensor(name, type_) for name, type_ in zip(names, types, strict=True)]
 
 
-def _calls(loop: Closure) -> Callable[[ir.Expr], bool]:
+def _calls(loop: ExportedFunction) -> Callable[[ir.Expr], bool]:
     """Return whether an expression is a call of the function itself."""
     itself = loop.itself
 

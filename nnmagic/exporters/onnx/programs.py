@@ -12,10 +12,10 @@ from typing import cast
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.exporters.onnx.errors import Problems, UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportProblems, ExportRefusalError
 from nnmagic.exporters.onnx.registry import OPERATORS
-from nnmagic.exporters.onnx.sites import Site
-from nnmagic.exporters.onnx.writer import Graph, Tensor, Writer, graph_proto
+from nnmagic.exporters.onnx.sites import ExportCall
+from nnmagic.exporters.onnx.writer import OnnxGraph, OnnxTensor, Writer, graph_proto
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callgraph import mentions
 from nnmagic.relay.module import Module
@@ -26,26 +26,26 @@ from nnmagic.relay.types import ARRAY_DTYPES, NUMPY_DTYPES, TensorType, TupleTyp
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedValue:
     """A value that could not be exported, which was reported."""
 
 
 @dataclass(frozen=True, slots=True)
-class Closure:
+class ExportedFunction:
     """A function; ``itself``: the name by which its body calls it, if it does."""
 
     function: ir.Function
     itself: ir.Var | str | None = None
 
 
-Value = Tensor | tuple["Value", ...] | Closure | Refused
-REFUSED = Refused()
+Value = OnnxTensor | tuple["Value", ...] | ExportedFunction | RefusedValue
+REFUSED = RefusedValue()
 
 
 class ProgramExporter:
     """Export expressions to a writer; problems are collected."""
 
-    def __init__(self, module: Module, writer: Writer, problems: Problems) -> None:
+    def __init__(self, module: Module, writer: Writer, problems: ExportProblems) -> None:
         self.module = module
         self.writer = writer
         self.problems = problems
@@ -53,9 +53,9 @@ class ProgramExporter:
         self.values: dict[ir.Expr, Value] = {}
         self._open: list[ir.Function] = []
 
-    def refuse(self, what: str, span: Span | None, reason: str, hint: str | None = None) -> Refused:
+    def refuse(self, what: str, span: Span | None, reason: str, hint: str | None = None) -> RefusedValue:
         """Report what cannot be exported."""
-        self.problems.add(what, span, UnsupportedError(reason, hint))
+        self.problems.add(what, span, ExportRefusalError(reason, hint))
         return REFUSED
 
     def block(self, expr: ir.Expr) -> Value:
@@ -69,7 +69,7 @@ class ProgramExporter:
         """Export the value of a let."""
         if isinstance(let.value, ir.Function):
             recursive = let.var in set(post_order(let.value.body))
-            self.values[let.var] = Closure(let.value, let.var if recursive else None)
+            self.values[let.var] = ExportedFunction(let.value, let.var if recursive else None)
         else:
             self.values[let.var] = self.value(let.value)
 
@@ -88,10 +88,10 @@ class ProgramExporter:
             case ir.If():
                 return self._branch(expr)
             case ir.Function():
-                return Closure(expr)
+                return ExportedFunction(expr)
             case ir.GlobalVar(name=name):
                 function = self.module.functions[name]
-                return Closure(function, name if mentions(name, function) else None)
+                return ExportedFunction(function, name if mentions(name, function) else None)
             case ir.Match():
                 return self._match(expr)
             case ir.Call(op=ir.OpRef()):
@@ -109,30 +109,30 @@ class ProgramExporter:
         dtype = dtype_of_array(data)
         if dtype not in NUMPY_DTYPES:
             return self.refuse("constant", expr.span, f"the dtype {dtype} is not supported")
-        return Tensor(self.writer.constant(data), TensorType(data.shape, dtype))
+        return OnnxTensor(self.writer.constant(data), TensorType(data.shape, dtype))
 
     def _operator(self, call: ir.Call) -> Value:
         name = cast("ir.OpRef", call.op).name
-        values = [part for arg in call.args for part in flatten(self.value(arg))]
+        values = [field for arg in call.args for field in flatten(self.value(arg))]
         declaration = OPERATORS.get(name)
         if declaration is None:
             return self.refuse(name, call.span, "no operator of ONNX computes it")
-        if not all(isinstance(value, Tensor) for value in values):
+        if not all(isinstance(value, OnnxTensor) for value in values):
             return REFUSED
-        tensors = tuple(cast("list[Tensor]", values))
+        tensors = tuple(cast("list[OnnxTensor]", values))
         result = call.checked_type
         assert result is not None
         attrs = RELAY_OPERATORS[name].complete_attrs(call.attrs)
         try:
-            made = declaration.rule(Site(tensors, attrs, result, self.writer))
-        except UnsupportedError as error:
+            results = declaration.rule(ExportCall(tensors, attrs, result, self.writer))
+        except ExportRefusalError as error:
             self.problems.add(name, call.span, error)
             return REFUSED
-        if isinstance(made, str):
-            return Tensor(made, cast("TensorType", result))
+        if isinstance(results, str):
+            return OnnxTensor(results, cast("TensorType", result))
         fields = cast("TupleType", result).fields
         return tuple(
-            Tensor(part, cast("TensorType", type_)) for part, type_ in zip(made, fields, strict=True)
+            OnnxTensor(field, cast("TensorType", type_)) for field, type_ in zip(results, fields, strict=True)
         )
 
     def _call(self, call: ir.Call) -> Value:
@@ -140,7 +140,7 @@ class ProgramExporter:
 
         callee = self.value(call.op)
         args = [self.value(arg) for arg in call.args]
-        if not isinstance(callee, Closure):
+        if not isinstance(callee, ExportedFunction):
             return self.refuse("call", call.span, "ONNX has no functions that are values")
         if callee.itself is not None:
             return export_loop(self, callee, args, call)
@@ -171,21 +171,21 @@ class ProgramExporter:
         assert type_ is not None
         with self.writer.inner_graph() as then:
             one = list(flatten(self.block(expr.true_branch)))
-            outputs = self.writer.own_outputs([each for each in one if isinstance(each, Tensor)])
+            outputs = self.writer.own_outputs([tensor for tensor in one if isinstance(tensor, OnnxTensor)])
         with self.writer.inner_graph() as other:
             two = list(flatten(self.block(expr.false_branch)))
-            others = self.writer.own_outputs([each for each in two if isinstance(each, Tensor)])
-        if not isinstance(cond, Tensor) or len(outputs) != len(one) or len(others) != len(two):
+            others = self.writer.own_outputs([tensor for tensor in two if isinstance(tensor, OnnxTensor)])
+        if not isinstance(cond, OnnxTensor) or len(outputs) != len(one) or len(others) != len(two):
             return REFUSED
         types = flat_types(type_)
         names = self.write_if(cond, (then, outputs), (other, others))
-        return cast("Value", rebuild(type_, map(Tensor, names, types)))
+        return cast("Value", rebuild(type_, map(OnnxTensor, names, types)))
 
     def write_if(
         self,
-        cond: Tensor,
-        then: tuple[Graph, Sequence[Tensor]],
-        other: tuple[Graph, Sequence[Tensor]],
+        cond: OnnxTensor,
+        then: tuple[OnnxGraph, Sequence[OnnxTensor]],
+        other: tuple[OnnxGraph, Sequence[OnnxTensor]],
     ) -> list[str]:
         """Write an If of two graphs with their outputs, and return the names of what it gives."""
         graphs = [

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
-    from nnmagic.exporters.onnx.sites import Site
+    from nnmagic.exporters.onnx.sites import ExportCall
 
 #: The opset of ``ai.onnx`` that models are written for, and the version of the file format that goes with it.
 OPSET = 21
 IR_VERSION = 10
 
 #: Returns the name of a call's result, or those of a tuple.
-Rule = Callable[["Site"], "str | Sequence[str]"]
+Rule = Callable[["ExportCall"], "str | Sequence[str]"]
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class ExportRule:
     """How an operator of Relay is exported; ``note``: what is not supported, for the docs."""
 
     name: str
@@ -29,7 +29,7 @@ class Declaration:
 
 
 #: The operators that can be exported, by their names in Relay.
-OPERATORS: Registry[str, Declaration] = Registry("the operator")
+OPERATORS: Registry[str, ExportRule] = Registry("the operator")
 
 
 def operator(*names: str, note: str = "") -> Callable[[Rule], Rule]:
@@ -37,7 +37,7 @@ def operator(*names: str, note: str = "") -> Callable[[Rule], Rule]:
 
     def declare(rule: Rule) -> Rule:
         for name in names:
-            OPERATORS[name] = Declaration(name, rule, note)
+            OPERATORS[name] = ExportRule(name, rule, note)
         return rule
 
     return declare
@@ -51,7 +51,7 @@ def operators(table: Mapping[str, Rule]) -> None:
 def direct(table: dict[str, str]) -> None:
     """Declare operators that are one operator of ONNX with the same operands."""
     for name, onnx_name in table.items():
-        OPERATORS[name] = Declaration(name, _one_node(onnx_name), "")
+        OPERATORS[name] = ExportRule(name, _one_node(onnx_name), "")
 
 
 def _one_node(onnx_name: str) -> Rule:

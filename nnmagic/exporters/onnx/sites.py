@@ -8,8 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
-from nnmagic.exporters.onnx.writer import Tensor, Writer
+from nnmagic.exporters.onnx.errors import ExportRefusalError
+from nnmagic.exporters.onnx.writer import OnnxTensor, Writer
 from nnmagic.importers.onnx.element_types import NUMBERS
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import NUMPY_DTYPES, Dim, TensorType, TupleType, Type
@@ -19,13 +19,13 @@ Size = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ExportCall:
     """A call of an operator.
 
     ``tensors``: its operands, those of a tuple one by one. ``result``: the type of its result.
     """
 
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[OnnxTensor, ...]
     attrs: Attrs
     result: Type
     writer: Writer
@@ -108,8 +108,8 @@ class Site:
         """Return the name of an int64 vector."""
         if all(isinstance(size, int) for size in sizes):
             return self.constant(list(sizes), "int64")
-        parts = [size if isinstance(size, str) else self.constant([size], "int64") for size in sizes]
-        return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0)
+        entries = [size if isinstance(size, str) else self.constant([size], "int64") for size in sizes]
+        return entries[0] if len(entries) == 1 else self.node("Concat", *entries, axis=0)
 
     def cast(self, name: str, dtype: str) -> str:
         """Convert to a dtype, which the tensor may have already."""
@@ -158,5 +158,5 @@ class Site:
 def static(shape: Sequence[Dim]) -> tuple[int, ...]:
     """Return a shape of known sizes, or refuse the call."""
     if not all(isinstance(dim, int) for dim in shape):
-        raise UnsupportedError("its sizes must be known at compile time", "give the parameters fixed sizes")
+        raise ExportRefusalError("its sizes must be known at compile time", "give the parameters fixed sizes")
     return tuple(cast("tuple[int, ...]", tuple(shape)))

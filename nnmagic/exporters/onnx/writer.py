@@ -20,7 +20,7 @@ _SMALL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class OnnxTensor:
     """A tensor of the graph: its name and type."""
 
     name: str
@@ -28,7 +28,7 @@ class Tensor:
 
 
 @dataclass(slots=True)
-class Graph:
+class OnnxGraph:
     """A graph, or one inside a node, while it grows; ``made``: the names that its nodes give."""
 
     nodes: list[NodeProto] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Writer:
     """Write nodes to the innermost open graph; names are unique in the model."""
 
     def __init__(self) -> None:
-        self.graph = Graph()
+        self.graph = OnnxGraph()
         #: The constants of the model by name.
         self.constants: dict[str, np.ndarray] = {}
         self._small: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -63,10 +63,10 @@ class Writer:
         from onnx import helper
 
         names = [self.fresh(op.lower()) for _ in range(outputs)]
-        given = list(inputs)
-        while given and not given[-1]:
-            given.pop()
-        self.graph.nodes.append(helper.make_node(op, given, names, **attrs))
+        operands = list(inputs)
+        while operands and not operands[-1]:
+            operands.pop()
+        self.graph.nodes.append(helper.make_node(op, operands, names, **attrs))
         self.graph.made.update(names)
         return names
 
@@ -88,26 +88,26 @@ class Writer:
         return name
 
     @contextmanager
-    def inner_graph(self) -> Iterator[Graph]:
+    def inner_graph(self) -> Iterator[OnnxGraph]:
         """Write to a new graph inside the open one."""
-        outer, self.graph = self.graph, Graph()
+        outer, self.graph = self.graph, OnnxGraph()
         try:
             yield self.graph
         finally:
             self.graph = outer
 
-    def own_outputs(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def own_outputs(self, tensors: Sequence[OnnxTensor]) -> list[OnnxTensor]:
         """Return tensors that the open graph makes itself, each once, as the outputs of a graph must be."""
-        found: list[Tensor] = []
+        outputs: list[OnnxTensor] = []
         for tensor in tensors:
             name = tensor.name
-            if name not in self.graph.made or any(name == other.name for other in found):
+            if name not in self.graph.made or any(name == other.name for other in outputs):
                 (name,) = self.node("Identity", name, outputs=1)
-            found.append(Tensor(name, tensor.type))
-        return found
+            outputs.append(OnnxTensor(name, tensor.type))
+        return outputs
 
 
-def _value_info(tensor: Tensor, *, sizes: bool = True) -> ValueInfoProto:
+def _value_info(tensor: OnnxTensor, *, sizes: bool = True) -> ValueInfoProto:
     """Return what a graph says of an input or output; without ``sizes`` the number of axes only."""
     from onnx import helper
 
@@ -123,7 +123,12 @@ def _value_info(tensor: Tensor, *, sizes: bool = True) -> ValueInfoProto:
 
 
 def graph_proto(
-    graph: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], *, sizes: bool = True
+    graph: OnnxGraph,
+    name: str,
+    inputs: Sequence[OnnxTensor],
+    outputs: Sequence[OnnxTensor],
+    *,
+    sizes: bool = True,
 ) -> GraphProto:
     """Return a graph as ONNX has it; without ``sizes`` it says only the number of axes of its tensors."""
     from onnx import helper

@@ -35,7 +35,7 @@ class _Check:
 
 
 @dataclass(slots=True)
-class Block:
+class OnnxBlock:
     """The statements of a function's body, or of a branch."""
 
     items: list[tuple[ir.Var, ir.Expr] | _Check] = field(default_factory=list)

@@ -77,7 +77,7 @@ def array_of(tensor: TensorProto, folder: Folder) -> np.ndarray:
     if any(size < 0 for size in shape):
         raise UnsupportedError(f"the tensor {tensor.name!r} has a negative size in its shape {shape}")
     if tensor.data_type in (TensorProto.INT4, TensorProto.UINT4):
-        return _unpacked(tensor, folder, shape)
+        return _unpack(tensor, folder, shape)
     if tensor.data_type not in DTYPES:
         shown = element_type_name(tensor.data_type)
         try:
@@ -95,10 +95,10 @@ def array_of(tensor: TensorProto, folder: Folder) -> np.ndarray:
         flat = np.frombuffer(tensor.raw_data, np.uint8)
     else:
         flat = _from_field(tensor, dtype)
-    return _shaped(tensor.name, flat, dtype, shape)
+    return _shape(tensor.name, flat, dtype, shape)
 
 
-def _unpacked(tensor: TensorProto, folder: Folder, shape: tuple[int, ...]) -> np.ndarray:
+def _unpack(tensor: TensorProto, folder: Folder, shape: tuple[int, ...]) -> np.ndarray:
     """Return integers of 4 bits, of which a byte holds two, the low one first."""
     from ml_dtypes import int4, uint4
     from onnx import TensorProto
@@ -120,7 +120,7 @@ def _unpacked(tensor: TensorProto, folder: Folder, shape: tuple[int, ...]) -> np
     return array
 
 
-def _shaped(name: str, flat: np.ndarray, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> np.ndarray:
+def _shape(name: str, flat: np.ndarray, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> np.ndarray:
     """Return the elements of a tensor in its shape; ``flat``: bytes or elements."""
     _check_size(name, str(dtype), shape, wanted=math.prod(shape) * dtype.itemsize, given=flat.nbytes)
     array = flat.view(dtype).reshape(shape) if flat.size else np.zeros(shape, dtype)

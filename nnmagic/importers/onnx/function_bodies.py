@@ -33,7 +33,7 @@ def standard_body(
             text = schema.get_context_dependent_function_with_opset_version(
                 max(versions), resolved.SerializeToString(), types
             )
-            return _parsed(text)
+            return _parse(text)
     if schema.has_function:
         versions = [v for v in schema.function_opset_versions if v <= opset]
         if versions:
@@ -43,7 +43,7 @@ def standard_body(
     return None
 
 
-def _parsed(text: bytes) -> FunctionProto | None:
+def _parse(text: bytes) -> FunctionProto | None:
     from onnx import FunctionProto
 
     if not text:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.element_types import array_of
 from nnmagic.importers.onnx.errors import Problems, UnsupportedError
 from nnmagic.importers.onnx.external_data import Folder
 from nnmagic.importers.onnx.function_bodies import standard_body
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import NEWEST, OPERATORS, UNREGISTERED
 from nnmagic.importers.onnx.schemas import (
     attribute_names,
@@ -66,7 +66,7 @@ class Scope:
     that it belongs to, for messages. ``captured``: outer tensors that a loop's body uses are bound before it.
     """
 
-    block: Block
+    block: OnnxBlock
     opsets: Mapping[str, int]
     parent: Scope | None = None
     names: dict[str, Known] = field(default_factory=dict)
@@ -177,14 +177,14 @@ class GraphImporter:
     def _outputs_of(self, node: NodeProto, domain: str, scope: Scope, where: str) -> Sequence[Known]:
         function = self.functions.get((domain, node.op_type, node.overload))
         if function is not None:
-            given = [scope.find(name) if name else None for name in node.input]
-            return self.call_function(function, given, _resolved(node, scope), scope, where, node.output)
+            values = [scope.find(name) if name else None for name in node.input]
+            return self.call_function(function, values, _resolve(node, scope), scope, where, node.output)
         opset = _opset_of(domain, scope)
         declaration = OPERATORS.get((domain, node.op_type))
         schema = schema_of(domain, node.op_type, opset)
         if schema is None and domain in _STANDARD and node.op_type not in UNREGISTERED:
             raise unknown_operator(domain, node.op_type, schema, opset)
-        attributes = _resolved(node, scope)
+        attributes = _resolve(node, scope)
         inputs: list[Value | TensorSequence | None] = []
         for name in node.input:
             value = scope.find(name) if name else None
@@ -203,10 +203,10 @@ class GraphImporter:
                 raise _misfit(inputs, error) from error
             if function is None:
                 raise unknown_operator(domain, node.op_type, schema, opset)
-            given = list(inputs)
-            return self.call_function(function, given, attributes, scope, where, node.output, schema)
+            values = list(inputs)
+            return self.call_function(function, values, attributes, scope, where, node.output, schema)
         check_counts(len(inputs), len(node.output), schema)
-        context = Node(
+        context = OnnxNode(
             op_type=node.op_type,
             since=schema.since_version if schema is not None else opset,
             inputs=inputs,
@@ -296,7 +296,7 @@ class GraphImporter:
     def import_branch(self, graph: GraphProto, scope: Scope, *, binds_outer: bool = False) -> Scope:
         """Return the scope of a subgraph that sees the names around it; its nodes are not imported yet."""
         return Scope(
-            Block(),
+            OnnxBlock(),
             scope.opsets,
             scope,
             attributes=scope.attributes,
@@ -328,7 +328,7 @@ def in_order(nodes: Sequence[NodeProto], scope: Scope) -> Iterable[tuple[int, No
     if all(other < number for number, others in enumerate(uses) for other in others):
         order: Iterable[int] = range(len(nodes))
     else:
-        order = _sorted(nodes, uses)
+        order = _sort(nodes, uses)
     known = made_by.keys()
     for number in order:
         for name in nodes[number].input:
@@ -358,7 +358,7 @@ def _used_names(node: NodeProto) -> list[str]:
     return names
 
 
-def _sorted(nodes: Sequence[NodeProto], uses: Sequence[Sequence[int]]) -> list[int]:
+def _sort(nodes: Sequence[NodeProto], uses: Sequence[Sequence[int]]) -> list[int]:
     from graphlib import CycleError, TopologicalSorter
 
     try:
@@ -401,12 +401,12 @@ def _opset_of(domain: str, scope: Scope) -> int:
     return scope.opsets[domain]
 
 
-def _resolved(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
+def _resolve(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
     """Return a node's attributes; those that refer to attributes of the function have their values."""
-    found: dict[str, AttributeProto] = {}
+    attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
-            found[attribute.name] = attribute
+            attributes[attribute.name] = attribute
             continue
         if scope.attributes is None:
             message = (
@@ -419,5 +419,5 @@ def _resolved(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
             copy = Attribute()
             copy.CopyFrom(scope.attributes[attribute.ref_attr_name])
             copy.name = attribute.name
-            found[attribute.name] = copy
-    return found
+            attributes[attribute.name] = copy
+    return attributes

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Source, kind_of
-from nnmagic.importers.onnx.blocks import ASSERTION, Block
+from nnmagic.importers.onnx.blocks import ASSERTION, OnnxBlock
 from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError, model_error
 from nnmagic.importers.onnx.external_data import Folder
@@ -38,11 +38,11 @@ Shapes = Mapping[str, Sequence["int | str"]]
 
 
 def import_model(model: object, *, shapes: Shapes | None = None, name: str | None = None) -> Module:
-    """Return an ONNX model as a Relay module with one function; see `import_listed`."""
-    return import_listed(model, shapes=shapes, name=name)[0]
+    """Return an ONNX model as a Relay module with one function; see `import_with_listing`."""
+    return import_with_listing(model, shapes=shapes, name=name)[0]
 
 
-def import_listed(
+def import_with_listing(
     model: object, *, shapes: Shapes | None = None, name: str | None = None
 ) -> tuple[Module, Source]:
     """Return an ONNX model as a Relay module with one function, and the listing that its spans point at.
@@ -66,7 +66,7 @@ def import_listed(
     functions = {(item.domain, item.name, item.overload): item for item in proto.functions}
     listing = model_listing(proto)
     importer = GraphImporter(Folder(folder), functions, listing)
-    scope = Scope(Block(), opsets)
+    scope = Scope(OnnxBlock(), opsets)
     params = _parameters(proto, importer, scope, shapes or {})
     try:
         outputs = importer.import_graph(proto.graph, scope)
@@ -138,14 +138,14 @@ def _check_texts(message: Message, where: str) -> None:
             if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
                 continue
             parts = [value] if isinstance(value, Message | str | bytes) else value
-            for number, part in enumerate(parts):
+            for number, text in enumerate(parts):
                 place = f"{where}: {field.name} {number}" if parts is value else f"{where}: {field.name}"
-                if isinstance(part, bytes):
+                if isinstance(text, bytes):
                     raise model_error(
-                        f"{place} is {part[:40]!r}, which is not UTF-8", "the file is damaged: get it again"
+                        f"{place} is {text[:40]!r}, which is not UTF-8", "the file is damaged: get it again"
                     )
-                if isinstance(part, Message):
-                    waiting.append((part, place))
+                if isinstance(text, Message):
+                    waiting.append((text, place))
 
 
 def _opsets(proto: ModelProto) -> dict[str, int]:
@@ -199,7 +199,7 @@ def _dimension_names(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
 
 
 def _input_type(
-    info: ValueInfoProto, name: str, given: Sequence[int | str] | None, labels: dict[str, str]
+    info: ValueInfoProto, name: str, dims: Sequence[int | str] | None, labels: dict[str, str]
 ) -> TensorType:
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
@@ -207,7 +207,7 @@ def _input_type(
         raise UnsupportedError(f"it is no tensor but a {what}", "pass its tensors one by one")
     tensor = info.type.tensor_type
     dtype = dtype_of(tensor.elem_type)
-    if not tensor.HasField("shape") and given is None:
+    if not tensor.HasField("shape") and dims is None:
         raise UnsupportedError("it has no shape", f"give it one: shapes={{{info.name!r}: (…)}}")
     declared: list[Dim] = []
     for axis, dim in enumerate(tensor.shape.dim):
@@ -217,9 +217,9 @@ def _input_type(
             declared.append(AnyDim(labels[dim.dim_param]))
         else:
             declared.append(AnyDim(_free_label(f"{name}_{axis}", labels)))
-    if given is None:
+    if dims is None:
         return TensorType(tuple(declared), dtype)
-    return TensorType(_given_shape(info.name, given, declared, has_shape=tensor.HasField("shape")), dtype)
+    return TensorType(_given_shape(info.name, dims, declared, has_shape=tensor.HasField("shape")), dtype)
 
 
 def _free_label(label: str, labels: dict[str, str]) -> str:

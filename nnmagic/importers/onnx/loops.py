@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import merge
 from nnmagic.importers.onnx.values import Value, constant, op
@@ -20,7 +20,7 @@ _TRUE = ir.constant(np.bool_(1))
 
 #: Builds a round in a block, from its number and what is carried: whether another follows (None: it does),
 #: and what is carried on.
-Round = Callable[[Block, Value, Sequence[Value]], "tuple[Value | None, Sequence[Value]]"]
+Round = Callable[[OnnxBlock, Value, Sequence[Value]], "tuple[Value | None, Sequence[Value]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def carried_types(start: Sequence[Value], build: Round) -> tuple[list[TensorType
     types = [value.type for value in start]
     while True:
         counter = Value(ir.Var("step", _COUNTER), _COUNTER)
-        again, after = build(Block(), counter, [Value(ir.Var("x", type_), type_) for type_ in types])
+        again, after = build(OnnxBlock(), counter, [Value(ir.Var("x", type_), type_) for type_ in types])
         merged = [merge(old, new.type) for old, new in zip(types, after, strict=True)]
         if merged == types:
             return types, again
@@ -44,7 +44,7 @@ def carried_types(start: Sequence[Value], build: Round) -> tuple[list[TensorType
 
 
 def emit_loop(
-    block: Block, start: Sequence[Value], limit: Value | None, condition: Value | None, build: Round
+    block: OnnxBlock, start: Sequence[Value], limit: Value | None, condition: Value | None, build: Round
 ) -> LoopEnd:
     """Emit a loop.
 
@@ -63,7 +63,7 @@ def emit_loop(
     counter = Value(ir.Var("step", _COUNTER), _COUNTER)
     params = [Value(ir.Var(f"carried_{index}", type_), type_) for index, type_ in enumerate(types)]
     flag = Value(ir.Var("again", _FLAG), _FLAG) if condition is not None else None
-    inner = Block()
+    inner = OnnxBlock()
     again, after = build(inner, counter, params)
     flags: list[ir.Expr] = []
     if flag is not None:
@@ -85,5 +85,7 @@ def emit_loop(
     call = ir.Call(function, (constant(0, "int64").expr, *first, *(value.expr for value in bound)))
     whole = ir.Var("after")
     block.items.append((whole, call))
-    found = [Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate((_COUNTER, *types))]
-    return LoopEnd(found[0], found[1:])
+    carried_values = [
+        Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate((_COUNTER, *types))
+    ]
+    return LoopEnd(carried_values[0], carried_values[1:])

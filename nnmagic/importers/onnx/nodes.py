@@ -16,12 +16,12 @@ from nnmagic.relay.types import TensorType
 if TYPE_CHECKING:
     from onnx import GraphProto, TypeProto
 
-    from nnmagic.importers.onnx.blocks import Block
+    from nnmagic.importers.onnx.blocks import OnnxBlock
     from nnmagic.importers.onnx.graphs import GraphImporter, Scope
 
 
 @dataclass(slots=True)
-class Node:
+class OnnxNode:
     """A node with its inputs.
 
     ``since``: the opset of the operator's form. ``declared``: the shapes that the model states for the
@@ -39,7 +39,7 @@ class Node:
     scope: Scope
 
     @property
-    def block(self) -> Block:
+    def block(self) -> OnnxBlock:
         """Return the statements of the function that the node is in."""
         return self.scope.block
 
@@ -122,10 +122,10 @@ class Node:
         value = self[index]
         if value.known is not None:
             return value.known
-        found = guess() if guess is not None else None
-        if found is None:
+        guessed = guess() if guess is not None else None
+        if guessed is None:
             raise self.unknown(index)
-        array = np.asarray(found, np.dtype(value.dtype))
+        array = np.asarray(guessed, np.dtype(value.dtype))
         if len(value.shape) != array.ndim:
             array = array.reshape([int(cast(int, dim)) for dim in value.shape])
         self.block.require(value, array, f"{self.op_type}: {self.input_name(index)}")
@@ -169,16 +169,16 @@ class Node:
         return result
 
 
-def merge(left: TensorType, right: TensorType) -> TensorType:
+def merge(lhs: TensorType, rhs: TensorType) -> TensorType:
     """Return the type of what is one of two tensors. Raises UnsupportedError for ranks that differ."""
     from nnmagic.relay.types import ANY
 
-    if left.dtype != right.dtype or len(left.shape) != len(right.shape):
+    if lhs.dtype != rhs.dtype or len(lhs.shape) != len(rhs.shape):
         raise UnsupportedError(
-            f"one branch gives {left}, the other {right}", "branches must give tensors of one rank and dtype"
+            f"one branch gives {lhs}, the other {rhs}", "branches must give tensors of one rank and dtype"
         )
-    shape = tuple(a if a == b else ANY for a, b in zip(left.shape, right.shape, strict=True))
-    return TensorType(shape, left.dtype)
+    shape = tuple(a if a == b else ANY for a, b in zip(lhs.shape, rhs.shape, strict=True))
+    return TensorType(shape, lhs.dtype)
 
 
 def _ints(shape: Sequence[object]) -> list[int]:

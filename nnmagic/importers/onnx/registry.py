@@ -10,10 +10,10 @@ from nnmagic.importers.onnx.values import TensorSequence, Value
 from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
-    from nnmagic.importers.onnx.nodes import Node
+    from nnmagic.importers.onnx.nodes import OnnxNode
 
 #: Returns a node's outputs; those at the end that the rule does not know may be missing.
-Rule = Callable[["Node"], "Value | Sequence[Value | TensorSequence | None]"]
+Rule = Callable[["OnnxNode"], "Value | Sequence[Value | TensorSequence | None]"]
 
 #: The newest opset of each domain whose operators are known.
 NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1, "com.microsoft": 1}
@@ -24,7 +24,7 @@ UNREGISTERED = frozenset({"SimplifiedLayerNormalization"})
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class OnnxRule:
     """An operator: its domain, name, first opset and rule; ``note``: what is not supported, for the docs."""
 
     domain: str
@@ -35,7 +35,7 @@ class Declaration:
 
 
 #: The operators by domain and name.
-OPERATORS: Registry[tuple[str, str], Declaration] = Registry("the operator")
+OPERATORS: Registry[tuple[str, str], OnnxRule] = Registry("the operator")
 
 
 def operator(*names: str, domain: str = "", since: int = 1, note: str = "") -> Callable[[Rule], Rule]:
@@ -43,7 +43,7 @@ def operator(*names: str, domain: str = "", since: int = 1, note: str = "") -> C
 
     def declare(rule: Rule) -> Rule:
         for name in names:
-            OPERATORS[domain, name] = Declaration(domain, name, since, rule, note)
+            OPERATORS[domain, name] = OnnxRule(domain, name, since, rule, note)
         return rule
 
     return declare

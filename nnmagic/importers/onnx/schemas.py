@@ -81,11 +81,11 @@ def check_counts(inputs: int, outputs: int, schema: Any) -> None:
 
 def check_dtypes(inputs: Sequence[Value | TensorSequence | None], schema: Any) -> None:
     """Raise UnsupportedError for inputs of different dtypes where the operator wants one dtype."""
-    found: dict[str, tuple[str, str]] = {}
+    dtypes: dict[str, tuple[str, str]] = {}
     for value, declared in zip(inputs, _declared_inputs(schema, len(inputs)), strict=False):
         if not isinstance(value, Value) or not declared.is_homogeneous:
             continue
-        name, dtype = found.setdefault(declared.type_str, (declared.name, value.dtype))
+        name, dtype = dtypes.setdefault(declared.type_str, (declared.name, value.dtype))
         if dtype != value.dtype:
             reason = f"the inputs {name!r} and {declared.name!r} are of the dtypes {dtype} and {value.dtype}"
             raise UnsupportedError(f"{reason}, and must be of one", "put a Cast before one of them")

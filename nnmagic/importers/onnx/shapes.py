@@ -83,32 +83,32 @@ def _find_size(dim: Dim, sources: Sequence[Value]) -> Value | None:
     for source in sources:
         if dim != ANY and dim in source.shape:
             return size_along(source, source.shape.index(dim))
-    rest = as_polynomial(dim)
-    if rest is None:
+    polynomial = as_polynomial(dim)
+    if polynomial is None:
         return None
     for source in sources:
-        left, total = rest, constant(1, "int64")
+        remaining, total = polynomial, constant(1, "int64")
         for axis, factor in enumerate(map(as_polynomial, source.shape)):
             try:
-                quotient = None if factor is None or factor.number == 1 else left.divide_exactly(factor)
+                quotient = None if factor is None or factor.number == 1 else remaining.divide_exactly(factor)
             except NoPolynomialError:
                 continue
             if quotient is not None:
-                left, total = quotient, total * size_along(source, axis)
-        if left.number is not None:
-            return total * int(left.number)
+                remaining, total = quotient, total * size_along(source, axis)
+        if remaining.number is not None:
+            return total * int(remaining.number)
     return None
 
 
 def shape_vector(shape: Sequence[Dim], *sources: Value) -> Value:
     """Return a shape as an int64 vector; the tensors have its sizes. Raises UnsupportedError."""
-    parts = []
+    sizes = []
     for dim in shape:
         size = _find_size(dim, sources)
         if size is None:
             raise UnsupportedError("a size is known only when the function is called")
-        parts.append(op("expand_dims", size, axis=0))
-    whole = op("concatenate", parts, axis=0) if len(parts) > 1 else parts[0] if parts else integers([])
+        sizes.append(op("expand_dims", size, axis=0))
+    whole = op("concatenate", sizes, axis=0) if len(sizes) > 1 else sizes[0] if sizes else integers([])
     return of_type(whole.expr, whole.type, tuple(shape))
 
 
@@ -158,18 +158,18 @@ def _without_ones(data: Value, shape: Sequence[Dim]) -> Value | None:
     return with_shape(unsqueeze(core, ones), shape)
 
 
-def _aligned_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
+def _aligned_codes(dims: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
     """Return codes that copy axes, join two (-3) or split one (-4); None if more is asked for."""
     codes: list[int] = []
     at = to = 0
-    while at < len(given) and to < len(wanted):
-        here, there = given[at], wanted[to]
+    while at < len(dims) and to < len(wanted):
+        here, there = dims[at], wanted[to]
         if ANY in (here, there) or 0 in (here, there):
             return None
         if here == there:
             codes.append(int(there) if isinstance(there, int) else 0)
             at, to = at + 1, to + 1
-        elif at + 1 < len(given) and multiply(here, given[at + 1]) == there:
+        elif at + 1 < len(dims) and multiply(here, dims[at + 1]) == there:
             codes.append(-3)
             at, to = at + 2, to + 1
         elif to + 1 < len(wanted) and multiply(there, wanted[to + 1]) == here:
@@ -180,14 +180,14 @@ def _aligned_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ..
             at, to = at + 1, to + 2
         else:
             return None
-    return tuple(codes) if (at, to) == (len(given), len(wanted)) else None
+    return tuple(codes) if (at, to) == (len(dims), len(wanted)) else None
 
 
-def _codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
+def _codes(dims: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
     """Return what Relay's reshape takes; None if that cannot say it."""
     if is_static(wanted):
         return tuple(int(cast(int, dim)) for dim in wanted)
-    aligned = _aligned_codes(given, wanted)
+    aligned = _aligned_codes(dims, wanted)
     if aligned is not None:
         return aligned
     codes: list[int] = []
@@ -195,7 +195,7 @@ def _codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | Non
     for axis, dim in enumerate(wanted):
         if isinstance(dim, int):
             codes.append(int(dim))
-        elif dim != ANY and axis < len(given) and given[axis] == dim:
+        elif dim != ANY and axis < len(dims) and dims[axis] == dim:
             codes.append(0)
             copied.add(axis)
         else:
@@ -204,7 +204,7 @@ def _codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | Non
         return None
     if -1 in codes:
         rest = [dim for axis, dim in enumerate(wanted) if codes[axis] != 0]
-        free = [dim for axis, dim in enumerate(given) if axis not in copied]
+        free = [dim for axis, dim in enumerate(dims) if axis not in copied]
         if product(rest) != product(free) or any(dim == 0 for dim in free) or product(rest) == ANY:
             return None
     return tuple(codes)
@@ -234,11 +234,11 @@ def _divide(total: Dim, others: Dim, shape: Sequence[Dim]) -> Dim:
                 f"the shape {list(map(str, shape))} cannot be reshaped so that {others} divides it"
             )
         return total // others
-    left, right = as_polynomial(total), as_polynomial(others)
-    if left is None or right is None:
+    lhs, rhs = as_polynomial(total), as_polynomial(others)
+    if lhs is None or rhs is None:
         return ANY
     try:
-        quotient = left.divide_exactly(right)
+        quotient = lhs.divide_exactly(rhs)
     except NoPolynomialError:
         return ANY
     if quotient is None:
@@ -303,12 +303,12 @@ def scalar(value: Value) -> Value:
 
 def from_end(indices: Value, data: Value, axis: int) -> Value:
     """Return indices counted from the front, where negative ones count from the end of an axis."""
-    known = indices.known
+    static = indices.known
     size = data.shape[axis]
-    if known is not None and (known >= 0).all():
+    if static is not None and (static >= 0).all():
         return indices
-    if known is not None and isinstance(size, int):
-        return constant(np.where(known < 0, known + int(size), known).astype(known.dtype))
+    if static is not None and isinstance(size, int):
+        return constant(np.where(static < 0, static + int(size), static).astype(static.dtype))
     wide = indices.cast("int64")
     return (wide < 0).choose(wide + size_along(data, axis), wide)
 
@@ -316,8 +316,8 @@ def from_end(indices: Value, data: Value, axis: int) -> Value:
 def take(data: Value, indices: Value, axis: int) -> Value:
     """Take slices along an axis; negative indices count from the end, those out of range are errors."""
     if indices.known is not None and data.sizes is None:
-        known, size = indices.known, data.shape[axis]
-        if isinstance(size, int) and known.size and not ((-size <= known) & (known < size)).all():
+        static, size = indices.known, data.shape[axis]
+        if isinstance(size, int) and static.size and not ((-size <= static) & (static < size)).all():
             raise UnsupportedError(f"an index is out of range for the axis {axis} of {size} elements")
     counted = from_end(indices, data, axis)
     mode = "clip" if counted.known is not None else "fast"

@@ -85,7 +85,7 @@ def constant(value: object, dtype: str | None = None) -> Value:
     return Value(node, node.tensor_type)
 
 
-def check_made(*shape: int, itemsize: int = 8) -> None:
+def check_new_array(*shape: int, itemsize: int = 8) -> None:
     """Raise UnsupportedError for an array that the import would make of sizes which the model gives."""
     if min(shape, default=0) < 0:
         raise UnsupportedError(f"the size {min(shape)} is negative")
@@ -97,7 +97,7 @@ def check_made(*shape: int, itemsize: int = 8) -> None:
 
 def count_up(count: int) -> np.ndarray:
     """Return 0, 1, … before a number that the model gives. Raises UnsupportedError for too many."""
-    check_made(count)
+    check_new_array(count)
     return np.arange(count)
 
 
@@ -129,14 +129,14 @@ def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
     node, result = _call(name, args, attrs)
     if not isinstance(result, TensorType):
         raise TypeError(f"Relay's {name} returns no tensor")
-    flat = [part for arg in args for part in ([arg] if isinstance(arg, Value) else arg)]
-    if flat and all(isinstance(part.expr, ir.Constant) for part in flat):
-        size = sum(cast(np.ndarray, part.known).size for part in flat)
+    flat = [item for arg in args for item in ([arg] if isinstance(arg, Value) else arg)]
+    if flat and all(isinstance(item.expr, ir.Constant) for item in flat):
+        size = sum(cast(np.ndarray, item.known).size for item in flat)
         folded = evaluate_with_numpy(node) if size <= MAX_FOLDED else None
         if folded is not None:
             return Value(folded, folded.tensor_type)
-    if name in _COMPARISONS and any(part.sizes is not None for part in flat):
-        decided = _compared(name, flat, result)
+    if name in _COMPARISONS and any(item.sizes is not None for item in flat):
+        decided = _compare(name, flat, result)
         if decided is not None:
             return decided
     holds_sizes = is_integer(result.dtype) or result.dtype in _WIDE_FLOATS
@@ -154,8 +154,8 @@ def _call(
             exprs.append(arg.expr)
             types.append(arg.type)
         else:
-            exprs.append(ir.Tuple(tuple(part.expr for part in arg)))
-            types.append(TupleType(tuple(part.type for part in arg)))
+            exprs.append(ir.Tuple(tuple(operand.expr for operand in arg)))
+            types.append(TupleType(tuple(operand.type for operand in arg)))
     try:
         operator = OPERATORS[name]
         if name == "arange":  # its ends are attributes, too, for which variables stand
@@ -200,9 +200,9 @@ def sizes_of(value: Value) -> tuple[Dim, ...] | None:
 
     Floats may hold sizes, too.
     """
-    known = value.known
-    if known is not None and known.ndim <= 1 and known.dtype.kind in "iuf" and known.size <= _MAX_SIZES:
-        numbers = known.reshape(-1).tolist()
+    static = value.known
+    if static is not None and static.ndim <= 1 and static.dtype.kind in "iuf" and static.size <= _MAX_SIZES:
+        numbers = static.reshape(-1).tolist()
         return tuple(map(int, numbers)) if all(number % 1 == 0 for number in numbers) else None
     return value.sizes
 
@@ -229,29 +229,29 @@ _COMPARISONS = {
 }
 
 
-def _compared(name: str, args: Sequence[Value], result: TensorType) -> Value | None:
+def _compare(name: str, args: Sequence[Value], result: TensorType) -> Value | None:
     """Return what a comparison of sizes gives, if that is certain for all of them."""
-    left, right = map(sizes_of, args)
-    if left is None or right is None or not all(isinstance(dim, int) for dim in result.shape):
+    lhs, rhs = map(sizes_of, args)
+    if lhs is None or rhs is None or not all(isinstance(dim, int) for dim in result.shape):
         return None
-    count = max(len(left), len(right))
-    left, right = (part * count if len(part) == 1 else part for part in (left, right))
-    found = []
-    for one, other in zip(left, right, strict=True):
+    count = max(len(lhs), len(rhs))
+    lhs, rhs = (operand * count if len(operand) == 1 else operand for operand in (lhs, rhs))
+    conditions = []
+    for one, other in zip(lhs, rhs, strict=True):
         if dims.same_dim(one, other):
-            found.append(name in ("equal", "less_equal", "greater_equal"))
+            conditions.append(name in ("equal", "less_equal", "greater_equal"))
         elif _is_below(one, other) or _is_below(other, one):
-            found.append(_COMPARISONS[name][0 if _is_below(one, other) else 1])
+            conditions.append(_COMPARISONS[name][0 if _is_below(one, other) else 1])
         else:
             return None
-    return constant(np.array(found).reshape([int(cast(int, dim)) for dim in result.shape]))
+    return constant(np.array(conditions).reshape([int(cast(int, dim)) for dim in result.shape]))
 
 
-def _is_below(left: Dim, right: Dim) -> bool:
+def _is_below(lhs: Dim, rhs: Dim) -> bool:
     """Return whether a size is certainly less than another; one without a name is 0 or more."""
-    if isinstance(left, int) and left < 0 and right == ANY:
+    if isinstance(lhs, int) and lhs < 0 and rhs == ANY:
         return True
-    room = dims.as_polynomial(dims.subtract(dims.subtract(right, left), 1))
+    room = dims.as_polynomial(dims.subtract(dims.subtract(rhs, lhs), 1))
     return room is not None and is_nonnegative(room)
 
 
@@ -265,34 +265,38 @@ def _sizes(name: str, args: Sequence[Value], attrs: ir.Attrs, result: TensorType
         choices = [sizes_of(arg) for arg in args[1:]]
         if None not in choices:
             length = int(cast(int, result.shape[0]))
-            then, other = (part * length if len(part) == 1 else part for part in choices if part is not None)
+            then, other = (
+                operand * length if len(operand) == 1 else operand
+                for operand in choices
+                if operand is not None
+            )
             chosen = np.broadcast_to(args[0].known, (length,))
             return tuple(a if test else b for test, a, b in zip(chosen, then, other, strict=True))
     if not args or (args[0].sizes is None and name not in ("concatenate", *_ARITHMETIC)):
         return None
-    parts = [sizes_of(arg) for arg in args]
+    operand_sizes = [sizes_of(arg) for arg in args]
     if name in ("cast", "reshape", "squeeze", "expand_dims"):
-        return parts[0]
-    if name in _ARITHMETIC and parts[0] is not None and parts[1] is not None:
-        left, right = parts[0], parts[1]
-        count = max(len(left), len(right))
-        left, right = (part * count if len(part) == 1 else part for part in (left, right))
-        return tuple(map(_ARITHMETIC[name], left, right))
-    if name == "concatenate" and any(part is not None for part in parts):
+        return operand_sizes[0]
+    if name in _ARITHMETIC and operand_sizes[0] is not None and operand_sizes[1] is not None:
+        lhs, rhs = operand_sizes[0], operand_sizes[1]
+        count = max(len(lhs), len(rhs))
+        lhs, rhs = (operand * count if len(operand) == 1 else operand for operand in (lhs, rhs))
+        return tuple(map(_ARITHMETIC[name], lhs, rhs))
+    if name == "concatenate" and any(operand is not None for operand in operand_sizes):
         lengths = [cast(int, arg.shape[0]) for arg in args]
         return tuple(
             dim
-            for part, length in zip(parts, lengths, strict=True)
-            for dim in (part if part is not None else (ANY,) * length)
+            for operand, length in zip(operand_sizes, lengths, strict=True)
+            for dim in (operand if operand is not None else (ANY,) * length)
         )
-    if name in _REDUCTIONS and parts[0] is not None and result.shape in ((), (1,)):
+    if name in _REDUCTIONS and operand_sizes[0] is not None and result.shape in ((), (1,)):
         neutral: Dim = int(name == "prod")
-        return (functools.reduce(_REDUCTIONS[name], parts[0], neutral),)
-    if name == "take" and args[1].known is not None and parts[0] is not None:
-        return tuple(parts[0][int(index)] for index in args[1].known.reshape(-1))
-    if name == "strided_slice" and parts[0] is not None:
+        return (functools.reduce(_REDUCTIONS[name], operand_sizes[0], neutral),)
+    if name == "take" and args[1].known is not None and operand_sizes[0] is not None:
+        return tuple(operand_sizes[0][int(index)] for index in args[1].known.reshape(-1))
+    if name == "strided_slice" and operand_sizes[0] is not None:
         begin, end, step = (cast("tuple[int, ...]", attrs[key]) for key in ("begin", "end", "strides"))
-        return parts[0][slice(int(begin[0]), int(end[0]), int((step or (1,))[0]))]
+        return operand_sizes[0][slice(int(begin[0]), int(end[0]), int((step or (1,))[0]))]
     return None
 
 

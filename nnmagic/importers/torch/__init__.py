@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nnmagic.importers.torch.errors import TorchError
-from nnmagic.importers.torch.programs import Program, import_program
+from nnmagic.importers.torch.programs import TorchProgram, import_program
 from nnmagic.tracebacks import short_errors
 
-__all__ = ["Program", "TorchError", "from_torch"]
+__all__ = ["TorchError", "TorchProgram", "from_torch"]
 
 from_torch = short_errors(import_program)

@@ -17,12 +17,12 @@ from nnmagic.importers.torch.tensors import dtype_of
 from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
 
 if TYPE_CHECKING:
-    from nnmagic.importers.onnx.blocks import Block
-    from nnmagic.importers.torch.graphs import GraphImporter
+    from nnmagic.importers.onnx.blocks import OnnxBlock
+    from nnmagic.importers.torch.graphs import TorchGraphImporter
 
 
 @dataclass(slots=True)
-class Call:
+class AtenCall:
     """A call of an operator.
 
     ``arguments``: tensors and symbolic sizes are Values, the latter of rank 0 with ``sizes``.
@@ -34,8 +34,8 @@ class Call:
     arguments: Mapping[str, Any]
     results: Sequence[Any]
     originals: Mapping[str, Any]
-    importer: GraphImporter
-    block: Block
+    importer: TorchGraphImporter
+    block: OnnxBlock
 
     def __getitem__(self, name: str) -> Value:
         value = self.arguments.get(name)
@@ -74,8 +74,10 @@ class Call:
 
     def ints(self, name: str) -> list[int]:
         """Return an argument that is a list of ints; a missing one is empty."""
-        given = self.argument(name, ())
-        return [self.whole(item, name) for item in (given if isinstance(given, list | tuple) else (given,))]
+        numbers = self.argument(name, ())
+        return [
+            self.whole(item, name) for item in (numbers if isinstance(numbers, list | tuple) else (numbers,))
+        ]
 
     def number(self, name: str, default: float = 0.0) -> float:
         """Return an argument that is a number."""
@@ -130,12 +132,12 @@ class Call:
         """Return the shape of the first result."""
         return self.importer.shape_of(self.results[0])
 
-    def promoted(self, *names: str) -> tuple[str, list[Value]]:
+    def promote(self, *names: str) -> tuple[str, list[Value]]:
         """Return the dtype to which torch promotes operands, and the operands in it."""
         import torch
 
-        left, right = (self.originals[name] for name in names)
-        dtype = dtype_of(torch.result_type(left, right))
+        lhs, rhs = (self.originals[name] for name in names)
+        dtype = dtype_of(torch.result_type(lhs, rhs))
         return dtype, [self.number_value(name, dtype) for name in names]
 
     def reshape(self, data: Value, shape: Sequence[Dim]) -> Value:

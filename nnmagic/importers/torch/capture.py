@@ -104,20 +104,20 @@ def _as_module(function: Any) -> Any:
     """Return a module that calls a function, with its signature."""
     import torch
 
-    whole = torch.nn.Module()
+    root = torch.nn.Module()
     if isinstance(function, FunctionType):
         # torch keeps the source lines of frames that are called forward
         code = function.__code__.replace(co_name="forward")
         forward = FunctionType(code, function.__globals__, None, function.__defaults__, function.__closure__)
         forward.__kwdefaults__ = function.__kwdefaults__
-        whole.forward = forward
-        return whole
+        root.forward = forward
+        return root
     try:
         inspect.signature(function)
-        whole.forward = function
+        root.forward = function
     except ValueError:  # a builtin function, as torch.sin is
-        whole.forward = lambda *args: function(*args)  # noqa: PLW0108 - which has a signature
-    return whole
+        root.forward = lambda *args: function(*args)  # noqa: PLW0108 - which has a signature
+    return root
 
 
 def _capture_error(what: str, error: Exception) -> Exception:

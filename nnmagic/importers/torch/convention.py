@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from nnmagic.diagnostics import kind_of
-from nnmagic.importers.torch.programs import Input, Program
+from nnmagic.importers.torch.programs import Input, TorchProgram
 from nnmagic.importers.torch.tensors import array_of, dtype_of, tensor_of
 
 
 def call_program(
-    program: Program, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    program: TorchProgram, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
     """Run a program on arguments in its own structure.
 
@@ -32,7 +32,7 @@ def call_program(
     return pytree.tree_unflatten(results, program.out_spec)
 
 
-def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> list[Any]:
+def run_flat(program: TorchProgram, run: Callable[..., Any], flat: Sequence[Any]) -> list[Any]:
     """Run a program on flat arguments; write what it changes, and return its other results."""
     import torch
 
@@ -85,7 +85,7 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
     return results if program.views is None else list(program.views(*results))
 
 
-def _flatten(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+def _flatten(program: TorchProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """Return the leaves of arguments, whose structure must be the one that was captured."""
     from torch.utils import _pytree as pytree
 

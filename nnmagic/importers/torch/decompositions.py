@@ -136,22 +136,22 @@ def _heads(query: Any, key: Any, value: Any, _embed_dim: int, num_head: int, *re
     return result, shares.mean(1) if average_attn_weights else shares
 
 
-def _encoder_layer(src: Any, embed_dim: int, num_heads: int, *rest: Any) -> Any:
+def _encoder_layer(src: Any, embed_dim: int, num_heads: int, *flags: Any) -> Any:
     """Compute a layer of a transformer's encoder as torch does for inference.
 
-    ``rest``: weight and bias of attention and of its result; whether the activation is GELU, whether norms
+    ``flags``: weight and bias of attention and of its result; whether the activation is GELU, whether norms
     are first, and their epsilon; weight and bias of two norms and of two linear layers; a mask and its type.
     """
     from torch.nn.functional import gelu, layer_norm, linear, relu
 
-    attention, (use_gelu, norm_first, eps), norms = rest[:4], rest[4:7], rest[7:11]
-    first, first_bias, second, second_bias = rest[11:15]
-    mask, mask_type = (*rest[15:], None, None)[:2]
+    attention, (use_gelu, norm_first, eps), norms = flags[:4], flags[4:7], flags[7:11]
+    first, first_bias, second, second_bias = flags[11:15]
+    mask, mask_type = (*flags[15:], None, None)[:2]
 
-    def normed(data: Any, number: int) -> Any:
+    def norm(data: Any, number: int) -> Any:
         return layer_norm(data, (embed_dim,), norms[2 * number], norms[2 * number + 1], eps)
 
-    def attended(data: Any) -> Any:
+    def attend(data: Any) -> Any:
         options = (mask, *(False, True), mask_type)
         return _heads(data, data, data, embed_dim, num_heads, *attention, *options)[0]
 
@@ -160,7 +160,7 @@ def _encoder_layer(src: Any, embed_dim: int, num_heads: int, *rest: Any) -> Any:
         return linear(gelu(hidden) if use_gelu else relu(hidden), second, second_bias)
 
     if norm_first:
-        data = src + attended(normed(src, 0))
-        return data + forward(normed(data, 1))
-    data = normed(src + attended(src), 0)
-    return normed(data + forward(data), 1)
+        data = src + attend(norm(src, 0))
+        return data + forward(norm(data, 1))
+    data = norm(src + attend(src), 0)
+    return norm(data + forward(data), 1)

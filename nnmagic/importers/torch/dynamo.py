@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnmagic.importers.torch.convention import run_flat
 from nnmagic.importers.torch.decompositions import decompositions
 from nnmagic.importers.torch.operators import load_operators
-from nnmagic.importers.torch.programs import Program, import_graph
+from nnmagic.importers.torch.programs import TorchProgram, import_graph
 from nnmagic.importers.torch.tensors import dim_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compile_graph(
-    graph: GraphModule, example_inputs: Sequence[Any], build: Callable[[Program], Callable[..., Any]]
+    graph: GraphModule, example_inputs: Sequence[Any], build: Callable[[TorchProgram], Callable[..., Any]]
 ) -> Callable[..., Any]:
     """Return what runs a graph of Dynamo; ``build`` compiles a program."""
     from torch._dynamo.backends.common import aot_autograd
@@ -48,7 +48,7 @@ class _OfSizes:
     AOTAutograd passes instead of them, nor where in its memory an argument begins, which `as_strided` reads.
     """
 
-    def __init__(self, graph: GraphModule, build: Callable[[Program], Callable[..., Any]]) -> None:
+    def __init__(self, graph: GraphModule, build: Callable[[TorchProgram], Callable[..., Any]]) -> None:
         from torch.fx import GraphModule
 
         self._build = build
@@ -57,10 +57,10 @@ class _OfSizes:
         program, run = self._compile(graph)
         self._compiled = {(): (program, run)}
         #: The arguments whose storages are read, and where they began in these when the graph was traced.
-        self._storages = [each.value for each in program.inputs if each.kind == "storage"]
+        self._storages = [input_type.value for input_type in program.inputs if input_type.kind == "storage"]
         self._offsets = [self._traced[number].storage_offset() for number in self._storages]
 
-    def _compile(self, graph: GraphModule) -> tuple[Program, Callable[..., Any]]:
+    def _compile(self, graph: GraphModule) -> tuple[TorchProgram, Callable[..., Any]]:
         program = import_graph(graph)
         return program, self._build(program)
 

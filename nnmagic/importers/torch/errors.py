@@ -46,7 +46,7 @@ def source_line(node: FxNode) -> str:
 
 
 @dataclass(slots=True)
-class Problems:
+class TorchProblems:
     """Collect the problems of a program: one entry for each operator and reason, with its nodes."""
 
     nodes: dict[tuple[str, str, str | None], list[str]] = field(default_factory=dict)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, constant, of_type, op, with_shape
 from nnmagic.importers.origins import Listing, importing
-from nnmagic.importers.torch.calls import Call
-from nnmagic.importers.torch.errors import Problems, place_of
+from nnmagic.importers.torch.calls import AtenCall
+from nnmagic.importers.torch.errors import TorchProblems, place_of
 from nnmagic.importers.torch.mathematics import convert
-from nnmagic.importers.torch.registry import OPERATORS, Declaration
+from nnmagic.importers.torch.registry import OPERATORS, AtenRule
 from nnmagic.importers.torch.tensors import array_of, dim_of, dtype_of
 from nnmagic.relay import polynomials
 from nnmagic.relay.ops.dims import as_polynomial, dim_names, same_dim
@@ -39,7 +39,7 @@ _NO_DECLARATION = "it has no declaration"
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedResult:
     """The result of a node that could not be imported."""
 
 
@@ -48,13 +48,13 @@ class BodyFailedError(UnsupportedError):
 
 
 @dataclass(slots=True)
-class GraphImporter:
+class TorchGraphImporter:
     """The import of one program.
 
     ``labels``: the names of dimensions by torch's symbols. ``symbols``: their values by name.
     """
 
-    problems: Problems = field(default_factory=Problems)
+    problems: TorchProblems = field(default_factory=TorchProblems)
     labels: dict[str, str] = field(default_factory=dict)
     symbols: dict[str, Value] = field(default_factory=dict)
     listing: Listing | None = None
@@ -100,7 +100,7 @@ class GraphImporter:
 
     # -- graphs ----------------------------------------------------------------------------------------
 
-    def run(self, module: GraphModule, inputs: Sequence[Any], block: Block) -> list[Any]:
+    def run(self, module: GraphModule, inputs: Sequence[Any], block: OnnxBlock) -> list[Any]:
         """Import a graph for inputs into a block; return its outputs. What fails is reported."""
         environment: dict[FxNode, Any] = {}
         given = iter(inputs)
@@ -121,28 +121,28 @@ class GraphImporter:
             else:
                 what = f"{node.op} of {node.target}"
                 self.problems.add(what, place_of(node), UnsupportedError("the graph is not one of ATen"))
-                environment[node] = Refused()
+                environment[node] = RefusedResult()
         self.depth -= 1
         return outputs
 
-    def run_body(self, module: GraphModule, inputs: Sequence[Any], block: Block) -> list[Value]:
+    def run_body(self, module: GraphModule, inputs: Sequence[Any], block: OnnxBlock) -> list[Value]:
         """Import the graph of a branch or loop. Raises UnsupportedError, where problems are reported."""
         outputs = self.run(module, inputs, block)
-        if any(isinstance(output, Refused) for output in outputs):
+        if any(isinstance(output, RefusedResult) for output in outputs):
             raise BodyFailedError("its graph cannot be imported")
         return [output if isinstance(output, Value) else constant(np.asarray(output)) for output in outputs]
 
     def _attribute(self, module: GraphModule, node: FxNode) -> Any:
         import torch
 
-        found: Any = module
+        attribute: Any = module
         for name in str(node.target).split("."):
-            found = getattr(found, name)
-        if not isinstance(found, torch.Tensor):
-            return found
-        return self.constant(found, place_of(node))
+            attribute = getattr(attribute, name)
+        if not isinstance(attribute, torch.Tensor):
+            return attribute
+        return self.constant(attribute, place_of(node))
 
-    def constant(self, tensor: Any, place: str) -> Value | Refused:
+    def constant(self, tensor: Any, place: str) -> Value | RefusedResult:
         """Return a parameter, buffer or constant of the module as a constant; its numbers are copied."""
         try:
             dtype_of(tensor.dtype)
@@ -150,7 +150,7 @@ class GraphImporter:
         except (UnsupportedError, TypeError) as error:
             problem = error if isinstance(error, UnsupportedError) else UnsupportedError(str(error))
             self.problems.add("constant", place, problem)
-            return Refused()
+            return RefusedResult()
         array.flags.writeable = False  # nobody else has it: Relay need not copy it again
         return constant(array)
 
@@ -172,15 +172,15 @@ class GraphImporter:
         if value is None and hasattr(getattr(argument, "meta", {}).get("val"), "dtype"):
             problem = UnsupportedError("this result is not supported", "capture the program without it")
             self.problems.add(f"the output {argument.name!r}", place_of(argument), problem)
-            return Refused()
+            return RefusedResult()
         return value
 
-    def _call_node(self, node: FxNode, environment: Mapping[FxNode, Any], block: Block) -> Any:
+    def _call_node(self, node: FxNode, environment: Mapping[FxNode, Any], block: OnnxBlock) -> Any:
         target = cast("Callable[..., Any]", node.target)
         args = [self._value(argument, environment) for argument in node.args]
         kwargs = {name: self._value(argument, environment) for name, argument in node.kwargs.items()}
         if target is python_operator.getitem:
-            return args[0] if isinstance(args[0], Refused) else args[0][args[1]]
+            return args[0] if isinstance(args[0], RefusedResult) else args[0][args[1]]
         name = name_of(target)
         results = _results_of(node)
         if name in _STATEMENTS:
@@ -189,7 +189,7 @@ class GraphImporter:
         try:
             if results and all(_is_size(result) for result in results):
                 return self._symbolic(name, results[0], args)
-            declaration = _declared(name)
+            declaration = _declaration(name)
             if refused:
                 return _refused_like(node)
             return self._apply(node, declaration, args, kwargs, results, block)
@@ -204,29 +204,29 @@ class GraphImporter:
     def _apply(
         self,
         node: FxNode,
-        declaration: Declaration,
+        declaration: AtenRule,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         results: Sequence[Any],
-        block: Block,
+        block: OnnxBlock,
     ) -> Any:
         for result in results:
             if hasattr(result, "dtype"):
                 dtype_of(result.dtype)
         arguments, originals = _bind(node, args, kwargs)
         overload = str(getattr(node.target, "_overloadname", ""))
-        call = Call(declaration.name, overload, arguments, results, originals, self, block)
+        call = AtenCall(declaration.name, overload, arguments, results, originals, self, block)
         made = declaration.rule(call)
         if isinstance(made, Value) and not isinstance(node.meta.get("val"), list | tuple):
-            return self._finished(made, results[0] if results else None, block)
+            return self._finish(made, results[0] if results else None, block)
         values = [made] if isinstance(made, Value) else list(made)
         values += [None] * (len(results) - len(values))
         return [
-            value if value is None else self._finished(value, result, block)
+            value if value is None else self._finish(value, result, block)
             for value, result in zip(values, results, strict=True)
         ]
 
-    def _finished(self, value: Value, result: Any, block: Block) -> Value:
+    def _finish(self, value: Value, result: Any, block: OnnxBlock) -> Value:
         """Return a result in the dtype that torch gives it, with the sizes that torch knows."""
         if result is None or not hasattr(result, "dtype"):
             return value
@@ -270,8 +270,8 @@ class GraphImporter:
         if declaration is None:
             raise UnsupportedError("this computation on sizes is not supported")
         if _has_refused(args):
-            return Refused()
-        call = Call(name, "", {"args": args}, [result], {}, self, Block())
+            return RefusedResult()
+        call = AtenCall(name, "", {"args": args}, [result], {}, self, OnnxBlock())
         return declaration.rule(call)
 
 
@@ -295,12 +295,12 @@ def name_of(target: Any) -> str:
     return f"symbolic.{plain}"
 
 
-def _declared(name: str) -> Declaration:
+def _declaration(name: str) -> AtenRule:
     """Return the declaration of an operator. Raises UnsupportedError."""
-    found = OPERATORS.get(name)
-    if found is None:
+    declaration = OPERATORS.get(name)
+    if declaration is None:
         raise UnsupportedError(_NO_DECLARATION, _help_for(name))
-    return found
+    return declaration
 
 
 def _help_for(name: str) -> str:
@@ -321,12 +321,12 @@ def _results_of(node: FxNode) -> list[Any]:
 def _has_refused(arguments: Any) -> bool:
     if isinstance(arguments, list | tuple):
         return any(_has_refused(item) for item in arguments)
-    return isinstance(arguments, Refused)
+    return isinstance(arguments, RefusedResult)
 
 
 def _refused_like(node: FxNode) -> Any:
     value = node.meta.get("val")
-    return [Refused() for _ in value] if isinstance(value, list | tuple) else Refused()
+    return [RefusedResult() for _ in value] if isinstance(value, list | tuple) else RefusedResult()
 
 
 def _bind(
@@ -340,20 +340,20 @@ def _bind(
     for position, declared in enumerate(schema.arguments):
         name = declared.name
         if position < len(args):
-            arguments[name], originals[name] = args[position], _traced(node.args[position])
+            arguments[name], originals[name] = args[position], _trace(node.args[position])
         elif name in kwargs:
-            arguments[name], originals[name] = kwargs[name], _traced(node.kwargs[name])
+            arguments[name], originals[name] = kwargs[name], _trace(node.kwargs[name])
         else:
             arguments[name] = originals[name] = declared.default_value
     return arguments, originals
 
 
-def _traced(argument: Any) -> Any:
+def _trace(argument: Any) -> Any:
     from torch.fx import Node
 
     return argument.meta.get("val") if isinstance(argument, Node) else argument
 
 
-def tensor_type(tensor: Any, importer: GraphImporter) -> TensorType:
+def tensor_type(tensor: Any, importer: TorchGraphImporter) -> TensorType:
     """Return the type of a traced tensor."""
     return TensorType(importer.shape_of(tensor), dtype_of(tensor.dtype))

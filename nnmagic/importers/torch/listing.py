@@ -18,7 +18,7 @@ def graph_listing(module: GraphModule, name: str) -> Listing:
     """Return the listing of a graph, with the lines of the module's source; its nodes are torch's."""
     computed = [node for node in module.graph.nodes if node.op != "placeholder"]
     nodes = [(node, str(node.name), f"  {_statement(node)}") for node in computed]
-    inputs = [f"  {_typed(node)}" for node in module.graph.nodes if node.op == "placeholder"]
+    inputs = [f"  {_with_types(node)}" for node in module.graph.nodes if node.op == "placeholder"]
     return make_listing(f"<torch {name}>", [f"{name}(", *inputs, "):"], nodes)
 
 
@@ -52,7 +52,7 @@ def _argument(value: Any) -> str:
             return shown_value(value)
 
 
-def _typed(node: FxNode) -> str:
+def _with_types(node: FxNode) -> str:
     traced = node.meta.get("val")
     shape = getattr(traced, "shape", None)
     if shape is None:

@@ -11,18 +11,18 @@ import numpy as np
 
 from nnmagic.diagnostics import Source
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import ASSERTION, Block
+from nnmagic.importers.onnx.blocks import ASSERTION, OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.import_model import unique_names
 from nnmagic.importers.onnx.values import Value, constant
 from nnmagic.importers.torch.capture import capture
 from nnmagic.importers.torch.errors import place_of, program_error
-from nnmagic.importers.torch.graphs import GraphImporter, Refused, name_of, tensor_type
+from nnmagic.importers.torch.graphs import RefusedResult, TorchGraphImporter, name_of, tensor_type
 from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.random_numbers import Draw, draw_outside
 from nnmagic.importers.torch.tensors import dim_of, expression_of
-from nnmagic.importers.torch.views import Layout, layout_of, name_storages, split_views
+from nnmagic.importers.torch.views import StridedLayout, layout_of, name_storages, split_views
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
@@ -54,7 +54,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ProgramOutput:
     """A result of a program.
 
     ``kind``: ``computed`` is the result ``index`` of the function, which ``value``, if given, makes a
@@ -66,11 +66,11 @@ class Output:
     index: int = 0
     value: Any = None
     target: Any = None
-    layout: Layout | None = None
+    layout: StridedLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class TorchProgram:
     """A program as a Relay module with one function, which returns a tuple of the computed results.
 
     ``source``: the listing of its graph that spans point at. ``views``: makes the results of the outputs,
@@ -81,7 +81,7 @@ class Program:
     module: Module
     name: str
     inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[ProgramOutput, ...]
     source: Source
     in_spec: Any = None
     out_spec: Any = None
@@ -98,8 +98,8 @@ class _Importer:
 
     def __init__(self) -> None:
         load_operators()
-        self.graphs = GraphImporter()
-        self.block = Block()
+        self.graphs = TorchGraphImporter()
+        self.block = OnnxBlock()
         self.params: list[ir.Var] = []
         self.given: list[Any] = []
         self.tensors: dict[Any, Any] = {}
@@ -116,7 +116,7 @@ class _Importer:
             type_ = tensor_type(traced, self.graphs)
         except UnsupportedError as error:
             self.graphs.problems.add("input", place, error)
-            self.given.append(Refused())
+            self.given.append(RefusedResult())
             return
         self.given.append(self.parameter(name, type_))
 
@@ -151,16 +151,16 @@ class _Importer:
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return where each size with a name is found: the number of a parameter, and an axis."""
-        found: dict[str, tuple[int, int]] = {}
+        limits: dict[str, tuple[int, int]] = {}
         given = [value for value in self.given if isinstance(value, Value) and isinstance(value.expr, ir.Var)]
         for number, value in enumerate(given):  # as the parameters are
             dims = list(enumerate(value.shape)) if value.rank else [(-1, dim) for dim in value.sizes or ()]
             for axis, dim in dims:
                 if isinstance(dim, AnyDim) and dim.label is not None:
-                    found.setdefault(dim.label, (number, axis))
-        return found
+                    limits.setdefault(dim.label, (number, axis))
+        return limits
 
-    def layout(self, node: Node) -> Layout | None:
+    def layout(self, node: Node) -> StridedLayout | None:
         """Return how torch's result of a node lies in memory; None if as arrays do."""
         try:
             return layout_of(node.meta["val"], self.graphs.labels)
@@ -190,12 +190,12 @@ def import_program(
     *,
     dynamic_shapes: Any = None,
     name: str | None = None,
-) -> Program:
+) -> TorchProgram:
     """Import a module, a function or an exported program. Raises TorchError, TypeError, ValueError."""
     if name is not None and (not str(name).isidentifier() or keyword.iskeyword(name)):
         raise ValueError(f"name must be a Python identifier, not {name!r}")
     program = capture(module, args, kwargs, dynamic_shapes)
-    return _import_exported(program, name or _name_of(module))
+    return _import_program(program, name or _name_of(module))
 
 
 def _name_of(module: object) -> str:
@@ -205,7 +205,7 @@ def _name_of(module: object) -> str:
     return unique_names([str(text)], "main")[0]
 
 
-def _import_exported(program: ExportedProgram, name: str) -> Program:
+def _import_program(program: ExportedProgram, name: str) -> TorchProgram:
     from torch.export.graph_signature import ConstantArgument, InputKind, SymIntArgument, TensorArgument
 
     importer = _Importer()
@@ -238,7 +238,7 @@ def _import_exported(program: ExportedProgram, name: str) -> Program:
         else:
             error = UnsupportedError(f"inputs of the kind {spec.kind.name.lower()} are not supported")
             importer.graphs.problems.add("input", repr(node.name), error)
-            importer.given.append(Refused())
+            importer.given.append(RefusedResult())
     found = importer.run(program.graph_module, name)
     arguments = [
         node.name
@@ -248,18 +248,18 @@ def _import_exported(program: ExportedProgram, name: str) -> Program:
     outputs, results = _outputs(program, found, arguments)
     module = importer.finish(results, name)
     spec = program.call_spec
-    return Program(
+    return TorchProgram(
         module, name, tuple(inputs), tuple(outputs), importer.source(), spec.in_spec, spec.out_spec
     )
 
 
 def _outputs(
     program: ExportedProgram, found: Sequence[Any], arguments: Sequence[str]
-) -> tuple[list[Output], list[Value]]:
+) -> tuple[list[ProgramOutput], list[Value]]:
     """Return what becomes of each output of the graph, and the results that the function computes."""
     from torch.export.graph_signature import ConstantArgument, OutputKind
 
-    outputs: list[Output] = []
+    outputs: list[ProgramOutput] = []
     results: list[Value] = []
     for spec, value in zip(program.graph_signature.output_specs, found, strict=True):
         target: Any = None
@@ -273,20 +273,22 @@ def _outputs(
             kind = spec.kind.name.lower().replace("_", " ")
             raise program_error(f"outputs of the kind {kind} are not supported")
         if isinstance(spec.arg, ConstantArgument):
-            outputs.append(Output("constant", value=spec.arg.value))
+            outputs.append(ProgramOutput("constant", value=spec.arg.value))
         elif target is None and spec.arg.name in arguments:
-            outputs.append(Output("input", arguments.index(spec.arg.name)))
+            outputs.append(ProgramOutput("input", arguments.index(spec.arg.name)))
         elif not isinstance(value, Value):
-            outputs.append(Output("constant", value=value))
+            outputs.append(ProgramOutput("constant", value=value))
         else:
-            outputs.append(Output("computed", len(results), _NUMBERS.get(type(spec.arg).__name__), target))
+            outputs.append(
+                ProgramOutput("computed", len(results), _NUMBERS.get(type(spec.arg).__name__), target)
+            )
             results.append(value)
     return outputs, results
 
 
 def _tensor_of(program: ExportedProgram, name: str) -> Any:
-    found = program.state_dict.get(name)
-    return program.constants[name] if found is None else found
+    tensor = program.state_dict.get(name)
+    return program.constants[name] if tensor is None else tensor
 
 
 def _bounds(traced: Any, program: ExportedProgram) -> tuple[tuple[int, int, int], ...]:
@@ -317,9 +319,9 @@ def _dimension_names(placeholders: Sequence[Any]) -> dict[str, str]:
                 continue
             symbol = str(size.node.expr)
             for source in environment.var_to_sources.get(size.node.expr, ()):
-                given = environment.source_name_to_debug_name.get(source.name)
-                if given and str(given).isidentifier() and symbol not in names:
-                    names[symbol] = str(given)
+                name = environment.source_name_to_debug_name.get(source.name)
+                if name and str(name).isidentifier() and symbol not in names:
+                    names[symbol] = str(name)
     return names
 
 
@@ -330,7 +332,7 @@ def _is_token(node: Node) -> bool:
     )
 
 
-def import_graph(graph: GraphModule, name: str = "main") -> Program:
+def import_graph(graph: GraphModule, name: str = "main") -> TorchProgram:
     """Import a functional graph of ATen operators, as AOTAutograd makes them. Raises TorchError.
 
     The views among its results are taken out of the graph, and what draws random numbers.
@@ -343,26 +345,28 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
     arguments = placeholders[: len(placeholders) - len(storages) - len(draws)]
     sources = [*([None] * len(arguments)), *storages, *draws]
     inputs = _graph_inputs(importer, placeholders, sources)
-    found = importer.run(graph, name)
+    program = importer.run(graph, name)
     (end,) = (node for node in graph.graph.nodes if node.op == "output")
-    outputs: list[Output] = []
+    outputs: list[ProgramOutput] = []
     results: list[Value] = []
-    for node, value in zip(end.args[0], found, strict=True):
+    for node, value in zip(end.args[0], program, strict=True):
         if node in arguments:
-            outputs.append(Output("input", arguments.index(node)))
+            outputs.append(ProgramOutput("input", arguments.index(node)))
         elif isinstance(value, Value):
             traced = node.meta.get("val")
             converted = _NUMBERS.get(f"{type(traced).__name__}Argument")
             layout = importer.layout(node) if converted is None else None
-            outputs.append(Output("computed", len(results), converted, layout=layout))
+            outputs.append(ProgramOutput("computed", len(results), converted, layout=layout))
             results.append(value if layout is None else shapes.transpose(value, layout.order))
         else:
-            outputs.append(Output("constant", value=value))
+            outputs.append(ProgramOutput("constant", value=value))
     importer.graphs.problems.raise_if_any()
     module = importer.finish(results, name)
     needs_sizes = bool(draws) or any(output.layout and output.layout.gaps for output in outputs)
     sizes = importer.sizes() if needs_sizes else {}
-    return Program(module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes)
+    return TorchProgram(
+        module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes
+    )
 
 
 def _graph_inputs(

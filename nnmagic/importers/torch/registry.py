@@ -11,17 +11,17 @@ from nnmagic.importers.onnx.values import Value
 from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
-    from nnmagic.importers.torch.calls import Call
+    from nnmagic.importers.torch.calls import AtenCall
 
 #: Returns the results of a call, in the order of the operator's schema.
-Rule = Callable[["Call"], "Value | Sequence[Value | None]"]
+Rule = Callable[["AtenCall"], "Value | Sequence[Value | None]"]
 
 #: A rule that is declared keeps the type that it has.
 _SomeRule = TypeVar("_SomeRule", bound=Rule)
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class AtenRule:
     """An operator: its name without the overload, and rule.
 
     ``note``: what is not supported, for the docs; ``refused``: nothing is, and the rule says why.
@@ -34,7 +34,7 @@ class Declaration:
 
 
 #: The operators by name: ``aten.add``, ``higher_order.cond``.
-OPERATORS: Registry[str, Declaration] = Registry("the operator")
+OPERATORS: Registry[str, AtenRule] = Registry("the operator")
 
 
 def operator(*names: str, note: str = "") -> Callable[[_SomeRule], _SomeRule]:
@@ -43,7 +43,7 @@ def operator(*names: str, note: str = "") -> Callable[[_SomeRule], _SomeRule]:
     def declare(rule: _SomeRule) -> _SomeRule:
         for name in names:
             full = name if "." in name else f"aten.{name}"
-            OPERATORS[full] = Declaration(full, rule, note)
+            OPERATORS[full] = AtenRule(full, rule, note)
         return rule
 
     return declare
@@ -57,8 +57,8 @@ def operators(table: Mapping[str, Rule]) -> None:
 def refuse(*names: str, reason: str, hint: str) -> None:
     """Declare why operators are not supported."""
 
-    def rule(_call: Call) -> Value:
+    def rule(_call: AtenCall) -> Value:
         raise UnsupportedError(reason, hint)
 
     for name in names:
-        OPERATORS[f"aten.{name}"] = Declaration(f"aten.{name}", rule, "", refused=True)
+        OPERATORS[f"aten.{name}"] = AtenRule(f"aten.{name}", rule, "", refused=True)

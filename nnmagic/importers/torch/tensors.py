@@ -84,36 +84,36 @@ def _polynomial(expression: object, labels: dict[str, str]) -> Polynomial:
         case sympy.Symbol():
             return polynomials.polynomial(labels.setdefault(expression.name, expression.name))
     if isinstance(expression, functions.TruncToInt | functions.FloorToInt):
-        return _scaled(expression.args[0], labels)
-    parts = [_polynomial(part, labels) for part in expression.args] if hasattr(expression, "args") else []
+        return _scale(expression.args[0], labels)
+    terms = [_polynomial(term, labels) for term in expression.args] if hasattr(expression, "args") else []
     match expression:
         case sympy.Add():
             total = polynomials.constant(0)
-            for part in parts:
-                total = total + part
+            for term in terms:
+                total = total + term
             return total
         case sympy.Mul():
             total = polynomials.constant(1)
-            for part in parts:
-                total = total * part
+            for term in terms:
+                total = total * term
             return total
-        case sympy.Pow() if parts[1].number is not None and 0 < parts[1].number <= 8:
+        case sympy.Pow() if terms[1].number is not None and 0 < terms[1].number <= 8:
             total = polynomials.constant(1)
-            for _ in range(parts[1].number):
-                total = total * parts[0]
+            for _ in range(terms[1].number):
+                total = total * terms[0]
             return total
         case sympy.Max() | functions.Max():
-            return reduce(polynomials.maximum, parts)
+            return reduce(polynomials.maximum, terms)
         case sympy.Min() | functions.Min():
-            return reduce(polynomials.minimum, parts)
+            return reduce(polynomials.minimum, terms)
         case functions.FloorDiv() | functions.CleanDiv():
-            return parts[0] // parts[1]
+            return terms[0] // terms[1]
         case functions.Mod() | functions.PythonMod():
-            return parts[0] - parts[1] * (parts[0] // parts[1])
+            return terms[0] - terms[1] * (terms[0] // terms[1])
     raise NoPolynomialError(str(expression))
 
 
-def _scaled(expression: object, labels: dict[str, str]) -> Polynomial:
+def _scale(expression: object, labels: dict[str, str]) -> Polynomial:
     """Return a size times a float, rounded down, as a scaled image has it."""
     import sympy
     from torch.utils._sympy import functions

@@ -70,23 +70,23 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
             open_nodes.extend(node.all_input_nodes)
     if not views and len(owners) == len(wanted):
         return None
-    made = Graph()
-    copies = {owner: made.placeholder(owner.name) for owner in owners}
+    view_graph = Graph()
+    copies = {owner: view_graph.placeholder(owner.name) for owner in owners}
     for node in graph.nodes:
         if node in views:
-            copies[node] = made.node_copy(node, copies.__getitem__)
+            copies[node] = view_graph.node_copy(node, copies.__getitem__)
     results: list[Any] = []
     for output in outputs:  # the second of two results that are one node is another tensor in the same memory
         result = copies.get(output, output)
         if result is not None and result in results and storages_of(output.meta.get("val")):
-            result = made.call_function(torch.ops.aten.alias.default, (result,))
+            result = view_graph.call_function(torch.ops.aten.alias.default, (result,))
         results.append(result)
-    made.output(results)
+    view_graph.output(results)
     end.args = (list(owners),)
     for node in reversed(graph.nodes):
         if node in views and not node.users:
             graph.erase_node(node)
-    return GraphModule(Module(), made).forward  # type: ignore[no-any-return]
+    return GraphModule(Module(), view_graph).forward  # type: ignore[no-any-return]
 
 
 def name_storages(graph: Graph) -> list[int]:
@@ -143,7 +143,7 @@ def _is_whole(traced: torch.Tensor) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StridedLayout:
     """How a result lies in memory.
 
     ``order``: its axes, the one with the largest stride first. ``strides``: ``?`` where the call decides;
@@ -172,12 +172,12 @@ class Layout:
         return result.set_(dense.untyped_storage(), 0, shape, strides)
 
 
-def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
+def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> StridedLayout | None:
     """Return how a traced tensor lies in memory; None if as arrays do. Raises UnsupportedError."""
     sizes, strides = _hints(traced)
     known = tuple(item if isinstance(item, int) else ANY for item in traced.stride())
     if None in sizes or None in strides or 0 in sizes:
-        return Layout(tuple(range(traced.ndim)), known) if 0 in sizes and ANY not in known else None
+        return StridedLayout(tuple(range(traced.ndim)), known) if 0 in sizes and ANY not in known else None
     order = tuple(sorted(range(traced.ndim), key=lambda axis: -strides[axis]))
     steps, step = {}, 1
     for axis in reversed(order):
@@ -185,7 +185,7 @@ def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
         step *= sizes[axis]
     differ = {axis for axis, step in steps.items() if strides[axis] != step}
     if not _hint(traced.storage_offset()) and all(sizes[axis] == 1 for axis in differ):
-        return Layout(order, known) if differ or order != (*range(traced.ndim),) else None
+        return StridedLayout(order, known) if differ or order != (*range(traced.ndim),) else None
     length = traced.untyped_storage().nbytes() // traced.element_size()
     offset, length, *steps_of = (
         dim_of(item, labels) for item in (traced.storage_offset(), length, *traced.stride())
@@ -194,7 +194,7 @@ def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
         raise UnsupportedError(
             "a result with gaps in its memory must have fixed sizes", "call .contiguous() on the result"
         )
-    return Layout(order, tuple(steps_of), (offset, length))
+    return StridedLayout(order, tuple(steps_of), (offset, length))
 
 
 def overlaps(traced: torch.Tensor) -> bool:

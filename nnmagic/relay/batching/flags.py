@@ -52,33 +52,33 @@ class BatchFlags:
         known = self._known.get((name, mask))
         if known is not None:
             return known
-        found = FunctionFlags(name, mask)
-        found.circle[name] = found
-        while any([self._update(each) for each in list(found.circle.values())]):  # noqa: C419 # each is updated
+        flags = FunctionFlags(name, mask)
+        flags.circle[name] = flags
+        while any([self._update(each) for each in list(flags.circle.values())]):  # noqa: C419 # each is updated
             pass
-        found = self._known[name, mask] = self._known.setdefault((name, found.mask), found)
-        return found
+        flags = self._known[name, mask] = self._known.setdefault((name, flags.mask), flags)
+        return flags
 
     def of_call(self, callee: str, mask: tuple[bool, ...], caller: FunctionFlags) -> FunctionFlags:
         """Return the flags of a function that another one calls with a mask."""
         return caller.circle.get(callee) or self.of_function(callee, mask)
 
-    def _update(self, found: FunctionFlags) -> bool:
+    def _update(self, flags: FunctionFlags) -> bool:
         """Look at a function again; return whether more depends on the example than before."""
-        before = (found.mask, found.result, found.diverges, _masks(found))
-        function, parts = self.functions[found.name], iter(found.mask)
-        found.flags = {}
+        before = (flags.mask, flags.result, flags.diverges, _masks(flags))
+        function, parts = self.functions[flags.name], iter(flags.mask)
+        flags.flags = {}
         for param in function.params:
-            found.flags[param] = tree_of(parts, type_of(param))
-        found.result = _union(found.result, self.of_block(function.body, found))
-        return (found.mask, found.result, found.diverges, _masks(found)) != before
+            flags.flags[param] = tree_of(parts, type_of(param))
+        flags.result = _union(flags.result, self.of_block(function.body, flags))
+        return (flags.mask, flags.result, flags.diverges, _masks(flags)) != before
 
-    def of_block(self, expr: ir.Expr, own: FunctionFlags) -> Tree:
+    def of_block(self, expr: ir.Expr, flags: FunctionFlags) -> Tree:
         """Note the flags of each variable of a block; return those of its result."""
         block = block_of(expr)
         for var, value in block.bindings:
-            own.flags[var] = self._of_value(value, own)
-        return own.flags.get(block.result, False)
+            flags.flags[var] = self._of_value(value, flags)
+        return flags.flags.get(block.result, False)
 
     def _of_value(self, value: ir.Expr, own: FunctionFlags) -> Tree:
         flags = own.flags
@@ -106,25 +106,25 @@ class BatchFlags:
         if not any(mask):
             return False
         if callee in self._groups[own.name]:
-            found = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
-            found.mask = tuple(a or b for a, b in zip(found.mask, mask, strict=True))
+            flags = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
+            flags.mask = tuple(a or b for a, b in zip(flags.mask, mask, strict=True))
         else:
-            found = self.of_function(callee, mask)
-        return spread_flag(type_, flag=True) if found.diverges else found.result
+            flags = self.of_function(callee, mask)
+        return spread_flag(type_, flag=True) if flags.diverges else flags.result
 
-    def _of_branches(self, value: ir.If | ir.Match, own: FunctionFlags) -> Tree:
+    def _of_branches(self, value: ir.If | ir.Match, flags: FunctionFlags) -> Tree:
         result: Tree = False
         data = value.cond if isinstance(value, ir.If) else value.data
-        depends = has_leaf(own.flags.get(data, False))
+        depends = has_leaf(flags.flags.get(data, False))
         for body, bound in zip(branches(value), arm_variables(value), strict=True):
             for var in bound:
-                own.flags[var] = spread_flag(type_of(var), flag=depends)
-            result = _union(result, self.of_block(body, own))
+                flags.flags[var] = spread_flag(type_of(var), flag=depends)
+            result = _union(result, self.of_block(body, flags))
         if not depends or is_test(value):
             return result
         calls = (node for body in branches(value) for node in post_order(body))
         if any(isinstance(node, ir.GlobalVar) for node in calls):
-            own.diverges = True
+            flags.diverges = True
         return spread_flag(type_of(value), flag=True)
 
     def mask_of(
@@ -141,26 +141,26 @@ def is_test(value: ir.If | ir.Match) -> bool:
     """Return whether a branch only says, by a constructor, whether an assertion holds: of all examples."""
     results = (body.value if isinstance(body, ir.Let) else body for body in branches(value))
     return isinstance(value, ir.If) and all(
-        isinstance(each, ir.Call) and isinstance(each.op, ir.Constructor) and not each.args
-        for each in results
+        isinstance(result, ir.Call) and isinstance(result.op, ir.Constructor) and not result.args
+        for result in results
     )
 
 
 def spread_flag(type_: Type, *, flag: bool) -> Tree:
     """Return a tree in which each leaf has the flag."""
     if isinstance(type_, TupleType):
-        return [spread_flag(part, flag=flag) for part in type_.fields]
+        return [spread_flag(field, flag=flag) for field in type_.fields]
     return flag
 
 
-def _masks(found: FunctionFlags) -> tuple[tuple[bool, ...], ...]:
-    return tuple(each.mask for each in found.circle.values())
+def _masks(flags: FunctionFlags) -> tuple[tuple[bool, ...], ...]:
+    return tuple(each.mask for each in flags.circle.values())
 
 
 def _in_form(tree: Tree, type_: Type) -> Tree:
     if isinstance(type_, TupleType):
         parts = tree if isinstance(tree, list) else [tree] * len(type_.fields)
-        return [_in_form(part, own) for part, own in zip(parts, type_.fields, strict=True)]
+        return [_in_form(part, field) for part, field in zip(parts, type_.fields, strict=True)]
     return tree
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import cast
 
 from nnmagic.relay.batching.registry import rule, rules
-from nnmagic.relay.batching.site import Site, is_unknown
+from nnmagic.relay.batching.site import BatchCall, is_unknown
 from nnmagic.relay.expr import Expr, Tuple, TupleGetItem
 from nnmagic.relay.types import Dim, TensorType, TupleType
 
 
 @rule("nn.matmul")
-def _matmul(site: Site) -> Expr | None:
+def _matmul(site: BatchCall) -> Expr | None:
     flags = (bool(site.attrs[name]) for name in ("transpose_a", "transpose_b"))
     transpose_a, transpose_b = flags
     return _product(site, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
-def _product(site: Site, *, transpose_a: bool, transpose_b: bool) -> Expr | None:
+def _product(site: BatchCall, *, transpose_a: bool, transpose_b: bool) -> Expr | None:
     if site.only(0) and not transpose_a:
         return site.again()  # the first operand may have more axes
     if site.rank(0) != 2 or site.rank(1) != 2:
@@ -29,7 +29,7 @@ def _product(site: Site, *, transpose_a: bool, transpose_b: bool) -> Expr | None
     return _pairs(site, site.args[0], site.args[1], transpose_a=transpose_a, transpose_b=transpose_b)
 
 
-def _pairs(site: Site, a: Expr, b: Expr, *, transpose_a: bool, transpose_b: bool) -> Expr:
+def _pairs(site: BatchCall, a: Expr, b: Expr, *, transpose_a: bool, transpose_b: bool) -> Expr:
     """Multiply matrices pair by pair; one without a batch axis is multiplied with each."""
     if not site.is_batched(0):
         a = site.op("expand_dims", a, axis=0)
@@ -42,12 +42,12 @@ def _pairs(site: Site, a: Expr, b: Expr, *, transpose_a: bool, transpose_b: bool
 
 
 @rule("nn.batch_matmul")
-def _batch_matmul(site: Site) -> Expr | None:
+def _batch_matmul(site: BatchCall) -> Expr | None:
     """Join the new axis with the operands' own; a pile of one matrix that all share stays as it is."""
     sizes = [site.shape(index)[0] for index in (0, 1)]
     is_same = sizes[0] == sizes[1] and not is_unknown(sizes[0])
     if is_same and all(isinstance(dim, int) and dim for dim in site.out_shape):
-        return _folded(site, (0, 1))
+        return _fold(site, (0, 1))
     shared = [sizes[index] == 1 and not site.is_batched(index) for index in (0, 1)]
     wide = [site.args[index] if shared[index] else site.full(index) for index in (0, 1)]
     if not is_same and not any(shared):
@@ -60,14 +60,14 @@ def _batch_matmul(site: Site) -> Expr | None:
     return site.op("reshape_like", site.again(*args), like, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
 
 
-def _with_piles(site: Site, value: Expr, other: Expr) -> Expr:
+def _with_piles(site: BatchCall, value: Expr, other: Expr) -> Expr:
     """Broadcast the first two axes of a pile of matrices with those of another."""
     zeros = site.op("sum", site.op("zeros_like", other), axis=[2, 3], keepdims=True)
     return site.broadcast(value, zeros)
 
 
 @rule("einsum")
-def _einsum(site: Site) -> Expr | None:
+def _einsum(site: BatchCall) -> Expr | None:
     equation = str(site.attrs["equation"]).replace(" ", "")
     (type_,) = site.types
     if "->" not in equation or "..." in equation or not isinstance(type_, TupleType):
@@ -82,7 +82,7 @@ def _einsum(site: Site) -> Expr | None:
 
 
 @rule("nn.layer_norm", "nn.l2_normalize")
-def _along_axis(site: Site) -> Expr | None:
+def _along_axis(site: BatchCall) -> Expr | None:
     if site.name == "nn.l2_normalize":
         axes = site.attrs["axis"]
         if not isinstance(axes, tuple | list):
@@ -109,16 +109,16 @@ _LAYERS: dict[str, tuple[tuple[int, ...], str]] = {
 
 
 @rule(*_LAYERS)
-def _layer(site: Site) -> Expr | None:
+def _layer(site: BatchCall) -> Expr | None:
     joined, layout = _LAYERS[site.name]
     if not site.only(*joined) or (layout and not str(site.attrs.get(layout, "N")).startswith("N")):
         return None
     if site.name == "nn.batch_norm" and site.attrs["axis"] == 0:
         return None
-    return _folded(site, joined)
+    return _fold(site, joined)
 
 
-def _folded(site: Site, joined: tuple[int, ...]) -> Expr | None:
+def _fold(site: BatchCall, joined: tuple[int, ...]) -> Expr | None:
     """Join the new axis with the operator's own of examples, and part them in the result."""
     types = site.out_type.fields[:1] if isinstance(site.out_type, TupleType) else (site.out_type,)
     (type_,) = types
@@ -134,11 +134,11 @@ def _folded(site: Site, joined: tuple[int, ...]) -> Expr | None:
         rest = site.out_type.fields[1:]
         parts = [TupleGetItem(made, index, span=site.span) for index in range(len(rest) + 1)]
         spread = [site.size.spread(part, own, site.span) for part, own in zip(parts[1:], rest, strict=True)]
-        return Tuple((_parted(site, parts[0], sizes), *spread), span=site.span)
-    return _parted(site, made, sizes)
+        return Tuple((_part(site, parts[0], sizes), *spread), span=site.span)
+    return _part(site, made, sizes)
 
 
-def _parted(site: Site, value: Expr, sizes: list[Dim]) -> Expr:
+def _part(site: BatchCall, value: Expr, sizes: list[Dim]) -> Expr:
     return site.op("reshape", value, newshape=[-1, *sizes])
 
 

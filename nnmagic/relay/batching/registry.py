@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
-    from nnmagic.relay.batching.site import Site
+    from nnmagic.relay.batching.site import BatchCall
     from nnmagic.relay.expr import Expr
 
 #: (the call) -> its value with the batch axis first; None where this call runs once for each example.
-Rule = Callable[["Site"], "Expr | None"]
+Rule = Callable[["BatchCall"], "Expr | None"]
 
 #: The rule of each operator that takes a batch axis.
 RULES: Registry[str, Rule] = Registry("the batching of")

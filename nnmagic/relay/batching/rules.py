@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.batching.registry import rule, rules
-from nnmagic.relay.batching.site import Site, fields, is_unknown
+from nnmagic.relay.batching.site import BatchCall, fields, is_unknown
 from nnmagic.relay.expr import Expr, Tuple, constant
 from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.tuple_trees import has_leaf
@@ -20,36 +20,36 @@ _BINARY = [name for name, operator in OPERATORS.items() if operator.family == "b
 
 
 @rule(*_ELEMENTWISE)
-def _elementwise(site: Site) -> Expr | None:
+def _elementwise(site: BatchCall) -> Expr | None:
     return site.again()
 
 
 @rule(*_BINARY, "where")
-def _broadcast(site: Site) -> Expr | None:
+def _broadcast(site: BatchCall) -> Expr | None:
     rank = len(site.out_shape)
     return site.again(*(site.aligned(index, rank) for index in range(len(site.args))))
 
 
 @rule("python.require")
-def _require(site: Site) -> Expr | None:
+def _require(site: BatchCall) -> Expr | None:
     """Require of all examples what is required of one."""
     return site.again(site.full(0), site.args[1])
 
 
 @rule("full_like")
-def _full_like(site: Site) -> Expr | None:
+def _full_like(site: BatchCall) -> Expr | None:
     return site.broadcast(site.aligned(1, len(site.out_shape)), site.op("zeros_like", site.args[0]))
 
 
 @rule("full")
-def _full(site: Site) -> Expr | None:
+def _full(site: BatchCall) -> Expr | None:
     assert isinstance(site.out_type, TensorType)
     zeros = site.op("zeros", shape=list(site.out_shape), dtype=site.out_type.dtype)
     return site.broadcast(site.aligned(0, len(site.out_shape)), zeros)
 
 
 @rule("dyn.full")
-def _dyn_full(site: Site) -> Expr | None:
+def _dyn_full(site: BatchCall) -> Expr | None:
     if site.is_batched(1):
         return None
     zeros = site.again(constant(0, site.types[0].dtype), site.args[1])  # type: ignore[union-attr] # a tensor
@@ -57,7 +57,7 @@ def _dyn_full(site: Site) -> Expr | None:
 
 
 @rule("broadcast_to")
-def _broadcast_to(site: Site) -> Expr | None:
+def _broadcast_to(site: BatchCall) -> Expr | None:
     value = site.aligned(0, len(site.out_shape))
     if isinstance(site.size.dim, int):
         return site.again(value, shape=[site.size.dim, *site.out_shape])
@@ -66,7 +66,7 @@ def _broadcast_to(site: Site) -> Expr | None:
 
 
 @rule("broadcast_to_like")
-def _broadcast_to_like(site: Site) -> Expr | None:
+def _broadcast_to_like(site: BatchCall) -> Expr | None:
     value = site.aligned(0, len(site.out_shape))
     if site.is_batched(1):
         return site.again(value, site.args[1])
@@ -75,7 +75,7 @@ def _broadcast_to_like(site: Site) -> Expr | None:
 
 
 @rule("collapse_sum_like")
-def _collapse_sum_like(site: Site) -> Expr | None:
+def _collapse_sum_like(site: BatchCall) -> Expr | None:
     own, wanted = site.shape(0), site.shape(1)
     extra = len(own) - len(wanted)
     pairs = list(zip(own[extra:], wanted, strict=True))
@@ -92,11 +92,11 @@ def _collapse_sum_like(site: Site) -> Expr | None:
 # -- reductions --------------------------------------------------------------------------------------------
 
 
-def _axes(site: Site) -> list[int]:
-    rank, given = site.rank(), site.attrs["axis"]
-    if given is None or (isinstance(given, tuple | list) and not given):
+def _axes(site: BatchCall) -> list[int]:
+    rank, axes = site.rank(), site.attrs["axis"]
+    if axes is None or (isinstance(axes, tuple | list) and not axes):
         return list(range(1, rank + 1))
-    listed = {int(axis) % rank for axis in (given if isinstance(given, tuple | list) else (given,))}
+    listed = {int(axis) % rank for axis in (axes if isinstance(axes, tuple | list) else (axes,))}
     if site.attrs.get("exclude"):
         listed = set(range(rank)) - listed
     return [axis + 1 for axis in sorted(listed)]
@@ -110,19 +110,19 @@ _BITWISE = ("and", "or", "xor")
     *("sum", "mean", "max", "min", "prod", "all", "any"),
     *(f"numpy.bitwise_{name}.reduce" for name in _BITWISE),
 )
-def _reduce(site: Site) -> Expr | None:
+def _reduce(site: BatchCall) -> Expr | None:
     axes = _axes(site)
     return site.again(axis=tuple(axes), exclude=False) if axes else site.args[0]
 
 
 @rule("variance")
-def _variance(site: Site) -> Expr | None:
+def _variance(site: BatchCall) -> Expr | None:
     axes = _axes(site)
     return site.again(site.full(0), site.full(1), axis=tuple(axes), exclude=False) if axes else None
 
 
 @rule("argmax", "argmin")
-def _argreduce(site: Site) -> Expr | None:
+def _argreduce(site: BatchCall) -> Expr | None:
     axes = _axes(site)
     if len(axes) == 1:
         return site.again(axis=tuple(axes), exclude=False)
@@ -132,7 +132,7 @@ def _argreduce(site: Site) -> Expr | None:
 
 
 @rule("cumsum", "cumprod")
-def _scan(site: Site) -> Expr | None:
+def _scan(site: BatchCall) -> Expr | None:
     if site.attrs["axis"] is not None:
         return site.again(axis=site.axis())
     flat = site.args[0] if site.rank() == 1 else site.op("reshape", site.args[0], newshape=[0, -1])
@@ -144,17 +144,17 @@ def _scan(site: Site) -> Expr | None:
     *("numpy.maximum.accumulate", "numpy.minimum.accumulate"),
     *(f"numpy.bitwise_{name}.accumulate" for name in _BITWISE),
 )
-def _along_axis(site: Site) -> Expr | None:
+def _along_axis(site: BatchCall) -> Expr | None:
     return site.again(axis=site.axis()) if site.rank() else None
 
 
 @rule("numpy.partition", "numpy.argpartition")
-def _partition(site: Site) -> Expr | None:
+def _partition(site: BatchCall) -> Expr | None:
     return None if site.batched[1] else site.again(axis=site.axis())
 
 
 @rule("numpy.fft", "numpy.rfft", "numpy.irfft")
-def _fourier(site: Site) -> Expr | None:
+def _fourier(site: BatchCall) -> Expr | None:
     """Count the axes behind that of the batch; that of the pairs is not counted."""
     axis = cast("int", site.attrs["axis"])
     return site.again(axis=axis + 1 if axis >= 0 else axis)
@@ -164,22 +164,22 @@ def _fourier(site: Site) -> Expr | None:
 
 
 @rule("reshape", "squeeze", "nn.batch_flatten")
-def _reshape(site: Site) -> Expr | None:
+def _reshape(site: BatchCall) -> Expr | None:
     if site.name == "reshape" and not site.attrs["allowzero"]:
         return site.again(newshape=[0, *cast("Sequence[int]", site.attrs["newshape"])])
-    return _shaped(site)
+    return _reshape_to_result(site)
 
 
-def _shaped(site: Site) -> Expr | None:
+def _reshape_to_result(site: BatchCall) -> Expr | None:
     """Reshape to the shape of the result, which has at most one dynamic size."""
-    known = [dim if isinstance(dim, int) else -1 for dim in site.out_shape]
-    if known.count(-1) > 1 or 0 in known:
+    static_dims = [dim if isinstance(dim, int) else -1 for dim in site.out_shape]
+    if static_dims.count(-1) > 1 or 0 in static_dims:
         return None
-    return site.op("reshape", site.args[0], newshape=[0, *known])
+    return site.op("reshape", site.args[0], newshape=[0, *static_dims])
 
 
 @rule("reshape_like")
-def _reshape_like(site: Site) -> Expr | None:
+def _reshape_like(site: BatchCall) -> Expr | None:
     """Reshape the same range of axes of each example."""
     attrs: dict[str, int] = {}
     for index, side in enumerate(("lhs", "rhs")):
@@ -191,33 +191,33 @@ def _reshape_like(site: Site) -> Expr | None:
 
 
 @rule("transpose")
-def _transpose(site: Site) -> Expr | None:
+def _transpose(site: BatchCall) -> Expr | None:
     rank, given = site.rank(), cast("Sequence[int] | None", site.attrs["axes"])
     axes = [axis % rank for axis in given] if given else list(range(rank))[::-1]
     return site.again(axes=[0, *(axis + 1 for axis in axes)])
 
 
 @rule("expand_dims")
-def _expand_dims(site: Site) -> Expr | None:
+def _expand_dims(site: BatchCall) -> Expr | None:
     axis = int(cast("int", site.attrs["axis"]))
     return site.again(axis=axis + 1 if axis >= 0 else axis)
 
 
 @rule("concatenate", "stack")
-def _join(site: Site) -> Expr | None:
+def _join(site: BatchCall) -> Expr | None:
     (type_,) = site.types
     assert isinstance(type_, TupleType)
     flags = site.batched[0] if isinstance(site.batched[0], list) else [site.batched[0]] * len(type_.fields)
     parts = [
-        part if has_leaf(flag) else site.size.spread(part, own, site.span)
-        for part, own, flag in zip(fields(site.args[0], type_), type_.fields, flags, strict=True)
+        field if has_leaf(flag) else site.size.spread(field, own, site.span)
+        for field, own, flag in zip(fields(site.args[0], type_), type_.fields, flags, strict=True)
     ]
     axis = int(cast("int", site.attrs["axis"])) % len(site.out_shape)
     return site.again(Tuple(tuple(parts), span=site.span), axis=axis + 1)
 
 
 @rule("strided_slice")
-def _strided_slice(site: Site) -> Expr | None:
+def _strided_slice(site: BatchCall) -> Expr | None:
     begin = cast("Sequence[int]", site.attrs["begin"])
     given = cast("Sequence[int] | None", site.attrs["axes"])
     axes = [axis % site.rank() for axis in given] if given else list(range(len(begin)))
@@ -225,7 +225,7 @@ def _strided_slice(site: Site) -> Expr | None:
 
 
 @rule("dyn.strided_slice")
-def _slice_by(site: Site) -> Expr | None:
+def _slice_by(site: BatchCall) -> Expr | None:
     """Slice the examples alike; the sizes of what is left may be known at run time only."""
     if not site.only(0) or site.attrs["axes"] is not None or site.attrs["slice_mode"] != "end":
         return None
@@ -239,7 +239,7 @@ def _slice_by(site: Site) -> Expr | None:
 
 
 @rule("python.window")
-def _window(site: Site) -> Expr | None:
+def _window(site: BatchCall) -> Expr | None:
     """Cut the examples alike."""
     if not site.only(0):
         return None
@@ -249,20 +249,20 @@ def _window(site: Site) -> Expr | None:
 
 
 @rule("tile")
-def _tile(site: Site) -> Expr | None:
+def _tile(site: BatchCall) -> Expr | None:
     reps = cast("Sequence[int]", site.attrs["reps"])
     value = site.aligned(0, len(reps))
     return site.again(value, reps=[1, *([1] * (site.rank() - len(reps))), *reps])
 
 
 @rule("nn.pad", "nn.mirror_pad")
-def _pad(site: Site) -> Expr | None:
+def _pad(site: BatchCall) -> Expr | None:
     widths = cast("Sequence[Sequence[int]]", site.attrs["pad_width"])
     return site.again(pad_width=[[0, 0], *widths]) if site.only(0) else None
 
 
 @rule("one_hot")
-def _one_hot(site: Site) -> Expr | None:
+def _one_hot(site: BatchCall) -> Expr | None:
     axis = int(cast("int", site.attrs["axis"]))
     return site.again(axis=axis + 1 if axis >= 0 else axis) if site.only(0) else None
 
@@ -271,7 +271,7 @@ def _one_hot(site: Site) -> Expr | None:
 
 
 @rule("take")
-def _take(site: Site) -> Expr | None:
+def _take(site: BatchCall) -> Expr | None:
     axis, mode = site.attrs["axis"], site.attrs["mode"]
     if site.attrs["batch_dims"] or mode not in ("clip", "fast", "wrap"):
         return None
@@ -291,7 +291,7 @@ def _take(site: Site) -> Expr | None:
 
 
 @rule("gather_nd")
-def _gather_nd(site: Site) -> Expr | None:
+def _gather_nd(site: BatchCall) -> Expr | None:
     """Gather with the batch axis behind the data's others, which are taken whole."""
     if not site.only(0) or site.attrs["batch_dims"]:
         return None
@@ -300,7 +300,7 @@ def _gather_nd(site: Site) -> Expr | None:
 
 
 @rule("scatter_nd")
-def _scatter_nd(site: Site) -> Expr | None:
+def _scatter_nd(site: BatchCall) -> Expr | None:
     """Scatter with the batch axis behind the data's others, which are taken whole."""
     if not site.only(0, 2):
         return None
@@ -312,7 +312,7 @@ def _scatter_nd(site: Site) -> Expr | None:
 rules(
     {
         "cast_like": lambda site: site.again(site.full(0), site.args[1]),
-        "dyn.reshape dyn.squeeze": lambda site: _shaped(site) if site.only(0) else None,
+        "dyn.reshape dyn.squeeze": lambda site: _reshape_to_result(site) if site.only(0) else None,
         "gather": lambda site: site.again(site.full(0), site.full(1), axis=site.axis()),
         "repeat": lambda site: None if site.attrs["axis"] is None else site.again(axis=site.axis()),
         "scatter_elements": lambda site: site.again(

@@ -42,8 +42,8 @@ class BatchSize:
         """Return a value that does not depend on the example, repeated for each."""
         if isinstance(type_, TupleType):
             parts = [
-                self.spread(part, own, span)
-                for part, own in zip(fields(expr, type_), type_.fields, strict=True)
+                self.spread(field, own, span)
+                for field, own in zip(fields(expr, type_), type_.fields, strict=True)
             ]
             return Tuple(tuple(parts), span=span)
         assert isinstance(type_, TensorType)
@@ -75,7 +75,7 @@ def fields(expr: Expr, type_: TupleType) -> list[Expr]:
 
 
 @dataclass(eq=False)
-class Site(CallView, TypedCall):
+class BatchCall(CallView, TypedCall):
     """A call of an operator, as its batching rule sees it.
 
     args: its arguments; the batch axis of those that are ``batched`` is the first. types, out_type: those of

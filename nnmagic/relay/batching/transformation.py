@@ -15,7 +15,7 @@ from nnmagic.relay.batching import layers as _layers
 from nnmagic.relay.batching import rules as _rules
 from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, is_test, spread_flag
 from nnmagic.relay.batching.registry import RULES
-from nnmagic.relay.batching.site import BatchSize, Site, size_along
+from nnmagic.relay.batching.site import BatchCall, BatchSize, size_along
 from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.expr import constant as constant_of
 from nnmagic.relay.gradients.activity import type_of
@@ -47,7 +47,7 @@ class Batched:
 
 
 @dataclass(slots=True)
-class _Scope:
+class _BatchScope:
     """A block while it is batched: what its names stand for, and the function in which it stands."""
 
     env: dict[ir.Expr, ir.Expr]
@@ -78,24 +78,24 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
         wide = _batched_type(type_, dim) if index in argnums else type_
         params.append(ir.Var(param.name_hint, wide, span=param.span))
     size = BatchSize(dim) if isinstance(dim, int) else _size_of(params[argnums[0]], dim)
-    own = batcher.flags.of_function(name, tuple(mask))
+    flags = batcher.flags.of_function(name, tuple(mask))
     env: dict[ir.Expr, ir.Expr] = {}
     for index, (old, new) in enumerate(zip(function.params, params, strict=True)):
         type_ = type_of(old)
         have = spread_flag(type_, flag=index in argnums)
-        env[old] = _with_flags(new, have, own.flags[old], type_, size)
-    scope = _Scope(env, own, size)
+        env[old] = _with_flags(new, have, flags.flags[old], type_, size)
+    scope = _BatchScope(env, flags, size)
     value, tree = batcher.of_block(function.body, scope)
     diagnostics.raise_if_any(RelayError)
     assert function.ret_type is not None
     body = _complete(value, tree, function.ret_type, size)
-    helpers = {each: own for each, own in prepared.functions.items() if each != name} | batcher.made
+    helpers = {each: flags for each, flags in prepared.functions.items() if each != name} | batcher.made
     return Batched(tuple(params), body, helpers)
 
 
 def _batched_type(type_: Type, dim: Dim) -> Type:
     if isinstance(type_, TupleType):
-        return TupleType(tuple(_batched_type(part, dim) for part in type_.fields))
+        return TupleType(tuple(_batched_type(field, dim) for field in type_.fields))
     assert isinstance(type_, TensorType)
     return TensorType((dim, *type_.shape), type_.dtype)
 
@@ -132,7 +132,7 @@ def _with_flags(value: ir.Expr, tree: Tree, wanted: Tree, type_: Type, size: Bat
 def _flat(tree: Tree, type_: Type) -> list[bool]:
     if isinstance(type_, TupleType):
         parts = tree if isinstance(tree, list) else [tree] * len(type_.fields)
-        return [leaf for part, own in zip(parts, type_.fields, strict=True) for leaf in _flat(part, own)]
+        return [leaf for part, field in zip(parts, type_.fields, strict=True) for leaf in _flat(part, field)]
     return [bool(tree)]
 
 
@@ -147,14 +147,14 @@ class _Batcher:
         self.made: dict[str, ir.Function] = {}
         self._helpers: dict[tuple[str, frozenset[tuple[str, tuple[bool, ...]]]], str] = {}
 
-    def of_block(self, expr: ir.Expr, scope: _Scope) -> tuple[ir.Expr, Tree]:
+    def of_block(self, expr: ir.Expr, scope: _BatchScope) -> tuple[ir.Expr, Tree]:
         """Return the value of a block and its flags."""
         block = block_of(expr)
         for var, value in block.bindings:
             scope.env[var] = self._of_value(var, value, scope)
         return rename(block.result, scope.env), scope.flags.get(block.result, False)
 
-    def _of_value(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
+    def _of_value(self, var: ir.Var, value: ir.Expr, scope: _BatchScope) -> ir.Expr:
         match value:
             case ir.Call(op=ir.OpRef()):
                 return self._of_operator(var, value, scope)
@@ -162,10 +162,10 @@ class _Batcher:
                 mask = self.flags.mask_of(name, args, scope.flags)
                 if not any(mask):
                     return forward(value, scope.env)
-                found = self.flags.of_call(name, mask, scope.own)
-                if found.diverges:
+                flags = self.flags.of_call(name, mask, scope.own)
+                if flags.diverges:
                     return self._each(var, value, scope)
-                return self._of_call(value, found, scope)
+                return self._of_call(value, flags, scope)
             case ir.If() | ir.Match():
                 return self._of_branches(var, value, scope)
             case ir.Call(args=args) if any(has_leaf(scope.flags.get(arg)) for arg in (value.op, *args)):
@@ -174,7 +174,7 @@ class _Batcher:
                 self.diagnostics.error(what, value.span, hint=hint)
         return forward(value, scope.env)
 
-    def _of_operator(self, var: ir.Var, value: ir.Call, scope: _Scope) -> ir.Expr:
+    def _of_operator(self, var: ir.Var, value: ir.Call, scope: _BatchScope) -> ir.Expr:
         flags = [scope.flags.get(arg, False) for arg in value.args]
         assert isinstance(value.op, ir.OpRef)
         if not any(map(has_leaf, flags)):
@@ -186,14 +186,14 @@ class _Batcher:
             message = "a callback takes no batch: the function of Python is declared for one example"
             self.diagnostics.error(message, value.span, hint=hint)
             return forward(value, scope.env)
-        made = None
+        result = None
         if value.op.name in RULES:
             args = [rename(arg, scope.env) for arg in value.args]
             types = [type_of(arg) for arg in value.args]
-            made = RULES[value.op.name](Site(value, args, types, flags, type_of(var), scope.size))
-        return self._each(var, value, scope) if made is None else made
+            result = RULES[value.op.name](BatchCall(value, args, types, flags, type_of(var), scope.size))
+        return self._each(var, value, scope) if result is None else result
 
-    def _sizes(self, value: ir.Call, scope: _Scope) -> ir.Expr:
+    def _sizes(self, value: ir.Call, scope: _BatchScope) -> ir.Expr:
         """Return the sizes of one example."""
         sizes = call("shape_of", [rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"])
         type_ = type_of(value.args[0])
@@ -206,7 +206,7 @@ class _Batcher:
 
     # -- branches and functions ----------------------------------------------------------------------------
 
-    def _of_branches(self, var: ir.Var, value: ir.If | ir.Match, scope: _Scope) -> ir.Expr:
+    def _of_branches(self, var: ir.Var, value: ir.If | ir.Match, scope: _BatchScope) -> ir.Expr:
         data = value.cond if isinstance(value, ir.If) else value.data
         if has_leaf(scope.flags.get(data)) and isinstance(value, ir.If) and is_test(value):
             every = call("all", [rename(data, scope.env)], value.span, axis=[0])
@@ -220,28 +220,28 @@ class _Batcher:
         variables = fresh_variables(value)
         wanted, bodies = scope.flags.get(var, False), []
         for body, new in zip(branches(value), variables, strict=True):
-            inner = _Scope({**scope.env, **new}, scope.own, scope.size)
+            inner = _BatchScope({**scope.env, **new}, scope.own, scope.size)
             made, tree = self.of_block(body, inner)
             bodies.append(_with_flags(made, tree, wanted, type_of(var), scope.size))
         return with_branches(value, scope.env, bodies, variables)
 
-    def _of_call(self, value: ir.Call, found: FunctionFlags, scope: _Scope) -> ir.Expr:
+    def _of_call(self, value: ir.Call, flags: FunctionFlags, scope: _BatchScope) -> ir.Expr:
         """Call the batched form of a function."""
         assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
-        args, mask = list[ir.Expr](), iter(found.mask)
+        args, mask = list[ir.Expr](), iter(flags.mask)
         for param, arg in zip(self.functions[name].params, value.args, strict=True):
             wanted = tree_of(mask, type_of(param))
             own = rename(arg, scope.env)
             args.append(_with_flags(own, scope.flags.get(arg, False), wanted, type_of(param), scope.size))
         if scope.size.like is not None:
             args.append(scope.size.vector(value.span))
-        helper = self._helper(found, scope.size)
+        helper = self._helper(flags, scope.size)
         return ir.Call(ir.GlobalVar(helper, span=value.span), tuple(args), span=value.span)
 
-    def _helper(self, found: FunctionFlags, size: BatchSize) -> str:
-        name = found.name
-        key = (name, frozenset((each, own.mask) for each, own in found.circle.items()))
+    def _helper(self, flags: FunctionFlags, size: BatchSize) -> str:
+        name = flags.name
+        key = (name, frozenset((each, own.mask) for each, own in flags.circle.items()))
         if key in self._helpers:
             return self._helpers[key]
         helper = f"{name}_batched"
@@ -251,7 +251,7 @@ class _Batcher:
         self._helpers[key] = helper
         function = self.functions[name]
         assert function.ret_type is not None
-        mask, params = iter(found.mask), []
+        mask, params = iter(flags.mask), []
         for param in function.params:
             type_ = _type_with(type_of(param), tree_of(mask, type_of(param)), size.dim)
             params.append(ir.Var(param.name_hint, type_, span=param.span))
@@ -260,16 +260,16 @@ class _Batcher:
         if size.like is not None:
             extra = [ir.Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
             size = BatchSize(size.dim, extra[0])
-        value, tree = self.of_block(function.body, _Scope(env, found, size))
-        body = _with_flags(value, tree, found.result, function.ret_type, size)
-        result = _type_with(function.ret_type, found.result, size.dim)
+        value, tree = self.of_block(function.body, _BatchScope(env, flags, size))
+        body = _with_flags(value, tree, flags.result, function.ret_type, size)
+        result = _type_with(function.ret_type, flags.result, size.dim)
         attrs = dict(function.attrs)
         self.made[helper] = ir.Function((*params, *extra), body, result, attrs=attrs, span=function.span)
         return helper
 
     # -- one example after the other -----------------------------------------------------------------------
 
-    def _each(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
+    def _each(self, var: ir.Var, value: ir.Expr, scope: _BatchScope) -> ir.Expr:
         """Compute a value in a loop over the examples, which writes into arrays."""
         type_, span, size = type_of(var), value.span, scope.size
         types = leaf_types(type_)
@@ -285,7 +285,8 @@ class _Batcher:
         parts = project(forward(value, env), type_)
         index = call("expand_dims", [example], span, axis=0)
         new = [
-            call("scatter_nd", [whole, index, part], span) for whole, part in zip(results, parts, strict=True)
+            call("scatter_nd", [batched, index, part], span)
+            for batched, part in zip(results, parts, strict=True)
         ]
         loop = ir.Var("for_example", span=span)
         end: ir.Expr = results[0] if len(results) == 1 else ir.Tuple(tuple(results), span=span)
@@ -293,18 +294,18 @@ class _Batcher:
         more = call("less", [example, count], span)
         step = call("add", [example, constant_of(1, "int64", span=span)], span)
         body = ir.If(more, ir.Call(loop, (step, *new), span=span), end, span=span)
-        kinds = tuple(type_of(each) for each in results)
+        kinds = tuple(type_of(result) for result in results)
         function = ir.Function(
             (example, *results), body, kinds[0] if len(kinds) == 1 else TupleType(kinds), span=span
         )
         first = ir.Call(loop, (constant_of(0, "int64", span=span), *starts), span=span)  # type: ignore[arg-type]
-        whole = ir.Let(count, size.number(span), ir.Let(loop, function, first, span=span), span=span)
+        batched = ir.Let(count, size.number(span), ir.Let(loop, function, first, span=span), span=span)
         if not isinstance(type_, TupleType):
-            return whole
-        flat = [whole] if len(results) == 1 else project(whole, TupleType(kinds))
+            return batched
+        flat = [batched] if len(results) == 1 else project(batched, TupleType(kinds))
         return _nest(tree_of(iter(flat), type_))
 
-    def _zeros(self, type_: Type, value: ir.Expr, scope: _Scope) -> ir.Expr | None:
+    def _zeros(self, type_: Type, value: ir.Expr, scope: _BatchScope) -> ir.Expr | None:
         """Return zeros for all examples; None after an error."""
         if not isinstance(type_, TensorType):
             message = "a value of a data type cannot be batched"
@@ -324,7 +325,7 @@ class _Batcher:
         zero = constant_of(0, type_.dtype, span=value.span)
         return call("dyn.full", [zero, shape], value.span, dtype=type_.dtype)
 
-    def _size(self, dim: Dim, scope: _Scope, span: Span | None) -> ir.Expr | None:
+    def _size(self, dim: Dim, scope: _BatchScope, span: Span | None) -> ir.Expr | None:
         """Return a size as an int64 of rank 0; None for one that no name in sight has."""
         if isinstance(dim, int):
             return constant_of(dim, "int64", span=span)
@@ -342,7 +343,7 @@ def _type_with(type_: Type, tree: Tree, dim: Dim) -> Type:
     if isinstance(type_, TupleType):
         parts = tree if isinstance(tree, list) else [tree] * len(type_.fields)
         return TupleType(
-            tuple(_type_with(own, part, dim) for own, part in zip(type_.fields, parts, strict=True))
+            tuple(_type_with(field, part, dim) for field, part in zip(type_.fields, parts, strict=True))
         )
     return _batched_type(type_, dim) if tree else type_
 
@@ -361,8 +362,8 @@ def _slice(expr: ir.Expr, tree: Tree, type_: Type, example: ir.Var, span: Span |
         items = expr.fields if isinstance(expr, ir.Tuple) else None
         return ir.Tuple(
             tuple(
-                _slice(items[i] if items else ir.TupleGetItem(expr, i, span=span), part, own, example, span)
-                for i, (part, own) in enumerate(zip(parts, type_.fields, strict=True))
+                _slice(items[i] if items else ir.TupleGetItem(expr, i, span=span), part, field, example, span)
+                for i, (part, field) in enumerate(zip(parts, type_.fields, strict=True))
             ),
             span=span,
         )

@@ -107,9 +107,9 @@ class _Solver:
         top = type_ if entry is None else _root(entry[1]).type
         return map_leaves(top, lambda leaf: self._class(leaf).type if isinstance(leaf, Hole) else leaf)
 
-    def unify(self, left: Type, right: Type, *, only_left: bool = False) -> Type:
+    def unify(self, lhs: Type, rhs: Type, *, only_left: bool = False) -> Type:
         """Make both types their common type; with ``only_left``, only the left one."""
-        first, second = self._class(left), self._class(right)
+        first, second = self._class(lhs), self._class(rhs)
         if first is second:
             return first.type
         for hole, other in ((first, second), (second, first)):
@@ -149,26 +149,26 @@ class _Solver:
                     rule.queued = True
                     self._queue.append(rule)
 
-    def _join(self, left: Type, right: Type) -> Type:
-        match left, right:
+    def _join(self, lhs: Type, rhs: Type) -> Type:
+        match lhs, rhs:
             case TensorType(), TensorType():
-                return _join_tensors(left, right)
+                return _join_tensors(lhs, rhs)
             case TupleType(fields=a), TupleType(fields=b) if len(a) == len(b):
                 return TupleType(self._unify_all(a, b))
             case RefType(value=a), RefType(value=b):
                 return RefType(self.unify(a, b))
             case TypeCall(func=f, args=a), TypeCall(func=g, args=b) if f == g and len(a) == len(b):
                 return TypeCall(f, self._unify_all(a, b))
-            case FuncType(), FuncType() if len(left.arg_types) == len(right.arg_types):
-                left, right = self.instantiate(left), self.instantiate(right)
-                result = self.unify(left.ret_type, right.ret_type)
-                return FuncType(self._unify_all(left.arg_types, right.arg_types), result)
-        if left != right:
+            case FuncType(), FuncType() if len(lhs.arg_types) == len(rhs.arg_types):
+                lhs, rhs = self.instantiate(lhs), self.instantiate(rhs)
+                result = self.unify(lhs.ret_type, rhs.ret_type)
+                return FuncType(self._unify_all(lhs.arg_types, rhs.arg_types), result)
+        if lhs != rhs:
             raise MismatchError
-        return left
+        return lhs
 
-    def _unify_all(self, left: Sequence[Type], right: Sequence[Type]) -> tuple[Type, ...]:
-        return tuple(self.unify(a, b) for a, b in zip(left, right, strict=True))
+    def _unify_all(self, lhs: Sequence[Type], rhs: Sequence[Type]) -> tuple[Type, ...]:
+        return tuple(self.unify(a, b) for a, b in zip(lhs, rhs, strict=True))
 
 
 def _root(node: _TypeClass) -> _TypeClass:
@@ -179,15 +179,15 @@ def _root(node: _TypeClass) -> _TypeClass:
     return node
 
 
-def _join_tensors(left: TensorType, right: TensorType) -> TensorType:
-    if left == right:
-        return left
-    if left.dtype != right.dtype or len(left.shape) != len(right.shape):
+def _join_tensors(lhs: TensorType, rhs: TensorType) -> TensorType:
+    if lhs == rhs:
+        return lhs
+    if lhs.dtype != rhs.dtype or len(lhs.shape) != len(rhs.shape):
         raise MismatchError
-    shape = [unify_dim(a, b) for a, b in zip(left.shape, right.shape, strict=True)]
+    shape = [unify_dim(a, b) for a, b in zip(lhs.shape, rhs.shape, strict=True)]
     if None in shape:
         raise MismatchError
-    return TensorType(tuple(dim for dim in shape if dim is not None), left.dtype)
+    return TensorType(tuple(dim for dim in shape if dim is not None), lhs.dtype)
 
 
 def _copy(type_: Type) -> Type:
@@ -386,15 +386,15 @@ class _Inferencer:
                 unified = self.solver.unify(type_, expected)
                 assert isinstance(unified, TypeCall)
                 args: dict[TypeVar, Type] = dict(zip(data.type_vars, unified.args, strict=True))
-                for part, wanted in zip(patterns, constructor.inputs, strict=True):
-                    self._pattern(part, substitute(_copy(wanted), args))
+                for subpattern, wanted in zip(patterns, constructor.inputs, strict=True):
+                    self._pattern(subpattern, substitute(_copy(wanted), args))
             case ir.PatternTuple(patterns=patterns):
                 unified = self.solver.resolve(type_)
                 if not isinstance(unified, TupleType):
                     unified = self.solver.unify(type_, TupleType(tuple(Hole() for _ in patterns)))
                 assert isinstance(unified, TupleType)
-                for part, wanted in zip(patterns, unified.fields, strict=True):
-                    self._pattern(part, wanted)
+                for subpattern, wanted in zip(patterns, unified.fields, strict=True):
+                    self._pattern(subpattern, wanted)
 
 
 def _explicit_result_type(function: ir.Function) -> Type | None:

@@ -9,17 +9,17 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers import inverses, mathematics
 from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.operators import ABS, ANGLE, CONJ, IMAG, MAKE, REAL
-from nnmagic.relay.complex_numbers.site import Rule, Site, each_part, made
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, make_complex
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
 
 
 def _function(function: Callable[[Parts], Parts]) -> Rule:
-    return lambda site: made(function(site.parts()))
+    return lambda site: make_complex(function(site.parts()))
 
 
 def _operation(function: Callable[[Parts, Parts], Parts]) -> Rule:
-    return lambda site: made(function(site.parts(0), site.parts(1)))
+    return lambda site: make_complex(function(site.parts(0), site.parts(1)))
 
 
 def _test(function: Callable[[Parts], TensorExpr]) -> Rule:
@@ -30,33 +30,33 @@ def _comparison(function: Callable[[Parts, Parts], TensorExpr]) -> Rule:
     return lambda site: function(site.parts(0), site.parts(1)).expr
 
 
-def _linear(site: Site) -> ir.Expr:
+def _linear(site: ComplexCall) -> ir.Expr:
     """Apply a linear operator to tensors of pairs as they are, else to the parts."""
     if any(map(site.is_made, range(len(site.args)))):
         return each_part(site)
     return site.call(*site.args)
 
 
-def _power(site: Site) -> ir.Expr:
+def _power(site: ComplexCall) -> ir.Expr:
     exponent = site.node.args[1]
     if isinstance(exponent, ir.Constant) and not exponent.data.shape:
         number = complex(exponent.data)
         whole = number.imag == 0 and number.real.is_integer()
         if whole and abs(number.real) <= mathematics.MAX_PRODUCT_EXPONENT:
-            return made(mathematics.integer_power(site.parts(), int(number.real)))
-    return made(mathematics.power(site.parts(0), site.parts(1)))
+            return make_complex(mathematics.integer_power(site.parts(), int(number.real)))
+    return make_complex(mathematics.power(site.parts(0), site.parts(1)))
 
 
-def _cast(site: Site) -> ir.Expr:
+def _cast(site: ComplexCall) -> ir.Expr:
     """Convert to a complex dtype: from one, or from real numbers. From complex to real nothing converts."""
     dtype = part_dtype(site.result.dtype)
     if site.is_complex(0):
-        return made(site.parts().cast(dtype))
+        return make_complex(site.parts().cast(dtype))
     real = TensorExpr(site.args[0], site.type().dtype, site.span).cast(dtype)
-    return made(Parts(real, real.op("zeros_like")))
+    return make_complex(Parts(real, real.op("zeros_like")))
 
 
-def _where(site: Site) -> ir.Expr:
+def _where(site: ComplexCall) -> ir.Expr:
     condition = site.args[0]
     if site.is_made(1) or site.is_made(2):
         return each_part(site)
@@ -70,8 +70,8 @@ def _where(site: Site) -> ir.Expr:
     return site.call(wide, site.args[1], site.args[2])
 
 
-def _make(site: Site) -> ir.Expr:
-    return made(Parts(site.real(site.args[0]), site.real(site.args[1])))
+def _make(site: ComplexCall) -> ir.Expr:
+    return make_complex(Parts(site.real(site.args[0]), site.real(site.args[1])))
 
 
 def _conjugate(z: Parts) -> Parts:

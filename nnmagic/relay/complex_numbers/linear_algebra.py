@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.complex_numbers.site import Rule, Site
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule
 
 
-def _on_pairs(site: Site) -> ir.Expr:
+def _on_pairs(site: ComplexCall) -> ir.Expr:
     return site.call(*map(site.pairs, range(len(site.args))), pairs=True)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.complex_numbers import elementwise, linear_algebra, products, structure
-from nnmagic.relay.complex_numbers.site import Forms, Rule, Site, holds_complex
+from nnmagic.relay.complex_numbers.site import ComplexCall, Forms, Rule, holds_complex
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order, with_parts
@@ -32,10 +32,12 @@ RULES: dict[str, Rule] = {
 def uses_complex(module: Module) -> bool:
     """Return whether a module with types has complex tensors."""
     functions = module.functions.values()
-    if any(mentions_complex(node.checked_type) for each in functions for node in post_order(each)):
+    if any(mentions_complex(node.checked_type) for function_ in functions for node in post_order(function_)):
         return True
-    constructors = (each for data in module.types.values() for each in data.constructors)
-    return any(mentions_complex(part) for constructor in constructors for part in constructor.inputs)
+    constructors = (function_ for data in module.types.values() for function_ in data.constructors)
+    return any(
+        mentions_complex(input_type) for constructor in constructors for input_type in constructor.inputs
+    )
 
 
 def lower_complex(module: Module) -> Module:
@@ -67,10 +69,10 @@ def _lower_function(function: ir.Function) -> ir.Function:
     forms, lowered = Forms(), dict[ir.Expr, ir.Expr]()
 
     def new(node: ir.Expr) -> ir.Expr:
-        known = lowered.get(node)
-        if known is None:  # a binder that is used nowhere
-            known = lowered[node] = _lower_leaf(node)
-        return known
+        memo = lowered.get(node)
+        if memo is None:  # a binder that is used nowhere
+            memo = lowered[node] = _lower_leaf(node)
+        return memo
 
     for node in post_order(function):
         if node not in lowered:
@@ -85,16 +87,16 @@ def _lower_node(
 ) -> ir.Expr:
     if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef):
         if holds_complex(node.checked_type) or any(holds_complex(arg.checked_type) for arg in node.args):
-            site = Site(node, tuple(map(new, node.args)), forms, lowered)
+            site = ComplexCall(node, tuple(map(new, node.args)), forms, lowered)
             return RULES[node.op.name](site)
         return with_parts(node, new)
-    whole = with_parts(node, lambda part: forms.pairs(new(part)))
-    match whole:
+    tuple_ = with_parts(node, lambda part: forms.pairs(new(part)))
+    match tuple_:
         case ir.Function(ret_type=result) if result is not None:
-            return replace(whole, ret_type=ty.lower_complex_type(result))
+            return replace(tuple_, ret_type=ty.lower_complex_type(result))
         case ir.Call(type_args=type_args) if type_args:
-            return replace(whole, type_args=tuple(map(ty.lower_complex_type, type_args)))
-    return _lower_leaf(whole)
+            return replace(tuple_, type_args=tuple(map(ty.lower_complex_type, type_args)))
+    return _lower_leaf(tuple_)
 
 
 def _lower_leaf(node: ir.Expr) -> ir.Expr:

@@ -28,20 +28,20 @@ def angle(z: Parts) -> TensorExpr:
     return z.im.op("numpy.arctan2", z.re)
 
 
-def divide(left: Parts, right: Parts) -> Parts:
+def divide(lhs: Parts, rhs: Parts) -> Parts:
     """Divide by R. L. Smith's algorithm (1962), as NumPy does."""
-    c, d = right.re, right.im
+    c, d = rhs.re, rhs.im
     wide = c.abs() >= d.abs()
     large, small = wide.choose(c, d), wide.choose(d, c)
     zero = c.equal(0.0) & d.equal(0.0)
     ratio = zero.choose(0.0, small / large)
     scale = 1.0 / (large + small * ratio)
-    first, second = wide.choose(left.re, left.im), wide.choose(left.im, left.re)
+    first, second = wide.choose(lhs.re, lhs.im), wide.choose(lhs.im, lhs.re)
     re = (first + second * ratio) * scale
     im = (second - first * ratio) * scale
     quotient = Parts(re, wide.choose(im, -im))
     by_zero = large.abs()
-    return choose(zero, Parts(left.re / by_zero, left.im / by_zero), quotient)
+    return choose(zero, Parts(lhs.re / by_zero, lhs.im / by_zero), quotient)
 
 
 def exp(z: Parts) -> Parts:
@@ -215,12 +215,12 @@ def power(base: Parts, exponent: Parts) -> Parts:
 def integer_power(base: Parts, exponent: int) -> Parts:
     """Compute a power by squaring; of a negative exponent, the inverse of that."""
     result: Parts | None = None
-    square, rest = base, abs(exponent)
-    while rest:
-        if rest & 1:
+    square, remaining = base, abs(exponent)
+    while remaining:
+        if remaining & 1:
             result = square if result is None else result * square
-        rest >>= 1
-        if rest:
+        remaining >>= 1
+        if remaining:
             square = square * square
     one = Parts(base.re.op("ones_like"), base.im.op("zeros_like"))
     if result is None:

@@ -8,25 +8,25 @@ from typing import cast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.site import Rule, Site, made
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, make_complex
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 
 
-def _matrix_product(site: Site) -> ir.Expr:
+def _matrix_product(site: ComplexCall) -> ir.Expr:
     """Multiply matrices by four products of their parts; by two where one matrix is of real numbers."""
-    left, right = site.parts(0), site.parts(1)
+    lhs, rhs = site.parts(0), site.parts(1)
 
     def product(a: TensorExpr, b: TensorExpr) -> TensorExpr:
         return site.real(site.call(a.expr, b.expr, out_dtype=""))
 
-    if _is_zeros(left.im):
-        return made(Parts(product(left.re, right.re), product(left.re, right.im)))
-    if _is_zeros(right.im):
-        return made(Parts(product(left.re, right.re), product(left.im, right.re)))
-    re = product(left.re, right.re) - product(left.im, right.im)
-    im = product(left.re, right.im) + product(left.im, right.re)
-    return made(Parts(re, im))
+    if _is_zeros(lhs.im):
+        return make_complex(Parts(product(lhs.re, rhs.re), product(lhs.re, rhs.im)))
+    if _is_zeros(rhs.im):
+        return make_complex(Parts(product(lhs.re, rhs.re), product(lhs.im, rhs.re)))
+    re = product(lhs.re, rhs.re) - product(lhs.im, rhs.im)
+    im = product(lhs.re, rhs.im) + product(lhs.im, rhs.re)
+    return make_complex(Parts(re, im))
 
 
 def _is_zeros(part: TensorExpr) -> bool:
@@ -35,13 +35,13 @@ def _is_zeros(part: TensorExpr) -> bool:
     return ir.operator_of(expr) == "zeros_like"
 
 
-def _einsum(site: Site) -> ir.Expr:
+def _einsum(site: ComplexCall) -> ir.Expr:
     """Expand the product of the operands' parts; the powers of i give signs."""
     operands = [site.forms.parts(expr, type_, site.span) for expr, type_ in site.fields()]
     sums: list[TensorExpr | None] = [None, None]
     for chosen in itertools.product((0, 1), repeat=len(operands)):
         power = sum(chosen)
-        parts = ((each.re, each.im)[which] for each, which in zip(operands, chosen, strict=True))
+        parts = ((operand.re, operand.im)[which] for operand, which in zip(operands, chosen, strict=True))
         whole = ir.Tuple(tuple(part.expr for part in parts), span=site.span)
         term = site.real(site.call(whole))
         total, negative = sums[power % 2], power % 4 > 1
@@ -52,10 +52,10 @@ def _einsum(site: Site) -> ir.Expr:
     re, im = sums
     assert re is not None
     assert im is not None
-    return made(Parts(re, im))
+    return make_complex(Parts(re, im))
 
 
-def _product_of_elements(site: Site) -> ir.Expr:
+def _product_of_elements(site: ComplexCall) -> ir.Expr:
     """Multiply the elements along axes of known sizes, in halves."""
     axes, rank = site.attrs["axis"], site.rank()
     given = range(rank) if axes is None else [int(axis) % rank for axis in cast("Sequence[int]", axes)]
@@ -66,7 +66,7 @@ def _product_of_elements(site: Site) -> ir.Expr:
     if not site.attrs["keepdims"] and given:
         axis_list = tuple(given)
         total = Parts(total.re.op("squeeze", axis=axis_list), total.im.op("squeeze", axis=axis_list))
-    return made(total)
+    return make_complex(total)
 
 
 def _along(z: Parts, axis: int, size: int) -> Parts:

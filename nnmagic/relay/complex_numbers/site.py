@@ -23,9 +23,9 @@ def is_made(expr: ir.Expr) -> bool:
     return ir.operator_of(expr) == MAKE
 
 
-def made(parts: Parts) -> ir.Call:
+def make_complex(pair: Parts) -> ir.Call:
     """Return two tensors as one lowered complex tensor."""
-    return ir.Call(ir.OpRef(MAKE), (parts.re.expr, parts.im.expr), span=parts.re.span)
+    return ir.Call(ir.OpRef(MAKE), (pair.re.expr, pair.im.expr), span=pair.re.span)
 
 
 @dataclass(slots=True)
@@ -55,10 +55,10 @@ class Forms:
             assert isinstance(expr, ir.Call)
             both = (expr.args[0], expr.args[1])
         else:
-            known = self._split.get(expr)
-            if known is None:
-                known = self._split[expr] = _split(expr, len(type_.shape), span)
-            both = known
+            memo = self._split.get(expr)
+            if memo is None:
+                memo = self._split[expr] = _split(expr, len(type_.shape), span)
+            both = memo
         re, im = (TensorExpr(part, part_dtype(type_.dtype), span) for part in both)
         return Parts(re, im)
 
@@ -77,7 +77,7 @@ def _split(expr: ir.Expr, axis: int, span: Span | None) -> tuple[ir.Expr, ir.Exp
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site(CallView):
+class ComplexCall(CallView):
     """A call of an operator with complex operands or a complex result, whose operands are lowered."""
 
     node: ir.Call
@@ -123,7 +123,7 @@ class Site(CallView):
         types = old.checked_type
         assert isinstance(types, TupleType)
         if isinstance(old, ir.Tuple):
-            lowered = [self.lowered[part] for part in old.fields]
+            lowered = [self.lowered[field] for field in old.fields]
         else:
             whole = self.pairs(0)
             lowered = [ir.TupleGetItem(whole, number) for number in range(len(types.fields))]
@@ -139,8 +139,8 @@ class Site(CallView):
         return TensorExpr(expr, part_dtype(self.result.dtype), self.span)
 
 
-#: Returns the lowered result of a call: any expression, or `made` parts.
-Rule: TypeAlias = Callable[[Site], ir.Expr]
+#: Returns the lowered result of a call: any expression, or `make_complex` parts.
+Rule: TypeAlias = Callable[[ComplexCall], ir.Expr]
 
 
 def holds_complex(type_: Type | None) -> bool:
@@ -153,7 +153,7 @@ def holds_complex(type_: Type | None) -> bool:
     return False
 
 
-def each_part(site: Site) -> ir.Expr:
+def each_part(site: ComplexCall) -> ir.Expr:
     """Apply an operator to the real and to the imaginary parts, where the result is complex or a tuple."""
 
     def of(number: int) -> ir.Expr:
@@ -169,10 +169,10 @@ def each_part(site: Site) -> ir.Expr:
         return site.call(*operands)
 
     re, im = of(0), of(1)
-    return made(Parts(site.real(re), site.real(im)))
+    return make_complex(Parts(site.real(re), site.real(im)))
 
 
-def _tuple_part(site: Site, number: int) -> ir.Tuple:
+def _tuple_part(site: ComplexCall, number: int) -> ir.Tuple:
     chosen = []
     for expr, type_ in site.fields():
         if not is_complex(type_.dtype):

@@ -7,31 +7,31 @@ from typing import cast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.site import Rule, Site, each_part, is_made, made
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, is_made, make_complex
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
 
 #: Returns the attributes of the same operator on pairs; None where it has none.
-_OnPairs = Callable[[Site], "dict[str, object] | None"]
+_OnPairs = Callable[[ComplexCall], "dict[str, object] | None"]
 
 
 def _movement(on_pairs: _OnPairs) -> Rule:
     """Return the rule of an operator of one complex tensor."""
 
-    def rule(site: Site) -> ir.Expr:
+    def rule(site: ComplexCall) -> ir.Expr:
         attrs = None if site.is_made(0) else on_pairs(site)
         return each_part(site) if attrs is None else site.call(*site.args, **attrs)
 
     return rule
 
 
-def _axis(site: Site) -> dict[str, object] | None:
+def _axis(site: ComplexCall) -> dict[str, object] | None:
     axis = site.attrs["axis"]
     return {"axis": axis % site.rank()} if isinstance(axis, int) else None
 
 
-def _axes(site: Site) -> dict[str, object]:
+def _axes(site: ComplexCall) -> dict[str, object]:
     """Return the axes of a reduction, all by default, without that of the pairs."""
     axes, rank = site.attrs["axis"], site.rank()
     given = range(rank) if axes is None else axes if isinstance(axes, Sequence) else [axes]
@@ -41,68 +41,68 @@ def _axes(site: Site) -> dict[str, object]:
     return {"axis": tuple(sorted(chosen)), "exclude": False}
 
 
-def _reduction(site: Site) -> ir.Expr:
+def _reduction(site: ComplexCall) -> ir.Expr:
     axes = _axes(site)
     if not axes["axis"]:
         return site.args[0]
     if site.is_made(0):
         parts = site.parts()
         re, im = (site.real(site.call(part.expr, **axes)) for part in (parts.re, parts.im))
-        return made(Parts(re, im))
+        return make_complex(Parts(re, im))
     return site.call(*site.args, **axes)
 
 
-def _squeeze(site: Site) -> dict[str, object]:
+def _squeeze(site: ComplexCall) -> dict[str, object]:
     axes, shape = site.attrs["axis"], site.type().shape
     if axes is None:
         return {"axis": tuple(axis for axis, dim in enumerate(shape) if dim == 1)}
     return {"axis": tuple(axis % len(shape) for axis in cast("Sequence[int]", axes))}
 
 
-def _reshape(site: Site) -> dict[str, object] | None:
+def _reshape(site: ComplexCall) -> dict[str, object] | None:
     codes = cast("Sequence[int]", site.attrs["newshape"])
     return None if any(code < -1 for code in codes) else {"newshape": (*codes, 2)}
 
 
-def _strided_slice(site: Site) -> dict[str, object]:
+def _strided_slice(site: ComplexCall) -> dict[str, object]:
     axes = site.attrs["axes"]
     return {} if axes is None else {"axes": tuple(axis % site.rank() for axis in cast("Sequence[int]", axes))}
 
 
-def _transpose(site: Site) -> dict[str, object]:
+def _transpose(site: ComplexCall) -> dict[str, object]:
     axes, rank = site.attrs["axes"], site.rank()
     given = range(rank)[::-1] if axes is None else cast("Sequence[int]", axes)
     return {"axes": (*(axis % rank for axis in given), rank)}
 
 
-def _expand_dims(site: Site) -> dict[str, object]:
+def _expand_dims(site: ComplexCall) -> dict[str, object]:
     axis, count = cast(int, site.attrs["axis"]), cast(int, site.attrs["num_newaxis"])
     rank = site.rank()
     return {"axis": axis if axis >= 0 else axis + rank + 1, "num_newaxis": count}
 
 
-def _broadcast_to(site: Site) -> dict[str, object]:
+def _broadcast_to(site: ComplexCall) -> dict[str, object]:
     return {"shape": (*cast("Sequence[object]", site.attrs["shape"]), 2), "dtype": ""}
 
 
-def _cumsum(site: Site) -> ir.Expr:
+def _cumsum(site: ComplexCall) -> ir.Expr:
     dtype = site.attrs["dtype"] and part_dtype(site.result.dtype)
     axis = site.attrs["axis"]
     if site.is_made(0) or not isinstance(axis, int):
         parts = site.parts()
         re, im = (site.real(site.call(part.expr, dtype=dtype)) for part in (parts.re, parts.im))
-        return made(Parts(re, im))
+        return make_complex(Parts(re, im))
     return site.call(*site.args, axis=axis % site.rank(), dtype=dtype)
 
 
-def _take(site: Site) -> ir.Expr:
+def _take(site: ComplexCall) -> ir.Expr:
     axis = site.attrs["axis"]
     if site.is_made(0) or not isinstance(axis, int):
         return each_part(site)
     return site.call(*site.args, axis=axis % site.rank())
 
 
-def _join(site: Site) -> ir.Expr:
+def _join(site: ComplexCall) -> ir.Expr:
     """Join tensors of pairs as they are; of parts, the parts."""
     fields = site.fields()
     if any(is_made(expr) for expr, _ in fields):
@@ -112,26 +112,26 @@ def _join(site: Site) -> ir.Expr:
     return site.call(whole, axis=cast(int, site.attrs["axis"]) % rank)
 
 
-def _split(site: Site) -> ir.Expr:
+def _split(site: ComplexCall) -> ir.Expr:
     return site.call(site.pairs(), axis=cast(int, site.attrs["axis"]) % site.rank())
 
 
-def _update(site: Site) -> ir.Expr:
+def _update(site: ComplexCall) -> ir.Expr:
     """Put updates into a tensor of pairs: a loop that changes it element by element changes it in place."""
     return site.call(*map(site.pairs, range(len(site.args))))
 
 
-def _creation(site: Site) -> ir.Expr:
+def _creation(site: ComplexCall) -> ir.Expr:
     """Fill a new tensor with zeros or ones."""
     dtype = part_dtype(site.result.dtype)
     shape = cast("Sequence[object]", site.attrs["shape"])
     if site.name == "zeros":
         return site.call(shape=(*shape, 2), dtype=dtype)
     re, im = (call(name, [], site.span, shape=shape, dtype=dtype) for name in ("ones", "zeros"))
-    return made(Parts(site.real(re), site.real(im)))
+    return make_complex(Parts(site.real(re), site.real(im)))
 
 
-def _full(site: Site) -> ir.Expr:
+def _full(site: ComplexCall) -> ir.Expr:
     """Fill a new tensor with a number, complex or not; a size of `dyn.full` stays an operand."""
     dtype = part_dtype(site.result.dtype)
     if site.is_complex(0):
@@ -139,33 +139,33 @@ def _full(site: Site) -> ir.Expr:
     else:
         re = TensorExpr(site.args[0], site.type().dtype, site.span).cast(dtype)
         number = Parts(re, re.op("zeros_like"))
-    given = site.attrs.get("dtype")
-    filled = [site.call(part.expr, *site.args[1:], dtype=given and dtype) for part in (number.re, number.im)]
-    return made(Parts(*map(site.real, filled)))
+    attr = site.attrs.get("dtype")
+    filled = [site.call(part.expr, *site.args[1:], dtype=attr and dtype) for part in (number.re, number.im)]
+    return make_complex(Parts(*map(site.real, filled)))
 
 
-def _dyn_zeros(site: Site) -> ir.Expr:
+def _dyn_zeros(site: ComplexCall) -> ir.Expr:
     dtype = part_dtype(site.result.dtype)
     zeros = site.real(site.call(*site.args, dtype=dtype))
-    return made(Parts(zeros, zeros))
+    return make_complex(Parts(zeros, zeros))
 
 
-def _of_shape(site: Site) -> ir.Expr:
+def _of_shape(site: ComplexCall) -> ir.Expr:
     """Apply an operator that reads the shape alone to one part."""
     return site.call(site.parts().re.expr)
 
 
-def _like_shape(site: Site) -> ir.Expr:
+def _like_shape(site: ComplexCall) -> ir.Expr:
     """Apply an operator whose last operand gives a shape alone."""
     like = site.parts(1).re.expr if site.is_complex(1) else site.args[1]
     if not site.is_complex(0):
         return site.call(site.args[0], like)
     parts = site.parts()
     re, im = (site.real(site.call(part.expr, like)) for part in (parts.re, parts.im))
-    return made(Parts(re, im))
+    return make_complex(Parts(re, im))
 
 
-def _adv_index(site: Site) -> ir.Expr:
+def _adv_index(site: ComplexCall) -> ir.Expr:
     """Index with arrays: the first operand alone is complex."""
     fields = site.fields()
     rest = [expr for expr, _ in fields[1:]]
@@ -175,10 +175,10 @@ def _adv_index(site: Site) -> ir.Expr:
     assert is_complex(type_.dtype)
     parts = site.forms.parts(expr, type_, site.span)
     both = (site.call(ir.Tuple((part.expr, *rest), span=site.span)) for part in (parts.re, parts.im))
-    return made(Parts(*map(site.real, both)))
+    return make_complex(Parts(*map(site.real, both)))
 
 
-def _fourier(site: Site) -> ir.Expr:
+def _fourier(site: ComplexCall) -> ir.Expr:
     """Transform pairs, or real numbers, which become pairs."""
     axis = cast(int, site.attrs["axis"]) % site.rank()
     return site.call(site.pairs(), axis=axis, pairs=True)

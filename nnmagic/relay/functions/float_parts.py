@@ -28,21 +28,21 @@ def frexp(x: T) -> tuple[T, T]:
 
 def ldexp(x: T, exponent: T) -> T:
     """Return x * 2 ** exponent, rounded once; the exponents are integers."""
-    result, rest = x.cast("float64"), exponent.cast("int64").maximum(-2200).minimum(2200)
+    result, remaining = x.cast("float64"), exponent.cast("int64").maximum(-2200).minimum(2200)
     for least in (-969, -969, -1022):  # so that a denormal number is rounded by the last product alone
-        step = rest.maximum(least).minimum(1023)
+        step = remaining.maximum(least).minimum(1023)
         bits = (step + _BIAS).op("left_shift", _DIGITS)
-        result, rest = result * bits.op("reinterpret", dtype="float64"), rest - step
+        result, remaining = result * bits.op("reinterpret", dtype="float64"), remaining - step
     return result.cast(x.dtype)
 
 
 def ieee_remainder(x: T, y: T) -> T:
     """Return x less the multiple of y that is nearest; of two, the even one."""
     size, step = x.abs(), y.abs()
-    rest = size.op("trunc_mod", step)
-    other = step - rest
-    tie = rest - (size - rest).op("multiply", 0.5).op("trunc_mod", step) * 2
-    nearest = (rest < other).choose(rest, (rest > other).choose(-other, tie))
+    remainder = size.op("trunc_mod", step)
+    other = step - remainder
+    tie = remainder - (size - remainder).op("multiply", 0.5).op("trunc_mod", step) * 2
+    nearest = (remainder < other).choose(remainder, (remainder > other).choose(-other, tie))
     result = nearest * x.like(1.0).op("numpy.copysign", x)
     whole = y.op("isinf") & x.op("isfinite")
     return whole.choose(x, result)

@@ -204,7 +204,7 @@ def _inverse_power(x: T, exponent: int) -> T:
 
 def _cotangent_derivative(order: int) -> list[float]:
     """Return the coefficients, by the power of ``cot(x)``, of a derivative of ``cot(x)``."""
-    found = np.polynomial.Polynomial([0.0, 1.0])
+    derivative = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(order):
-        found = found.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
-    return [float(each) for each in found.coef]
+        derivative = derivative.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
+    return [float(each) for each in derivative.coef]

@@ -79,15 +79,15 @@ def ndtri(p: T) -> T:
 @in_float64
 def erfinv(y: T) -> T:
     """Compute the inverse of the error function."""
-    found = _deviate(y * 0.5, (1 - y.abs()) * 0.5) * math.sqrt(0.5)
-    return y.equal(0).choose(y, _within(y, -1.0, 1.0, found))
+    deviate = _deviate(y * 0.5, (1 - y.abs()) * 0.5) * math.sqrt(0.5)
+    return y.equal(0).choose(y, _within(y, -1.0, 1.0, deviate))
 
 
 @in_float64
 def erfcinv(y: T) -> T:
     """Compute the inverse of 1 - erf(x)."""
-    found = _deviate((1 - y) * 0.5, y.minimum(2 - y) * 0.5)
-    return _within(y, 0.0, 2.0, found * math.sqrt(0.5))
+    deviate = _deviate((1 - y) * 0.5, y.minimum(2 - y) * 0.5)
+    return _within(y, 0.0, 2.0, deviate * math.sqrt(0.5))
 
 
 @in_float64

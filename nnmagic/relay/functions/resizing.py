@@ -69,7 +69,7 @@ def interpolate(data: T, axis: int, x: T, old: T, a: float | None = None) -> T:
     return total
 
 
-def interpolate_normalized(
+def interpolate_with_unit_sum(
     data: T, axis: int, x: T, old: T, a: float | None, shrink: T, widest: float = 1.0, *, exclude: bool
 ) -> T:
     """Return such sums with weights whose own sum is 1, of kernels that may be as wide as new elements.
@@ -86,9 +86,9 @@ def interpolate_normalized(
     used = used & places.equal(nearest) if exclude else used
     weight = used.choose(_weigh(distance, a), 0)
     total = weight.op("sum", axis=(1,), keepdims=True)
-    parts = _weighted(data, axis, nearest, weight / total.equal(0).choose(1, total))
-    parts = _spread(used, data.rank - axis - 1).choose(parts, 0)  # 0 times NaN is NaN
-    return parts.op("sum", axis=(axis + 1,))
+    terms = _weighted(data, axis, nearest, weight / total.equal(0).choose(1, total))
+    terms = _spread(used, data.rank - axis - 1).choose(terms, 0)  # 0 times NaN is NaN
+    return terms.op("sum", axis=(axis + 1,))
 
 
 def _weigh(distance: T, a: float | None) -> T:

@@ -95,13 +95,13 @@ _FACTORS = 20
 @in_float64
 def binom(n: T, k: T) -> T:
     """Compute the binomial coefficient of real numbers."""
-    whole = k.op("numpy.rint").equal(k) & n.op("numpy.rint").equal(n) & (n >= 0)
-    few = whole.choose(k.minimum(n - k), k)
+    is_integer = k.op("numpy.rint").equal(k) & n.op("numpy.rint").equal(n) & (n >= 0)
+    few = is_integer.choose(k.minimum(n - k), k)
     product = n.like(1.0)
     for factor in range(1, _FACTORS + 1):
         step = product * ((n - few + factor) / factor)
         product = (few >= factor).choose(step, product)
     product = (product < 2.0**52).choose(product.op("numpy.rint"), product)
     general = 1 / ((n + 1) * beta(n - few + 1, few + 1))
-    result = (whole & (few <= _FACTORS)).choose(product, general)
-    return (whole & (few < 0)).choose(0.0, result)
+    result = (is_integer & (few <= _FACTORS)).choose(product, general)
+    return (is_integer & (few < 0)).choose(0.0, result)

@@ -145,8 +145,8 @@ _SECOND_STEP = {"float32": (2 / 3, 5.6e-9), "float64": (40 / 81, 5 / 9, 2 / 3, 0
 @_halves_in_float32
 def rint(x: T) -> T:
     """Round to the nearest integer, halves to even; the sign stays, also that of 0."""
-    size, whole = x.abs(), _FIRST_WHOLE[x.dtype]
-    rounded = (size < whole).choose(size + whole - whole, size)
+    size, is_integer = x.abs(), _FIRST_WHOLE[x.dtype]
+    rounded = (size < is_integer).choose(size + is_integer - is_integer, size)
     return (x < 0).choose(-rounded, (x > 0).choose(rounded, x))
 
 

@@ -37,27 +37,29 @@ class Activity:
 
         Functions may call each other in a circle: all that are met are looked at until nothing changes.
         """
-        found = self._known.get((name, mask))
-        if found is not None:
-            return found
-        found = self._known[(name, mask)] = FunctionActivity(mask)
+        activity = self._known.get((name, mask))
+        if activity is not None:
+            return activity
+        activity = self._known[(name, mask)] = FunctionActivity(mask)
         is_outermost = not self._open
-        self._open.append((name, found))
-        self._update(name, found)
+        self._open.append((name, activity))
+        self._update(name, activity)
         if is_outermost:
             while any([self._update(*each) for each in self._open]):  # noqa: C419 # each is updated
                 pass
             self._open.clear()
-        return found
+        return activity
 
-    def _update(self, name: str, found: FunctionActivity) -> bool:
+    def _update(self, name: str, activity: FunctionActivity) -> bool:
         """Look at a function again; return whether anything is active that was not before."""
-        before, found.active = (found.mask, found.result), {}
-        function, parts = self.functions[name], iter(found.mask)
+        before, activity.active = (activity.mask, activity.result), {}
+        function, parts = self.functions[name], iter(activity.mask)
         for param in function.params:
-            found.active[param] = tree_of(parts, type_of(param))
-        found.result = _union(found.result, self.of_block(function.body, found.active, name, found))
-        return (found.mask, found.result) != before
+            activity.active[param] = tree_of(parts, type_of(param))
+        activity.result = _union(
+            activity.result, self.of_block(function.body, activity.active, name, activity)
+        )
+        return (activity.mask, activity.result) != before
 
     def of_block(
         self,
@@ -112,12 +114,12 @@ class Activity:
         args: tuple[Expr, ...],
         active: dict[Expr, Tree],
         name: str,
-        own: FunctionActivity | None,
+        activity: FunctionActivity | None,
     ) -> Tree:
         mask = self.mask_of(callee, args, active)
-        if callee == name and own is not None:
-            own.mask = tuple(a or b for a, b in zip(own.mask, mask, strict=True))
-            return own.result
+        if callee == name and activity is not None:
+            activity.mask = tuple(a or b for a, b in zip(activity.mask, mask, strict=True))
+            return activity.result
         return self.of_function(callee, mask).result if any(mask) else False
 
     def mask_of(self, callee: str, args: tuple[Expr, ...], active: Mapping[Expr, Tree]) -> tuple[bool, ...]:
@@ -126,7 +128,7 @@ class Activity:
         for param, arg in zip(self.functions[callee].params, args, strict=True):
             type_ = type_of(param)
             tree = active.get(arg, False)
-            mask += [bool(part) for part in leaves(_spread(tree, type_), type_)]
+            mask += [bool(leaf) for leaf in leaves(_spread(tree, type_), type_)]
         return tuple(mask)
 
 
@@ -140,7 +142,7 @@ def type_of(expr: Expr) -> Type:
 def _spread(tree: Tree, type_: Type) -> Tree:
     """Return a tree in the form of its type; a bool alone stands for all leaves."""
     if isinstance(type_, TupleType) and not isinstance(tree, list):
-        return [_spread(tree, part) for part in type_.fields]
+        return [_spread(tree, field) for field in type_.fields]
     return tree
 
 

@@ -16,7 +16,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import (
-    Block,
+    LetBlock,
     block_of,
     branches,
     forward,
@@ -26,9 +26,9 @@ from nnmagic.relay.gradients.blocks import (
     with_branches,
 )
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
-from nnmagic.relay.gradients.counted_loops import CountedLoop, counted_loop
+from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
 from nnmagic.relay.gradients.expansions import expand
-from nnmagic.relay.gradients.place import Place
+from nnmagic.relay.gradients.place import VjpCall
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
@@ -170,7 +170,7 @@ class Backward:
     ) -> None:
         assert isinstance(value.op, ir.OpRef)
         name = value.op.name
-        place = Place(
+        place = VjpCall(
             name,
             [rename(arg, scope.env) for arg in value.args],
             [type_of(arg) for arg in value.args],
@@ -194,15 +194,15 @@ class Backward:
         except NoGradientError as error:
             self._refuse(error, value)
             return
-        for arg, wanted, part in zip(value.args, place.wanted, contributions, strict=True):
+        for arg, wanted, contribution in zip(value.args, place.wanted, contributions, strict=True):
             if wanted:
-                cotangents.add(arg, _only(part, scope.active.get(arg, False)))
+                cotangents.add(arg, _only(contribution, scope.active.get(arg, False)))
 
     def _refuse(self, error: NoGradientError, value: ir.Call) -> None:
         hint = error.hint or "wrap it in stop_gradient(...) if nothing should flow through it"
         self.diagnostics.error(str(error), value.span, hint=hint)
 
-    def _through_expansion(self, place: Place, scope: _Scope, value: ir.Call, tree: Tree) -> list[Tree]:
+    def _through_expansion(self, place: VjpCall, scope: _Scope, value: ir.Call, tree: Tree) -> list[Tree]:
         """Differentiate an equal expression of other operators instead of the call."""
         function = expand(place)
         active: dict[ir.Expr, Tree] = {
@@ -231,10 +231,14 @@ class Backward:
         ]
         outer = [
             var
-            for var in dict.fromkeys(var for _, found in parts for var in found.variables())
+            for var in dict.fromkeys(
+                var for _, cotangent_values in parts for var in cotangent_values.variables()
+            )
             if var in scope.env
         ]
-        columns = [[leaf for var in outer for leaf in found.leaves(var)] for _, found in parts]
+        columns = [
+            [leaf for var in outer for leaf in cotangent_values.leaves(var)] for _, cotangent_values in parts
+        ]
         primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
         flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
         bodies = []
@@ -252,9 +256,9 @@ class Backward:
         decided = with_branches(value, scope.env, bodies, variables)
         values = items(decided, width)
         result = next(values) if valued else None
-        found = iter([next(values) if flowing else None for flowing in flows])
+        cotangent_values = iter([next(values) if flowing else None for flowing in flows])
         for var in outer:
-            cotangents.add(var, tree_of(found, type_of(var)))
+            cotangents.add(var, tree_of(cotangent_values, type_of(var)))
         return result
 
     # -- functions ---------------------------------------------------------------------------------------
@@ -280,7 +284,7 @@ class Backward:
             part = tree_of(flat, type_of(param))
             cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
-    def _taped_loop(self, loop: CountedLoop, value: ir.Call, scope: _Scope) -> TapedLoop | None:
+    def _taped_loop(self, loop: CountedRecursion, value: ir.Call, scope: _Scope) -> TapedLoop | None:
         """Return a loop with its two functions, which calls of the same kind share; None if it has none."""
         assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
@@ -323,11 +327,11 @@ class Backward:
         ]
         seed = tree_of(iter(seeds), function.ret_type)
         _, cotangents = self.of_block(function.body, env, dict(activity.active), seed, valued=False)
-        found = [leaf for param in function.params for leaf in cotangents.leaves(param)]
+        cotangent_leaves = [leaf for param in function.params for leaf in cotangents.leaves(param)]
         primals = [leaf for param in function.params for leaf in project(env[param], type_of(param))]
         fields = [
             zeros_like(primal) if leaf is None else leaf
-            for leaf, primal, flowing in zip(found, primals, activity.mask, strict=True)
+            for leaf, primal, flowing in zip(cotangent_leaves, primals, activity.mask, strict=True)
             if flowing
         ]
         field_types = [
@@ -349,7 +353,7 @@ class Backward:
         return helper
 
 
-def _ends_in_branches(block: Block) -> bool:
+def _ends_in_branches(block: LetBlock) -> bool:
     """Return whether the result of a block is that of its last binding, an ``if`` or a ``match``."""
     if not block.bindings:
         return False

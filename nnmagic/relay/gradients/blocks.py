@@ -10,20 +10,20 @@ from nnmagic.relay.traverse import pattern_vars
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LetBlock:
     """A chain of lets and its result, which is a name."""
 
     bindings: tuple[tuple[ir.Var, ir.Expr], ...]
     result: ir.Expr
 
 
-def block_of(expr: ir.Expr) -> Block:
+def block_of(expr: ir.Expr) -> LetBlock:
     """Return the block of an expression in A-normal form."""
     bindings = []
     while isinstance(expr, ir.Let):
         bindings.append((expr.var, expr.value))
         expr = expr.body
-    return Block(tuple(bindings), expr)
+    return LetBlock(tuple(bindings), expr)
 
 
 def branches(expr: ir.If | ir.Match) -> list[ir.Expr]:
@@ -91,7 +91,7 @@ def forward(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
             attrs = {name: _attribute(value, args, new) for name, value in expr.attrs.items()}
             return replace(expr, op=rename(op, env), args=new, attrs=attrs, checked_type=None)
         case ir.Tuple(fields=fields):
-            return replace(expr, fields=tuple(rename(part, env) for part in fields), checked_type=None)
+            return replace(expr, fields=tuple(rename(field, env) for field in fields), checked_type=None)
         case ir.TupleGetItem(tuple_value=value):
             renamed = rename(value, env)
             if isinstance(renamed, ir.Tuple):

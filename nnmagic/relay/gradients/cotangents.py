@@ -27,12 +27,12 @@ class Cotangents:
         if not isinstance(var, Var):
             return
         added = leaves(tree, type_of(var))
-        if all(part is None for part in added):
+        if all(addend is None for addend in added):
             return
         parts = self._parts.setdefault(var, [[] for _ in added])
-        for all_, part in zip(parts, added, strict=True):
-            if part is not None:
-                all_.append(part.expr if isinstance(part, TensorExpr) else part)
+        for all_, addend in zip(parts, added, strict=True):
+            if addend is not None:
+                all_.append(addend.expr if isinstance(addend, TensorExpr) else addend)
 
     def variables(self) -> list[Var]:
         """Return the variables that have a cotangent."""
@@ -56,14 +56,14 @@ class Cotangents:
 def _total(parts: list[Expr | Update], primal: Expr) -> Expr | None:
     """Return the sum of contributions; None without one."""
     total: Expr | None = None
-    for part in parts:
-        if not isinstance(part, Update):
-            total = part if total is None else call("add", [total, part], part.span)
-    for part in parts:
-        if isinstance(part, Update):
+    for term in parts:
+        if not isinstance(term, Update):
+            total = term if total is None else call("add", [total, term], term.span)
+    for term in parts:
+        if isinstance(term, Update):
             if total is None:
                 total = call("zeros_like", [primal], primal.span)
-            total = part.apply(total)
+            total = term.apply(total)
     return total
 
 

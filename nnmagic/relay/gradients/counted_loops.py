@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from nnmagic.relay.callgraph import is_call, mentions
 from nnmagic.relay.expr import Call, Constant, Expr, Function, If, Let, Var, operator_of
 from nnmagic.relay.gradients.activity import type_of
-from nnmagic.relay.gradients.blocks import Block, block_of
+from nnmagic.relay.gradients.blocks import LetBlock, block_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class CountedLoop:
+class CountedRecursion:
     """A function ``f(..., i, ...) = if (i < end) {round; f(..., i + step, ...)} else {exit}``.
 
     number: the number of rounds, an int or the named size of ``sized``: an array of the caller, and its
@@ -41,7 +41,7 @@ class CountedLoop:
 
 def counted_loop(
     name: str, function: Function, args: tuple[Expr, ...], resolve: Callable[[Expr], Expr]
-) -> CountedLoop | None:
+) -> CountedRecursion | None:
     """Return the loop that a call of a function in A-normal form begins; None if its rounds are unknown.
 
     resolve: returns what a name of the caller is bound to.
@@ -52,32 +52,32 @@ def counted_loop(
     *before, (_, decision) = body.bindings
     if not isinstance(decision, If):
         return None
-    own = dict[Expr, Expr](before)
+    substitution = dict[Expr, Expr](before)
     again = block_of(decision.true_branch)
     call = _tail_call(again, name)
     inside = (value for _, value in again.bindings[:-1])
-    if call is None or mentions(name, *own.values(), decision.false_branch, *inside):
+    if call is None or mentions(name, *substitution.values(), decision.false_branch, *inside):
         return None
     following = dict(zip(function.params, call.args, strict=True))
-    given = dict(zip(function.params, args, strict=True))
+    env = dict(zip(function.params, args, strict=True))
     fixed = tuple(param for param in function.params if following[param] is param)
 
     def number_of(expr: Expr) -> int | None:
-        value = own.get(expr, expr)
+        value = substitution.get(expr, expr)
         if value in fixed and isinstance(value, Var):
-            value = resolve(given[value])
+            value = resolve(env[value])
         return _integer(value)
 
-    condition = own.get(decision.cond, decision.cond)
+    condition = substitution.get(decision.cond, decision.cond)
     if not _is_operator(condition, "less"):
         return None
     assert isinstance(condition, Call)
-    counter, last = condition.args[0], own.get(condition.args[1], condition.args[1])
+    counter, last = condition.args[0], substitution.get(condition.args[1], condition.args[1])
     if not isinstance(counter, Var) or counter not in following:
         return None
-    inner = own | dict[Expr, Expr](again.bindings)
+    inner = substitution | dict[Expr, Expr](again.bindings)
     step = _increment(counter, inner.get(following[counter]), lambda expr: number_of(inner.get(expr, expr)))
-    start = _integer(resolve(given[counter]))
+    start = _integer(resolve(env[counter]))
     if start is None or step is None:
         return None
     number: int | AnyDim | None = number_of(last)
@@ -89,7 +89,7 @@ def counted_loop(
             return None
     else:
         end = next((param for param in fixed if param is last), None)
-        sized = None if end is None else _sized(given[end], resolve)
+        sized = None if end is None else _size_source(env[end], resolve)
         size = None if sized is None else _dim(sized)
         if not isinstance(size, AnyDim) or size.label is None or (start, step) != (0, 1):
             return None
@@ -101,12 +101,12 @@ def counted_loop(
     for var, value in reversed(before):
         exit_ = Let(var, value, exit_)
     rounds = (*before, *again.bindings[:-1])
-    return CountedLoop(
+    return CountedRecursion(
         function, number, sized, end, counter, start, step, carried, fixed, rounds, following, exit_
     )
 
 
-def _tail_call(block: Block, name: str) -> Call | None:
+def _tail_call(block: LetBlock, name: str) -> Call | None:
     """Return the call of a function that a block ends in."""
     if not block.bindings or block.bindings[-1][0] is not block.result:
         return None
@@ -135,7 +135,7 @@ def _increment(counter: Var, value: Expr | None, number_of: Callable[[Expr], int
     return step if step is not None and step > 0 else None
 
 
-def _sized(expr: Expr, resolve: Callable[[Expr], Expr]) -> tuple[Expr, int] | None:
+def _size_source(expr: Expr, resolve: Callable[[Expr], Expr]) -> tuple[Expr, int] | None:
     """Return the array and the axis whose size a value is: ``take(shape_of(array), axis)``."""
     value = resolve(expr)
     if not _is_operator(value, "take"):

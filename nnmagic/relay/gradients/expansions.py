@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from nnmagic.relay.expr import Function, Var
-from nnmagic.relay.gradients.place import Place
+from nnmagic.relay.gradients.place import VjpCall
 from nnmagic.relay.gradients.registry import EXPANSIONS
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
 
 
-def expand(place: Place) -> Function:
+def expand(place: VjpCall) -> Function:
     """Return a function in A-normal form that computes the same as a call."""
     params = tuple(Var(f"a{index}", type_, span=place.span) for index, type_ in enumerate(place.types))
-    inner = Place(
+    inner = VjpCall(
         place.name,
         params,
         place.types,

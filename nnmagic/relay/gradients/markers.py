@@ -17,7 +17,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.batching.transformation import batch
 from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
-from nnmagic.relay.gradients.transformation import typed
+from nnmagic.relay.gradients.transformation import with_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call as ops_call
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -90,8 +90,10 @@ def _expand_function(result: Expanded, name: str) -> None:
             try:
                 return _Expansion(result, lets, memo).of_call(new, name)
             except RelayError as error:  # what derivatives are made of has no place of its own
-                found = [replace(each, span=each.span or new.span) for each in error.diagnostics]
-                raise RelayError(found) from None
+                diagnostics = [
+                    replace(diagnostic, span=diagnostic.span or new.span) for diagnostic in error.diagnostics
+                ]
+                raise RelayError(diagnostics) from None
         if isinstance(new, ir.TupleGetItem) and isinstance(new.tuple_value, ir.Tuple):
             return new.tuple_value.fields[new.index]
         return new
@@ -101,7 +103,7 @@ def _expand_function(result: Expanded, name: str) -> None:
     functions = {**result.module.functions, name: replace(made, checked_type=None)}
     untyped = replace(result.module, functions=functions, printed_types={})
     tidy = dead_code_elimination(eliminate_common_subexpr(_only(untyped, name)))
-    result.module = typed(replace(untyped, functions={**functions, name: tidy.functions[name]}))
+    result.module = with_types(replace(untyped, functions={**functions, name: tidy.functions[name]}))
 
 
 def _only(module: Module, name: str) -> Module:
@@ -129,48 +131,50 @@ class _Expansion:
         """Return what a marked call stands for."""
         function = call.op
         assert isinstance(function, ir.Function)
-        kind, count = _marked(function)
-        inner = self._closed(function)
+        kind, count = _read_mark(function)
+        inner = self._close(function)
         inner_name = self._new_name(f"{name}_{'checkpoint' if kind == 'checkpoint' else 'gradient'}")
         module = self.result.module
         functions = {**module.functions, inner_name: replace(inner, checked_type=None)}
         module = replace(module, functions=functions, printed_types={})
         wanted = reachable(call_graph(module), inner_name)
-        parts = {each: part for each, part in functions.items() if each in wanted}
-        typed_module = typed(replace(module, functions=parts))
+        parts = {helper_name: part for helper_name, part in functions.items() if helper_name in wanted}
+        typed_module = with_types(replace(module, functions=parts))
         numbers, taken = range(count), set(functions)
         if kind == "batch":
-            return self._batched(function, typed_module, inner_name, call, count)
+            return self._batch(function, typed_module, inner_name, call, count)
         if kind == "checkpoint":
             return self._checkpoint(inner, inner_name, call)
         if kind == "forward":
-            made = forward_mode(typed_module, inner_name, numbers, taken)
+            transformed = forward_mode(typed_module, inner_name, numbers, taken)
         else:
-            made = reverse(typed_module, inner_name, numbers, taken, seeded=kind == "pullback")
-        self._warn(call, function, made, kind)
-        helpers = {each: own for each, own in made.helpers.items() if each != inner_name}
+            transformed = reverse(typed_module, inner_name, numbers, taken, seeded=kind == "pullback")
+        self._warn(call, function, transformed, kind)
+        helpers = {
+            helper_name: helper
+            for helper_name, helper in transformed.helpers.items()
+            if helper_name != inner_name
+        }
         self.result.module = replace(
             self.result.module, functions={**self.result.module.functions, **helpers}
         )
-        return self._substitute(function, made, call, count)
+        return self._substitute(function, transformed, call, count)
 
-    def _batched(
-        self, function: ir.Function, module: Module, name: str, call: ir.Call, count: int
-    ) -> ir.Expr:
+    def _batch(self, function: ir.Function, module: Module, name: str, call: ir.Call, count: int) -> ir.Expr:
         """Return the values of all examples; the arguments behind the first ``count`` are those of all."""
         wide = function.params[count]
         type_ = wide.type_annotation
         while isinstance(type_, TupleType):
             type_ = type_.fields[0]
         assert isinstance(type_, TensorType)
-        made = batch(module, name, range(count), type_.shape[0], {*self.result.module.functions, name})
-        helpers = {each: own for each, own in made.helpers.items() if each != name}
+        batched = batch(module, name, range(count), type_.shape[0], {*self.result.module.functions, name})
+        helpers = {each: helper for each, helper in batched.helpers.items() if each != name}
         self.result.module = replace(
             self.result.module, functions={**self.result.module.functions, **helpers}
         )
         values = (*call.args[count:], *self.captured)
-        env: dict[ir.Expr, ir.Expr] = dict(zip(made.params, values, strict=True))
-        body = rewrite(made.body, lambda _old, new: new, env)
+        env: dict[ir.Expr, ir.Expr] = dict(zip(batched.params, values, strict=True))
+        body = rewrite(batched.body, lambda _old, new: new, env)
         return ir.Tuple((body, body), span=call.span)
 
     def _checkpoint(self, inner: ir.Function, name: str, call: ir.Call) -> ir.Expr:
@@ -181,12 +185,14 @@ class _Expansion:
         return ir.Tuple((made, made), span=call.span)
 
     def _substitute(self, function: ir.Function, made: Differentiated, call: ir.Call, count: int) -> ir.Expr:
-        own = list(function.params[:count])
+        params = list(function.params[:count])
         new_params = made.params
-        env: dict[ir.Expr, ir.Expr] = dict(zip(new_params[: len(own)], call.args[: len(own)], strict=True))
+        env: dict[ir.Expr, ir.Expr] = dict(
+            zip(new_params[: len(params)], call.args[: len(params)], strict=True)
+        )
         captured = list(self.captured)
-        env |= dict(zip(new_params[len(own) : len(own) + len(captured)], captured, strict=True))
-        env |= dict(zip(new_params[len(own) + len(captured) :], call.args[count:], strict=True))
+        env |= dict(zip(new_params[len(params) : len(params) + len(captured)], captured, strict=True))
+        env |= dict(zip(new_params[len(params) + len(captured) :], call.args[count:], strict=True))
         return rewrite(made.body, lambda _old, new: new, env)
 
     def _warn(self, call: ir.Call, function: ir.Function, made: Differentiated, kind: str) -> None:
@@ -206,15 +212,15 @@ class _Expansion:
 
     # -- what the function captures --------------------------------------------------------------------------
 
-    def _closed(self, function: ir.Function) -> ir.Function:
+    def _close(self, function: ir.Function) -> ir.Function:
         """Return the marked function as a global one: what it captures becomes parameters.
 
         Its body gives what is differentiated alone.
         """
-        _, count = _marked(function)
+        _, count = _read_mark(function)
         value = _value_of(function.body)
         memo: dict[ir.Expr, ir.Expr] = {}
-        if _marked(function)[0] == "batch":  # sizes that are read of all examples are those of one here
+        if _read_mark(function)[0] == "batch":  # sizes that are read of all examples are those of one here
             example, wide = function.params[0], function.params[count]
             memo[wide] = ops_call("expand_dims", [example], axis=0)
         new_body = self._capture(value, set(function.params), memo)
@@ -229,7 +235,7 @@ class _Expansion:
         bound = own | {var for node in post_order(root) for var in binders(node)}
         depends: dict[ir.Expr, bool] = {}
         for node in post_order(root):
-            depends[node] = node in bound or any(depends[part] for part in ir.children(node))
+            depends[node] = node in bound or any(depends[child] for child in ir.children(node))
         work, entered = [root], set[ir.Expr]()
         while work:
             node = work.pop()
@@ -274,7 +280,7 @@ class _Expansion:
         self.functions = {var: new, **self.functions}
 
 
-def _marked(function: ir.Function) -> tuple[str, int]:
+def _read_mark(function: ir.Function) -> tuple[str, int]:
     """Return what a marked function asks for, and by how many parameters."""
     kind, count = cast("tuple[str, int]", function.attrs[MARK])
     return kind, count

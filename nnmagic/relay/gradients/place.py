@@ -13,7 +13,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.op_call import TypedCall
-from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_typed
+from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_with_type
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
 
 
@@ -33,18 +33,18 @@ def is_static(shape: Sequence[Dim]) -> bool:
     return all(isinstance(dim, int) for dim in shape)
 
 
-def same_dim(left: Dim, right: Dim) -> bool:
+def same_dim(lhs: Dim, rhs: Dim) -> bool:
     """Return whether two sizes are known to be equal."""
-    return left == right and not (isinstance(left, AnyDim) and left.label is None)
+    return lhs == rhs and not (isinstance(lhs, AnyDim) and lhs.label is None)
 
 
-def same_shape(left: Sequence[Dim], right: Sequence[Dim]) -> bool:
+def same_shape(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> bool:
     """Return whether two shapes are known to be equal."""
-    return len(left) == len(right) and all(map(same_dim, left, right))
+    return len(lhs) == len(rhs) and all(map(same_dim, lhs, rhs))
 
 
 @dataclass(eq=False)
-class Place(TypedCall):
+class VjpCall(TypedCall):
     """A call of an operator, as its rule sees it.
 
     args: its arguments. types: their types. out: its result. cotangents: what flows into the result; a list
@@ -110,9 +110,9 @@ class Place(TypedCall):
         if self.cotangents is None:
             return None
         assert isinstance(self.cotangents, list)
-        part = self.cotangents[index]
-        assert part is None or isinstance(part, TensorExpr)
-        return part
+        grad = self.cotangents[index]
+        assert grad is None or isinstance(grad, TensorExpr)
+        return grad
 
     # -- what rules make ---------------------------------------------------------------------------------
 
@@ -120,18 +120,18 @@ class Place(TypedCall):
         """Return a call of an operator."""
         exprs = [arg.expr if isinstance(arg, TensorExpr) else arg for arg in args]
         kind = dtype or next((arg.dtype for arg in args if isinstance(arg, TensorExpr)), "float32")
-        return TensorExpr(call_typed(name, exprs, self.span, dtype, attrs), kind, self.span)
+        return TensorExpr(call_with_type(name, exprs, self.span, dtype, attrs), kind, self.span)
 
-    def field(self, index: int, part: int) -> TensorExpr:
+    def field(self, index: int, field_index: int) -> TensorExpr:
         """Return a part of an argument that is a tuple."""
         type_ = self.types[index]
         assert isinstance(type_, TupleType)
-        own = type_.fields[part]
-        assert isinstance(own, TensorType)
-        whole = self.args[index]
-        if isinstance(whole, Tuple):
-            return TensorExpr(whole.fields[part], own.dtype, self.span)
-        return TensorExpr(TupleGetItem(whole, part, span=self.span), own.dtype, self.span)
+        field_type = type_.fields[field_index]
+        assert isinstance(field_type, TensorType)
+        tuple_ = self.args[index]
+        if isinstance(tuple_, Tuple):
+            return TensorExpr(tuple_.fields[field_index], field_type.dtype, self.span)
+        return TensorExpr(TupleGetItem(tuple_, field_index, span=self.span), field_type.dtype, self.span)
 
     def like(self, term: TensorExpr, own: TensorExpr, type_: TensorType) -> TensorExpr:
         """Give a term the shape of another, which it has at run time."""
@@ -161,14 +161,14 @@ class Place(TypedCall):
             return term
         extra = len(shape) - len(wanted)
         pairs = list(zip(shape[extra:], wanted, strict=True))
-        if any(not same_dim(full, own) and own != 1 for full, own in pairs):
+        if any(not same_dim(full, dim) and dim != 1 for full, dim in pairs):
             return self._collapse(term, index)
         axes = list(range(extra))
-        kept = [extra + axis for axis, (full, own) in enumerate(pairs) if own == 1 and full != 1]
-        if kept and not axes:
-            return term.sum(kept, keepdims=True)
-        summed = term.sum([*axes, *kept])
-        return summed if not kept else self.reshape_to(summed, index)
+        reduced = [extra + axis for axis, (full, dim) in enumerate(pairs) if dim == 1 and full != 1]
+        if reduced and not axes:
+            return term.sum(reduced, keepdims=True)
+        summed = term.sum([*axes, *reduced])
+        return summed if not reduced else self.reshape_to(summed, index)
 
     def _collapse(self, term: TensorExpr, index: int) -> TensorExpr:
         wide = term.cast("float32") if term.dtype in NARROW else term
@@ -199,27 +199,29 @@ class Place(TypedCall):
 
     def count(self, index: int, axes: Sequence[int]) -> TensorExpr | int:
         """Return the number of elements along axes: an int, or a float term where sizes are dynamic."""
-        known, terms = 1, list[TensorExpr]()
+        static, terms = 1, list[TensorExpr]()
         for axis in axes:
             dim = self.shape(index)[axis]
             if isinstance(dim, int):
-                known *= dim
+                static *= dim
             else:
                 terms.append(self.size(index, axis))
         if not terms:
-            return known
+            return static
         total = terms[0]
         for term in terms[1:]:
             total = total * term
         dtype = self.tensor(index).dtype
-        return (total if known == 1 else total * known).cast(dtype)
+        return (total if static == 1 else total * static).cast(dtype)
 
     def axes(self, index: int = 0) -> list[int]:
         """Return the axes of a reduction, in order, without negative numbers."""
-        rank, given = self.rank(index), self.attrs.get("axis")
-        if given is None or (isinstance(given, tuple | list) and not given):
+        rank, axes_attr = self.rank(index), self.attrs.get("axis")
+        if axes_attr is None or (isinstance(axes_attr, tuple | list) and not axes_attr):
             return list(range(rank))
-        listed = {int(axis) % rank for axis in (given if isinstance(given, tuple | list) else (given,))}
+        listed = {
+            int(axis) % rank for axis in (axes_attr if isinstance(axes_attr, tuple | list) else (axes_attr,))
+        }
         if self.attrs.get("exclude"):
             listed = set(range(rank)) - listed
         return sorted(listed)

@@ -12,8 +12,8 @@ from nnmagic.relay.expr import Constant, Expr, Function, GlobalVar, Tuple, Tuple
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import forward_block
 from nnmagic.relay.gradients.cotangents import zeros_like
-from nnmagic.relay.gradients.registry import declared
-from nnmagic.relay.gradients.transformation import prepare, pullback, typed
+from nnmagic.relay.gradients.registry import declared_operators
+from nnmagic.relay.gradients.transformation import prepare, pullback, with_types
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order, rewrite
@@ -41,20 +41,21 @@ def value_and_gradient(module: Module, name: str, argnums: int | Sequence[int]) 
     seeds = scalar_seeds(function, name)
     inner = name
     taken = set(module.functions)
-    found = pullback(module, name, numbers, taken, seeds=seeds)
-    helpers = dict(found.helpers)
+    pulled = pullback(module, name, numbers, taken, seeds=seeds)
+    helpers = dict(pulled.helpers)
     if name in helpers:  # it calls itself
         inner = f"{name}_forward"
         while inner in taken or inner in helpers:
             inner += "_"
         helpers = {
-            (inner if each == name else each): _renamed(made, name, inner) for each, made in helpers.items()
+            (inner if each == name else each): _rename(helper, name, inner)
+            for each, helper in helpers.items()
         }
-    gradients = found.cotangents[0] if isinstance(argnums, int) else Tuple(found.cotangents)
-    body = _renamed_expr(Tuple((found.value, gradients), span=function.span), name, inner)
-    result = Function(found.params, body, span=function.span)
+    gradients = pulled.cotangents[0] if isinstance(argnums, int) else Tuple(pulled.cotangents)
+    body = _renamed_expr(Tuple((pulled.value, gradients), span=function.span), name, inner)
+    result = Function(pulled.params, body, span=function.span)
     others = {each: own for each, own in module.functions.items() if each != name}
-    return typed(replace(module, functions={**others, **helpers, name: result}, printed_types={}))
+    return with_types(replace(module, functions={**others, **helpers, name: result}, printed_types={}))
 
 
 def reverse(
@@ -63,9 +64,9 @@ def reverse(
     """Return ``(value, (gradients, ...))``; ``seeded``: the last parameters are the result's cotangents."""
     function = module.functions[name]
     seeds = None if seeded else scalar_seeds(function, name)
-    found = pullback(module, name, argnums, taken, seeds=seeds)
-    body = Tuple((found.value, Tuple(found.cotangents, span=function.span)), span=function.span)
-    return Differentiated(found.params, body, found.helpers, found.unused)
+    pulled = pullback(module, name, argnums, taken, seeds=seeds)
+    body = Tuple((pulled.value, Tuple(pulled.cotangents, span=function.span)), span=function.span)
+    return Differentiated(pulled.params, body, pulled.helpers, pulled.unused)
 
 
 def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[str]) -> Differentiated:
@@ -76,7 +77,7 @@ def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[s
     function = module.functions[name]
     first = pullback(module, name, argnums, taken, seeds=None)
     linear = Function(first.params, Tuple((first.value, Tuple(first.cotangents))), span=function.span)
-    inner = typed(Module({**first.helpers, "": linear}, module.types))
+    inner = with_types(Module({**first.helpers, "": linear}, module.types))
     count = len(function.params)
     cotangents = list(range(count, len(first.params)))
     types = [leaf for index in argnums for leaf in _float_types(type_of(function.params[index]))]
@@ -88,14 +89,14 @@ def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[s
     if isinstance(second.value, Tuple):
         value = second.value.fields[0]
     if not set(second.params[count:]).isdisjoint(post_order(value)):  # a branch that gives both
-        plain = prepare(module, name, taken, declared()).functions[name]
+        plain = prepare(module, name, taken, declared_operators()).functions[name]
         env: dict[Expr, Expr] = dict(zip(plain.params, second.params[:count], strict=True))
         value = forward_block(plain.body, env)
     zeros: dict[Expr, Expr] = {
         param: _zeros(value, function.ret_type, number) for number, param in enumerate(second.params[count:])
     }
-    found = iter(second.cotangents)
-    tree = _result_tree(function.ret_type, value, found)
+    seeds = iter(second.cotangents)
+    tree = _result_tree(function.ret_type, value, seeds)
     body = rewrite(Tuple((value, tree), span=function.span), lambda _old, new: new, zeros)
     return Differentiated((*second.params[:count], *tangents), body, {**first.helpers, **second.helpers})
 
@@ -112,15 +113,16 @@ def _zeros(value: Expr, type_: Type, number: int) -> Expr:
     return zeros_like(parts[number])
 
 
-def _result_tree(type_: Type, value: Expr, found: Iterator[Expr]) -> Expr:
+def _result_tree(type_: Type, value: Expr, leaves: Iterator[Expr]) -> Expr:
     """Return the tangent of a value: that of each float, zeros for integers."""
     if isinstance(type_, TupleType):
         parts = (
-            _result_tree(field, TupleGetItem(value, index), found) for index, field in enumerate(type_.fields)
+            _result_tree(field, TupleGetItem(value, index), leaves)
+            for index, field in enumerate(type_.fields)
         )
         return Tuple(tuple(parts))
     if isinstance(type_, TensorType) and is_float(type_.dtype):
-        return next(found)
+        return next(leaves)
     return zeros_like(value)
 
 
@@ -138,7 +140,7 @@ def scalar_seeds(function: Function, name: str) -> list[Constant | None]:
 
 def _numbers(function: Function, name: str, argnums: int | Sequence[int]) -> list[int]:
     """Return the numbers of the parameters to differentiate by. Raises RelayError."""
-    count, found = len(function.params), list[int]()
+    count, numbers = len(function.params), list[int]()
     for number in [argnums] if isinstance(argnums, int) else argnums:
         if isinstance(number, bool) or not isinstance(number, int):
             raise TypeError(f"argnums must be an int or several, not {number!r}")
@@ -148,8 +150,8 @@ def _numbers(function: Function, name: str, argnums: int | Sequence[int]) -> lis
             raise RelayError([Diagnostic(message, function.span, "parameters are counted from 0")])
         param = function.params[number % count]
         _check_float(type_of(param), f"%{param.name_hint}", param.span)
-        found.append(number % count)
-    return found
+        numbers.append(number % count)
+    return numbers
 
 
 def _check_float(type_: Type, what: str, span: Span | None) -> None:
@@ -159,7 +161,7 @@ def _check_float(type_: Type, what: str, span: Span | None) -> None:
         raise RelayError([Diagnostic(message, span, "leave its number out of argnums, or make it a float")])
 
 
-def _renamed(function: Function, old: str, new: str) -> Function:
+def _rename(function: Function, old: str, new: str) -> Function:
     made = _renamed_expr(function, old, new)
     assert isinstance(made, Function)
     return made

@@ -13,12 +13,12 @@ from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
     from nnmagic.relay.expr import Expr
-    from nnmagic.relay.gradients.place import Contribution, Place
+    from nnmagic.relay.gradients.place import Contribution, VjpCall
 
 #: (the call) -> a contribution to the cotangent of each argument; None where nothing flows.
-Rule = Callable[["Place"], "Sequence[Contribution]"]
+Rule = Callable[["VjpCall"], "Sequence[Contribution]"]
 #: (the call) -> the same value in terms of other operators, through which it is differentiated.
-Expansion = Callable[["Place"], "Expr"]
+Expansion = Callable[["VjpCall"], "Expr"]
 
 _Value = TypeVar("_Value")
 
@@ -41,7 +41,7 @@ class NoGradientError(Exception):
         self.hint = hint
 
 
-def declared() -> set[str]:
+def declared_operators() -> set[str]:
     """Return the operators of which something is declared."""
     return set(_DECLARED)
 

@@ -17,11 +17,11 @@ from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.gradients.activity import FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
-from nnmagic.relay.gradients.counted_loops import CountedLoop
+from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import Tree, items, leaf_types, leaves, nested, project, tree_of
+from nnmagic.relay.tuple_trees import Tree, items, leaf_types, leaves, nest, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TapedLoop:
     tapes: their types.
     """
 
-    loop: CountedLoop
+    loop: CountedRecursion
     activity: FunctionActivity
     forward: str
     backward: str
@@ -62,7 +62,7 @@ class TapedCall:
 
 def call_forward(
     taped: TapedLoop,
-    loop: CountedLoop,
+    loop: CountedRecursion,
     args: Sequence[ir.Expr],
     env: Mapping[ir.Expr, ir.Expr],
     span: Span | None,
@@ -71,45 +71,45 @@ def call_forward(
 
     loop: as this call begins it. env: what the names of the caller stand for.
     """
-    given = dict[ir.Expr, ir.Expr](zip(loop.function.params, args, strict=True))
+    substitution = dict[ir.Expr, ir.Expr](zip(loop.function.params, args, strict=True))
     tapes = [_zeros(tape, loop, env, span) for tape in taped.tapes]
     params = (*loop.carried, *loop.fixed)
     first = ir.Call(
         ir.GlobalVar(taped.forward, span=span),
-        (_number(0, span), *(given[param] for param in params), *tapes),
+        (_number(0, span), *(substitution[param] for param in params), *tapes),
         span=span,
     )
     count = len(loop.carried)
     parts = list(items(first, count + len(tapes)))
     inner: dict[ir.Expr, ir.Expr] = {
-        **given,
+        **substitution,
         **dict(zip(loop.carried, parts, strict=False)),
-        loop.counter: _counted(loop, _count(loop, given, span), span),
+        loop.counter: _counter_in_round(loop, _count(loop, substitution, span), span),
     }
-    return forward_block(loop.exit, inner), TapedCall(taped, given, inner, tuple(parts[count:]))
+    return forward_block(loop.exit, inner), TapedCall(taped, substitution, inner, tuple(parts[count:]))
 
 
-def call_backward(made: TapedCall, backward: Backward, seed: Tree, span: Span | None) -> list[Tree]:
+def call_backward(tape: TapedCall, backward: Backward, seed: Tree, span: Span | None) -> list[Tree]:
     """Return the cotangents of the arguments of a call; ``seed``: that of its result."""
-    taped, loop = made.taped, made.taped.loop
-    _, cotangents = backward.of_block(loop.exit, made.env, dict(taped.activity.active), seed, valued=False)
+    taped, loop = tape.taped, tape.taped.loop
+    _, cotangents = backward.of_block(loop.exit, tape.env, dict(taped.activity.active), seed, valued=False)
     params = [*loop.carried, *loop.fixed]
     seeds = []
     for param in params:
-        primals = project(made.env[param], type_of(param))
-        for part, primal, active in zip(
+        primals = project(tape.env[param], type_of(param))
+        for leaf, primal, active in zip(
             cotangents.leaves(param), primals, taped.leaf_activity(param), strict=True
         ):
             if active:
-                seeds.append(zeros_like(primal) if part is None else part)
-    fixed = [made.args[param] for param in loop.fixed]
+                seeds.append(zeros_like(primal) if leaf is None else leaf)
+    fixed = [tape.args[param] for param in loop.fixed]
     result = ir.Call(
-        ir.GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *made.tapes), span=span
+        ir.GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *tape.tapes), span=span
     )
-    found = items(result, len(seeds))
+    gradients = items(result, len(seeds))
     trees: dict[ir.Expr, Tree] = {}
     for param in params:
-        parts = [next(found) if active else None for active in taped.leaf_activity(param)]
+        parts = [next(gradients) if active else None for active in taped.leaf_activity(param)]
         trees[param] = tree_of(iter(parts), type_of(param))
     return [trees.get(param) for param in loop.function.params]
 
@@ -117,7 +117,9 @@ def call_backward(made: TapedCall, backward: Backward, seed: Tree, span: Span | 
 class LoopTaper:
     """Make the two functions of a loop."""
 
-    def __init__(self, backward: Backward, loop: CountedLoop, activity: FunctionActivity, name: str) -> None:
+    def __init__(
+        self, backward: Backward, loop: CountedRecursion, activity: FunctionActivity, name: str
+    ) -> None:
         self.backward = backward
         self.loop = loop
         self.activity = activity
@@ -130,12 +132,12 @@ class LoopTaper:
         None if what must be stored has sizes that are dynamic.
         """
         loop, backward = self.loop, self.backward
-        names = [backward.new_name(f"{self.name}_{part}") for part in ("taped", "backward")]
+        names = [backward.new_name(f"{self.name}_{suffix}") for suffix in ("taped", "backward")]
         stored = {
             leaf: path
             for param in loop.carried
             for leaf, path in (
-                (ir.Var(param.name_hint, part), (param, index)) for index, part in _parts(param)
+                (ir.Var(param.name_hint, suffix), (param, index)) for index, suffix in _parts(param)
             )
         }
         env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in loop.fixed}
@@ -143,17 +145,17 @@ class LoopTaper:
         env[loop.counter] = counter = fresh(loop.counter)
         for param in loop.carried:
             own = [leaf for leaf, (of, _) in stored.items() if of is param]
-            env[param] = nested(tree_of(iter(own), type_of(param)))
+            env[param] = nest(tree_of(iter(own), type_of(param)))
         products: dict[ir.Var, ir.Var] = {
             ir.Var(var.name_hint, type_of(var)): var for var, value in loop.round if _is_expensive(var, value)
         }
         env.update({var: placeholder for placeholder, var in products.items()})
         seeds, results, field_types = self._pull_round(env)
         needed = _free(results)
-        kept = [leaf for leaf in (*stored, *products) if leaf in needed]
-        if not all(map(_is_static, kept)):
+        taped = [leaf for leaf in (*stored, *products) if leaf in needed]
+        if not all(map(_is_static, taped)):
             return None
-        tapes = tuple(_tape_type(leaf, loop.number) for leaf in kept)
+        tapes = tuple(_tape_type(leaf, loop.number) for leaf in taped)
         variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
         fixed = [env[param] for param in loop.fixed]
         body: ir.Expr = ir.Call(
@@ -162,15 +164,15 @@ class LoopTaper:
             span=self.span,
         )
         last = ir.Var("last", _INDEX, span=self.span)
-        for leaf, tape in zip(kept, variables, strict=True):
+        for leaf, tape in zip(taped, variables, strict=True):
             body = ir.Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
-        body = ir.Let(counter, _counted(loop, last, self.span), body)
+        body = ir.Let(counter, _counter_in_round(loop, last, self.span), body)
         before: ir.Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
         if isinstance(loop.number, int):
             before = _number(loop.number - 1, self.span)
         body = ir.Let(last, call("subtract", [before, place], self.span), body)
         self._define(names[1], place, env, (*seeds, *fixed, *variables), body, seeds, field_types)
-        paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in kept]
+        paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in taped]
         self._define_forward(names[0], paths, tapes)
         return TapedLoop(loop, self.activity, names[0], names[1], tapes)
 
@@ -182,22 +184,22 @@ class LoopTaper:
         cotangents = Cotangents(scope.env)
         seeds: list[ir.Var] = []
         for param in (*loop.carried, *loop.fixed):
-            parts: list[ir.Var | None] = []
+            leaves: list[ir.Var | None] = []
             for type_, flows in zip(
                 leaf_types(type_of(param)), _active_leaves(self.activity, param), strict=True
             ):
-                parts.append(ir.Var(f"d_{param.name_hint}", type_, span=self.span) if flows else None)
-            seeds += [part for part in parts if part is not None]
-            self.backward.add(cotangents, loop.again[param], tree_of(iter(parts), type_of(param)), scope)
+                leaves.append(ir.Var(f"d_{param.name_hint}", type_, span=self.span) if flows else None)
+            seeds += [cotangent for cotangent in leaves if cotangent is not None]
+            self.backward.add(cotangents, loop.again[param], tree_of(iter(leaves), type_of(param)), scope)
         self.backward.pull(loop.round, scope, cotangents)
         results = []
         for param in (*loop.carried, *loop.fixed):
             primals = project(scope.env[param], type_of(param))
-            for part, primal, flows in zip(
+            for cotangent, primal, flows in zip(
                 cotangents.leaves(param), primals, _active_leaves(self.activity, param), strict=True
             ):
                 if flows:
-                    results.append(zeros_like(primal) if part is None else part)
+                    results.append(zeros_like(primal) if cotangent is None else cotangent)
         return seeds, results, [type_of(seed) for seed in seeds]
 
     def _define_forward(
@@ -224,7 +226,7 @@ class LoopTaper:
         body: ir.Expr = ir.Call(
             ir.GlobalVar(name, span=self.span), (self._next(place), *again, *fixed, *stored), span=self.span
         )
-        body = ir.Let(counter, _counted(loop, place, self.span), body)
+        body = ir.Let(counter, _counter_in_round(loop, place, self.span), body)
         results = [*params, *variables]
         types = [*(type_of(param) for param in loop.carried), *tapes]
         self._define(name, place, env, (*params, *fixed, *variables), body, results, types)
@@ -256,7 +258,7 @@ class LoopTaper:
 def _active_leaves(activity: FunctionActivity, param: ir.Var) -> list[bool]:
     tree = activity.active.get(param, False)
     type_ = type_of(param)
-    return [bool(part) for part in leaves(tree if tree is not False else None, type_)]
+    return [bool(leaf) for leaf in leaves(tree if tree is not False else None, type_)]
 
 
 def _parts(param: ir.Var) -> list[tuple[int, Type]]:
@@ -278,7 +280,7 @@ def _free(exprs: Sequence[ir.Expr]) -> set[ir.Expr]:
     return {node for node in post_order(ir.Tuple(tuple(exprs))) if isinstance(node, ir.Var)}
 
 
-def _count(loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
+def _count(loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
     """Return the number of rounds."""
     if isinstance(loop.number, int):
         return _number(loop.number, span)
@@ -286,7 +288,9 @@ def _count(loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None)
     return env[loop.end]
 
 
-def _zeros(tape: TensorType, loop: CountedLoop, env: Mapping[ir.Expr, ir.Expr], span: Span | None) -> ir.Expr:
+def _zeros(
+    tape: TensorType, loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | None
+) -> ir.Expr:
     """Return an empty tape; one of a named size is made from the array that has it."""
     if loop.sized is None:
         return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
@@ -306,7 +310,7 @@ def _tape_type(leaf: ir.Var, number: int | AnyDim) -> TensorType:
     return TensorType((number, *type_.shape), type_.dtype)
 
 
-def _counted(loop: CountedLoop, place: ir.Expr, span: Span | None) -> ir.Expr:
+def _counter_in_round(loop: CountedRecursion, place: ir.Expr, span: Span | None) -> ir.Expr:
     """Return the counter's value in a round."""
     type_ = type_of(loop.counter)
     assert isinstance(type_, TensorType)

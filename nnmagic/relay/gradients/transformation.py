@@ -14,7 +14,7 @@ from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
 from nnmagic.relay.gradients.cotangents import zeros_like
-from nnmagic.relay.gradients.registry import declared
+from nnmagic.relay.gradients.registry import declared_operators
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
@@ -25,7 +25,7 @@ from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import Tree, float_leaves, leaf_types, leaves, nested, project, tree_of
+from nnmagic.relay.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
 from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
 
 
@@ -60,7 +60,7 @@ def prepare(
     RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
     """
     wanted = reachable(call_graph(module), name)
-    functions = {each: function for each, function in module.functions.items() if each in wanted}
+    functions = {key: function for key, function in module.functions.items() if key in wanted}
     if not complex_numbers:
         _refuse_complex_numbers(functions.values())
     _refuse_effects(functions.values())
@@ -71,9 +71,9 @@ def prepare(
     lifted = inline(lift_local_functions(module, data_types=True, taken=taken), "all")
     wanted = reachable(call_graph(lifted), name)
     functions = {
-        each: function if each in module.functions else replace(function, attrs={**function.attrs, LOOP: 1})
-        for each, function in lifted.functions.items()
-        if each in wanted
+        key: function if key in module.functions else replace(function, attrs={**function.attrs, LOOP: 1})
+        for key, function in lifted.functions.items()
+        if key in wanted
     }
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
 
@@ -117,7 +117,7 @@ def pullback(
     seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
     ``taken``. Raises RelayError with every call that cannot be differentiated.
     """
-    prepared = prepare(module, name, taken, declared())
+    prepared = prepare(module, name, taken, declared_operators())
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}
@@ -131,25 +131,26 @@ def pullback(
     value, cotangents = backward.of_block(function.body, env, dict(activity.active), seed, valued=True)
     diagnostics.raise_if_any(RelayError)
     assert value is not None
-    found, unused = [], []
+    flow_params, unused = [], []
     for index in argnums:
         param = function.params[index]
         parts = cotangents.leaves(param)
-        if all(part is None for part in parts):
+        if all(cotangent is None for cotangent in parts):
             unused.append(index)
         primals = project(env[param], type_of(param))
         full = [
-            zeros_like(primal) if part is None else part for part, primal in zip(parts, primals, strict=True)
+            zeros_like(primal) if cotangent is None else cotangent
+            for cotangent, primal in zip(parts, primals, strict=True)
         ]
-        found.append(nested(tree_of(iter(full), type_of(param))))
+        flow_params.append(nest(tree_of(iter(full), type_of(param))))
     helpers = {
         **{each: made for each, made in prepared.functions.items() if each != name},
         **backward.made,
     }
-    roots = [*helpers.values(), value, *found]
+    roots = [*helpers.values(), value, *flow_params]
     if mentions(name, *roots):
         helpers[name] = function
-    return Pullback((*params, *extra), value, tuple(found), tuple(unused), helpers)
+    return Pullback((*params, *extra), value, tuple(flow_params), tuple(unused), helpers)
 
 
 def _mask(function: Function, argnums: Sequence[int]) -> tuple[bool, ...]:
@@ -176,6 +177,6 @@ def _seed(type_: Type, seeds: Sequence[Expr | None] | None) -> tuple[Tree, list[
     return tree_of(iter(variables), type_), [var for var in variables if var is not None]
 
 
-def typed(module: Module) -> Module:
+def with_types(module: Module) -> Module:
     """Return the module with types; callers know what functions return."""
     return infer_type(module, look_into_callees=True)

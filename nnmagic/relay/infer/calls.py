@@ -204,23 +204,23 @@ def _labels(context: Context, call: Call, params: Sequence[Type], args: Sequence
     labels: dict[str, Dim] = {}
     where: dict[str, int] = {}
     pairs = list(_dim_pairs(params, args))
-    for index, dim, given in sorted(pairs, key=lambda pair: len(dim_names(pair[1]))):
+    for index, dim, label in sorted(pairs, key=lambda pair: len(dim_names(pair[1]))):
         assert isinstance(dim, AnyDim)
-        learned = match_dim(dim, given, labels)
+        learned = match_dim(dim, label, labels)
         if learned is not None:
             where[learned] = index
             continue
         dim_value = rename_dim(dim, labels)
-        if isinstance(dim_value, int) and isinstance(given, int) and dim_value != given:
+        if isinstance(dim_value, int) and isinstance(label, int) and dim_value != label:
             first = where.get(str(dim.label), index)
             notes = note(call.args[first], args[first])
             if first != index:
                 notes += note(call.args[index], args[index])
-            wrong = f"the dimension {dim.label!r} cannot be both {dim_value} and {given}"
+            wrong = f"the dimension {dim.label!r} cannot be both {dim_value} and {label}"
             context.error(call, f"{callee_name(call.op)}: {wrong}", notes=notes)
             return {}
-        if isinstance(given, int) and dim.label in labels and not isinstance(dim_value, int):
-            labels[dim.label], where[dim.label] = given, index
+        if isinstance(label, int) and dim.label in labels and not isinstance(dim_value, int):
+            labels[dim.label], where[dim.label] = label, index
     return labels
 
 
@@ -229,11 +229,11 @@ def _dim_pairs(params: Sequence[Type], args: Sequence[Type]) -> Iterator[tuple[i
     for index, (param, arg) in enumerate(zip(params, args, strict=True)):
         work = [(param, arg)]
         while work:
-            left, right = work.pop()
-            work.extend(zip(type_parts(left), type_parts(right), strict=False))
-            if not isinstance(left, TensorType) or not isinstance(right, TensorType):
+            lhs, rhs = work.pop()
+            work.extend(zip(type_parts(lhs), type_parts(rhs), strict=False))
+            if not isinstance(lhs, TensorType) or not isinstance(rhs, TensorType):
                 continue
-            for dim, given in zip(left.shape, right.shape, strict=False):
+            for dim, given in zip(lhs.shape, rhs.shape, strict=False):
                 if isinstance(dim, AnyDim) and dim.label is not None:
                     yield index, dim, given
 

@@ -132,14 +132,14 @@ class Context:
         bound: set[TypeVar] = set()
         work: list[Type] = [type_]
         while work:
-            part = work.pop()
-            if isinstance(part, TypeVar) and not isinstance(part, Hole):
-                used.add(part)
-            elif isinstance(part, FuncType):
-                bound.update(part.type_params)
-            elif isinstance(part, GlobalTypeVar | TypeCall) and not self._is_data_type(part, expr):
+            component = work.pop()
+            if isinstance(component, TypeVar) and not isinstance(component, Hole):
+                used.add(component)
+            elif isinstance(component, FuncType):
+                bound.update(component.type_params)
+            elif isinstance(component, GlobalTypeVar | TypeCall) and not self._is_data_type(component, expr):
                 return UNKNOWN
-            work.extend(type_parts(part))
+            work.extend(type_parts(component))
         self.type_vars_used.update(dict.fromkeys(used - bound, expr))
         return type_
 
@@ -192,11 +192,11 @@ class Context:
         return FuncType(params, self.return_type(function), function.type_params)
 
 
-def _differ_visibly(left: Type, right: Type) -> bool:
+def _differ_visibly(lhs: Type, rhs: Type) -> bool:
     """Return whether the text of two types shows at a glance how they differ."""
-    if not isinstance(left, TensorType) or not isinstance(right, TensorType):
+    if not isinstance(lhs, TensorType) or not isinstance(rhs, TensorType):
         return False
-    return left.dtype != right.dtype or len(left.shape) != len(right.shape)
+    return lhs.dtype != rhs.dtype or len(lhs.shape) != len(rhs.shape)
 
 
 def explicit_annotation(var: Var) -> Type | None:

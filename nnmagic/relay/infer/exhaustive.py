@@ -21,7 +21,7 @@ class TooManyCasesError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _PatternMatrix:
     """Values that begin with ``heads`` (in pre-order), and the rows that may still match them.
 
     Each row holds the patterns for the ``width`` positions that are left.
@@ -41,7 +41,7 @@ def find_unmatched_cases(
     (2007).
     """
     cases: list[str] = []
-    work = [_State((), tuple((pattern,) for pattern in patterns), 1)]
+    work = [_PatternMatrix((), tuple((pattern,) for pattern in patterns), 1)]
     steps = 0
     while work and len(cases) < limit:
         steps += len(work[-1].rows) + 1
@@ -55,7 +55,7 @@ def find_unmatched_cases(
     return cases
 
 
-def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
+def _split(state: _PatternMatrix, types: Mapping[str, TypeData]) -> list[_PatternMatrix]:
     """Split a state by what the value is at the first position that is left."""
     firsts = [row[0] for row in state.rows]
     used = {p.constructor.tag: p.constructor for p in firsts if isinstance(p, PatternConstructor)}
@@ -65,25 +65,25 @@ def _split(state: _State, types: Mapping[str, TypeData]) -> list[_State]:
     arity = next((len(p.patterns) for p in firsts if isinstance(p, PatternTuple)), None)
     if arity is not None:
         return [_specialize(state, arity, arity)]
-    return [_State((*state.heads, None), tuple(row[1:] for row in state.rows), state.width - 1)]
+    return [_PatternMatrix((*state.heads, None), tuple(row[1:] for row in state.rows), state.width - 1)]
 
 
-def _specialize(state: _State, head: Constructor | int, arity: int) -> _State:
+def _specialize(state: _PatternMatrix, head: Constructor | int, arity: int) -> _PatternMatrix:
     """Return the state of values with a head.
 
     It has the rows that allow the head, whose parts are new positions.
     """
     rows = []
-    for first, *rest in state.rows:
+    for first, *tail in state.rows:
         match first:
             case PatternConstructor(constructor=constructor, patterns=parts):
                 if isinstance(head, Constructor) and constructor.tag == head.tag:
-                    rows.append((*parts, *rest))
+                    rows.append((*parts, *tail))
             case PatternTuple(patterns=parts):
-                rows.append((*parts, *rest))
+                rows.append((*parts, *tail))
             case _:
-                rows.append((_WILDCARD,) * arity + tuple(rest))
-    return _State((*state.heads, head), tuple(rows), state.width - 1 + arity)
+                rows.append((_WILDCARD,) * arity + tuple(tail))
+    return _PatternMatrix((*state.heads, head), tuple(rows), state.width - 1 + arity)
 
 
 def _case_text(heads: Sequence[_Head]) -> str:

@@ -64,7 +64,7 @@ class ExpressionInference:
                     self.context.declare(var)
                 return [(2, node), (0, body)]
             case _:
-                return [(2, node), *((0, part) for part in reversed(ir.children(node)))]
+                return [(2, node), *((0, child) for child in reversed(ir.children(node)))]
 
     def _declare_let(self, let: ir.Let) -> None:
         """Declare the type of a let's function before its body: it may call itself by that name."""

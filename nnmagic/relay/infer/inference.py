@@ -44,7 +44,7 @@ def _infer_group(context: Context, group: Sequence[str]) -> None:
     for name, function in functions.items():
         context.function = name
         inference.run(function)
-    _report_unknown(context, inference)
+    _report_unknown_types(context, inference)
     _check_scopes(context, inference)
     for name in group:
         signature = context.signatures[name]
@@ -52,7 +52,7 @@ def _infer_group(context: Context, group: Sequence[str]) -> None:
         context.signatures[name] = replace(signature, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
 
 
-def _report_unknown(context: Context, inference: ExpressionInference) -> None:
+def _report_unknown_types(context: Context, inference: ExpressionInference) -> None:
     """Report the types that nothing in the group determines: variables first, as they explain the rest."""
     for var in (*inference.params, *inference.lets):
         type_ = context.resolve(context.declare(var), var)

@@ -20,22 +20,22 @@ def _bind_pattern(context: Context, match_: Match, pattern: Pattern, data: Type)
     good = True
     work = [(pattern, data, 0)]
     while work:
-        part, type_, depth = work.pop()
+        subpattern, type_, depth = work.pop()
         if depth > MAX_NESTING:
             context.error(match_, TOO_DEEP)
             return False
         inner: tuple[Type, ...] | None = ()
-        match part:
+        match subpattern:
             case PatternVar(var=var):
                 declared = context.declare(var)
                 agreed = context.agree(type_, declared, match_, f"the pattern %{var.name_hint}")
                 context.types[var] = declared if agreed is None else agreed
                 good = good and agreed is not None
             case PatternTuple(patterns=parts):
-                inner = _tuple_parts(context, match_, part, type_)
+                inner = _tuple_parts(context, match_, subpattern, type_)
                 work += _pair_parts(parts, inner, depth)
             case PatternConstructor(patterns=parts):
-                inner = _constructor_parts(context, match_, part, type_)
+                inner = _constructor_parts(context, match_, subpattern, type_)
                 work += _pair_parts(parts, inner, depth)
         good = good and inner is not None
     return good

@@ -55,19 +55,19 @@ def type_parts(type_: ty.Type) -> tuple[ty.Type, ...]:
             return ()
 
 
-def with_parts(type_: ty.Type, parts: Sequence[ty.Type]) -> ty.Type:
+def with_parts(type_: ty.Type, members: Sequence[ty.Type]) -> ty.Type:
     """Return a type made of new parts; itself if they are the old ones."""
-    if all(new is old for new, old in zip(parts, type_parts(type_), strict=True)):
+    if all(new is old for new, old in zip(members, type_parts(type_), strict=True)):
         return type_
     match type_:
         case ty.TupleType():
-            return replace(type_, fields=tuple(parts))
+            return replace(type_, fields=tuple(members))
         case ty.FuncType():
-            return replace(type_, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
+            return replace(type_, arg_types=tuple(members[:-1]), ret_type=members[-1])
         case ty.RefType():
-            return ty.RefType(parts[0])
+            return ty.RefType(members[0])
         case ty.TypeCall():
-            return replace(type_, args=tuple(parts))
+            return replace(type_, args=tuple(members))
         case _:
             return type_
 
@@ -90,10 +90,10 @@ def substitute(type_: ty.Type, types: Mapping[ty.TypeVar, ty.Type]) -> ty.Type:
 
 def check_size(type_: ty.Type) -> None:
     """Raise NestingError for a type that is too deep or too large to work on; does not recurse."""
-    depth, parts, level = 0, 1, [type_]
+    depth, nodes_count, level = 0, 1, [type_]
     while level := [part for outer in level for part in type_parts(outer)]:
-        depth, parts = depth + 1, parts + len(level)
-        if depth > MAX_NESTING or parts > MAX_PARTS:
+        depth, nodes_count = depth + 1, nodes_count + len(level)
+        if depth > MAX_NESTING or nodes_count > MAX_PARTS:
             raise NestingError
 
 
@@ -102,14 +102,14 @@ def mentions(type_: ty.Type, wanted: ty.Type) -> bool:
     return type_ is wanted or any(mentions(part, wanted) for part in type_parts(type_))
 
 
-def unify_dim(left: ty.Dim, right: ty.Dim) -> ty.Dim | None:
+def unify_dim(lhs: ty.Dim, rhs: ty.Dim) -> ty.Dim | None:
     """Unify two dimensions by Relay's rule, None if they differ.
 
     ``?`` absorbs anything, all else must be equal. A label that both have is kept.
     """
-    if left == right:
-        return left
-    if isinstance(left, ty.AnyDim) or isinstance(right, ty.AnyDim):
+    if lhs == rhs:
+        return lhs
+    if isinstance(lhs, ty.AnyDim) or isinstance(rhs, ty.AnyDim):
         return ty.ANY
     return None
 
@@ -154,15 +154,15 @@ class Solver:
         parts = type_parts(type_)
         if not parts:
             return type_, 0, 1
-        resolved = [self._resolve(part) for part in parts]
+        resolved = [self._resolve(field) for field in parts]
         depth = 1 + max(depth for _, depth, _ in resolved)
         size = 1 + sum(size for _, _, size in resolved)
         if depth > MAX_NESTING or size > MAX_PARTS:
             raise NestingError
-        whole = with_parts(type_, [part for part, _, _ in resolved])
-        if all(self._is_whole(part) for part, _, _ in resolved):
-            self._whole[id(whole)] = (whole, depth, size)
-        return whole, depth, size
+        rebuilt = with_parts(type_, [field for field, _, _ in resolved])
+        if all(self._is_whole(field) for field, _, _ in resolved):
+            self._whole[id(rebuilt)] = (rebuilt, depth, size)
+        return rebuilt, depth, size
 
     def _is_whole(self, type_: ty.Type) -> bool:
         """Return whether a resolved type has no holes."""
@@ -178,35 +178,33 @@ class Solver:
             return None
         return next((hole for hole in map(self.hole_in, type_parts(type_)) if hole is not None), None)
 
-    def unify(self, left: ty.Type, right: ty.Type) -> ty.Type:
+    def unify(self, lhs: ty.Type, rhs: ty.Type) -> ty.Type:
         """Fill holes so that both types are equal, and return that type. Raises MismatchError."""
-        left, right = self.find(left), self.find(right)
-        if left is right or right is UNKNOWN:
-            if isinstance(left, Hole) and right is UNKNOWN:
-                self.fill(left, right)
-            return left
-        if left is UNKNOWN:
-            return self.unify(right, left)
-        if isinstance(left, Hole):
-            return self.fill(left, right)
-        if isinstance(right, Hole):
-            return self.fill(right, left)
-        match left, right:
+        lhs, rhs = self.find(lhs), self.find(rhs)
+        if lhs is rhs or rhs is UNKNOWN:
+            if isinstance(lhs, Hole) and rhs is UNKNOWN:
+                self.fill(lhs, rhs)
+            return lhs
+        if lhs is UNKNOWN:
+            return self.unify(rhs, lhs)
+        if isinstance(lhs, Hole):
+            return self.fill(lhs, rhs)
+        if isinstance(rhs, Hole):
+            return self.fill(rhs, lhs)
+        match lhs, rhs:
             case ty.TensorType(), ty.TensorType():
-                self.widened = self.widened or left != right
-                return _unify_tensors(left, right, self.loose)
-            case ty.TupleType(), ty.TupleType() if len(left.fields) != len(right.fields):
-                raise MismatchError(f"a tuple of {len(left.fields)} is not a tuple of {len(right.fields)}")
+                self.widened = self.widened or lhs != rhs
+                return _unify_tensors(lhs, rhs, self.loose)
+            case ty.TupleType(), ty.TupleType() if len(lhs.fields) != len(rhs.fields):
+                raise MismatchError(f"a tuple of {len(lhs.fields)} is not a tuple of {len(rhs.fields)}")
             case ty.FuncType(), ty.FuncType():
-                return self._unify_functions(left, right)
+                return self._unify_functions(lhs, rhs)
             case (ty.TupleType(), ty.TupleType()) | (ty.RefType(), ty.RefType()):
-                return self._unify_parts(left, right)
-            case ty.TypeCall(), ty.TypeCall() if left.func == right.func and len(left.args) == len(
-                right.args
-            ):
-                return self._unify_parts(left, right)
-            case ty.GlobalTypeVar(), ty.GlobalTypeVar() if left == right:
-                return left
+                return self._unify_parts(lhs, rhs)
+            case ty.TypeCall(), ty.TypeCall() if lhs.func == rhs.func and len(lhs.args) == len(rhs.args):
+                return self._unify_parts(lhs, rhs)
+            case ty.GlobalTypeVar(), ty.GlobalTypeVar() if lhs == rhs:
+                return lhs
             case _:
                 raise MismatchError
 
@@ -219,24 +217,24 @@ class Solver:
         self.ready.extend(self._waiting.pop(hole, ()))
         return type_
 
-    def _unify_parts(self, left: ty.Type, right: ty.Type) -> ty.Type:
-        pairs = zip(type_parts(left), type_parts(right), strict=True)
-        return with_parts(left, [self.unify(a, b) for a, b in pairs])
+    def _unify_parts(self, lhs: ty.Type, rhs: ty.Type) -> ty.Type:
+        pairs = zip(type_parts(lhs), type_parts(rhs), strict=True)
+        return with_parts(lhs, [self.unify(a, b) for a, b in pairs])
 
-    def _unify_functions(self, left: ty.FuncType, right: ty.FuncType) -> ty.Type:
+    def _unify_functions(self, lhs: ty.FuncType, rhs: ty.FuncType) -> ty.Type:
         """Unify function types; a generic one is instantiated to agree with a plain one."""
-        if len(left.arg_types) != len(right.arg_types):
-            counts = f"{len(left.arg_types)} and {len(right.arg_types)}"
+        if len(lhs.arg_types) != len(rhs.arg_types):
+            counts = f"{len(lhs.arg_types)} and {len(rhs.arg_types)}"
             raise MismatchError(f"the functions take {counts} arguments")
-        if len(left.type_params) == len(right.type_params):
+        if len(lhs.type_params) == len(rhs.type_params):
             renamed = substitute(
-                replace(right, type_params=()), dict(zip(right.type_params, left.type_params, strict=True))
+                replace(rhs, type_params=()), dict(zip(rhs.type_params, lhs.type_params, strict=True))
             )
-            return self._unify_parts(left, renamed)
-        if left.type_params and right.type_params:
-            counts = f"{len(left.type_params)} and {len(right.type_params)}"
+            return self._unify_parts(lhs, renamed)
+        if lhs.type_params and rhs.type_params:
+            counts = f"{len(lhs.type_params)} and {len(rhs.type_params)}"
             raise MismatchError(f"the functions have {counts} type parameters")
-        return self._unify_parts(self.instantiate(left), self.instantiate(right))
+        return self._unify_parts(self.instantiate(lhs), self.instantiate(rhs))
 
     def instantiate(self, function: ty.FuncType, type_args: Sequence[ty.Type] = ()) -> ty.FuncType:
         """Return a generic function's type for the given type arguments, holes for the rest."""
@@ -251,16 +249,16 @@ class Solver:
         return plain
 
 
-def _unify_tensors(left: ty.TensorType, right: ty.TensorType, loose: bool) -> ty.TensorType:
-    if left == right:
-        return left
-    if left.dtype != right.dtype:
-        raise MismatchError(f"the dtype {left.dtype} is not {right.dtype}")
-    if len(left.shape) != len(right.shape):
-        raise MismatchError(f"rank {len(left.shape)} is not rank {len(right.shape)}")
+def _unify_tensors(lhs: ty.TensorType, rhs: ty.TensorType, loose: bool) -> ty.TensorType:
+    if lhs == rhs:
+        return lhs
+    if lhs.dtype != rhs.dtype:
+        raise MismatchError(f"the dtype {lhs.dtype} is not {rhs.dtype}")
+    if len(lhs.shape) != len(rhs.shape):
+        raise MismatchError(f"rank {len(lhs.shape)} is not rank {len(rhs.shape)}")
     shape: list[ty.Dim] = []
     wrong = []
-    for axis, (a, b) in enumerate(zip(left.shape, right.shape, strict=True)):
+    for axis, (a, b) in enumerate(zip(lhs.shape, rhs.shape, strict=True)):
         dim = ty.ANY if loose and a != b else unify_dim(a, b)
         if dim is None:
             wrong.append(f"dimension {axis}: {dim_text(a)} is not {dim_text(b)}")
@@ -268,7 +266,7 @@ def _unify_tensors(left: ty.TensorType, right: ty.TensorType, loose: bool) -> ty
             shape.append(dim)
     if wrong:
         raise MismatchError(", ".join(wrong), only_sizes=True)
-    return ty.TensorType(tuple(shape), left.dtype)
+    return ty.TensorType(tuple(shape), lhs.dtype)
 
 
 def describe_type(type_: ty.Type) -> str:

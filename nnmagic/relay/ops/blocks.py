@@ -84,10 +84,10 @@ def _blocks(data: TensorType, attrs: Attrs, name: str) -> tuple[tuple[int, ...],
 def _space_to_batch(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     blocks, widths = _blocks(data, attrs, "paddings")
-    batch, *rest = data.shape
+    batch, *dims = data.shape
     for axis, (block, pair) in enumerate(zip(blocks, widths, strict=True)):
-        rest[axis] = floor_divide(add(rest[axis], sum(pair)), block)
-    return TensorType((multiply(batch, math.prod(blocks)), *rest), data.dtype)
+        dims[axis] = floor_divide(add(dims[axis], sum(pair)), block)
+    return TensorType((multiply(batch, math.prod(blocks)), *dims), data.dtype)
 
 
 def _check_space_to_batch(types: Sequence[Type], attrs: Attrs) -> None:
@@ -101,10 +101,10 @@ def _check_space_to_batch(types: Sequence[Type], attrs: Attrs) -> None:
 def _batch_to_space(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     blocks, crops = _blocks(data, attrs, "crops")
-    batch, *rest = data.shape
+    batch, *dims = data.shape
     for axis, (block, pair) in enumerate(zip(blocks, crops, strict=True)):
-        rest[axis] = add(multiply(rest[axis], block), -sum(pair))
-    return TensorType((floor_divide(batch, math.prod(blocks)), *rest), data.dtype)
+        dims[axis] = add(multiply(dims[axis], block), -sum(pair))
+    return TensorType((floor_divide(batch, math.prod(blocks)), *dims), data.dtype)
 
 
 def _check_batch_to_space(types: Sequence[Type], attrs: Attrs) -> None:

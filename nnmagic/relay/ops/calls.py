@@ -31,15 +31,15 @@ def call(name: str, args: Sequence[Expr], span: Span | None = None, **attrs: obj
     RelationError for wrong attributes.
     """
     operator = OPERATORS[name]
-    complete, given = list(args), {operator.keywords.get(key, key): value for key, value in attrs.items()}
+    complete, arguments = list(args), {operator.keywords.get(key, key): value for key, value in attrs.items()}
     if name in _PREPARE:
-        complete, given = _PREPARE[name](complete, given)
+        complete, arguments = _PREPARE[name](complete, arguments)
     for argument in operator.args[len(complete) :]:
         if argument not in operator.arg_defaults:
             raise RelationError(f"{name} needs the argument {argument!r}")
         complete.append(constant(operator.arg_defaults[argument], span=span))
     return Call(
-        OpRef(name, span=span), tuple(complete), operator.complete_attrs(given, from_call=True), span=span
+        OpRef(name, span=span), tuple(complete), operator.complete_attrs(arguments, from_call=True), span=span
     )
 
 
@@ -92,18 +92,18 @@ def _stft(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
 
 def _matrix_set_diag(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
     """Split ``k``, one diagonal or the first and last, and ``align``, for those above and those below."""
-    given = dict(attrs)
-    k, align = given.pop("k", None), given.pop("align", None)
+    attributes = dict(attrs)
+    k, align = attributes.pop("k", None), attributes.pop("align", None)
     if k is not None:
         first, last = k if isinstance(k, tuple | list) and len(k) == 2 else (k, k)
-        given |= {"k1": first, "k2": last}
+        attributes |= {"k1": first, "k2": last}
     if align is not None:
         above, _, below = str(align).partition("_")
         if {above, below} - {"LEFT", "RIGHT"}:
             message = f"matrix_set_diag: align must be such as 'RIGHT_LEFT', not {align!r}"
             raise RelationError(message, attr="align")
-        given |= {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
-    return args, given
+        attributes |= {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
+    return args, attributes
 
 
 def _collapse_sum_to(args: list[Expr], attrs: dict[str, object]) -> _Prepared:

@@ -37,7 +37,7 @@ declare = Family("convolution").declare
 
 
 @dataclass(frozen=True, slots=True)
-class _Convolution:
+class _ConvolutionRelation:
     """The relation of a convolution: its spatial axes (``HW``) and whether it is transposed.
 
     Shapes are compared in the layouts NCHW and OIHW (IOHW when transposed), whatever the call's are.
@@ -176,11 +176,11 @@ def padding_sums(attrs: Attrs, rank: int) -> Shape:
 
     ``padding`` may have 1, rank or 2 * rank elements.
     """
-    given = dims(attrs, "padding")
-    if len(given) not in {1, rank, 2 * rank}:
-        message = f"padding must have 1, {rank} or {2 * rank} elements, it has {len(given)}"
+    padding = dims(attrs, "padding")
+    if len(padding) not in {1, rank, 2 * rank}:
+        message = f"padding must have 1, {rank} or {2 * rank} elements, it has {len(padding)}"
         raise RelationError(message, attr="padding")
-    full = given * (2 * rank // len(given))
+    full = padding * (2 * rank // len(padding))
     return tuple(add(before, after) for before, after in zip(full[:rank], full[rank:], strict=True))
 
 
@@ -197,7 +197,7 @@ def _declare_convolution(rank: int) -> None:
     ones, zeros = (1,) * rank, (0,) * rank
     over = f"over {rank} spatial {'axis' if rank == 1 else 'axes'}"
     kind = spatial(rank)
-    convolution = _Convolution(axes)
+    convolution = _ConvolutionRelation(axes)
     declare(
         f"nn.conv{rank}d",
         "data weight",
@@ -219,7 +219,7 @@ def _declare_convolution(rank: int) -> None:
         preconditions=[convolution.precondition, window_has_elements],
         shape_constraints=[_divide_groups],
     )
-    transposed = _Convolution(axes, transposed=True)
+    transposed = _ConvolutionRelation(axes, transposed=True)
     declare(
         f"nn.conv{rank}d_transpose",
         "data weight",
@@ -251,7 +251,7 @@ for _rank in (1, 2, 3):
 
 
 @dataclass(frozen=True, slots=True)
-class _Deformable(_Convolution):
+class _Deformable(_ConvolutionRelation):
     """The relation of a convolution whose kernel elements are displaced by offsets, its second argument."""
 
     def offset(self, data: Shape, result: Shape, kernel: Shape, attrs: Attrs) -> Shape:
@@ -263,7 +263,7 @@ class _Deformable(_Convolution):
         return (data[0], multiply(product(kernel), 2 * groups), *result)
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
-        result = _Convolution.__call__(self, types, attrs)
+        result = _ConvolutionRelation.__call__(self, types, attrs)
         shape = self.data_shape(tensor(types), attrs)
         _, kernel = self.kernel(shape, tensor(types, self.weight), attrs)
         wanted = self.offset(shape, self.spatial(shape, kernel, attrs), kernel, attrs)

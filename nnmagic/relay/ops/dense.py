@@ -67,9 +67,9 @@ def _assume_dense(types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type |
 
 
 def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    left, right = tensor(types, 0, rank=3), tensor(types, 1, rank=3)
-    batch_a, rows, inner_a = left.shape
-    batch_b, inner_b, columns = right.shape
+    lhs, rhs = tensor(types, 0, rank=3), tensor(types, 1, rank=3)
+    batch_a, rows, inner_a = lhs.shape
+    batch_b, inner_b, columns = rhs.shape
     if attrs["transpose_a"]:
         rows, inner_a = inner_a, rows
     if attrs["transpose_b"]:
@@ -77,9 +77,9 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
     require_same(inner_a, inner_b, "the dimensions that are summed over differ", 0, 1)
     batch = broadcast_dim(batch_a, batch_b)
     if batch is None:
-        raise RelationError("the batches of {left} and {right} differ", 0, 1, left=left, right=right)
+        raise RelationError("the batches of {left} and {right} differ", 0, 1, left=lhs, right=rhs)
     unknown = next((dim for dim in (batch_a, batch_b) if is_unknown(dim)), batch)  # a static one does not win
-    return TensorType((unknown, rows, columns), dtype_or(attrs, "out_dtype", left.dtype))
+    return TensorType((unknown, rows, columns), dtype_or(attrs, "out_dtype", lhs.dtype))
 
 
 def _einsum(types: Sequence[Type], attrs: Attrs) -> TensorType:

@@ -33,20 +33,20 @@ def is_unknown(dim: Dim) -> bool:
     return isinstance(dim, AnyDim)
 
 
-def same_dim(left: Dim, right: Dim) -> bool | None:
+def same_dim(lhs: Dim, rhs: Dim) -> bool | None:
     """Return whether two dimensions are equal; None if that is known only at run time."""
-    if isinstance(left, int) and isinstance(right, int):
-        return left == right
-    if left == right and not (isinstance(left, AnyDim) and left.label is None):
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return lhs == rhs
+    if lhs == rhs and not (isinstance(lhs, AnyDim) and lhs.label is None):
         return True
     return None
 
 
-def merge_dim(left: Dim, right: Dim) -> Dim:
+def merge_dim(lhs: Dim, rhs: Dim) -> Dim:
     """Return the more precise one of two dimensions that must be equal."""
-    if isinstance(left, int) or (isinstance(right, AnyDim) and right.label is None):
-        return left
-    return right if isinstance(right, int) or left == ANY else left
+    if isinstance(lhs, int) or (isinstance(rhs, AnyDim) and rhs.label is None):
+        return lhs
+    return rhs if isinstance(rhs, int) or lhs == ANY else lhs
 
 
 def as_polynomial(dim: Dim) -> Polynomial | None:
@@ -106,59 +106,59 @@ def match_dim(param: Dim, arg: Dim, dims: dict[str, Dim]) -> str | None:
     return label
 
 
-def _arithmetic(function: Callable[[Any, Any], Any], left: Dim, right: Dim) -> Dim:
+def _arithmetic(function: Callable[[Any, Any], Any], lhs: Dim, rhs: Dim) -> Dim:
     """Apply ``function``, which is defined for ints and for polynomials."""
-    if not (isinstance(left, int) and isinstance(right, int)):
+    if not (isinstance(lhs, int) and isinstance(rhs, int)):
         try:
-            first, second = as_polynomial(left), as_polynomial(right)
+            first, second = as_polynomial(lhs), as_polynomial(rhs)
             return ANY if first is None or second is None else as_dim(function(first, second))
         except NoPolynomialError:
             return ANY
-    wide = isinstance(left, Int64) or isinstance(right, Int64)
-    value: int = function(int(left), int(right))
+    wide = isinstance(lhs, Int64) or isinstance(rhs, Int64)
+    value: int = function(int(lhs), int(rhs))
     return Int64(value) if wide else value
 
 
-def add(left: Dim, right: Dim) -> Dim:
+def add(lhs: Dim, rhs: Dim) -> Dim:
     """Return the sum; adding 0 keeps a dynamic dimension's label."""
-    if right == 0:
-        return left
-    return right if left == 0 else _arithmetic(operator.add, left, right)
+    if rhs == 0:
+        return lhs
+    return rhs if lhs == 0 else _arithmetic(operator.add, lhs, rhs)
 
 
-def subtract(left: Dim, right: Dim) -> Dim:
+def subtract(lhs: Dim, rhs: Dim) -> Dim:
     """Return the difference."""
-    return left if right == 0 else _arithmetic(operator.sub, left, right)
+    return lhs if rhs == 0 else _arithmetic(operator.sub, lhs, rhs)
 
 
-def multiply(left: Dim, right: Dim) -> Dim:
+def multiply(lhs: Dim, rhs: Dim) -> Dim:
     """Return the product; a dynamic dimension times 1 keeps its label."""
-    if isinstance(left, int) and isinstance(right, int):
-        return _arithmetic(operator.mul, left, right)  # a 64-bit 1 makes the product 64-bit
-    if right == 1:
-        return left
-    return right if left == 1 else _arithmetic(operator.mul, left, right)
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return _arithmetic(operator.mul, lhs, rhs)  # a 64-bit 1 makes the product 64-bit
+    if rhs == 1:
+        return lhs
+    return rhs if lhs == 1 else _arithmetic(operator.mul, lhs, rhs)
 
 
-def floor_divide(left: Dim, right: Dim) -> Dim:
+def floor_divide(lhs: Dim, rhs: Dim) -> Dim:
     """Return the quotient, rounded down."""
-    if right == 1 and not isinstance(left, int):
-        return left
-    return _arithmetic(operator.floordiv, left, right)
+    if rhs == 1 and not isinstance(lhs, int):
+        return lhs
+    return _arithmetic(operator.floordiv, lhs, rhs)
 
 
-def ceil_divide(left: Dim, right: Dim) -> Dim:
+def ceil_divide(lhs: Dim, rhs: Dim) -> Dim:
     """Return the quotient, rounded up."""
-    if isinstance(left, int) and isinstance(right, int):
-        return _arithmetic(lambda a, b: -(-a // b), left, right)
-    return floor_divide(add(left, add(right, -1)), right)
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return _arithmetic(lambda a, b: -(-a // b), lhs, rhs)
+    return floor_divide(add(lhs, add(rhs, -1)), rhs)
 
 
-def minimum(left: Dim, right: Dim) -> Dim:
+def minimum(lhs: Dim, rhs: Dim) -> Dim:
     """Return the smaller one."""
-    if isinstance(left, int) and isinstance(right, int):
-        return _arithmetic(min, left, right)
-    return _arithmetic(polynomials.minimum, left, right)
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return _arithmetic(min, lhs, rhs)
+    return _arithmetic(polynomials.minimum, lhs, rhs)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -183,23 +183,23 @@ def static_size(shape: Sequence[Dim]) -> int | None:
     return math.prod(map(int, sizes)) if len(sizes) == len(shape) else None
 
 
-def broadcast_dim(left: Dim, right: Dim) -> Dim | None:
+def broadcast_dim(lhs: Dim, rhs: Dim) -> Dim | None:
     """Broadcast two dimensions by NumPy's rule, with Relay's for ``?``; None if they do not fit."""
-    if same_dim(left, right):
-        return left
-    if left == 1:
-        return right
-    if right == 1:
-        return left
-    if isinstance(left, int) and isinstance(right, int):
+    if same_dim(lhs, rhs):
+        return lhs
+    if lhs == 1:
+        return rhs
+    if rhs == 1:
+        return lhs
+    if isinstance(lhs, int) and isinstance(rhs, int):
         return None
-    if isinstance(left, int):
-        return left
-    if isinstance(right, int):
-        return right
-    if isinstance(left, VarDim) and isinstance(right, VarDim):
+    if isinstance(lhs, int):
+        return lhs
+    if isinstance(rhs, int):
+        return rhs
+    if isinstance(lhs, VarDim) and isinstance(rhs, VarDim):
         return None
-    return left if _covers(left, right) else right if _covers(right, left) else ANY
+    return lhs if _covers(lhs, rhs) else rhs if _covers(rhs, lhs) else ANY
 
 
 def _covers(size: Dim, part: Dim) -> bool:
@@ -207,20 +207,25 @@ def _covers(size: Dim, part: Dim) -> bool:
 
     They do if the minimum is never larger, and 1 where the name is 1.
     """
-    whole, less = as_polynomial(size), as_polynomial(part)
-    if whole is None or less is None or not has_positive_part(less) or not str(whole).isidentifier():
+    whole_size, less = as_polynomial(size), as_polynomial(part)
+    if (
+        whole_size is None
+        or less is None
+        or not has_positive_part(less)
+        or not str(whole_size).isidentifier()
+    ):
         return False
     try:
-        least = evaluate(less, {str(whole): constant(1)}, constant)
-        return least == constant(1) and is_nonnegative(whole - less)
+        least = evaluate(less, {str(whole_size): constant(1)}, constant)
+        return least == constant(1) and is_nonnegative(whole_size - less)
     except (KeyError, NoPolynomialError):
         return False
 
 
-def broadcast_shapes(left: Sequence[Dim], right: Sequence[Dim]) -> Shape | None:
+def broadcast_shapes(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> Shape | None:
     """Broadcast two shapes, aligned at the right; None if they do not fit."""
-    rank = max(len(left), len(right))
-    padded = ((1,) * (rank - len(left)) + tuple(left), (1,) * (rank - len(right)) + tuple(right))
+    rank = max(len(lhs), len(rhs))
+    padded = ((1,) * (rank - len(lhs)) + tuple(lhs), (1,) * (rank - len(rhs)) + tuple(rhs))
     dims = [broadcast_dim(a, b) for a, b in zip(*padded, strict=True)]
     return None if None in dims else tuple(dim for dim in dims if dim is not None)
 

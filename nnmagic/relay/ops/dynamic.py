@@ -39,27 +39,27 @@ def _length(types: Sequence[Type], index: int) -> int:
     return at_most(int(length), "the length of a vector of sizes", index)
 
 
-def _unknown(rank: int, dtype: str) -> TensorType:
+def _any_shape(rank: int, dtype: str) -> TensorType:
     return TensorType((ANY,) * rank, dtype)
 
 
 def _broadcast_to(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    return _unknown(_length(types, 1), tensor(types).dtype)
+    return _any_shape(_length(types, 1), tensor(types).dtype)
 
 
 def _full(types: Sequence[Type], attrs: Attrs) -> TensorType:
     fill = tensor(types, rank=0)
-    return _unknown(_length(types, 1), dtype_or(attrs, "dtype", fill.dtype))
+    return _any_shape(_length(types, 1), dtype_or(attrs, "dtype", fill.dtype))
 
 
 def _zeros(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return _unknown(_length(types, 0), str(attrs["dtype"]))
+    return _any_shape(_length(types, 0), str(attrs["dtype"]))
 
 
 def _pad(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data = tensor(types)
     tensor(types, 1, rank=2)
-    return _unknown(len(data.shape), data.dtype)
+    return _any_shape(len(data.shape), data.dtype)
 
 
 def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -75,7 +75,7 @@ def _squeeze(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data, count = tensor(types), _length(types, 1)
     if count > len(data.shape):
         raise RelationError(f"{count} axes are more than {{data}} has", 1, 0, data=data)
-    return _unknown(len(data.shape) - count, data.dtype)
+    return _any_shape(len(data.shape) - count, data.dtype)
 
 
 def _strided_slice(types: Sequence[Type], _attrs: Attrs) -> TensorType:
@@ -88,7 +88,7 @@ def _strided_slice(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 def _tile(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data = tensor(types)
-    return _unknown(max(len(data.shape), _length(types, 1)), data.dtype)
+    return _any_shape(max(len(data.shape), _length(types, 1)), data.dtype)
 
 
 def _topk(types: Sequence[Type], attrs: Attrs) -> Type:

@@ -204,8 +204,8 @@ def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if depth + batch > len(data.shape) or batch >= len(indices.shape):
         message = "{indices} has too many indices for {data}"
         raise RelationError(message, 1, 0, attr="batch_dims", indices=indices, data=data)
-    for left, right in zip(data.shape[: max(batch, 0)], indices.shape[1:], strict=False):
-        require_same(left, right, "the batches of data and indices differ", 0, 1)
+    for lhs, rhs in zip(data.shape[: max(batch, 0)], indices.shape[1:], strict=False):
+        require_same(lhs, rhs, "the batches of data and indices differ", 0, 1)
     if depth + batch < 0:
         raise RelationError(f"batch_dims must not be negative, it is {batch}", attr="batch_dims")
     return TensorType(indices.shape[1:] + data.shape[depth + batch :], data.dtype)

@@ -28,7 +28,7 @@ def _concatenate(types: Sequence[Type], attrs: Attrs) -> TensorType:
     tensors = tensors_of_tuple(types)
     _same_kind(tensors)
     axis = axis_of(attrs, tensors[0].shape)
-    columns = list(zip(*(part.shape for part in tensors), strict=True))
+    columns = list(zip(*(tensor.shape for tensor in tensors), strict=True))
     length = total(columns[axis])
     known_wins = is_unknown(length)
     shape = [

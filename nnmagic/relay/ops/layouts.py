@@ -44,9 +44,11 @@ def parse_layout(name: object, attr: str | tuple[str, ...] = ()) -> Layout:
     """Parse a layout, which the attribute ``attr`` gives. Raises RelationError for a string that is none."""
     text = name if isinstance(name, str) else ""
     parts = list(_AXIS.finditer(text))
-    axes = tuple((part[1], 0) if part[1] else (part[3], int(part[2])) for part in parts)
+    axes = tuple(
+        (axis_text[1], 0) if axis_text[1] else (axis_text[3], int(axis_text[2])) for axis_text in parts
+    )
     letters = [letter for letter, _ in axes]
-    whole = "".join(part[0] for part in parts) == text
+    whole = "".join(axis_text[0] for axis_text in parts) == text
     inner_without_outer = [x for x in letters if x.islower() and x.upper() not in letters]
     if not text or not whole or len(set(letters)) != len(letters) or inner_without_outer:
         hint = "a layout is a string such as 'NCHW' or 'NCHW16c'"

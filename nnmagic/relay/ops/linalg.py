@@ -43,11 +43,11 @@ def _square(types: Sequence[ty.Type]) -> ty.TensorType:
     return data
 
 
-def _least(left: ty.Dim, right: ty.Dim) -> ty.Dim:
+def _least(lhs: ty.Dim, rhs: ty.Dim) -> ty.Dim:
     """Return the smaller of two dimensions; ``?`` if only the run knows it."""
-    if isinstance(left, int) and isinstance(right, int):
-        return min(left, right)
-    return left if same_dim(left, right) else ty.ANY
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return min(lhs, rhs)
+    return lhs if same_dim(lhs, rhs) else ty.ANY
 
 
 def _second_of(types: Sequence[ty.Type], first: ty.TensorType) -> ty.TensorType:
@@ -58,8 +58,8 @@ def _second_of(types: Sequence[ty.Type], first: ty.TensorType) -> ty.TensorType:
         raise RelationError(message, 0, 1, first=first.dtype, second=second.dtype)
     if len(first.shape) != len(second.shape):
         raise RelationError("{first} and {second} differ in rank", 0, 1, first=first, second=second)
-    for left, right in zip(first.shape[:-1], second.shape[:-1], strict=True):
-        require_same(left, right, "the matrix and the right-hand sides do not fit", 0, 1)
+    for lhs, rhs in zip(first.shape[:-1], second.shape[:-1], strict=True):
+        require_same(lhs, rhs, "the matrix and the right-hand sides do not fit", 0, 1)
     return second
 
 

@@ -42,10 +42,10 @@ def _fifo_buffer(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _check_fifo_buffer(types: Sequence[Type], attrs: Attrs) -> None:
     data, buffer = tensor(types, 0), tensor(types, 1)
     axis = axis_of(attrs, buffer.shape, operand=1)
-    for index, (left, right) in enumerate(zip(data.shape, buffer.shape, strict=True)):
+    for index, (lhs, rhs) in enumerate(zip(data.shape, buffer.shape, strict=True)):
         if index != axis:
             message = "data and buffer differ on another axis than the given one"
-            require_same(left, right, message, 0, 1, attr="axis")
+            require_same(lhs, rhs, message, 0, 1, attr="axis")
 
 
 def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:

@@ -25,10 +25,10 @@ class Notation:
 
         ``{x:dim}`` is a dimension; ``{x:dtype or}`` separates several dtypes by "or" instead of commas.
         """
-        return _Fields(self).vformat(template, (), values) if values else template
+        return _NotationFields(self).vformat(template, (), values) if values else template
 
 
-class _Fields(Formatter):
+class _NotationFields(Formatter):
     def __init__(self, notation: Notation) -> None:
         self.notation = notation
 

@@ -413,7 +413,7 @@ def _simulate(types: Sequence[Type], _attrs: Attrs) -> Type:
     return tensor(types)
 
 
-def _check_simulated(types: Sequence[Type], attrs: Attrs) -> None:
+def _check_simulation(types: Sequence[Type], attrs: Attrs) -> None:
     data = tensor(types)
     if not is_float(data.dtype):
         raise RelationError("expected real numbers, found {data}", 0, data=data)
@@ -434,7 +434,7 @@ declare(
     Attr("axis", INT, -1),
     call_order="data output_scale output_zero_point axis out_dtype",
     traits=Trait.SPECULATABLE,
-    preconditions=[_check_simulated],
+    preconditions=[_check_simulation],
 )
 declare(
     "qnn.simulated_dequantize",
@@ -446,5 +446,5 @@ declare(
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis in_dtype",
     traits=Trait.SPECULATABLE,
-    preconditions=[_check_simulated],
+    preconditions=[_check_simulation],
 )

@@ -56,8 +56,8 @@ def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
     """Return an attribute of pairs (before, after), one for each dimension."""
     value = cast("tuple[tuple[int, ...], ...]", attrs[name])
     if len(value) != length or any(len(pair) != 2 for pair in value):
-        found = [list(pair) for pair in value]
-        raise RelationError(f"{name} must have {length} pairs, found {found}", 0, attr=name)
+        paired = [list(pair) for pair in value]
+        raise RelationError(f"{name} must have {length} pairs, found {paired}", 0, attr=name)
     return cast("tuple[tuple[int, int], ...]", value)
 
 
@@ -115,13 +115,11 @@ def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int
     return normalize_axis(axis, len(shape), operand, attr=name)
 
 
-def require_same(
-    left: Dim, right: Dim, message: str, *operands: int, attr: str | tuple[str, ...] = ()
-) -> None:
+def require_same(lhs: Dim, rhs: Dim, message: str, *operands: int, attr: str | tuple[str, ...] = ()) -> None:
     """Raise RelationError if two dimensions are known to differ."""
-    if same_dim(left, right) is False:
+    if same_dim(lhs, rhs) is False:
         raise RelationError(
-            f"{message}: {{left:dim}} is not {{right:dim}}", *operands, attr=attr, left=left, right=right
+            f"{message}: {{left:dim}} is not {{right:dim}}", *operands, attr=attr, left=lhs, right=rhs
         )
 
 
@@ -165,21 +163,21 @@ def same_as(index: int) -> Relation:
 
 def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     """Broadcast two tensors by NumPy's rule, whose dtypes must be equal: Relay's Broadcast."""
-    left, right = tensor(types, 0), tensor(types, 1)
-    if left.dtype != right.dtype:
-        hint = f"convert one of them, as in cast(x, dtype={left.dtype!r})"
+    lhs, rhs = tensor(types, 0), tensor(types, 1)
+    if lhs.dtype != rhs.dtype:
+        hint = f"convert one of them, as in cast(x, dtype={lhs.dtype!r})"
         raise RelationError(
             "the dtypes {left:dtype} and {right:dtype} differ",
             0,
             1,
             hint=hint,
-            left=left.dtype,
-            right=right.dtype,
+            left=lhs.dtype,
+            right=rhs.dtype,
         )
-    shape = broadcast_shapes(left.shape, right.shape)
+    shape = broadcast_shapes(lhs.shape, rhs.shape)
     if shape is None:
-        raise RelationError("{left} and {right} do not broadcast together", 0, 1, left=left, right=right)
-    return TensorType(shape, left.dtype)
+        raise RelationError("{left} and {right} do not broadcast together", 0, 1, left=lhs, right=rhs)
+    return TensorType(shape, lhs.dtype)
 
 
 def broadcast_compare(types: Sequence[Type], attrs: Attrs) -> TensorType:

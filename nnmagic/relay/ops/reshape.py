@@ -94,14 +94,14 @@ def _read(reading: _ShapeReader, code: int, rest: Iterator[int], allowzero: bool
         raise RelationError(f"newshape cannot have {code}", attr="newshape")
 
 
-def _split_dim(dim: Dim, left: int | None, right: int | None) -> tuple[Dim, Dim]:
-    if left is None or right is None:
+def _split_dim(dim: Dim, lhs: int | None, rhs: int | None) -> tuple[Dim, Dim]:
+    if lhs is None or rhs is None:
         raise RelationError("in newshape, -4 must be followed by two numbers", attr="newshape")
-    if left == right == -1:
+    if lhs == rhs == -1:
         raise RelationError("of the two numbers after -4 only one can be -1", attr="newshape")
-    if left == -1:
-        return _divide(dim, right), right
-    return left, _divide(dim, left) if right == -1 else right
+    if lhs == -1:
+        return _divide(dim, rhs), rhs
+    return lhs, _divide(dim, lhs) if rhs == -1 else rhs
 
 
 def _divide(dim: Dim, by: int) -> Dim:

@@ -19,7 +19,7 @@ declare = Family("indexing").declare
 _COMBINED = ("update", "add", "mul", "mean", "min", "max")
 
 
-def _check_combined(attrs: Attrs, name: str) -> None:
+def _check_combination(attrs: Attrs, name: str) -> None:
     if attrs[name] not in _COMBINED:
         raise RelationError(f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}", attr=name)
 
@@ -30,7 +30,7 @@ def _check_combined(attrs: Attrs, name: str) -> None:
 def _scatter_elements(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, _, _ = tensor(types, 0), integers(types, 1), tensor(types, 2)
     axis_of(attrs, data.shape)
-    _check_combined(attrs, "reduction")
+    _check_combination(attrs, "reduction")
     return data
 
 
@@ -57,7 +57,7 @@ def _fit_elements(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 def _scatter_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    _check_combined(attrs, "mode")
+    _check_combination(attrs, "mode")
     data, indices, updates = tensor(types, 0), integers(types, 1), tensor(types, 2)
     depth = index_depth(indices, data, 1)
     wanted = len(indices.shape) - 1 + len(data.shape) - depth  # Relay does not compare the dimensions

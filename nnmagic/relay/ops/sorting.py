@@ -47,8 +47,8 @@ def _searchsorted(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if len(sequence.shape) > 1:
         if len(values.shape) != len(sequence.shape):
             raise RelationError("the sequence and the values must have one rank", 0, 1)
-        for left, right in zip(sequence.shape[:-1], values.shape[:-1], strict=True):
-            require_same(left, right, "the sequence and the values differ before the last axis", 0, 1)
+        for lhs, rhs in zip(sequence.shape[:-1], values.shape[:-1], strict=True):
+            require_same(lhs, rhs, "the sequence and the values differ before the last axis", 0, 1)
     return TensorType(values.shape, str(attrs["dtype"]))
 
 

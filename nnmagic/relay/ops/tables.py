@@ -60,11 +60,11 @@ def _find(types: Sequence[Type], _attrs: Attrs) -> TupleType:
     return TupleType((_INT64, _INT64))
 
 
-def _found(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+def _found_type(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return tensor(types, rank=0)
 
 
-def _filled(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+def _filled_type(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     rows = _keys(types, 0).shape[0]
     tensor(types, 1, rank=0)
     return TensorType((product((rows, SLOTS_OF_ENTRY)) if isinstance(rows, int) else ANY,), "int32")
@@ -85,14 +85,14 @@ declare(
 declare(
     "table.found",
     "entry",
-    _found,
+    _found_type,
     "The number of an entry; KeyError if it is negative.",
     traits=Trait.VIEW,
 )
 declare(
     "table.slots",
     "keys count",
-    _filled,
+    _filled_type,
     "Slots for the first keys, all of which differ, with room for as many as there are rows.",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )

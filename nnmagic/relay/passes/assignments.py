@@ -45,7 +45,7 @@ def _fold_function(function: Function) -> Function:
     for assignment in assignments:
         data, value, *bounds = assignment.args
         start = before.get(assignment, data)
-        last = _folded(assignment, value, _region(bounds), users)
+        last = _fold(assignment, value, _region(bounds), users)
         if last is not None and scope_of[last[0]] is scope_of[assignment]:
             before[last[0]] = start
             replaced |= dict.fromkeys(last[1], value)
@@ -71,7 +71,7 @@ def _users(nodes: Sequence[Expr]) -> dict[Expr, list[Expr]]:
     return users
 
 
-def _folded(
+def _fold(
     assignment: Call, value: Expr, region: _Region | None, users: Mapping[Expr, Sequence[Expr]]
 ) -> tuple[Call, list[Expr]] | None:
     """Return the assignment that an assignment is folded into, and the reads of what it assigns."""
@@ -117,8 +117,8 @@ def _reads_of(user: Expr, region: _Region | None, users: Mapping[Expr, Sequence[
     if first == region:
         return [user]
     following = users.get(user, ())
-    both = [_compose(first, _slices(each)) for each in following]
-    return list(following) if both and all(each == region for each in both) else []
+    both = [_compose(first, _slices(binding)) for binding in following]
+    return list(following) if both and all(binding == region for binding in both) else []
 
 
 def _region(bounds: Sequence[Expr]) -> _Region | None:
@@ -144,14 +144,14 @@ def _slices(node: Expr) -> dict[int, tuple[int, int, int]] | None:
 
 
 def _without_whole(slices: Mapping[int, Sequence[object]]) -> dict[int, tuple[int, int, int]] | None:
-    found = {}
+    regions = {}
     for axis, slice_ in slices.items():
         begin, end, step = (number for number in slice_ if isinstance(number, int))
         if axis < 0:
             return None
         if (begin, step) != (0, 1) or end < _FAR:
-            found[axis] = begin, min(end, _FAR), step
-    return found
+            regions[axis] = begin, min(end, _FAR), step
+    return regions
 
 
 def _compose(

@@ -21,12 +21,12 @@ def inline_closures(module: Module, *, max_nodes: int = 100_000) -> Module:
     max_nodes: a function does not grow beyond that. Relay's ``PartialEvaluate`` does the same, among more.
     """
     functions = {
-        name: _with_closures_inlined(function, max_nodes) for name, function in module.functions.items()
+        name: _inline_closures_in(function, max_nodes) for name, function in module.functions.items()
     }
     return replace(module, functions=functions)
 
 
-def _with_closures_inlined(function: Function, max_nodes: int) -> Function:
+def _inline_closures_in(function: Function, max_nodes: int) -> Function:
     chosen = set(_find_inlinable_functions(function))
     if not chosen or is_opaque(function):
         return function
@@ -65,7 +65,7 @@ def _find_inlinable_functions(function: Function) -> Iterator[Expr]:
     bound = {
         node.var: node.value for node in nodes if isinstance(node, Let) and isinstance(node.value, Function)
     }
-    uses = Counter(part for node in nodes for part in children(node))
+    uses = Counter(child for node in nodes for child in children(node))
     calls = Counter(node.op for node in nodes if isinstance(node, Call))
     for var, value in bound.items():
         recursive = any(node is var for node in post_order(value))

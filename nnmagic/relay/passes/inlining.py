@@ -63,7 +63,7 @@ def _select(module: Module, which: str) -> set[str]:
         case "once":
             nodes = {node for function in module.functions.values() for node in post_order(function)}
             uses = Counter(
-                part.name for node in nodes for part in children(node) if isinstance(part, GlobalVar)
+                child.name for node in nodes for child in children(node) if isinstance(child, GlobalVar)
             )
             calls = Counter(
                 node.op.name for node in nodes if isinstance(node, Call) and isinstance(node.op, GlobalVar)

@@ -49,24 +49,24 @@ def _lift_one(
     lets = [node for node in nodes if isinstance(node, ir.Let) and isinstance(node.value, ir.Function)]
     if not lets:
         return None
-    uses = Counter(part for node in nodes for part in ir.children(node))
+    uses = Counter(child for node in nodes for child in ir.children(node))
     calls = Counter(node.op for node in nodes if isinstance(node, ir.Call))
     scopes = scopes_of(function)
     for let in lets:
         if uses[let.var] != calls[let.var] or not uses[let.var]:
             continue
-        captured = _captured(let, scopes, TensorType | TypeCall if data_types else TensorType)
+        captured = _captures(let, scopes, TensorType | TypeCall if data_types else TensorType)
         if captured is None:
             continue
         new_name = f"{name}_{let.var.name_hint}"
         while new_name in taken:
             new_name += "_"
-        lifted = _lifted(let, captured, new_name)
+        lifted = _lift(let, captured, new_name)
         return _without(function, let, captured, new_name), new_name, lifted
     return None
 
 
-def _captured(let: ir.Let, scopes: Scopes, kinds: type | UnionType) -> list[ir.Expr] | None:
+def _captures(let: ir.Let, scopes: Scopes, kinds: type | UnionType) -> list[ir.Expr] | None:
     """Return the values from outside that a local function uses; None if it cannot be lifted.
 
     kinds: the types of values that can be parameters, beside tuples of them.
@@ -103,14 +103,14 @@ def _is_within(scope: PlacementScope, outer: PlacementScope) -> bool:
     return scope is outer
 
 
-def _lifted(let: ir.Let, captured: list[ir.Expr], name: str) -> ir.Function:
+def _lift(let: ir.Let, captured: list[ir.Expr], name: str) -> ir.Function:
     """Return the global function of a local one, which takes what it captured as its last parameters."""
     function = let.value
     assert isinstance(function, ir.Function)
     params: dict[ir.Expr, ir.Expr] = {}
-    for part in captured:
-        hint = part.name_hint if isinstance(part, ir.Var) else f"v{len(params)}"
-        params[part] = ir.Var(hint, _type_of(part), span=part.span, checked_type=_type_of(part))
+    for var in captured:
+        hint = var.name_hint if isinstance(var, ir.Var) else f"v{len(params)}"
+        params[var] = ir.Var(hint, _type_of(var), span=var.span, checked_type=_type_of(var))
     body = rewrite(function.body, _call_global(let.var, name, params), dict(params))
     new_params = [param for param in params.values() if isinstance(param, ir.Var)]
     return replace(function, params=(*function.params, *new_params), body=body, checked_type=None)

@@ -43,14 +43,14 @@ def hoist_loop_invariants(module: Module, entry: str) -> Module:
         if any(is_passed_on(name, body) for body in bodies):
             continue
         loop, transposes = _transpose_matrices(_inline_invariant_lets(functions[name], name), name)
-        parts = _parts_to_hoist(loop, name, transposes)
-        if not parts:
+        hoisted = _parts_to_hoist(loop, name, transposes)
+        if not hoisted:
             continue
         functions = {
-            caller: function if is_opaque(function) else _pass_parts(function, name, loop, parts)
+            caller: function if is_opaque(function) else _pass_parts(function, name, loop, hoisted)
             for caller, function in functions.items()
             if caller != name
-        } | {name: _take_parts(loop, name, parts)}
+        } | {name: _take_parts(loop, name, hoisted)}
     return replace(module, functions={name: functions[name] for name in module.functions})
 
 
@@ -65,12 +65,12 @@ class _Invariants:
     working: set[ir.Expr] = field(default_factory=set)
     sizes: dict[ir.Expr, int] = field(default_factory=dict)
 
-    def add(self, node: ir.Expr, parts: Sequence[ir.Expr], *, works: bool) -> None:
-        """Add a node that is made of ``parts``, if they have one value and its shape is known."""
+    def add(self, node: ir.Expr, exprs: Sequence[ir.Expr], *, works: bool) -> None:
+        """Add a node that is made of ``exprs``, if they have one value and its shape is known."""
         size = _elements(node)
-        if size is not None and all(part in self.sizes for part in parts):
-            self.sizes[node] = max((self.sizes[part] for part in parts), default=size)
-            if works or any(part in self.working for part in parts):
+        if size is not None and all(expr in self.sizes for expr in exprs):
+            self.sizes[node] = max((self.sizes[expr] for expr in exprs), default=size)
+            if works or any(expr in self.working for expr in exprs):
                 self.working.add(node)
 
 
@@ -160,7 +160,7 @@ def _parts_to_hoist(function: ir.Function, name: str, transposes: Collection[ir.
     """Return the largest parts that are worth an argument, and the transposes."""
     invariants = _invariants_of(function, name, transposes)
     nodes = list(post_order(function.body))
-    work = [part for node in nodes if node not in invariants.sizes for part in ir.children(node)]
+    work = [child for node in nodes if node not in invariants.sizes for child in ir.children(node)]
     parts: set[ir.Expr] = set()
     seen: set[ir.Expr] = set()
     while work:
@@ -198,7 +198,7 @@ def _size_of(type_: Type | None) -> int | None:
             dims = [dim for dim in shape if isinstance(dim, int)]
             return math.prod(dims) if len(dims) == len(shape) else None
         case TupleType(fields=fields):
-            sizes = [_size_of(part) for part in fields]
+            sizes = [_size_of(field) for field in fields]
             known = [size for size in sizes if size is not None]
             return max(known, default=0) if len(known) == len(sizes) else None
     return None
@@ -209,11 +209,11 @@ def _take_parts(function: ir.Function, name: str, parts: Sequence[ir.Expr]) -> i
     params = [
         ir.Var(
             f"v{len(function.params) + index}",
-            part.checked_type,
-            span=part.span,
-            checked_type=part.checked_type,
+            hoisted_expr.checked_type,
+            span=hoisted_expr.span,
+            checked_type=hoisted_expr.checked_type,
         )
-        for index, part in enumerate(parts)
+        for index, hoisted_expr in enumerate(parts)
     ]
 
     def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:

@@ -15,13 +15,13 @@ import numpy as np
 from nnmagic.relay.expr import Attrs, Call, Constant, Expr, OpRef, Tuple
 from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.reference import RULES as REFERENCE
-from nnmagic.relay.reference.given import Given
+from nnmagic.relay.reference.given import EvalCall
 from nnmagic.relay.reference.reductions import axes_of
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 
 Array = np.ndarray
 #: Whether the reference is exact for arrays (those of a tuple in sequence), attributes and result type.
-Check = Callable[[Sequence[Array], Given], bool]
+Check = Callable[[Sequence[Array], EvalCall], bool]
 
 #: How many elements a result may have more than its arguments; beyond, the call is the shorter program.
 MAX_GROWTH = 1024
@@ -55,13 +55,15 @@ def evaluate_with_numpy(call: Call) -> Constant | None:
 
 def _evaluate(name: str, args: Sequence[Expr], attrs: Attrs, result: TensorType) -> Array | None:
     operands = [_operand(arg) for arg in args]
-    arrays = [part for each in operands for part in (each if isinstance(each, tuple) else (each,))]
+    arrays = [
+        part for operand in operands for part in (operand if isinstance(operand, tuple) else (operand,))
+    ]
     size = int(np.prod(cast("tuple[int, ...]", result.shape)))
     if size > MAX_GROWTH + sum(array.size for array in arrays):
         return None
     if not all(array.dtype.name in _EXACT for array in arrays) or result.dtype not in _EXACT:
         return None
-    given = Given(attrs, result)
+    given = EvalCall(attrs, result)
     with np.errstate(all="ignore"):
         return cast("Array", REFERENCE[name](given, *operands)) if _CHECKS[name](arrays, given) else None
 
@@ -116,74 +118,72 @@ def _of_kinds(kinds: str) -> Check:
 _INTEGERS, _NUMBERS, _ANY = map(_of_kinds, ("iu", "iuf", "iufb"))
 
 
-def _divides(arrays: Sequence[Array], given: Given) -> bool:
+def _divides(arrays: Sequence[Array], call: EvalCall) -> bool:
     """Return whether integers are divided where no CPU stops or overflows."""
-    left, right = arrays
-    if not _INTEGERS(arrays, given) or not right.all():
+    lhs, rhs = arrays
+    if not _INTEGERS(arrays, call) or not rhs.all():
         return False
-    return not (left.dtype.kind == "i" and (left == np.iinfo(left.dtype).min).any() and (right == -1).any())
+    return not (lhs.dtype.kind == "i" and (lhs == np.iinfo(lhs.dtype).min).any() and (rhs == -1).any())
 
 
 def _has_one_extreme(is_better: Callable[[Array, Array], Array]) -> Check:
     """Return whether the order of two does not matter for the larger or smaller one (NaN, zeros)."""
 
-    def check(arrays: Sequence[Array], given: Given) -> bool:
-        left, right = (
-            np.broadcast_arrays(*arrays) if len(arrays) == 2 else (arrays[0], np.zeros_like(arrays[0]))
-        )
-        first = np.where(is_better(left, right), left, right)
-        second = np.where(is_better(right, left), right, left)
-        return _NUMBERS(arrays, given) and first.tobytes() == second.tobytes()
+    def check(arrays: Sequence[Array], call: EvalCall) -> bool:
+        lhs, rhs = np.broadcast_arrays(*arrays) if len(arrays) == 2 else (arrays[0], np.zeros_like(arrays[0]))
+        first = np.where(is_better(lhs, rhs), lhs, rhs)
+        second = np.where(is_better(rhs, lhs), rhs, lhs)
+        return _NUMBERS(arrays, call) and first.tobytes() == second.tobytes()
 
     return check
 
 
-def _shifts(arrays: Sequence[Array], given: Given) -> bool:
-    left, right = arrays
-    return _INTEGERS(arrays, given) and bool(((right >= 0) & (right < left.dtype.itemsize * 8)).all())
+def _shifts(arrays: Sequence[Array], call: EvalCall) -> bool:
+    lhs, rhs = arrays
+    return _INTEGERS(arrays, call) and bool(((rhs >= 0) & (rhs < lhs.dtype.itemsize * 8)).all())
 
 
-def _casts(arrays: Sequence[Array], given: Given) -> bool:
+def _casts(arrays: Sequence[Array], call: EvalCall) -> bool:
     data = arrays[0]
-    if data.dtype.kind != "f" or given.dtype.kind not in "iu":
+    if data.dtype.kind != "f" or call.dtype.kind not in "iu":
         return True
-    limits, whole = np.iinfo(given.dtype), np.trunc(data.astype(np.float64))
+    limits, whole = np.iinfo(call.dtype), np.trunc(data.astype(np.float64))
     # The largest int64 is no float: a float below 2**63 is at most 2**63 - 1024.
     return bool(((whole >= float(limits.min)) & (whole < float(limits.max) + 1)).all())
 
 
-def _takes(arrays: Sequence[Array], given: Given) -> bool:
+def _takes(arrays: Sequence[Array], call: EvalCall) -> bool:
     """Return whether all indices are in range, so that the mode does not matter."""
     data, indices = arrays
-    size = data.size if given["axis"] is None else data.shape[given["axis"]]
-    if given["batch_dims"] != 0 or indices.dtype.kind not in "iu":
+    size = data.size if call["axis"] is None else data.shape[call["axis"]]
+    if call["batch_dims"] != 0 or indices.dtype.kind not in "iu":
         return False
     return bool(((indices >= 0) & (indices < size)).all())
 
 
-def _slices(_arrays: Sequence[Array], given: Given) -> bool:
-    is_clear = given["slice_mode"] != "size" or min(given["begin"], default=0) >= 0
-    return is_clear and len(given["end"]) == len(given["begin"])
+def _slices(_arrays: Sequence[Array], call: EvalCall) -> bool:
+    is_clear = call["slice_mode"] != "size" or min(call["begin"], default=0) >= 0
+    return is_clear and len(call["end"]) == len(call["begin"])
 
 
 def _reduces(kinds: str) -> Check:
     """Return whether a reduction is the same in any order."""
     is_exact = _of_kinds(kinds)
 
-    def check(arrays: Sequence[Array], given: Given) -> bool:
+    def check(arrays: Sequence[Array], call: EvalCall) -> bool:
         # Floats: nothing to add up, and no zero whose sign could get lost.
         (data,) = arrays
-        is_alone = all(data.shape[axis] == 1 for axis in axes_of(given, data.ndim)) and bool(data.all())
-        return is_exact(arrays, given) or (is_alone and _NUMBERS(arrays, given))
+        is_alone = all(data.shape[axis] == 1 for axis in axes_of(call, data.ndim)) and bool(data.all())
+        return is_exact(arrays, call) or (is_alone and _NUMBERS(arrays, call))
 
     return check
 
 
-def _finds_extreme(arrays: Sequence[Array], given: Given) -> bool:
+def _finds_extreme(arrays: Sequence[Array], call: EvalCall) -> bool:
     """Return whether an extreme is clear: of floats only without NaN and zeros of either sign."""
     (data,) = arrays
     is_open = data.dtype.kind == "f" and not bool((np.abs(data) > 0).all())
-    return bool(data.size) and not is_open and _NUMBERS(arrays, given)
+    return bool(data.size) and not is_open and _NUMBERS(arrays, call)
 
 
 _GROUPS: dict[str, Check] = {

@@ -102,8 +102,8 @@ class PartialEvaluator:
                 case ir.Function() if is_opaque(node):
                     new = node
                 case _:
-                    for part in ir.children(node):
-                        yield self.visit(part)
+                    for child in ir.children(node):
+                        yield self.visit(child)
                     new = with_parts(node, self.new)
                     if isinstance(new, ir.TupleGetItem):
                         new = self.project(new)
@@ -259,13 +259,13 @@ class PartialEvaluator:
 
     def project(self, node: ir.TupleGetItem) -> ir.Expr:
         """Return a field of a known tuple, unless dropping the tuple would drop an effect."""
-        whole = self.value(node.tuple_value)
-        if not isinstance(whole, ir.Tuple) or not 0 <= node.index < len(whole.fields):
+        tuple_ = self.value(node.tuple_value)
+        if not isinstance(tuple_, ir.Tuple) or not 0 <= node.index < len(tuple_.fields):
             return node
-        others = (field for index, field in enumerate(whole.fields) if index != node.index)
-        if whole is node.tuple_value and any(map(self.effects.within, others)):
+        others = (field for index, field in enumerate(tuple_.fields) if index != node.index)
+        if tuple_ is node.tuple_value and any(map(self.effects.within, others)):
             return node
-        return whole.fields[node.index]
+        return tuple_.fields[node.index]
 
     def conditional(self, node: ir.If) -> Steps[ir.Expr]:
         """Evaluate an ``if``, of which a constant condition leaves one branch."""
@@ -306,19 +306,19 @@ class PartialEvaluator:
         is_known = True
         work = [(pattern, data)]
         while work:
-            part, expr = work.pop()
+            subpattern, expr = work.pop()
             value = self.value(expr)
-            match part, value:
+            match subpattern, value:
                 case ir.PatternVar(var=var), _:
                     bound[var] = expr
                 case ir.PatternWildcard(), _:
                     pass
                 case ir.PatternConstructor(), ir.Call(op=ir.Constructor(name=name), args=args):
-                    if part.constructor.name != name:
+                    if subpattern.constructor.name != name:
                         return False
-                    work.extend(reversed(list(zip(part.patterns, args, strict=False))))
+                    work.extend(reversed(list(zip(subpattern.patterns, args, strict=False))))
                 case ir.PatternTuple(), ir.Tuple(fields=fields):
-                    work.extend(reversed(list(zip(part.patterns, fields, strict=False))))
+                    work.extend(reversed(list(zip(subpattern.patterns, fields, strict=False))))
                 case _:
                     is_known = False
         return bound if is_known else None

@@ -122,9 +122,11 @@ class PassContext:
     """
 
     def __init__(self, *instruments: PassInstrument) -> None:
-        for each in instruments:
-            if not isinstance(each, PassInstrument):
-                raise TypeError(f"PassContext takes instruments, such as PassTiming(), not {kind_of(each)}")
+        for instrument in instruments:
+            if not isinstance(instrument, PassInstrument):
+                raise TypeError(
+                    f"PassContext takes instruments, such as PassTiming(), not {kind_of(instrument)}"
+                )
         self._instruments = instruments
         self._tokens: list[Token[tuple[PassInstrument, ...]]] = []
 
@@ -187,40 +189,42 @@ def named_passes(passes: object) -> tuple[NamedPass, ...]:
     if isinstance(passes, str) or not isinstance(passes, Iterable):
         hint = f": write [{passes!r}]" if isinstance(passes, str) else ""
         raise TypeError(f"passes must be a list of passes, not {kind_of(passes)}{hint}")
-    return tuple(map(_named, passes))
+    return tuple(map(_by_name, passes))
 
 
-def _named(given: object) -> NamedPass:
-    if isinstance(given, NamedPass):
-        return given
-    if isinstance(given, str):
+def _by_name(target_pass: object) -> NamedPass:
+    if isinstance(target_pass, NamedPass):
+        return target_pass
+    if isinstance(target_pass, str):
         from nnmagic.relay.passes.library import library_pass
 
-        return NamedPass(given, library_pass(given))
-    if not callable(given) or isinstance(given, type):
-        raise TypeError(f"a pass is a function from a relay.Module to a relay.Module, not {kind_of(given)}")
-    inner = given
+        return NamedPass(target_pass, library_pass(target_pass))
+    if not callable(target_pass) or isinstance(target_pass, type):
+        raise TypeError(
+            f"a pass is a function from a relay.Module to a relay.Module, not {kind_of(target_pass)}"
+        )
+    inner = target_pass
     while not hasattr(inner, "__name__") and hasattr(inner, "func"):  # functools.partial
         inner = inner.func
-    return NamedPass(str(getattr(inner, "__name__", type(given).__name__)), given)
+    return NamedPass(str(getattr(inner, "__name__", type(target_pass).__name__)), target_pass)
 
 
-def _with_checks(each: NamedPass, kept: Sequence[str]) -> Pass:
+def _with_checks(named_pass: NamedPass, kept: Sequence[str]) -> Pass:
     def run(module: Module) -> Module:
         try:
-            result: object = each.run(module)
+            result: object = named_pass.run(module)
         except CompileError as error:
-            raise _of_pass(each.name, "raised an error", error) from error
+            raise _of_pass(named_pass.name, "raised an error", error) from error
         except Exception as error:
-            raise _raised(each.name, error) from error
+            raise _located_error(named_pass.name, error) from error
         if result is module:
             return module
         if not isinstance(result, Module):
-            message = f"the pass {each.name} returned {kind_of(result)}, not a relay.Module"
+            message = f"the pass {named_pass.name} returned {kind_of(result)}, not a relay.Module"
             raise RelayError([Diagnostic(message, hint="return the module that it was given, or a new one")])
-        typed = check_types(each.name, result)
+        typed = check_types(named_pass.name, result)
         for name in kept:
-            _check_same_type(each.name, name, module, typed)
+            _check_same_type(named_pass.name, name, module, typed)
         return typed
 
     return run
@@ -263,11 +267,14 @@ def _check_scopes(function: Function) -> None:
 
 def _of_pass(name: str, did: str, error: CompileError) -> CompileError:
     """Return the error of a pass with the pass's name in each message."""
-    named = [replace(each, message=f"the pass {name} {did}: {each.message}") for each in error.diagnostics]
+    named = [
+        replace(diagnostic, message=f"the pass {name} {did}: {diagnostic.message}")
+        for diagnostic in error.diagnostics
+    ]
     return RelayError(named)
 
 
-def _raised(name: str, error: Exception) -> RelayError:
+def _located_error(name: str, error: Exception) -> RelayError:
     """Return the located error for a pass that raised: it points at the line of the pass's own code."""
     message = f"the pass {name} raised {type(error).__name__}: {error}".rstrip(": ")
     return RelayError([Diagnostic(message, next(_places(error), None))])

@@ -67,7 +67,7 @@ def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
             memo[node] = with_parts(node, new)
         else:
             entered.add(node)
-            stack.extend(part for part in reversed(children(node)) if target(part) not in memo)
+            stack.extend(child for child in reversed(children(node)) if target(child) not in memo)
     return new(root)
 
 
@@ -77,7 +77,7 @@ def fold_nodes(function: Function, fold: Callable[[Expr, Mapping[Expr, int]], Ex
     None leaves a node as it is. ``fold`` sees the nodes as they were, operands before what uses them.
     """
     order = list(post_order(function))
-    uses = Counter(part for node in order for part in children(node))
+    uses = Counter(child for node in order for child in children(node))
     replaced = {node: new for node in order if (new := fold(node, uses)) is not None}
     new_function = substitute(function, replaced) if replaced else function
     assert isinstance(new_function, Function)
@@ -93,7 +93,7 @@ def with_flat_lets(function: Function) -> Function:
     lets = [node for node in order if isinstance(node, Let)]
     if not any(isinstance(let.value, Let) for let in lets):
         return function
-    uses = Counter(part for node in order for part in children(node))
+    uses = Counter(child for node in order for child in children(node))
     replaced: dict[Expr, Expr] = {}
     seen: set[Let] = set()
     for let in reversed(lets):  # outer ones first

@@ -85,18 +85,18 @@ def scopes_of(function: ir.Function, *, lets: bool = False) -> Scopes:
     return Scopes(outermost, order, scope_of, inner, early)
 
 
-def common_scope(left: PlacementScope, right: PlacementScope) -> PlacementScope:
+def common_scope(lhs: PlacementScope, rhs: PlacementScope) -> PlacementScope:
     """Return the innermost scope that holds both."""
-    if left.depth < right.depth:
-        left, right = right, left
-    while left.depth > right.depth:
-        left = left.jump if left.jump.depth >= right.depth else left.parent
-    while left is not right:
-        if left.jump is right.jump:
-            left, right = left.parent, right.parent
+    if lhs.depth < rhs.depth:
+        lhs, rhs = rhs, lhs
+    while lhs.depth > rhs.depth:
+        lhs = lhs.jump if lhs.jump.depth >= rhs.depth else lhs.parent
+    while lhs is not rhs:
+        if lhs.jump is rhs.jump:
+            lhs, rhs = lhs.parent, rhs.parent
         else:
-            left, right = left.jump, right.jump
-    return left
+            lhs, rhs = lhs.jump, rhs.jump
+    return lhs
 
 
 def computing_order(root: ir.Expr) -> tuple[list[ir.Expr], frozenset[ir.Var]]:
@@ -129,7 +129,7 @@ def _steps(node: ir.Expr) -> list[tuple[int, ir.Expr]]:
         case ir.Function() if is_opaque(node):
             return [(2, node)]
         case _:
-            return [(2, node), *((0, part) for part in reversed(ir.children(node)))]
+            return [(2, node), *((0, child) for child in reversed(ir.children(node)))]
 
 
 def _uses(node: ir.Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[ir.Expr, PlacementScope]]:
@@ -150,7 +150,7 @@ def _uses(node: ir.Expr, scope: PlacementScope, lets: bool) -> Iterator[tuple[ir
         case ir.Function():
             pass
         case _:
-            yield from ((part, scope) for part in ir.children(node))
+            yield from ((child, scope) for child in ir.children(node))
 
 
 def is_atom(expr: ir.Expr) -> bool:

@@ -66,8 +66,8 @@ def _fold_reduction(reduction: Call) -> Call:
     rank = len(type_.shape)
     order = [axis % rank for axis in _integers(data.attrs["axes"])] or list(reversed(range(rank)))
     reduced = {axis % rank for axis in _integers(reduction.attrs["axis"])} or set(range(rank))
-    kept = [axis for number, axis in enumerate(order) if number not in reduced]
-    if kept != sorted(kept) or (kept and reduction.attrs["keepdims"]):
+    quotient = [axis for number, axis in enumerate(order) if number not in reduced]
+    if quotient != sorted(quotient) or (quotient and reduction.attrs["keepdims"]):
         return reduction
     axes = tuple(sorted(order[number] for number in reduced))
     return replace(reduction, args=data.args, attrs={**reduction.attrs, "axis": axes})

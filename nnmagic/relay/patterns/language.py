@@ -224,18 +224,20 @@ def _patterns(given: Sequence[Pattern]) -> tuple[Pattern, ...]:
     return tuple(map(_pattern, given))
 
 
-def _pattern(given: object) -> Pattern:
-    if not isinstance(given, Pattern):
-        raise TypeError(f"a pattern is made of patterns, not of {kind_of(given)}: is_expr(…) matches a node")
-    return given
+def _pattern(operand: object) -> Pattern:
+    if not isinstance(operand, Pattern):
+        raise TypeError(
+            f"a pattern is made of patterns, not of {kind_of(operand)}: is_expr(…) matches a node"
+        )
+    return operand
 
 
 def _plain(value: object) -> object:
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
-def _same(found: object, wanted: object) -> bool:
-    return isinstance(found, bool) == isinstance(wanted, bool) and found == wanted
+def _same(node: object, wanted: object) -> bool:
+    return isinstance(node, bool) == isinstance(wanted, bool) and node == wanted
 
 
 def _tensor_type(expr: Expr) -> TensorType | None:

@@ -28,11 +28,11 @@ class Match:
     expr: Expr
     nodes: Mapping[Pattern, Expr] = field(repr=False)
 
-    def __getitem__(self, part: Pattern) -> Expr:
+    def __getitem__(self, pattern: Pattern) -> Expr:
         """Return the node that a part of the pattern matched. Raises KeyError if it matched none."""
-        if part not in self.nodes:
-            raise KeyError(f"this part of the pattern matched nothing here: {part!r}")
-        return self.nodes[part]
+        if pattern not in self.nodes:
+            raise KeyError(f"this part of the pattern matched nothing here: {pattern!r}")
+        return self.nodes[pattern]
 
     def __contains__(self, part: object) -> bool:
         return part in self.nodes
@@ -44,10 +44,10 @@ class Match:
     @property
     def covered(self) -> frozenset[Expr]:
         """The nodes that the pattern describes, without those that stand for a wildcard or a variable."""
-        covered = {node for part, node in self.nodes.items() if part.is_structure}
-        for part, node in self.nodes.items():
-            if part.dominator is not None:
-                covered |= _between(node, self.nodes[part.dominator])
+        covered = {node for pattern, node in self.nodes.items() if pattern.is_structure}
+        for pattern, node in self.nodes.items():
+            if pattern.dominator is not None:
+                covered |= _between(node, self.nodes[pattern.dominator])
         return frozenset(covered)
 
 
@@ -89,9 +89,9 @@ def find(pattern: Pattern, program: Module | Expr) -> Iterator[Match]:
         seen |= opaque_functions(root)
         for node in post_order(root, skip=seen):
             seen.add(node)
-            found = match(pattern, node)
-            if found is not None:
-                yield found
+            matched = match(pattern, node)
+            if matched is not None:
+                yield matched
 
 
 def _with(way: Goals, goals: _Stack) -> _Stack:
@@ -110,13 +110,13 @@ def dominators(parent: Pattern, path: Pattern, child: Expr) -> list[Expr]:
             candidates[node] = None
             if match(path, node) is not None:
                 work.extend(reversed(children(node)))
-    found = []
+    nodes = []
     for node in candidates:
         if match(parent, node) is not None:
             inner = _between(child, node)
             if all(match(path, each) is not None for each in inner):
-                found.append(node)
-    return found
+                nodes.append(node)
+    return nodes
 
 
 def _between(child: Expr, parent: Expr) -> set[Expr]:

@@ -41,7 +41,7 @@ def partition(
     if not isinstance(pattern, Pattern):
         raise TypeError(f"partition takes a pattern, not {kind_of(pattern)}")
     module = ensure_types(module)
-    shared = _shared(module)
+    shared = _shared_nodes(module)
 
     def change(function: ir.Function) -> ir.Function:
         return _partition(function, pattern, attrs or {}, check, shared)
@@ -51,7 +51,7 @@ def partition(
     return infer_type(new, look_into_callees=True) if changed else module
 
 
-def _shared(module: Module) -> set[ir.Expr]:
+def _shared_nodes(module: Module) -> set[ir.Expr]:
     """Return the nodes that several functions of a module use."""
     seen: set[ir.Expr] = set()
     shared: set[ir.Expr] = set()
@@ -71,33 +71,33 @@ def _partition(
 ) -> ir.Function:
     users: dict[ir.Expr, list[ir.Expr]] = defaultdict(list)
     for node in post_order(function):
-        for part in ir.children(node):
-            users[part].append(node)
+        for child in ir.children(node):
+            users[child].append(node)
     order = [node for node in post_order(function, opaque_functions(function)) if node is not function]
     taken: set[ir.Expr] = set()
     replaced: dict[ir.Expr, ir.Expr] = {}
     for node in reversed(order):
         if isinstance(node, (*_CALLEES, ir.Var, ir.Constant)) or node in taken:
             continue
-        found = match(pattern, node)
-        if found is None or (check is not None and not check(found)):
+        matched = match(pattern, node)
+        if matched is None or (check is not None and not check(matched)):
             continue
         inside: set[ir.Expr] = {node}
-        inside.update(each for each in found.covered if not isinstance(each, _CALLEES))
+        inside.update(member for member in matched.covered if not isinstance(member, _CALLEES))
         inner = inside - {node}
         if any(
-            isinstance(each, ir.If | ir.Let) for each in inside
+            isinstance(member, ir.If | ir.Let) for member in inside
         ):  # its parts are computed later, or not at all
             continue
         if inside & taken or any(
-            each in shared or any(user not in inside for user in users[each])
-            for each in inner
-            if not isinstance(each, ir.Constant)
+            member in shared or any(user not in inside for user in users[member])
+            for member in inner
+            if not isinstance(member, ir.Constant)
         ):
             continue
         call = _call(node, inside, attrs)
         if call.args:
-            taken |= {each for each in inside if not isinstance(each, ir.Constant)}
+            taken |= {member for member in inside if not isinstance(member, ir.Constant)}
             replaced[node] = call
     if not replaced:
         return function
@@ -110,10 +110,10 @@ def _call(root: ir.Expr, inside: set[ir.Expr], attrs: Mapping[str, object]) -> i
     """Return the call of a function that computes ``root`` from what is outside."""
     inputs: dict[ir.Expr, ir.Expr] = {}
     for node in post_order(root, skip=_Outside(inside)):
-        for part in ir.children(node):
-            if part not in inside and not isinstance(part, _CALLEES) and part not in inputs:
-                name = part.name_hint if isinstance(part, ir.Var) else f"p{len(inputs)}"
-                inputs[part] = ir.Var(name, part.checked_type, span=part.span)
+        for child in ir.children(node):
+            if child not in inside and not isinstance(child, _CALLEES) and child not in inputs:
+                name = child.name_hint if isinstance(child, ir.Var) else f"p{len(inputs)}"
+                inputs[child] = ir.Var(name, child.checked_type, span=child.span)
     body = substitute(root, inputs)
     params = tuple(var for var in inputs.values() if isinstance(var, ir.Var))
     made = ir.Function(params, body, root.checked_type, attrs=dict(attrs), span=root.span)

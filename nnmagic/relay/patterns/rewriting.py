@@ -72,7 +72,7 @@ def rewrite(module: Module, *rules: Rule, max_rounds: int = MAX_ROUNDS) -> Modul
             message = f"the rule {last.rule.name} still applies after {number} rounds"
             hint = "a replacement must not match the rules again"
             raise RelayError([Diagnostic(message, last.old.span, hint)])
-        module = _typed(new, applied)
+        module = _with_types(new, applied)
     return module
 
 
@@ -88,9 +88,9 @@ def rewrite_pass(*rules: Rule, name: str | None = None) -> Callable[[Module], Mo
 
 
 def _check_rules(rules: Sequence[object]) -> None:
-    for each in rules:
-        if not isinstance(each, Rule):
-            raise TypeError(f"a rule is a function under @rule(pattern), not {kind_of(each)}")
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise TypeError(f"a rule is a function under @rule(pattern), not {kind_of(rule)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,18 @@ class _Replacement:
     new: Expr
 
 
-def _typed(untyped: Module, applied: Sequence[_Replacement]) -> Module:
+def _with_types(untyped: Module, applied: Sequence[_Replacement]) -> Module:
     """Return a rewritten module with types. Raises RelayError, which names the rules."""
     try:
         typed = infer_type(untyped, look_into_callees=True)
     except RelayError as error:
-        names = ", ".join(dict.fromkeys(each.rule.name for each in applied))
+        names = ", ".join(dict.fromkeys(diagnostic.rule.name for diagnostic in applied))
         message = f"rewriting by {names} gave an ill-typed module"
         raise RelayError(
-            [replace(each, message=f"{message}: {each.message}") for each in error.diagnostics]
+            [
+                replace(diagnostic, message=f"{message}: {diagnostic.message}")
+                for diagnostic in error.diagnostics
+            ]
         ) from error
     _check_types(applied, untyped, typed)
     return typed
@@ -118,15 +121,15 @@ def _typed(untyped: Module, applied: Sequence[_Replacement]) -> Module:
 
 def _check_types(applied: Sequence[_Replacement], untyped: Module, typed: Module) -> None:
     """Raise RelayError for a replacement of another type than the node had."""
-    replacements = {each.new: each for each in applied}
+    replacements = {rewritten.new: rewritten for rewritten in applied}
     for name, function in untyped.functions.items():
         for node, same in zip(post_order(function), post_order(typed.functions[name]), strict=True):
-            each = replacements.get(node)
-            if each is not None and str(same.checked_type) != str(each.old.checked_type):
-                types = f"{each.old.checked_type} by {same.checked_type}"
-                message = f"the rule {each.rule.name} replaced an expression of type {types}"
+            rewritten = replacements.get(node)
+            if rewritten is not None and str(same.checked_type) != str(rewritten.old.checked_type):
+                types = f"{rewritten.old.checked_type} by {same.checked_type}"
+                message = f"the rule {rewritten.rule.name} replaced an expression of type {types}"
                 hint = "a replacement has the type of what it replaces; return None where it does not fit"
-                raise RelayError([Diagnostic(message, each.old.span, hint)])
+                raise RelayError([Diagnostic(message, rewritten.old.span, hint)])
 
 
 def _round(module: Module, rules: Sequence[Rule]) -> tuple[Module, list[_Replacement]]:
@@ -137,22 +140,22 @@ def _round(module: Module, rules: Sequence[Rule]) -> tuple[Module, list[_Replace
     def transform(old: Expr, new: Expr) -> Expr:
         if isinstance(new, _FIXED) or old in roots:
             return new
-        for each in rules:
-            found = match(each.pattern, new)
-            replacement: object = None if found is None else each.replacement(found)
+        for rule in rules:
+            matched = match(rule.pattern, new)
+            replacement: object = None if matched is None else rule.replacement(matched)
             if replacement is None or replacement is new:
                 continue
             if not isinstance(replacement, Expr):
-                raise TypeError(f"the rule {each.name} gave {kind_of(replacement)}, not an expression")
-            placed = _placed(replacement, old)
-            applied.append(_Replacement(each, old, placed))
+                raise TypeError(f"the rule {rule.name} gave {kind_of(replacement)}, not an expression")
+            placed = _with_span(replacement, old)
+            applied.append(_Replacement(rule, old, placed))
             return placed
         return new
 
     memo: dict[Expr, Expr] = {}
 
     def change(function: Function) -> Function:
-        memo.update({each: each for each in opaque_functions(function)})
+        memo.update({rule: rule for rule in opaque_functions(function)})
         new = rewrite_graph(function, transform, memo)
         assert isinstance(new, Function)
         return new
@@ -160,7 +163,7 @@ def _round(module: Module, rules: Sequence[Rule]) -> tuple[Module, list[_Replace
     return map_functions(module, change), applied
 
 
-def _placed(new: Expr, old: Expr) -> Expr:
+def _with_span(new: Expr, old: Expr) -> Expr:
     """Return a new node with the span and type of the one that it replaces, if it has none."""
     if isinstance(new, Call) and (new.span is None or new.checked_type is None):
         return replace(new, span=new.span or old.span, checked_type=new.checked_type or old.checked_type)

@@ -27,7 +27,7 @@ from nnmagic.relay.reference import (
     tables,
     vision,
 )
-from nnmagic.relay.reference.given import Given
+from nnmagic.relay.reference.given import EvalCall
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type, dtype_of_array
 
 #: The rule of each operator, by name.
@@ -77,7 +77,7 @@ def compute(name: str, operands: Sequence[Any], attrs: Attrs) -> Any:
     except RelationError as error:
         raise ValueError(str(error)) from None
     with np.errstate(all="ignore"):
-        value = RULES[name](Given(complete, result), *operands)
+        value = RULES[name](EvalCall(complete, result), *operands)
     return _as_type(name, value, result)
 
 

@@ -7,39 +7,39 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 from nnmagic.relay.types import ARRAY_DTYPES
 
 
 def round_half_away(data: Array) -> Any:
     """Round to whole numbers, halves away from zero."""
-    whole = np.trunc(data)
-    away = np.abs(data - whole) >= 0.5
-    return np.where(away, whole + np.copysign(1, data), whole).astype(data.dtype)
+    integer_part = np.trunc(data)
+    away = np.abs(data - integer_part) >= 0.5
+    return np.where(away, integer_part + np.copysign(1, data), integer_part).astype(data.dtype)
 
 
-def trunc_divide(left: Array, right: Array) -> Any:
+def trunc_divide(lhs: Array, rhs: Array) -> Any:
     """Divide integers and round towards zero."""
-    quotient = left // right
-    inexact = (quotient * right != left) & ((left < 0) != (right < 0))
+    quotient = lhs // rhs
+    inexact = (quotient * rhs != lhs) & ((lhs < 0) != (rhs < 0))
     return quotient + inexact.astype(quotient.dtype)
 
 
-def trunc_mod(left: Array, right: Array) -> Any:
+def trunc_mod(lhs: Array, rhs: Array) -> Any:
     """Return the remainder of ``trunc_divide``."""
-    return left - trunc_divide(left, right) * right
+    return lhs - trunc_divide(lhs, rhs) * rhs
 
 
-def _divide(_given: Given, left: Array, right: Array) -> Any:
-    return trunc_divide(left, right) if left.dtype.kind in "iu" else np.divide(left, right)
+def _divide(_given: EvalCall, lhs: Array, rhs: Array) -> Any:
+    return trunc_divide(lhs, rhs) if lhs.dtype.kind in "iu" else np.divide(lhs, rhs)
 
 
-def _mod(_given: Given, left: Array, right: Array) -> Any:
-    return trunc_mod(left, right) if left.dtype.kind in "iu" else np.fmod(left, right)
+def _mod(_given: EvalCall, lhs: Array, rhs: Array) -> Any:
+    return trunc_mod(lhs, rhs) if lhs.dtype.kind in "iu" else np.fmod(lhs, rhs)
 
 
-def _cast(given: Given, data: Array, *_like: Array) -> Any:
-    return data.astype(given.dtype)
+def _cast(call: EvalCall, data: Array, *_like: Array) -> Any:
+    return data.astype(call.dtype)
 
 
 def _erf(data: Array) -> Any:
@@ -54,13 +54,13 @@ def _abs_or_same(data: Array) -> Any:
     return data if data.dtype.kind == "u" else np.abs(data)
 
 
-def _fixed_point_multiply(given: Given, data: Array) -> Any:
-    product = data.astype(object) * given["multiplier"]
-    bits = 31 - given["shift"]
+def _fixed_point_multiply(call: EvalCall, data: Array) -> Any:
+    product = data.astype(object) * call["multiplier"]
+    bits = 31 - call["shift"]
     rounded = (product + (1 << (bits - 1))) >> bits if bits > 0 else product << -bits
-    half = 1 << (np.iinfo(given.dtype).bits - 1)
+    half = 1 << (np.iinfo(call.dtype).bits - 1)
     wrapped = (rounded + half) % (2 * half) - half  # machine code keeps the low bits
-    return np.asarray(wrapped).astype(given.dtype)
+    return np.asarray(wrapped).astype(call.dtype)
 
 
 #: NumPy's functions that are operators of their own.

@@ -17,7 +17,7 @@ Rule = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class EvalCall:
     """The attributes of a call, whose dimensions are numbers, and the type of its result."""
 
     attrs: Attrs
@@ -30,7 +30,7 @@ class Given:
     def parts(self) -> tuple[TensorType, ...]:
         """The types of the parts of a result that is a tuple."""
         assert isinstance(self.type, TupleType)
-        return tuple(part for part in self.type.fields if isinstance(part, TensorType))
+        return tuple(field for field in self.type.fields if isinstance(field, TensorType))
 
     @property
     def tensor(self) -> TensorType:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.reference.shapes import to_layout
 
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -50,9 +50,9 @@ def _nearest(at: Array, rounding: str) -> Any:
     return np.floor(at + at.dtype.type(1e-5))
 
 
-def _cubic(part: Array, alpha: float) -> list[Any]:
+def _cubic(offset: Array, alpha: float) -> list[Any]:
     """Return the weights of four pixels around positions (Keys 1981)."""
-    t, t2, t3 = part, part * part, part * part * part
+    t, t2, t3 = offset, offset * offset, offset * offset * offset
     return [
         alpha * (t3 - 2 * t2 + t),
         (alpha + 2) * t3 - (3 + alpha) * t2 + 1,
@@ -68,10 +68,10 @@ def _taps(
     if method == "nearest_neighbor":
         return [(_nearest(at, rounding).astype(np.int64), None)]
     first = np.floor(at)
-    part, first = at - first, first.astype(np.int64)
+    fraction, first = at - first, first.astype(np.int64)
     if method == "linear":
-        return [(first, 1 - part), (first + 1, part)]
-    weights = [weight.astype(at.dtype) for weight in _cubic(part, at.dtype.type(alpha))]
+        return [(first, 1 - fraction), (first + 1, fraction)]
+    weights = [weight.astype(at.dtype) for weight in _cubic(fraction, at.dtype.type(alpha))]
     if exclude:
         weights = [
             np.where((first - 1 + k < 0) | (first + k > size), at.dtype.type(0), weight)
@@ -86,10 +86,10 @@ def _along(data: Array, axis: int, taps: Sequence[tuple[Array, Any]]) -> Any:
     """Compute the positions along one axis of weighted pixels; those outside are the outermost ones."""
     total: Any = None
     for pixels, weight in taps:
-        part = np.take(data, np.clip(pixels, 0, data.shape[axis] - 1), axis=axis)
+        sample = np.take(data, np.clip(pixels, 0, data.shape[axis] - 1), axis=axis)
         if weight is not None:
-            part = part * weight.reshape([-1 if each == axis else 1 for each in range(data.ndim)])
-        total = part if total is None else total + part
+            sample = sample * weight.reshape([-1 if index == axis else 1 for index in range(data.ndim)])
+        total = sample if total is None else total + sample
     return total
 
 
@@ -98,11 +98,11 @@ def _outside(data: Array, places: Sequence[tuple[int, Array]], value: float) -> 
     outside: Any = np.zeros((1,) * len(places), bool)
     for number, (size, at) in enumerate(places):
         beyond = (at < 0) | (at > size - 1)
-        outside = outside | beyond.reshape([-1 if each == number else 1 for each in range(len(places))])
+        outside = outside | beyond.reshape([-1 if index == number else 1 for index in range(len(places))])
     return np.where(outside, np.float32(value), data)
 
 
-def _resized(
+def _resize_images(
     x: Array,
     size: Sequence[int],
     roi: Sequence[float],
@@ -128,63 +128,63 @@ def _resized(
     return _outside(result, places, beyond) if mode == "tf_crop_and_resize" else result
 
 
-def _resize(given: Given, data: Array) -> Any:
-    size = [int(dim) for dim in given["size"]]
+def _resize(call: EvalCall, data: Array) -> Any:
+    size = [int(dim) for dim in call["size"]]
     if min(size) <= 0:
         raise ValueError(f"image.resize: the size must be positive, not {min(size)}")
-    x = to_layout(data, given["layout"], _PLAIN[len(size)])
-    roi = [float(value) for value in given["roi"] or ()] or [0.0] * (2 * len(size))
-    result = _resized(
+    x = to_layout(data, call["layout"], _PLAIN[len(size)])
+    roi = [float(value) for value in call["roi"] or ()] or [0.0] * (2 * len(size))
+    result = _resize_images(
         x,
         size,
         roi,
-        given["method"],
-        given["coordinate_transformation_mode"],
-        rounding=given["rounding_method"],
-        alpha=given["cubic_alpha"],
-        exclude=bool(given["cubic_exclude"]),
-        beyond=given["extrapolation_value"],
+        call["method"],
+        call["coordinate_transformation_mode"],
+        rounding=call["rounding_method"],
+        alpha=call["cubic_alpha"],
+        exclude=bool(call["cubic_exclude"]),
+        beyond=call["extrapolation_value"],
     )
-    return to_layout(result.astype(given.dtype), _PLAIN[len(size)], given["layout"])
+    return to_layout(result.astype(call.dtype), _PLAIN[len(size)], call["layout"])
 
 
-def _upsampling(given: Given, data: Array) -> Any:
-    rank = 2 if "scale_d" not in given.attrs else 3
-    layout = given["layout"]
+def _upsampling(call: EvalCall, data: Array) -> Any:
+    rank = 2 if "scale_d" not in call.attrs else 3
+    layout = call["layout"]
     x = to_layout(data, layout, _PLAIN[rank])
-    wanted = to_layout(np.empty(given.shape, bool), layout, _PLAIN[rank]).shape[2:]
-    method, cubic = given["method"], given["method"] in ("bicubic", "tricubic")
+    wanted = to_layout(np.empty(call.shape, bool), layout, _PLAIN[rank]).shape[2:]
+    method, cubic = call["method"], call["method"] in ("bicubic", "tricubic")
     if rank == 2:
-        mode = "align_corners" if given["align_corners"] else "asymmetric"
+        mode = "align_corners" if call["align_corners"] else "asymmetric"
     else:
-        mode = given["coordinate_transformation_mode"]
+        mode = call["coordinate_transformation_mode"]
     name = "cubic" if cubic else "nearest_neighbor" if method.startswith("nearest") else "linear"
-    result = _resized(x, wanted, [0.0] * (2 * rank), name, mode)
-    return to_layout(result.astype(given.dtype), _PLAIN[rank], layout)
+    result = _resize_images(x, wanted, [0.0] * (2 * rank), name, mode)
+    return to_layout(result.astype(call.dtype), _PLAIN[rank], layout)
 
 
-def _crop_and_resize(given: Given, data: Array, boxes: Array, box_indices: Array) -> Any:
-    x = to_layout(data, given["layout"], "NCHW")
-    size = [int(dim) for dim in given["crop_size"]]
-    method = {"bilinear": "linear"}.get(given["method"], given["method"])
-    result = np.empty((len(boxes), x.shape[1], *size), given.dtype)
+def _crop_and_resize(call: EvalCall, data: Array, boxes: Array, box_indices: Array) -> Any:
+    x = to_layout(data, call["layout"], "NCHW")
+    size = [int(dim) for dim in call["crop_size"]]
+    method = {"bilinear": "linear"}.get(call["method"], call["method"])
+    result = np.empty((len(boxes), x.shape[1], *size), call.dtype)
     for number, (box, index) in enumerate(zip(boxes, box_indices, strict=True)):
         image = x[[np.clip(int(index), 0, len(x) - 1)]]
-        result[[number]] = _resized(
+        result[[number]] = _resize_images(
             image,
             size,
             [float(corner) for corner in box],
             method,
             "tf_crop_and_resize",
             rounding="round_half_even" if method == "nearest_neighbor" else "",
-            beyond=given["extrapolation_value"],
-        ).astype(given.dtype)
-    return to_layout(result, "NCHW", given["layout"])
+            beyond=call["extrapolation_value"],
+        ).astype(call.dtype)
+    return to_layout(result, "NCHW", call["layout"])
 
 
-def _affine_grid(given: Given, data: Array) -> Any:
+def _affine_grid(call: EvalCall, data: Array) -> Any:
     """Return the positions that an affine map gives to a regular grid between -1 and 1."""
-    sizes, kind = [int(dim) for dim in given["target_shape"]], data.dtype.type
+    sizes, kind = [int(dim) for dim in call["target_shape"]], data.dtype.type
     axes = [kind(-1) + np.arange(size).astype(data.dtype) * kind((2.0 - 1e-7) / (size - 1)) for size in sizes]
     grids = np.meshgrid(*axes, indexing="ij")
     rank = len(sizes)
@@ -204,9 +204,9 @@ def _reflect(at: Array, size: int, *, corners: bool) -> Any:
     return np.where((at >= start) & (at <= length + start), at, turned)
 
 
-def _grid_sample(given: Given, data: Array, grid: Array) -> Any:
+def _grid_sample(call: EvalCall, data: Array, grid: Array) -> Any:
     """Sample images at positions between -1 and 1."""
-    corners, padding, method = given["align_corners"], given["padding_mode"], given["method"]
+    corners, padding, method = call["align_corners"], call["padding_mode"], call["method"]
     sizes = data.shape[2:]
     rank = len(sizes)
 
@@ -231,18 +231,18 @@ def _grid_sample(given: Given, data: Array, grid: Array) -> Any:
         if method == "nearest":
             taps.append([(np.rint(place).astype(np.int64), np.ones_like(place))])
         else:
-            first, part = np.floor(place).astype(np.int64), place - np.floor(place)
-            taps.append([(first, 1 - part), (first + 1, part)])
+            first, fraction = np.floor(place).astype(np.int64), place - np.floor(place)
+            taps.append([(first, 1 - fraction), (first + 1, fraction)])
     batch = np.arange(len(data)).reshape(-1, *[1] * rank)
     total: Any = 0
     for each in product(*taps):
         inside = np.ones(grid[:, 0].shape, bool)
         index = []
         weight: Any = 1
-        for (pixels, part), size in zip(each, sizes, strict=True):
+        for (pixels, fraction), size in zip(each, sizes, strict=True):
             inside &= (pixels >= 0) & (pixels < size)
             index.append(np.clip(pixels, 0, size - 1))
-            weight = weight * part
+            weight = weight * fraction
         where: tuple[Any, ...] = (batch, slice(None), *index)
         values = np.moveaxis(data[where], -1, 1)
         total = total + np.where(inside[:, np.newaxis], values, 0) * weight[:, np.newaxis]

@@ -7,27 +7,27 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 
 
 def _or_of_pairs(rule: Rule) -> Rule:
     """Return a rule that computes with complex numbers where the operands are pairs of floats."""
 
-    def of(given: Given, *operands: Array) -> Any:
-        if not given["pairs"]:
-            return rule(given, *operands)
-        result = rule(given, *(complex_of(np.ascontiguousarray(operand)) for operand in operands))
+    def of(call: EvalCall, *operands: Array) -> Any:
+        if not call["pairs"]:
+            return rule(call, *operands)
+        result = rule(call, *(complex_of(np.ascontiguousarray(operand)) for operand in operands))
         return tuple(map(_as_pairs, result)) if isinstance(result, tuple) else _as_pairs(result)
 
     return of
 
 
-def _as_pairs(part: Array) -> Array:
-    return pairs_of(np.array(part, order="C")) if np.iscomplexobj(part) else part
+def _as_pairs(matrix: Array) -> Array:
+    return pairs_of(np.array(matrix, order="C")) if np.iscomplexobj(matrix) else matrix
 
 
-def _cholesky(given: Given, a: Array) -> Any:
-    if given["upper"]:
+def _cholesky(call: EvalCall, a: Array) -> Any:
+    if call["upper"]:
         return np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2)
     return np.linalg.cholesky(a)
 
@@ -38,40 +38,40 @@ def _finite(message: str, *operands: Array) -> None:
         raise np.linalg.LinAlgError(message)
 
 
-def _svd(given: Given, a: Array) -> Any:
+def _svd(call: EvalCall, a: Array) -> Any:
     _finite("SVD did not converge", a)
-    result = np.linalg.svd(a, full_matrices=given["full_matrices"], compute_uv=given["compute_uv"])
-    return tuple(result) if given["compute_uv"] else result
+    result = np.linalg.svd(a, full_matrices=call["full_matrices"], compute_uv=call["compute_uv"])
+    return tuple(result) if call["compute_uv"] else result
 
 
-def _eigh(given: Given, a: Array) -> Any:
-    if given["compute_v"]:
-        return tuple(np.linalg.eigh(a, given["UPLO"]))
-    return np.linalg.eigvalsh(a, given["UPLO"])
+def _eigh(call: EvalCall, a: Array) -> Any:
+    if call["compute_v"]:
+        return tuple(np.linalg.eigh(a, call["UPLO"]))
+    return np.linalg.eigvalsh(a, call["UPLO"])
 
 
-def _eig(given: Given, a: Array) -> Any:
+def _eig(call: EvalCall, a: Array) -> Any:
     """Return the real and imaginary parts of the eigenvalues, and those of the eigenvectors."""
-    matrices = complex_of(np.ascontiguousarray(a)) if given["pairs"] else a
+    matrices = complex_of(np.ascontiguousarray(a)) if call["pairs"] else a
     _finite("Eigenvalues did not converge", matrices)
-    found = np.linalg.eig(matrices) if given["compute_v"] else (np.linalg.eigvals(matrices),)
-    return tuple(part.astype(a.dtype) for each in found for part in (each.real, each.imag))
+    eigen = np.linalg.eig(matrices) if call["compute_v"] else (np.linalg.eigvals(matrices),)
+    return tuple(part.astype(a.dtype) for each in eigen for part in (each.real, each.imag))
 
 
-def _qr(given: Given, a: Array) -> Any:
-    result = np.linalg.qr(a, mode=given["mode"])
-    return result if given["mode"] == "r" else tuple(result)
+def _qr(call: EvalCall, a: Array) -> Any:
+    result = np.linalg.qr(a, mode=call["mode"])
+    return result if call["mode"] == "r" else tuple(result)
 
 
-def _lstsq(given: Given, a: Array, b: Array) -> Any:
+def _lstsq(call: EvalCall, a: Array, b: Array) -> Any:
     """Return solutions, sums of squared residuals, and the rank."""
     _finite("SVD did not converge in Linear Least Squares", a, b)
-    solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=given["rcond"])
+    solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=call["rcond"])
     rest = b - a @ solution
     return solution, (rest * rest).sum(axis=0), np.int32(rank)
 
 
-def _full_rank(_given: Given, data: Array, rank: Array, a: Array) -> Any:
+def _full_rank(_given: EvalCall, data: Array, rank: Array, a: Array) -> Any:
     rows, columns = a.shape
     if data.size and not (int(rank) == columns and rows > columns):
         message = "lstsq has no residuals unless the matrix has more rows than columns, and full rank"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.reference.elementwise import trunc_divide
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.reference.shapes import to_layout
 
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -17,7 +17,7 @@ _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 def _along(values: Array, data: Array, axis: int) -> Any:
     """Return a vector that broadcasts along one axis."""
-    return values.reshape([-1 if each == axis % data.ndim else 1 for each in range(data.ndim)])
+    return values.reshape([-1 if index == axis % data.ndim else 1 for index in range(data.ndim)])
 
 
 def _both_sides(padding: tuple[int, ...], rank: int) -> list[tuple[int, int]]:
@@ -74,78 +74,80 @@ def _correlate(
     return total.reshape(x.shape[0], groups * weight.shape[1], *out)
 
 
-def _conv(given: Given, data: Array, weight: Array) -> Any:
-    layout = given["data_layout"]
-    rank = len(given["strides"])
+def _conv(call: EvalCall, data: Array, weight: Array) -> Any:
+    layout = call["data_layout"]
+    rank = len(call["strides"])
     x = to_layout(data, layout, _PLAIN[rank])
-    w = to_layout(weight, given["kernel_layout"], "OI" + _PLAIN[rank][2:])
-    if w.shape[1] * given["groups"] != x.shape[1]:  # depthwise layouts: OI stands for channels, multiplier
-        w = w.reshape(-1, x.shape[1] // given["groups"], *w.shape[2:])
-    x = np.pad(x, [(0, 0), (0, 0), *_both_sides(given["padding"], rank)])
-    result = _correlate(x, w, given["strides"], given["dilation"], given["groups"], given.dtype)
-    return to_layout(result, _PLAIN[rank], given["out_layout"] or layout)
+    w = to_layout(weight, call["kernel_layout"], "OI" + _PLAIN[rank][2:])
+    if w.shape[1] * call["groups"] != x.shape[1]:  # depthwise layouts: OI stands for channels, multiplier
+        w = w.reshape(-1, x.shape[1] // call["groups"], *w.shape[2:])
+    x = np.pad(x, [(0, 0), (0, 0), *_both_sides(call["padding"], rank)])
+    result = _correlate(x, w, call["strides"], call["dilation"], call["groups"], call.dtype)
+    return to_layout(result, _PLAIN[rank], call["out_layout"] or layout)
 
 
-def _conv_transpose(given: Given, data: Array, weight: Array) -> Any:
-    layout, rank, groups = given["data_layout"], len(given["strides"]), given["groups"]
+def _conv_transpose(call: EvalCall, data: Array, weight: Array) -> Any:
+    layout, rank, groups = call["data_layout"], len(call["strides"]), call["groups"]
     x = to_layout(data, layout, _PLAIN[rank])
-    w = to_layout(weight, given["kernel_layout"], "IO" + _PLAIN[rank][2:])
-    strides, dilation = given["strides"], given["dilation"]
+    w = to_layout(weight, call["kernel_layout"], "IO" + _PLAIN[rank][2:])
+    strides, dilation = call["strides"], call["dilation"]
     spread = np.zeros(
         (*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], strides, strict=True))), x.dtype
     )
     last_axes(spread, [slice(None, None, stride) for stride in strides])[...] = x
     sides = []
-    for number, (before, after) in enumerate(_both_sides(given["padding"], rank)):
+    for number, (before, after) in enumerate(_both_sides(call["padding"], rank)):
         reach = (w.shape[2 + number] - 1) * dilation[number]
-        sides.append((reach - before, reach - after + given["output_padding"][number]))
+        sides.append((reach - before, reach - after + call["output_padding"][number]))
     spread = np.pad(spread, [(0, 0), (0, 0), *((max(0, a), max(0, b)) for a, b in sides)])
     crop = [slice(-min(0, a) or None, min(0, b) or None) for a, b in sides]
     spread = last_axes(spread, crop)
     w = w.reshape(groups, len(w) // groups, *w.shape[1:]).swapaxes(1, 2)
     w = w.reshape(groups * w.shape[1], *w.shape[2:])
     w = last_axes(w, [slice(None, None, -1)] * rank)
-    result = _correlate(spread, w, (1,) * rank, dilation, groups, given.dtype)
-    return to_layout(result, _PLAIN[rank], given["out_layout"] or layout)
+    result = _correlate(spread, w, (1,) * rank, dilation, groups, call.dtype)
+    return to_layout(result, _PLAIN[rank], call["out_layout"] or layout)
 
 
 def _pool(*, average: bool) -> Rule:
-    def rule(given: Given, data: Array) -> Any:
-        layout = given["layout"]
-        rank = len(given["pool_size"])
+    def rule(call: EvalCall, data: Array) -> Any:
+        layout = call["layout"]
+        rank = len(call["pool_size"])
         x = to_layout(data, layout, _PLAIN[rank])
-        out = to_layout(np.empty(given.shape, bool), given["out_layout"] or layout, _PLAIN[rank]).shape[2:]
-        size, strides, dilation = given["pool_size"], given["strides"], given["dilation"]
+        out = to_layout(np.empty(call.shape, bool), call["out_layout"] or layout, _PLAIN[rank]).shape[2:]
+        size, strides, dilation = call["pool_size"], call["strides"], call["dilation"]
         sides = []
-        for number, (before, after) in enumerate(_both_sides(given["padding"], rank)):
+        for number, (before, after) in enumerate(_both_sides(call["padding"], rank)):
             reach = (out[number] - 1) * strides[number] + (size[number] - 1) * dilation[number] + 1
             sides.append((before, max(after, reach - before - x.shape[2 + number])))
         widths = [(0, 0), (0, 0), *sides]
         if average:
             padded = np.pad(x, widths)
-            declared = _both_sides(given["padding"], rank) if given["count_include_pad"] else [(0, 0)] * rank
+            declared = _both_sides(call["padding"], rank) if call["count_include_pad"] else [(0, 0)] * rank
             ones = np.pad(np.ones(x.shape, x.dtype), [(0, 0), (0, 0), *declared], constant_values=1)
             rest = [(a - b, c - d) for (a, c), (b, d) in zip(sides, declared, strict=True)]
             inside = np.pad(ones, [(0, 0), (0, 0), *rest])
-            total = sum(part for _, part in _windows(padded, size, strides, dilation, out))
-            count = sum(part for _, part in _windows(inside, size, strides, dilation, out))
+            total = sum(window for _, window in _windows(padded, size, strides, dilation, out))
+            count = sum(window for _, window in _windows(inside, size, strides, dilation, out))
             count = np.maximum(np.asarray(count), 1)
             result = trunc_divide(np.asarray(total), count) if x.dtype.kind in "iu" else total / count
         else:
             lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
             padded = np.pad(x, widths, constant_values=lowest)
-            result = np.maximum.reduce([part for _, part in _windows(padded, size, strides, dilation, out)])
-        return to_layout(np.asarray(result), _PLAIN[rank], given["out_layout"] or layout)
+            result = np.maximum.reduce(
+                [window for _, window in _windows(padded, size, strides, dilation, out)]
+            )
+        return to_layout(np.asarray(result), _PLAIN[rank], call["out_layout"] or layout)
 
     return rule
 
 
 def _adaptive(function: Callable[..., Any]) -> Rule:
-    def rule(given: Given, data: Array) -> Any:
-        layout = given["layout"]
+    def rule(call: EvalCall, data: Array) -> Any:
+        layout = call["layout"]
         rank = data.ndim - 2
         x = to_layout(data, layout, _PLAIN[rank])
-        result = np.empty(to_layout(np.empty(given.shape, bool), layout, _PLAIN[rank]).shape, data.dtype)
+        result = np.empty(to_layout(np.empty(call.shape, bool), layout, _PLAIN[rank]).shape, data.dtype)
         for at in np.ndindex(result.shape[2:]):
             part = tuple(
                 slice(i * size // count, -(-(i + 1) * size // count))
@@ -158,89 +160,89 @@ def _adaptive(function: Callable[..., Any]) -> Rule:
 
 
 def _global(function: Callable[..., Any]) -> Rule:
-    def rule(given: Given, data: Array) -> Any:
-        axes = tuple(axis for axis, letter in enumerate(given["layout"]) if letter in "DHW")
+    def rule(call: EvalCall, data: Array) -> Any:
+        axes = tuple(axis for axis, letter in enumerate(call["layout"]) if letter in "DHW")
         return function(data, axis=axes, keepdims=True)
 
     return rule
 
 
-def _softmax(given: Given, data: Array) -> Any:
-    powers = np.exp(data - data.max(axis=given["axis"], keepdims=True))
-    return powers / powers.sum(axis=given["axis"], keepdims=True)
+def _softmax(call: EvalCall, data: Array) -> Any:
+    powers = np.exp(data - data.max(axis=call["axis"], keepdims=True))
+    return powers / powers.sum(axis=call["axis"], keepdims=True)
 
 
-def _log_softmax(given: Given, data: Array) -> Any:
-    shifted = data - data.max(axis=given["axis"], keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=given["axis"], keepdims=True))
+def _log_softmax(call: EvalCall, data: Array) -> Any:
+    shifted = data - data.max(axis=call["axis"], keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=call["axis"], keepdims=True))
 
 
-def _scale_and_shift(given: Given, x: Array, gamma: Array, beta: Array, axis: int) -> Any:
-    x = x * _along(gamma, x, axis) if given["scale"] else x
-    return x + _along(beta, x, axis) if given["center"] else x
+def _scale_and_shift(call: EvalCall, x: Array, gamma: Array, beta: Array, axis: int) -> Any:
+    x = x * _along(gamma, x, axis) if call["scale"] else x
+    return x + _along(beta, x, axis) if call["center"] else x
 
 
-def _batch_norm(given: Given, x: Array, gamma: Array, beta: Array, mean: Array, var: Array) -> Any:
-    axis = given["axis"]
-    normal = (x - _along(mean, x, axis)) / np.sqrt(_along(var, x, axis) + x.dtype.type(given["epsilon"]))
-    return _scale_and_shift(given, normal, gamma, beta, axis), mean, var
+def _batch_norm(call: EvalCall, x: Array, gamma: Array, beta: Array, mean: Array, var: Array) -> Any:
+    axis = call["axis"]
+    normal = (x - _along(mean, x, axis)) / np.sqrt(_along(var, x, axis) + x.dtype.type(call["epsilon"]))
+    return _scale_and_shift(call, normal, gamma, beta, axis), mean, var
 
 
-def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
+def _normalize(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
     mean = x.mean(axis=axes, keepdims=True)
     spread = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
     return (x - mean) / np.sqrt(spread + x.dtype.type(epsilon))
 
 
-def _layer_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Any:
-    normal = _normalized(x, (given["axis"] % x.ndim,), given["epsilon"])
-    return _scale_and_shift(given, normal, gamma, beta, given["axis"])
+def _layer_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
+    normal = _normalize(x, (call["axis"] % x.ndim,), call["epsilon"])
+    return _scale_and_shift(call, normal, gamma, beta, call["axis"])
 
 
-def _instance_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Any:
-    axes = tuple(axis for axis in range(1, x.ndim) if axis != given["axis"] % x.ndim)
-    return _scale_and_shift(given, _normalized(x, axes, given["epsilon"]), gamma, beta, given["axis"])
+def _instance_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
+    axes = tuple(axis for axis in range(1, x.ndim) if axis != call["axis"] % x.ndim)
+    return _scale_and_shift(call, _normalize(x, axes, call["epsilon"]), gamma, beta, call["axis"])
 
 
-def _group_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Any:
-    axis, groups = given["axis"] % x.ndim, given["num_groups"]
+def _group_norm(call: EvalCall, x: Array, gamma: Array, beta: Array) -> Any:
+    axis, groups = call["axis"] % x.ndim, call["num_groups"]
     split = x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
-    axes = tuple(each for each in range(1, split.ndim) if each != axis)
+    axes = tuple(index for index in range(1, split.ndim) if index != axis)
     return _scale_and_shift(
-        given, _normalized(split, axes, given["epsilon"]).reshape(x.shape), gamma, beta, axis
+        call, _normalize(split, axes, call["epsilon"]).reshape(x.shape), gamma, beta, axis
     )
 
 
-def _l2_normalize(given: Given, x: Array) -> Any:
-    axes = tuple(given["axis"]) if given["axis"] is not None else None
+def _l2_normalize(call: EvalCall, x: Array) -> Any:
+    axes = tuple(call["axis"]) if call["axis"] is not None else None
     squares = np.sum(x * x, axis=axes, keepdims=True)
-    return x / np.sqrt(np.maximum(squares, x.dtype.type(given["eps"])))
+    return x / np.sqrt(np.maximum(squares, x.dtype.type(call["eps"])))
 
 
-def _lrn(given: Given, x: Array) -> Any:
-    axis, half = given["axis"], given["size"] // 2
+def _lrn(call: EvalCall, x: Array) -> Any:
+    axis, half = call["axis"], call["size"] // 2
     squares = np.moveaxis(
         np.pad(np.moveaxis(x * x, axis, 0), [(half, half), *[(0, 0)] * (x.ndim - 1)]), 0, axis
     )
     count = x.shape[axis]
     total = sum(np.take(squares, np.arange(start, start + count), axis) for start in range(2 * half + 1))
-    scale = given["bias"] + given["alpha"] / given["size"] * np.asarray(total)
-    return x / scale ** given["beta"]
+    scale = call["bias"] + call["alpha"] / call["size"] * np.asarray(total)
+    return x / scale ** call["beta"]
 
 
-def _leaky_relu(given: Given, x: Array) -> Any:
-    return np.where(x > 0, x, x * x.dtype.type(given["alpha"]))
+def _leaky_relu(call: EvalCall, x: Array) -> Any:
+    return np.where(x > 0, x, x * x.dtype.type(call["alpha"]))
 
 
-def _nll_loss(given: Given, predictions: Array, targets: Array, weights: Array) -> Any:
-    ignored = targets == given["ignore_index"]
+def _nll_loss(call: EvalCall, predictions: Array, targets: Array, weights: Array) -> Any:
+    ignored = targets == call["ignore_index"]
     index = np.expand_dims(np.where(ignored, 0, targets), 1)
     picked = -np.squeeze(np.take_along_axis(predictions, index, 1), 1)
-    each = np.where(ignored, 0, weights[np.where(ignored, 0, targets)])
-    if given["reduction"] == "none":
-        return picked * each
-    total = np.sum(picked * each)
-    return np.asarray(total / each.sum() if given["reduction"] == "mean" else total)
+    class_weight = np.where(ignored, 0, weights[np.where(ignored, 0, targets)])
+    if call["reduction"] == "none":
+        return picked * class_weight
+    total = np.sum(picked * class_weight)
+    return np.asarray(total / class_weight.sum() if call["reduction"] == "mean" else total)
 
 
 RULES: dict[str, Rule] = {

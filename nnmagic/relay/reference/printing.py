@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.failures import RAISE, exception_class
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 
 _CONVERSIONS: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 
@@ -25,14 +25,14 @@ def print_values(layout: str, arrays: Sequence[Array]) -> None:
 
 def text_of(layout: str, arrays: Sequence[Array]) -> str:
     """Return a layout as text. Raises ValueError or TypeError for an unsuitable format."""
-    return "".join(_text(piece, arrays, inside=False) for piece in json.loads(layout))
+    return "".join(_text(load, arrays, inside=False) for load in json.loads(layout))
 
 
-def _text(piece: Any, arrays: Sequence[Array], *, inside: bool) -> str:
+def _text(item: Any, arrays: Sequence[Array], *, inside: bool) -> str:
     """Return a piece as text; ``inside``: of a tuple."""
-    match piece:
+    match item:
         case str():
-            return piece
+            return item
         case {"tuple": parts}:
             items = [_text(part, arrays, inside=True) for part in parts]
             return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
@@ -43,16 +43,16 @@ def _text(piece: Any, arrays: Sequence[Array], *, inside: bool) -> str:
                 return repr(value)
             convert = _CONVERSIONS.get(conversion)
             return format(value if convert is None else convert(value), spec)
-    raise ValueError(f"{piece!r} is no part of a layout")
+    raise ValueError(f"{item!r} is no part of a layout")
 
 
-def _print(given: Given, values: Sequence[Array]) -> Any:
-    print_values(str(given["layout"]), values)
+def _print(call: EvalCall, values: Sequence[Array]) -> Any:
+    print_values(str(call["layout"]), values)
     return np.True_
 
 
-def _raise(given: Given, values: Sequence[Array]) -> Any:
-    raise exception_class(str(given["kind"]))(text_of(str(given["layout"]), values))
+def _raise(call: EvalCall, values: Sequence[Array]) -> Any:
+    raise exception_class(str(call["kind"]))(text_of(str(call["layout"]), values))
 
 
 RULES: dict[str, Rule] = {"python.print": _print, RAISE: _raise}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.generators import draw, seeded
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
 _PARITY = np.uint64(0x1BD11BDAA9FC1A22)
@@ -35,11 +35,11 @@ def _hash(key: Array, counters: Array) -> Array:
                 words[i] += schedule[(part + i) % 5]
             words[3] += np.uint64(part)
         for pair, rotation in enumerate(_ROTATIONS[number % 8]):
-            left, right = order[2 * pair : 2 * pair + 2]
-            words[left] = words[left] + words[right]
-            turned = (words[right] << np.uint64(rotation)) | (words[right] >> np.uint64(64 - rotation))
+            lhs, rhs = order[2 * pair : 2 * pair + 2]
+            words[lhs] = words[lhs] + words[rhs]
+            turned = (words[rhs] << np.uint64(rotation)) | (words[rhs] >> np.uint64(64 - rotation))
             # Threefry has words[left] here. Relay reads both words after it has written the sum.
-            words[right] = (words[left] + words[right]) ^ turned
+            words[rhs] = (words[lhs] + words[rhs]) ^ turned
         order = [order[0], order[3], order[2], order[1]]
     return np.stack(words, axis=1)
 
@@ -49,15 +49,15 @@ def _next_bit(key: Array) -> Any:
     return _words(int(key[8]) >> 1, _TOP if key[8] == 1 else 0)
 
 
-def _split(_given: Given, key: Array) -> Any:
+def _split(_given: EvalCall, key: Array) -> Any:
     """Return two keys: that with a 0 at the end of its path, and that with a 1."""
     if key[8] == 0:  # the path is full: it becomes a key
         hashed = _hash(key, key[np.newaxis, 4:8])[0]
         return tuple(np.concatenate((hashed, _words(bit, 0, 0, 0, 1 << 62, 0))) for bit in (0, _TOP))
-    left = np.concatenate((key[:8], _next_bit(key)))
-    right = left.copy()
-    right[4:6] |= key[8:10]
-    return left, right
+    lhs = np.concatenate((key[:8], _next_bit(key)))
+    rhs = lhs.copy()
+    rhs[4:6] |= key[8:10]
+    return lhs, rhs
 
 
 def _with_room(key: Array, count: int) -> Any:
@@ -91,46 +91,46 @@ def _fractions(words: Array, dtype: np.dtype[Any]) -> Any:
     return ((words >> np.uint64(12)) | np.uint64(1023 << 52)).view(np.float64) - 1.0
 
 
-def _shape_and_dtype(given: Given) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    _, numbers = given.parts
+def _shape_and_dtype(call: EvalCall) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    _, numbers = call.parts
     return tuple(dim for dim in numbers.shape if isinstance(dim, int)), np.dtype(numbers.dtype)
 
 
-def _threefry_generate(given: Given, key: Array) -> Any:
-    shape, _ = _shape_and_dtype(given)
+def _threefry_generate(call: EvalCall, key: Array) -> Any:
+    shape, _ = _shape_and_dtype(call)
     after, words = _generate(key, math.prod(shape))
     return after, words.reshape(shape)
 
 
-def _threefry_generate_like(_given: Given, key: Array, like: Array) -> Any:
+def _threefry_generate_like(_given: EvalCall, key: Array, like: Array) -> Any:
     _, words = _generate(key, like.size)
     return words.reshape(like.shape)
 
 
-def _uniform(given: Given, key: Array, low: Array, high: Array) -> Any:
-    shape, dtype = _shape_and_dtype(given)
+def _uniform(call: EvalCall, key: Array, low: Array, high: Array) -> Any:
+    shape, dtype = _shape_and_dtype(call)
     after, words = _generate(key, math.prod(shape))
     return after, (_fractions(words, dtype) * (high - low) + low).reshape(shape)
 
 
-def _normal(given: Given, key: Array, mean: Array, scale: Array) -> Any:
+def _normal(call: EvalCall, key: Array, mean: Array, scale: Array) -> Any:
     """Return the Box-Muller transform of two uniform numbers."""
-    shape, dtype = _shape_and_dtype(given)
+    shape, dtype = _shape_and_dtype(call)
     count = math.prod(shape)
     after, words = _generate(key, 2 * count)
     first, second = _fractions(words[:count], dtype), _fractions(words[count:], dtype)
-    radius = np.sqrt(dtype.type(-2) * _rounded(np.log, dtype.type(1) - first))
-    sine = _rounded(np.sin, dtype.type(2 * math.pi) * second)
+    radius = np.sqrt(dtype.type(-2) * _in_float64(np.log, dtype.type(1) - first))
+    sine = _in_float64(np.sin, dtype.type(2 * math.pi) * second)
     return after, (radius * sine * scale + mean).reshape(shape)
 
 
-def _rounded(function: Any, values: Array) -> Any:
+def _in_float64(function: Any, values: Array) -> Any:
     """Apply a function in float64: NumPy's own of float32 is off by some units in the last place."""
     return function(values.astype(np.float64)).astype(values.dtype)
 
 
-def _pcg64(given: Given, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
-    return draw(str(given["function"]), state, like, parameters)
+def _pcg64(call: EvalCall, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
+    return draw(str(call["function"]), state, like, parameters)
 
 
 RULES: dict[str, Rule] = {

@@ -8,20 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 
 
-def axes_of(given: Given, rank: int) -> tuple[int, ...]:
+def axes_of(call: EvalCall, rank: int) -> tuple[int, ...]:
     """Return the axes to reduce; no axis, or an empty list, means all of them, excluded or not."""
-    axis = given["axis"]
-    listed = {each % rank for each in ((axis,) if isinstance(axis, int) else axis or ())}
-    return tuple(each for each in range(rank) if not listed or (each in listed) != (given["exclude"] is True))
+    axis = call["axis"]
+    listed = {axis_ % rank for axis_ in ((axis,) if isinstance(axis, int) else axis or ())}
+    return tuple(
+        axis_ for axis_ in range(rank) if not listed or (axis_ in listed) != (call["exclude"] is True)
+    )
 
 
 def _reduce(function: Callable[..., Any]) -> Rule:
-    def rule(given: Given, data: Array) -> Any:
+    def rule(call: EvalCall, data: Array) -> Any:
         settings = {"dtype": data.dtype} if function in (np.sum, np.prod) else {}
-        return function(data, axis=axes_of(given, data.ndim), keepdims=given["keepdims"], **settings)
+        return function(data, axis=axes_of(call, data.ndim), keepdims=call["keepdims"], **settings)
 
     return rule
 
@@ -29,10 +31,10 @@ def _reduce(function: Callable[..., Any]) -> Rule:
 def _extreme(function: Callable[..., Any], first: Callable[[Any], Any]) -> Rule:
     """Return the rule of a maximum or minimum, which of no elements is ``first`` of the dtype."""
 
-    def rule(given: Given, data: Array) -> Any:
-        axes = axes_of(given, data.ndim)
+    def rule(call: EvalCall, data: Array) -> Any:
+        axes = axes_of(call, data.ndim)
         more = {"initial": first(data.dtype)} if not data.size else {}
-        return function(data, axis=axes, keepdims=given["keepdims"], **more)
+        return function(data, axis=axes, keepdims=call["keepdims"], **more)
 
     return rule
 
@@ -45,30 +47,30 @@ def _highest(dtype: Any) -> Any:
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(dtype.kind == "b" or np.inf)
 
 
-def _mean(given: Given, data: Array) -> Any:
-    axes = axes_of(given, data.ndim)
-    total = np.sum(data, axis=axes, dtype=data.dtype, keepdims=given["keepdims"])
+def _mean(call: EvalCall, data: Array) -> Any:
+    axes = axes_of(call, data.ndim)
+    total = np.sum(data, axis=axes, dtype=data.dtype, keepdims=call["keepdims"])
     count = int(np.prod([data.shape[axis] for axis in axes]))
     return total / count if data.dtype.kind != "i" else np.trunc(total / count)
 
 
-def _variance(given: Given, data: Array, mean: Array) -> Any:
-    axes = axes_of(given, data.ndim)
-    count = int(np.prod([data.shape[axis] for axis in axes])) - bool(given["unbiased"])
-    return np.sum((data - mean) ** 2, axis=axes, dtype=data.dtype, keepdims=given["keepdims"]) / count
+def _variance(call: EvalCall, data: Array, mean: Array) -> Any:
+    axes = axes_of(call, data.ndim)
+    count = int(np.prod([data.shape[axis] for axis in axes])) - bool(call["unbiased"])
+    return np.sum((data - mean) ** 2, axis=axes, dtype=data.dtype, keepdims=call["keepdims"]) / count
 
 
 def _arg(function: Callable[..., Any]) -> Rule:
-    def rule(given: Given, data: Array) -> Any:
-        axes = axes_of(given, data.ndim)
+    def rule(call: EvalCall, data: Array) -> Any:
+        axes = axes_of(call, data.ndim)
         kept = [axis for axis in range(data.ndim) if axis not in axes]
         count = math.prod(data.shape[axis] for axis in axes)
         if count == 0:
-            return np.full(given.shape, -1)
+            return np.full(call.shape, -1)
         flat = data.transpose([*kept, *axes]).reshape(*[data.shape[axis] for axis in kept], count)
-        if given["select_last_index"]:
-            return (flat.shape[-1] - 1 - function(flat[..., ::-1], axis=-1)).reshape(given.shape)
-        return function(flat, axis=-1).reshape(given.shape)
+        if call["select_last_index"]:
+            return (flat.shape[-1] - 1 - function(flat[..., ::-1], axis=-1)).reshape(call.shape)
+        return function(flat, axis=-1).reshape(call.shape)
 
     return rule
 
@@ -81,71 +83,71 @@ def _order(data: Array, axis: int, *, ascending: bool) -> Any:
     return np.flip(last - np.argsort(np.flip(data, axis), axis=axis, kind="stable"), axis)
 
 
-def _sort(given: Given, data: Array) -> Any:
-    axis = given["axis"]
-    return np.take_along_axis(data, _order(data, axis, ascending=bool(given["is_ascend"])), axis)
+def _sort(call: EvalCall, data: Array) -> Any:
+    axis = call["axis"]
+    return np.take_along_axis(data, _order(data, axis, ascending=bool(call["is_ascend"])), axis)
 
 
-def _topk(given: Given, data: Array, *k: Array) -> Any:
-    axis, count = given["axis"], int(k[0].item()) if k else given["k"]
+def _topk(call: EvalCall, data: Array, *k: Array) -> Any:
+    axis, count = call["axis"], int(k[0].item()) if k else call["k"]
     count = data.shape[axis] if count < 1 else count
-    order = np.take(_order(data, axis, ascending=bool(given["is_ascend"])), np.arange(count), axis)
+    order = np.take(_order(data, axis, ascending=bool(call["is_ascend"])), np.arange(count), axis)
     values = np.take_along_axis(data, order, axis)
-    return {"both": (values, order), "values": values, "indices": order}[given["ret_type"]]
+    return {"both": (values, order), "values": values, "indices": order}[call["ret_type"]]
 
 
-def _partition(given: Given, data: Array, kth: Array) -> Any:
-    places = kth[(kth >= 0) & (kth < data.shape[given["axis"]])]
-    return np.partition(data, places, axis=given["axis"]) if places.size else data
+def _partition(call: EvalCall, data: Array, kth: Array) -> Any:
+    places = kth[(kth >= 0) & (kth < data.shape[call["axis"]])]
+    return np.partition(data, places, axis=call["axis"]) if places.size else data
 
 
-def _argpartition(given: Given, data: Array, _kth: Array) -> Any:
+def _argpartition(call: EvalCall, data: Array, _kth: Array) -> Any:
     """Sort, which puts the elements of all places where they belong."""
-    return _order(data, given["axis"], ascending=True)
+    return _order(data, call["axis"], ascending=True)
 
 
 def _scan(function: Callable[..., Array], first: int) -> Rule:
-    def rule(given: Given, data: Array) -> Any:
-        axis = given["axis"]
-        data = data.astype(given.dtype)
+    def rule(call: EvalCall, data: Array) -> Any:
+        axis = call["axis"]
+        data = data.astype(call.dtype)
         if axis is None:
             data, axis = data.reshape(-1), 0
-        if given["exclusive"]:
+        if call["exclusive"]:
             start = np.full_like(np.take(data, [0], axis), first)
             data = np.concatenate([start, np.take(data, np.arange(data.shape[axis] - 1), axis)], axis)
-        return function(data, axis=axis, dtype=given.dtype)
+        return function(data, axis=axis, dtype=call.dtype)
 
     return rule
 
 
-def _searchsorted(given: Given, sequence: Array, values: Array) -> Any:
-    side: Any = "right" if given["right"] else "left"
+def _searchsorted(call: EvalCall, sequence: Array, values: Array) -> Any:
+    side: Any = "right" if call["right"] else "left"
     if sequence.ndim == 1:
         return np.searchsorted(sequence, values, side=side)
     rows = [np.searchsorted(sequence[at], values[at], side=side) for at in np.ndindex(sequence.shape[:-1])]
     return np.asarray(rows).reshape(values.shape)
 
 
-def _histogram(given: Given, data: Array, edges: Array) -> Any:
+def _histogram(call: EvalCall, data: Array, edges: Array) -> Any:
     inside = data[(data >= edges[0]) & (data <= edges[-1])]
     index = np.minimum(np.searchsorted(edges, inside, side="right") - 1, len(edges) - 2)
-    return np.bincount(index, minlength=len(edges) - 1).astype(given.dtype)
+    return np.bincount(index, minlength=len(edges) - 1).astype(call.dtype)
 
 
-def _isin(_given: Given, data: Array, others: Array) -> Any:
+def _isin(_given: EvalCall, data: Array, others: Array) -> Any:
     return np.isin(data, others)
 
 
-def _matmul(given: Given, left: Array, right: Array) -> Any:
-    left = np.swapaxes(left, -1, -2) if given["transpose_a"] else left
-    right = np.swapaxes(right, -1, -2) if given["transpose_b"] else right
-    return np.matmul(left.astype(given.dtype), right.astype(given.dtype))
+def _matmul(call: EvalCall, lhs: Array, rhs: Array) -> Any:
+    lhs = np.swapaxes(lhs, -1, -2) if call["transpose_a"] else lhs
+    rhs = np.swapaxes(rhs, -1, -2) if call["transpose_b"] else rhs
+    return np.matmul(lhs.astype(call.dtype), rhs.astype(call.dtype))
 
 
-def _einsum(given: Given, parts: tuple[Array, ...]) -> Any:
+def _einsum(call: EvalCall, parts: tuple[Array, ...]) -> Any:
     """Compute bfloat16, which NumPy's function does not know, in float32."""
-    known = [part if part.dtype.kind in "biufc" else part.astype(np.float32) for part in parts]
-    return np.einsum(given["equation"], *known).astype(given.dtype)
+    known = [operand if operand.dtype.kind in "biufc" else operand.astype(np.float32) for operand in parts]
+    return np.einsum(call["equation"], *known).astype(call.dtype)
 
 
 def _running(function: np.ufunc) -> Rule:

@@ -7,31 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
 
 
-def _reshape(given: Given, data: Array, *_like: Array) -> Any:
-    return data.reshape(given.shape)
+def _reshape(call: EvalCall, data: Array, *_like: Array) -> Any:
+    return data.reshape(call.shape)
 
 
-def _broadcast(given: Given, data: Array, *_like: Array) -> Any:
-    return np.broadcast_to(data, given.shape)
+def _broadcast(call: EvalCall, data: Array, *_like: Array) -> Any:
+    return np.broadcast_to(data, call.shape)
 
 
-def _arange(given: Given, start: Array, stop: Array, step: Array) -> Any:
+def _arange(call: EvalCall, start: Array, stop: Array, step: Array) -> Any:
     count = max(0, int(np.ceil((stop.astype(float) - start) / step)))
-    return (start + np.arange(count) * step).astype(given.dtype)
+    return (start + np.arange(count) * step).astype(call.dtype)
 
 
-def _one_hot(given: Given, indices: Array, on: Array, off: Array, *depth: Array) -> Any:
-    size = int(depth[0]) if depth else given["depth"]
-    axis = given["axis"] % (indices.ndim + 1)
+def _one_hot(call: EvalCall, indices: Array, on: Array, off: Array, *depth: Array) -> Any:
+    size = int(depth[0]) if depth else call["depth"]
+    axis = call["axis"] % (indices.ndim + 1)
     classes = np.arange(size).reshape([-1 if number == axis else 1 for number in range(indices.ndim + 1)])
     return np.where(np.expand_dims(indices, axis) == classes, on, off)
 
 
 def slices(
-    data: Array, given: Given, begin: Any, end: Any, strides: Any, axes: Any = None
+    data: Array, call: EvalCall, begin: Any, end: Any, strides: Any, axes: Any = None
 ) -> tuple[slice, ...]:
     """Return the slices of ``strided_slice``; one that goes down to the first element has no end."""
     index = [slice(None)] * data.ndim
@@ -40,7 +40,7 @@ def slices(
         step = int(strides[number]) if number < len(strides) else 1
         first = int(begin[number]) if number < len(begin) else 0
         last = int(end[number]) if number < len(end) else size
-        if given.attrs.get("slice_mode") == "size":
+        if call.attrs.get("slice_mode") == "size":
             first = first + size if first < 0 else first
             index[axis] = slice(first, None if last < 0 else first + last)
         else:
@@ -48,24 +48,24 @@ def slices(
     return tuple(index)
 
 
-def _strided_slice(given: Given, data: Array) -> Any:
-    return data[slices(data, given, given["begin"], given["end"], given["strides"] or (), given["axes"])]
+def _strided_slice(call: EvalCall, data: Array) -> Any:
+    return data[slices(data, call, call["begin"], call["end"], call["strides"] or (), call["axes"])]
 
 
-def _strided_set(given: Given, data: Array, values: Array, begin: Array, end: Array, strides: Array) -> Any:
+def _strided_set(call: EvalCall, data: Array, values: Array, begin: Array, end: Array, strides: Array) -> Any:
     changed = data.copy()
-    changed[slices(data, given, begin, end, strides)] = values
+    changed[slices(data, call, begin, end, strides)] = values
     return changed
 
 
-def _take(given: Given, data: Array, indices: Array) -> Any:
-    axis, batch = given["axis"], given["batch_dims"]
+def _take(call: EvalCall, data: Array, indices: Array) -> Any:
+    axis, batch = call["axis"], call["batch_dims"]
     if axis is None:
         data, axis = data.reshape(-1), 0
     axis, size = axis % data.ndim, data.shape[axis]
-    if given["mode"] == "wrap":
+    if call["mode"] == "wrap":
         indices = np.mod(indices, size)
-    elif given["mode"] == "clip":
+    elif call["mode"] == "clip":
         indices = np.clip(indices, 0, size - 1)
     elif ((indices < 0) | (indices >= size)).any():  # a cell has added the size to a negative index
         wrong = int(indices[(indices < 0) | (indices >= size)].flat[0])
@@ -75,61 +75,61 @@ def _take(given: Given, data: Array, indices: Array) -> Any:
         return np.take(data, indices, axis=axis)
     batch += indices.ndim if batch < 0 else 0
     rows = [np.take(data[at], indices[at], axis=axis - batch) for at in np.ndindex(data.shape[:batch])]
-    return np.asarray(rows).reshape(given.shape)
+    return np.asarray(rows).reshape(call.shape)
 
 
-def _gather_nd(given: Given, data: Array, indices: Array) -> Any:
-    batch = given["batch_dims"]
+def _gather_nd(call: EvalCall, data: Array, indices: Array) -> Any:
+    batch = call["batch_dims"]
     if not batch:
         return data[tuple(indices)]
     moved = np.moveaxis(indices, 0, batch) if indices.ndim > batch else indices
     rows = [data[at][tuple(moved[at])] for at in np.ndindex(data.shape[:batch])]
-    return np.asarray(rows).reshape(given.shape)
+    return np.asarray(rows).reshape(call.shape)
 
 
-def _split(given: Given, data: Array) -> tuple[Array, ...]:
-    where = given["indices_or_sections"]
-    parts = np.split(data, list(where) if isinstance(where, tuple) else where, axis=given["axis"])
+def _split(call: EvalCall, data: Array) -> tuple[Array, ...]:
+    where = call["indices_or_sections"]
+    parts = np.split(data, list(where) if isinstance(where, tuple) else where, axis=call["axis"])
     return tuple(parts)
 
 
-def _slice_like(given: Given, data: Array, like: Array) -> Any:
-    axes = {axis % data.ndim for axis in given["axes"] or range(data.ndim)}
+def _slice_like(call: EvalCall, data: Array, like: Array) -> Any:
+    axes = {axis % data.ndim for axis in call["axes"] or range(data.ndim)}
     return data[tuple(slice(like.shape[axis]) if axis in axes else slice(None) for axis in range(data.ndim))]
 
 
-def _sequence_mask(given: Given, data: Array, lengths: Array) -> Any:
-    axis = given["axis"]
+def _sequence_mask(call: EvalCall, data: Array, lengths: Array) -> Any:
+    axis = call["axis"]
     steps = np.arange(data.shape[axis])
     keep = steps[:, None] < lengths if axis == 0 else steps < lengths[:, None]
-    return np.where(keep.reshape(*keep.shape, *[1] * (data.ndim - 2)), data, given["mask_value"])
+    return np.where(keep.reshape(*keep.shape, *[1] * (data.ndim - 2)), data, call["mask_value"])
 
 
-def _reverse_sequence(given: Given, data: Array, lengths: Array) -> Any:
+def _reverse_sequence(call: EvalCall, data: Array, lengths: Array) -> Any:
     changed = data.copy()
     for row, length in enumerate(lengths):
         at: list[Any] = [slice(None)] * data.ndim
         back = list(at)
-        at[given["batch_axis"]] = back[given["batch_axis"]] = row
-        at[given["seq_axis"]] = np.arange(length)
-        back[given["seq_axis"]] = np.arange(length)[::-1]
+        at[call["batch_axis"]] = back[call["batch_axis"]] = row
+        at[call["seq_axis"]] = np.arange(length)
+        back[call["seq_axis"]] = np.arange(length)[::-1]
         changed[tuple(at)] = data[tuple(back)]
     return changed
 
 
-def _scatter_elements(given: Given, data: Array, indices: Array, updates: Array) -> Any:
-    axis, changed = given["axis"] % data.ndim, data.copy()
+def _scatter_elements(call: EvalCall, data: Array, indices: Array, updates: Array) -> Any:
+    axis, changed = call["axis"] % data.ndim, data.copy()
     for at in np.ndindex(indices.shape):
         target = (*at[:axis], int(indices[at]), *at[axis + 1 :])
-        changed[target] = _REDUCTIONS[given["reduction"]](changed[target], updates[at])
+        changed[target] = _REDUCTIONS[call["reduction"]](changed[target], updates[at])
     return changed
 
 
-def _scatter_nd(given: Given, data: Array, indices: Array, updates: Array) -> Any:
+def _scatter_nd(call: EvalCall, data: Array, indices: Array, updates: Array) -> Any:
     changed = data.copy()
     for at in np.ndindex(indices.shape[1:]):
         target = tuple(int(part) for part in np.moveaxis(indices, 0, -1)[at])
-        changed[target] = _REDUCTIONS[given["mode"]](changed[target], updates[at])
+        changed[target] = _REDUCTIONS[call["mode"]](changed[target], updates[at])
     return changed
 
 
@@ -168,39 +168,39 @@ def to_layout(data: Array, source: str, target: str) -> Any:
     return data.reshape(split).transpose([names.index(letter) for letter, _ in wanted])
 
 
-def _dyn_reshape(given: Given, data: Array, shape: Array) -> Any:
-    copies = not given["allowzero"]
+def _dyn_reshape(call: EvalCall, data: Array, shape: Array) -> Any:
+    copies = not call["allowzero"]
     wanted = [data.shape[axis] if size == 0 and copies else int(size) for axis, size in enumerate(shape)]
     return data.reshape(wanted)
 
 
-def _pad(given: Given, data: Array, value: Array) -> Any:
-    widths, mode = given["pad_width"], given["pad_mode"]
+def _pad(call: EvalCall, data: Array, value: Array) -> Any:
+    widths, mode = call["pad_width"], call["pad_mode"]
     if mode == "constant":
         return np.pad(data, widths, constant_values=value)
     return np.pad(data, widths, mode=mode)
 
 
-def _space_to_depth(given: Given, data: Array) -> Any:
-    x, size = to_layout(data, given["layout"], "NCHW"), given["block_size"]
+def _space_to_depth(call: EvalCall, data: Array) -> Any:
+    x, size = to_layout(data, call["layout"], "NCHW"), call["block_size"]
     n, c, h, w = x.shape
     x = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
-    return to_layout(x.reshape(n, c * size * size, h // size, w // size), "NCHW", given["layout"])
+    return to_layout(x.reshape(n, c * size * size, h // size, w // size), "NCHW", call["layout"])
 
 
-def _depth_to_space(given: Given, data: Array) -> Any:
-    x, size = to_layout(data, given["layout"], "NCHW"), given["block_size"]
+def _depth_to_space(call: EvalCall, data: Array) -> Any:
+    x, size = to_layout(data, call["layout"], "NCHW"), call["block_size"]
     n, c, h, w = x.shape
     deep = c // size**2
-    if given["mode"] == "DCR":
+    if call["mode"] == "DCR":
         x = x.reshape(n, size, size, deep, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
         x = x.reshape(n, deep, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return to_layout(x.reshape(n, deep, h * size, w * size), "NCHW", given["layout"])
+    return to_layout(x.reshape(n, deep, h * size, w * size), "NCHW", call["layout"])
 
 
-def _sliding_window(given: Given, data: Array) -> Any:
-    axis, window, strides = given["axis"], given["window_shape"], given["strides"]
+def _sliding_window(call: EvalCall, data: Array) -> Any:
+    axis, window, strides = call["axis"], call["window_shape"], call["strides"]
     axes = tuple(range(axis, axis + len(window)))
     views = np.lib.stride_tricks.sliding_window_view(data, window, axis=axes)
     steps = [slice(None)] * views.ndim
@@ -209,22 +209,22 @@ def _sliding_window(given: Given, data: Array) -> Any:
     return views[tuple(steps)]
 
 
-def _dilate(given: Given, data: Array) -> Any:
-    out = np.full(given.shape, given["dilation_value"], data.dtype)
-    out[tuple(slice(None, None, stride) for stride in given["strides"])] = data
+def _dilate(call: EvalCall, data: Array) -> Any:
+    out = np.full(call.shape, call["dilation_value"], data.dtype)
+    out[tuple(slice(None, None, stride) for stride in call["strides"])] = data
     return out
 
 
-def collapse_sum(given: Given, data: Array, *_like: Array) -> Any:
+def collapse_sum(call: EvalCall, data: Array, *_like: Array) -> Any:
     """Sum the axes along which a tensor of the result's shape was broadcast."""
-    shape = given.shape
+    shape = call.shape
     extra = data.ndim - len(shape)
     data = data.sum(axis=tuple(range(extra)), dtype=data.dtype)
     axes = tuple(axis for axis, size in enumerate(shape) if size == 1 and data.shape[axis] != 1)
     return data.sum(axis=axes, dtype=data.dtype, keepdims=True)
 
 
-def _window(given: Given, x: Array, begin: Array) -> Any:
+def _window(given: EvalCall, x: Array, begin: Array) -> Any:
     bounds = zip(begin.tolist(), given["sizes"], strict=True)
     return x[tuple(slice(None) if size < 0 else slice(first, first + size) for first, size in bounds)]
 

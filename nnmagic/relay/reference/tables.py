@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.ops.tables import FREE, HASH_FACTOR, NO_SUCH_KEY, SLOTS_OF_ENTRY
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 
 
 def first_slot(key: Array, slots: int) -> int:
@@ -35,18 +35,18 @@ def _probe(slots: Array, keys: Array, key: Array) -> tuple[int, int]:
     return at, int(slots[at])
 
 
-def _find(_given: Given, slots: Array, keys: Array, key: Array) -> Any:
+def _find(_given: EvalCall, slots: Array, keys: Array, key: Array) -> Any:
     at, entry = _probe(slots, keys, key)
     return np.int64(at), np.int64(entry)
 
 
-def _found(_given: Given, entry: Array) -> Any:
+def _found(_given: EvalCall, entry: Array) -> Any:
     if entry < 0:
         raise KeyError(NO_SUCH_KEY)
     return entry
 
 
-def _slots(_given: Given, keys: Array, count: Array) -> Any:
+def _slots(_given: EvalCall, keys: Array, count: Array) -> Any:
     slots = np.full(len(keys) * SLOTS_OF_ENTRY, FREE, np.int32)
     for entry in range(min(int(count), len(keys))):
         at, _ = _probe(slots, keys, keys[entry])
@@ -54,7 +54,7 @@ def _slots(_given: Given, keys: Array, count: Array) -> Any:
     return slots
 
 
-def _alive(_given: Given, slots: Array, keys: Array) -> Any:
+def _alive(_given: EvalCall, slots: Array, keys: Array) -> Any:
     return np.isin(np.arange(len(keys)), slots)
 
 

@@ -6,31 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.given import Array, EvalCall, Rule
 from nnmagic.relay.reference.nn import last_axes
 from nnmagic.relay.reference.shapes import to_layout
 
 
-def _multibox_prior(given: Given, data: Array) -> Any:
+def _multibox_prior(call: EvalCall, data: Array) -> Any:
     """Return boxes around every pixel: of each size, and of the first with each other ratio, in float32."""
     single = np.float32
-    sizes, ratios = list(map(single, given["sizes"])), list(map(single, given["ratios"]))
+    sizes, ratios = list(map(single, call["sizes"])), list(map(single, call["ratios"]))
     height, width = data.shape[2:]
     steps = [
         single(step) if step > 0 else single(1) / single(size)
-        for step, size in zip(given["steps"], (height, width), strict=True)
+        for step, size in zip(call["steps"], (height, width), strict=True)
     ]
     kinds = len(sizes) + len(ratios) - 1
     halves = [(size * single(height) / single(width) / single(2), size / single(2)) for size in sizes]
     for root in map(np.sqrt, ratios[1:]):
         across = sizes[0] * single(height) / single(width)
         halves.append((across * root / single(2), sizes[0] / root / single(2)))
-    rows = (np.arange(height, dtype=single) + single(given["offsets"][0])) * steps[0]
-    columns = (np.arange(width, dtype=single) + single(given["offsets"][1])) * steps[1]
+    rows = (np.arange(height, dtype=single) + single(call["offsets"][0])) * steps[0]
+    columns = (np.arange(width, dtype=single) + single(call["offsets"][1])) * steps[1]
     y, x = np.meshgrid(rows, columns, indexing="ij")
     boxes = [np.stack((x - w, y - h, x + w, y + h), axis=-1) for w, h in halves[:kinds]]
     result = np.stack(boxes, axis=2).reshape(1, -1, 4) if boxes else np.zeros((1, 0, 4), single)
-    return np.clip(result, 0, 1) if given["clip"] else result
+    return np.clip(result, 0, 1) if call["clip"] else result
 
 
 def _overlap(one: Array, other: Array) -> Any:
@@ -40,79 +40,84 @@ def _overlap(one: Array, other: Array) -> Any:
     bounds = [[np.sort(box[[axis, axis + 2]]) for axis in (0, 1)] for box in (one, other)]
     for (low, high), (start, end) in zip(*reversed([list(reversed(sides)) for sides in bounds]), strict=True):
         shared = max(zero, min(high, end) - max(low, start)) * shared
-    for (left, right), (top, bottom) in bounds:
-        areas.append((right - left) * (bottom - top))
+    for (lhs, rhs), (top, bottom) in bounds:
+        areas.append((rhs - lhs) * (bottom - top))
     both = areas[0] + areas[1] - shared
     return zero if both <= zero else shared / both
 
 
-def _get_valid_counts(given: Given, data: Array, threshold: Array) -> Any:
+def _get_valid_counts(call: EvalCall, data: Array, threshold: Array) -> Any:
     """Count each image's boxes above the threshold, move them to the front, and return their indices."""
-    score, index = given["score_index"], given["id_index"]
+    score, index = call["score_index"], call["id_index"]
     moved, positions = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
     counts = np.zeros(len(data), np.int32)
     for i, image in enumerate(data):
         kept = image[:, score].astype(np.float64) > float(threshold)
         if index >= 0:
             kept &= image[:, index] >= 0
-        (found,) = np.nonzero(kept)
-        counts[i] = len(found)
-        moved[i, : len(found)], positions[i, : len(found)] = image[found], found
+        (valid,) = np.nonzero(kept)
+        counts[i] = len(valid)
+        moved[i, : len(valid)], positions[i, : len(valid)] = image[valid], valid
     return counts, moved, positions
 
 
 def _non_max_suppression(
-    given: Given, data: Array, counts: Array, indices: Array, most: Array, least: Array
+    call: EvalCall, data: Array, counts: Array, indices: Array, most: Array, least: Array
 ) -> Any:
     """Keep the boxes that overlap no better one; the others are -1."""
-    kept, positions = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
-    score, top = given["score_index"], given["top_k"]
+    selected, positions = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
+    score, top = call["score_index"], call["top_k"]
     for i, image in enumerate(data):
         count = int(np.clip(int(counts[i]), 0, len(image)))
         if float(least) > 0:
             best = np.argsort(-image[:count, score], kind="stable")
             best = best[:top] if top > 0 else best
-            kept[i, : len(best)], positions[i, : len(best)] = image[best], best
-            _suppress(given, kept[i], positions[i], count, int(most), float(least))
+            selected[i, : len(best)], positions[i, : len(best)] = image[best], best
+            _suppress(call, selected[i], positions[i], count, int(most), float(least))
         else:
-            kept[i, :count], positions[i, :count] = image[:count], np.arange(count)
-        if given["return_indices"]:
-            found = positions[i] >= 0
-            positions[i, found] = indices[i, positions[i, found]]
-    if given["return_indices"]:
+            selected[i, :count], positions[i, :count] = image[:count], np.arange(count)
+        if call["return_indices"]:
+            is_present = positions[i] >= 0
+            positions[i, is_present] = indices[i, positions[i, is_present]]
+    if call["return_indices"]:
         moved = np.full_like(positions, -1)
         for i, row in enumerate(positions):
             moved[i, : (row >= 0).sum()] = row[row >= 0]
         return moved, (positions >= 0).sum(axis=1, keepdims=True).astype(np.int32)
-    if not given["invalid_to_bottom"]:
-        return kept
-    result = np.full_like(kept, -1)
-    for i, boxes in enumerate(kept):
+    if not call["invalid_to_bottom"]:
+        return selected
+    result = np.full_like(selected, -1)
+    for i, boxes in enumerate(selected):
         valid = boxes[boxes[:, 0] >= 0]
         result[i, : len(valid)] = valid
     return result
 
 
-def _suppress(given: Given, kept: Array, positions: Array, count: int, most: int, least: float) -> None:
+def _suppress(call: EvalCall, chosen: Array, positions: Array, count: int, most: int, least: float) -> None:
     """Drop the boxes of an image that overlap a better one, and those after ``most`` that do not."""
-    start, score, index = given["coord_start"], given["score_index"], given["id_index"]
+    start, score, index = call["coord_start"], call["score_index"], call["id_index"]
     number = 0
     for j in range(count):
         good = number != most
-        if good and kept[j, score] > 0:
+        if good and chosen[j, score] > 0:
             for k in range(j):
-                may = kept[k, score] > 0 and (index < 0 or kept[k, index] >= 0)
-                if index >= 0 and not given["force_suppress"]:
-                    may = may and kept[j, index] == kept[k, index]
-                if may and float(_overlap(kept[j, start : start + 4], kept[k, start : start + 4])) >= least:
+                may = chosen[k, score] > 0 and (index < 0 or chosen[k, index] >= 0)
+                if index >= 0 and not call["force_suppress"]:
+                    may = may and chosen[j, index] == chosen[k, index]
+                if (
+                    may
+                    and float(_overlap(chosen[j, start : start + 4], chosen[k, start : start + 4])) >= least
+                ):
                     good = False
                     break
             number += good
         if not good:
-            kept[j], positions[j] = -1, -1
+            chosen[j], positions[j] = -1, -1
 
 
-def _all_class(given: Given, boxes: Array, scores: Array, most: Array, least: Array, threshold: Array) -> Any:
+def _all_class(
+    call: EvalCall, boxes: Array, scores: Array, most: Array, least: Array, threshold: Array
+) -> Any:
     """Suppress boxes for each image and class separately, in the form of ONNX or of TensorFlow."""
     batch, classes, count = scores.shape
     limit = int(most.reshape(()))
@@ -132,7 +137,7 @@ def _all_class(given: Given, boxes: Array, scores: Array, most: Array, least: Ar
                 if alive[k] and row[best[k]] > 0:
                     overlap = _overlap(boxes[image, box], boxes[image, best[k]])
                     alive[k] = float(overlap) < float(least.reshape(()))
-    if given["output_format"] == "onnx":
+    if call["output_format"] == "onnx":
         selected = np.zeros((batch * classes * count, 3), np.int64)
         rows = [(image, kind, box) for image, found in enumerate(chosen) for kind, box, _ in found]
         selected[: len(rows)] = np.array(rows, np.int64).reshape(-1, 3)
@@ -148,10 +153,10 @@ def _all_class(given: Given, boxes: Array, scores: Array, most: Array, least: Ar
 def _bilinear(image: Array, y: Array, x: Array) -> Any:
     """Return the values of an image (channels, height, width) at positions in it; around it are zeros."""
     image = np.pad(image, [(0, 0), (0, 1), (0, 1)])
-    top, left = np.floor(y).astype(int), np.floor(x).astype(int)
-    below, beside = y - top, x - left
-    upper = image[:, top, left] * (1 - beside) + image[:, top, left + 1] * beside
-    lower = image[:, top + 1, left] * (1 - beside) + image[:, top + 1, left + 1] * beside
+    top, left_edge = np.floor(y).astype(int), np.floor(x).astype(int)
+    below, beside = y - top, x - left_edge
+    upper = image[:, top, left_edge] * (1 - beside) + image[:, top, left_edge + 1] * beside
+    lower = image[:, top + 1, left_edge] * (1 - beside) + image[:, top + 1, left_edge + 1] * beside
     return upper * (1 - below) + lower * below
 
 
@@ -160,19 +165,19 @@ def _pair(size: Any) -> tuple[int, int]:
     return values[0], values[-1]
 
 
-def _roi_align(given: Given, data: Array, rois: Array) -> Any:
+def _roi_align(call: EvalCall, data: Array, rois: Array) -> Any:
     """Average, or take the largest of, samples in each bin of a region."""
-    images = to_layout(data, given["layout"], "NCHW")
-    size = _pair(given["pooled_size"])
+    images = to_layout(data, call["layout"], "NCHW")
+    size = _pair(call["pooled_size"])
     kind = rois.dtype.type
     result = np.zeros((len(rois), images.shape[1], *size), data.dtype)
     for number, roi in enumerate(rois):
         image = images[np.clip(int(roi[0]), 0, len(images) - 1)]
-        corners = roi[1:5] * kind(given["spatial_scale"])
+        corners = roi[1:5] * kind(call["spatial_scale"])
         start = corners[[1, 0]]
         spans = np.maximum(corners[[3, 2]] - start, kind(1))
         bins = spans / np.array(size, rois.dtype)
-        ratio = given["sample_ratio"]
+        ratio = call["sample_ratio"]
         samples = [ratio] * 2 if ratio > 0 else np.ceil(bins).astype(int).tolist()
         for at in np.ndindex(*size):
             grid = [
@@ -188,19 +193,19 @@ def _roi_align(given: Given, data: Array, rois: Array) -> Any:
             ]
             values = np.where(beyond, 0, _bilinear(image, *inside))
             last_axes(result[number], at)[...] = (
-                values.mean(axis=1) if given["mode"] == "avg" else values.max(axis=1)
+                values.mean(axis=1) if call["mode"] == "avg" else values.max(axis=1)
             )
-    return to_layout(result, "NCHW", given["layout"])
+    return to_layout(result, "NCHW", call["layout"])
 
 
-def _roi_pool(given: Given, data: Array, rois: Array) -> Any:
+def _roi_pool(call: EvalCall, data: Array, rois: Array) -> Any:
     """Take the largest element in each bin of a region; of an empty one 0."""
-    size = _pair(given["pooled_size"])
+    size = _pair(call["pooled_size"])
     kind = rois.dtype.type
     result = np.zeros((len(rois), data.shape[1], *size), data.dtype)
     for number, roi in enumerate(rois):
         image = data[np.clip(int(roi[0]), 0, len(data) - 1)]
-        corners = np.floor(roi[1:5] * kind(given["spatial_scale"]) + kind(0.5)).astype(int)
+        corners = np.floor(roi[1:5] * kind(call["spatial_scale"]) + kind(0.5)).astype(int)
         start = corners[[1, 0]]
         bins = np.maximum(corners[[3, 2]] - start + 1, 1).astype(rois.dtype) / np.array(size, rois.dtype)
         for at in np.ndindex(*size):
@@ -213,9 +218,9 @@ def _roi_pool(given: Given, data: Array, rois: Array) -> Any:
     return result
 
 
-def _yolo_reorg(given: Given, data: Array) -> Any:
+def _yolo_reorg(call: EvalCall, data: Array) -> Any:
     """Move stride x stride blocks of pixels to channels, as Darknet's reorganisation layer does."""
-    stride = given["stride"]
+    stride = call["stride"]
     batch, channels, height, width = data.shape
     inner = channels // (stride * stride)
     flat, moved = data.reshape(-1), np.empty(data.shape, data.dtype)
@@ -236,59 +241,59 @@ def _four_sides(padding: Any) -> tuple[int, int, int, int]:
     return sides[0], sides[1], sides[2], sides[3]
 
 
-def _correlation(given: Given, left: Array, right: Array) -> Any:
+def _correlation(call: EvalCall, lhs: Array, rhs: Array) -> Any:
     """Compare patches of two images at displacements: the mean of products, or of distances."""
-    size, reach = given["kernel_size"], given["max_displacement"]
-    step, stride = given["stride1"], given["stride2"]
-    top, first, bottom, last = _four_sides(given["padding"])
-    one, other = (np.pad(x, [(0, 0), (0, 0), (top, bottom), (first, last)]) for x in (left, right))
+    size, reach = call["kernel_size"], call["max_displacement"]
+    step, stride = call["stride1"], call["stride2"]
+    top, first, bottom, last = _four_sides(call["padding"])
+    one, other = (np.pad(x, [(0, 0), (0, 0), (top, bottom), (first, last)]) for x in (lhs, rhs))
     radius = reach // stride
-    result = np.zeros(given.shape, left.dtype)
+    result = np.zeros(call.shape, lhs.dtype)
     for q, i, j in np.ndindex(*result.shape[1:]):
         y, x = i * step + reach, j * step + reach
         shift = [(part - radius) * stride for part in divmod(q, 2 * radius + 1)]
         patch = one[:, :, y : y + size, x : x + size]
         second = other[:, :, y + shift[0] : y + shift[0] + size, x + shift[1] : x + shift[1] + size]
-        both = patch * second if given["is_multiply"] else np.abs(patch - second)
+        both = patch * second if call["is_multiply"] else np.abs(patch - second)
         result[:, q, i, j] = both.sum(axis=(1, 2, 3))
-    return result / np.asarray(size * size * left.shape[1], left.dtype)
+    return result / np.asarray(size * size * lhs.shape[1], lhs.dtype)
 
 
-def _deformable_conv2d(given: Given, data: Array, offset: Array, weight: Array) -> Any:
+def _deformable_conv2d(call: EvalCall, data: Array, offset: Array, weight: Array) -> Any:
     """Return a convolution whose samples lie at offsets from the regular grid."""
-    layout = given["data_layout"]
+    layout = call["data_layout"]
     x, moves = to_layout(data, layout, "NCHW"), to_layout(offset, layout, "NCHW")
-    w = to_layout(weight, given["kernel_layout"], "OIHW")
-    top, left, _, _ = _four_sides(given["padding"])
+    w = to_layout(weight, call["kernel_layout"], "OIHW")
+    top, left, _, _ = _four_sides(call["padding"])
     rows, columns = w.shape[2:]
     height, width = moves.shape[2:]
-    each = x.shape[1] // given["deformable_groups"]
-    result = np.zeros((len(x), len(w), height, width), given.dtype)
+    each = x.shape[1] // call["deformable_groups"]
+    result = np.zeros((len(x), len(w), height, width), call.dtype)
     for kh, kw in np.ndindex(rows, columns):
-        y0 = np.arange(height)[:, np.newaxis] * given["strides"][0] - top + kh * given["dilation"][0]
-        x0 = np.arange(width)[np.newaxis, :] * given["strides"][1] - left + kw * given["dilation"][1]
+        y0 = np.arange(height)[:, np.newaxis] * call["strides"][0] - top + kh * call["dilation"][0]
+        x0 = np.arange(width)[np.newaxis, :] * call["strides"][1] - left + kw * call["dilation"][1]
         for n in range(len(x)):
             samples = np.zeros((x.shape[1], height, width), x.dtype)
-            for group in range(given["deformable_groups"]):
+            for group in range(call["deformable_groups"]):
                 channel = group * (rows * columns * 2) + (kh * columns + kw) * 2
                 y, across = y0 + moves[n, channel], x0 + moves[n, channel + 1]
                 beyond = (y < 0) | (across < 0) | (y >= x.shape[2]) | (across >= x.shape[3])
                 inside = [np.where(beyond, 0, place) for place in (y, across)]
                 part = slice(group * each, (group + 1) * each)
                 samples[part] = np.where(beyond, 0, _bilinear(x[n, part], *inside))
-            result[n] += np.einsum("oi,ihw->ohw", w[:, :, kh, kw].astype(given.dtype), samples)
-    return to_layout(result, "NCHW", given["out_layout"] or layout)
+            result[n] += np.einsum("oi,ihw->ohw", w[:, :, kh, kw].astype(call.dtype), samples)
+    return to_layout(result, "NCHW", call["out_layout"] or layout)
 
 
-def _dilation2d(given: Given, data: Array, weight: Array) -> Any:
+def _dilation2d(call: EvalCall, data: Array, weight: Array) -> Any:
     """Return the largest sum of a window with the weight, for each channel."""
-    nchw = given["data_layout"] == "NCHW"
+    nchw = call["data_layout"] == "NCHW"
     x = data if nchw else to_layout(data, "NHWC", "NCHW")
     w = weight if nchw else weight.transpose(2, 0, 1)
-    top, left, bottom, right = _four_sides(given["padding"])
-    wide = np.pad(x, [(0, 0), (0, 0), (top, bottom), (left, right)])
-    steps, apart = given["strides"], given["dilations"]
-    height, width = given.shape[2:] if nchw else given.shape[1:3]
+    top, lhs, bottom, rhs = _four_sides(call["padding"])
+    wide = np.pad(x, [(0, 0), (0, 0), (top, bottom), (lhs, rhs)])
+    steps, apart = call["strides"], call["dilations"]
+    height, width = call.shape[2:] if nchw else call.shape[1:3]
     parts = []
     for kh, kw in np.ndindex(*w.shape[1:]):
         starts = kh * apart[0], kw * apart[1]

@@ -36,17 +36,17 @@ def at_attribute(cursor: TokenCursor) -> bool:
 
 def parse_attributes(cursor: TokenCursor, metadata: Metadata) -> GivenAttrs:
     """Parse ``name=value, name=value``; a comma may follow. Relay takes the last of repeated names."""
-    given = GivenAttrs()
+    attrs = GivenAttrs()
     while at_attribute(cursor):
         name = cursor.advance()
         cursor.advance()
         first = cursor.current
-        given.values[name.text] = _value(cursor, metadata, depth=0)
-        given.name_spans[name.text] = cursor.span(name)
-        given.value_spans[name.text] = cursor.span_from(first)
+        attrs.values[name.text] = _value(cursor, metadata, depth=0)
+        attrs.name_spans[name.text] = cursor.span(name)
+        attrs.value_spans[name.text] = cursor.span_from(first)
         if not cursor.accept(","):
             break
-    return given
+    return attrs
 
 
 def _value(cursor: TokenCursor, metadata: Metadata, depth: int) -> object:
@@ -81,18 +81,18 @@ def _value(cursor: TokenCursor, metadata: Metadata, depth: int) -> object:
     return cursor.fail_expecting("an attribute's value (a number, a string, True, False, None or a list)")
 
 
-def complete(cursor: TokenCursor, operator: Operator, given: GivenAttrs, call: Span) -> Attrs:
+def complete(cursor: TokenCursor, operator: Operator, attrs: GivenAttrs, call: Span) -> Attrs:
     """Complete the attributes of a call of ``operator``. Fails at the wrong attribute, or at the call."""
     values: dict[str, object] = {}
-    for name, written in given.values.items():
+    for name, written in attrs.values.items():
         # Relay requires it with the attributes of operators that are registered without an attribute class.
         if name == "attrs_type_key" and written == operator.attrs_key and operator.name in METADATA_ATTRS:
             continue
-        attr = operator.attr(name) or _unknown(cursor, operator, name, given.name_spans[name])
+        attr = operator.attr(name) or _unknown_attribute(cursor, operator, name, attrs.name_spans[name])
         values[name] = _as_number(attr, written)
         problem = _problem(attr, values[name])
         if problem is not None:
-            cursor.fail(f"{operator.name}: attribute {name!r} {problem}", given.value_spans[name])
+            cursor.fail(f"{operator.name}: attribute {name!r} {problem}", attrs.value_spans[name])
     try:
         return operator.complete_attrs(values)
     except RelationError as error:
@@ -126,7 +126,7 @@ def _problem(attr: Attr, value: object) -> str | None:
     return None
 
 
-def _unknown(cursor: TokenCursor, operator: Operator, name: str, span: Span) -> NoReturn:
+def _unknown_attribute(cursor: TokenCursor, operator: Operator, name: str, span: Span) -> NoReturn:
     names = [attr.name for attr in operator.attrs]
     hint = did_you_mean(name, names) or (f"its attributes: {', '.join(names)}" if names else None)
     cursor.fail(f"{operator.name} has no attribute `{clip(name)}`", span, hint=hint)

@@ -156,18 +156,18 @@ class ExpressionParser:
 
     def _infix(self, lowest: int) -> Steps[ir.Expr]:
         first = self.cursor.current
-        left = self._leaf()
-        if left is None:
-            left = yield self._postfix()
+        lhs = self._leaf()
+        if lhs is None:
+            lhs = yield self._postfix()
         while True:
             token = self.cursor.current
             level, name = _INFIX.get(token.text, (-1, "")) if token.kind == "symbol" else (-1, "")
             if level < lowest:
-                return left
+                return lhs
             self.cursor.advance()
-            right = yield self._infix(level + 1)
-            left = ir.Call(
-                ir.OpRef(name, span=self.cursor.span(token)), (left, right), span=self.cursor.span_from(first)
+            rhs = yield self._infix(level + 1)
+            lhs = ir.Call(
+                ir.OpRef(name, span=self.cursor.span(token)), (lhs, rhs), span=self.cursor.span_from(first)
             )
 
     def _leaf(self) -> ir.Expr | None:
@@ -214,13 +214,13 @@ class ExpressionParser:
     def _call(self, callee: ir.Expr, first: Token) -> Steps[ir.Expr]:
         self.cursor.expect("(")
         args: list[ir.Expr] = []
-        given = GivenAttrs()
+        attrs = GivenAttrs()
         while not self.cursor.at(")"):
             if at_attribute(self.cursor):
-                given = parse_attributes(self.cursor, self.metadata)
+                attrs = parse_attributes(self.cursor, self.metadata)
                 break
             if self._at_metadata_attrs():
-                given = self._metadata_attrs()
+                attrs = self._metadata_attrs()
                 break
             args.append((yield self.body()))
             if not self.cursor.accept(","):
@@ -232,7 +232,7 @@ class ExpressionParser:
                 case [ir.GlobalVar() as kernel, ir.Tuple(fields=fields)]:
                     return ir.Call(kernel, fields, span=span)
             self.cursor.fail("call_lowered takes a function of the module and a tuple of its arguments", span)
-        return ir.Call(callee, tuple(args), self._call_attrs(callee, given, span), span=span)
+        return ir.Call(callee, tuple(args), self._call_attrs(callee, attrs, span), span=span)
 
     def _at_metadata_attrs(self) -> bool:
         return self.cursor.at_word("meta") and self.cursor.ahead(2).text.startswith("relay.attrs.")
@@ -246,20 +246,20 @@ class ExpressionParser:
         self.cursor.accept(",")
         return attrs_from_metadata(values, span)
 
-    def _call_attrs(self, callee: ir.Expr, given: GivenAttrs, span: Span) -> ir.Attrs:
+    def _call_attrs(self, callee: ir.Expr, attrs: GivenAttrs, span: Span) -> ir.Attrs:
         """Return the attributes of a call: all of an operator's, or those written for another callee."""
         if isinstance(callee, ir.OpRef):
             operator = OPERATORS.get(callee.name)
             if operator is None:  # reported already
-                return given.values
+                return attrs.values
             try:
-                return complete(self.cursor, operator, given, span)
+                return complete(self.cursor, operator, attrs, span)
             except ParseError as failure:
                 self._report(failure)
-        elif given.values and "attrs_type_key" not in given.values:
-            location = next(iter(given.name_spans.values()))
+        elif attrs.values and "attrs_type_key" not in attrs.values:
+            location = next(iter(attrs.name_spans.values()))
             self._error("only an operator's call takes attributes", location)
-        return given.values
+        return attrs.values
 
     # Atoms
 
@@ -405,7 +405,7 @@ class ExpressionParser:
             return ir.RefWrite(target, value, span=span)
         return ir.RefCreate(target, span=span) if first.text == "ref" else ir.RefRead(target, span=span)
 
-    def _report_misplaced(self) -> Steps[ir.Expr]:
+    def _report_misplaced_token(self) -> Steps[ir.Expr]:
         token = self.cursor.current
         hint = "put it in parentheses" if token.text == "let" else None
         self.cursor.fail(f"`{token.text}` cannot stand here", token, hint=hint)
@@ -476,7 +476,9 @@ _WORDS: dict[str, Callable[[ExpressionParser], Steps[ir.Expr]]] = {
     "ref": ExpressionParser._ref,
     "ref_read": ExpressionParser._ref,
     "ref_write": ExpressionParser._ref,
-    **dict.fromkeys(("let", "free_var", "else", "def", "type", "extern"), ExpressionParser._report_misplaced),
+    **dict.fromkeys(
+        ("let", "free_var", "else", "def", "type", "extern"), ExpressionParser._report_misplaced_token
+    ),
 }
 
 

@@ -102,7 +102,7 @@ def _exact_float(value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberLiteral:
     """A number as written: its value and the dtype that its suffix says."""
 
     value: int | float
@@ -128,7 +128,7 @@ class Number:
         return Int64(self.value) if self.dtype == "int64" else self.value
 
 
-def read_number(text: str) -> Number:
+def read_number(text: str) -> NumberLiteral:
     """Read a literal such as ``3``, ``3i64``, ``-0.5f``, ``1e-05f16``, ``-inff``. Raises ValueError."""
     match = _NUMBER.fullmatch(text)
     if match is None:
@@ -145,12 +145,12 @@ def read_number(text: str) -> Number:
         value = float(digits)
         if math.isinf(value) and digits != "inf":
             raise ValueError(f"invalid number `{_short(text)}`: it does not fit {dtype}")
-        return Number(sign * value, dtype)
+        return NumberLiteral(sign * value, dtype)
     # Longer ones are never valid, and Python refuses to convert very long ones.
     integer = sign * int(digits) if len(digits) <= 40 else None
     if integer is None or integer not in _INT64_RANGE:
         raise ValueError(f"invalid integer number `{_short(text)}`: it does not fit 64 bits")
-    return Number(integer, "int64" if not suffix and integer not in _INT32_RANGE else dtype)
+    return NumberLiteral(integer, "int64" if not suffix and integer not in _INT32_RANGE else dtype)
 
 
 def read_string(text: str) -> str:

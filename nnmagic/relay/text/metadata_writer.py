@@ -254,16 +254,16 @@ def _json_text(value: object, indent: str = "") -> str:
     inner = indent + "  "
     match value:
         case dict():
-            parts = [f"{json.dumps(name)}: {_json_text(part, inner)}" for name, part in value.items()]
-            one_line = len(parts) <= 1 and "type_key" not in value
+            items = [f"{json.dumps(name)}: {_json_text(item, inner)}" for name, item in value.items()]
+            one_line = len(items) <= 1 and "type_key" not in value
             brackets = "{}"
         case list():
-            parts = [_json_text(part, inner) for part in value]
-            one_line = not parts or (isinstance(value[0], int) and len(parts) <= 10)
+            items = [_json_text(item, inner) for item in value]
+            one_line = not items or (isinstance(value[0], int) and len(items) <= 10)
             brackets = "[]"
         case _:
             return json.dumps(value, ensure_ascii=False)
     if one_line:
-        return brackets[0] + ", ".join(parts) + brackets[1]
-    lines = ", \n".join(inner + part for part in parts)
+        return brackets[0] + ", ".join(items) + brackets[1]
+    lines = ", \n".join(inner + item for item in items)
     return f"{brackets[0]}\n{lines}\n{indent}{brackets[1]}"

@@ -180,7 +180,9 @@ class _Printer:
             case ir.OpRef(name=name) | ir.Constructor(name=name):
                 return name
             case ir.Tuple(fields=fields):
-                return f"({', '.join([self.use(part) for part in fields])}{',' if len(fields) == 1 else ''})"
+                return (
+                    f"({', '.join([self.use(field) for field in fields])}{',' if len(fields) == 1 else ''})"
+                )
             case ir.TupleGetItem(tuple_value=value, index=index):
                 return f"{self.use(value)}.{index}"
             case ir.Call():
@@ -274,7 +276,7 @@ class _Printer:
                 return f"{constructor.name}({self.patterns(patterns)})" if patterns else constructor.name
 
     def patterns(self, patterns: Sequence[ir.Pattern]) -> str:
-        return ", ".join([self.pattern(part) for part in patterns])
+        return ", ".join([self.pattern(pattern) for pattern in patterns])
 
     # Names, types, attributes
 
@@ -344,11 +346,11 @@ def _is_default(value: object, attr: Attr) -> bool:
     return attr.default is not NONE_GIVEN and _same_value(value, attr.kind.coerce(attr.default))
 
 
-def _same_value(left: object, right: object) -> bool:
+def _same_value(lhs: object, rhs: object) -> bool:
     """Return whether values are equal, where a 64-bit integer differs from another one, and 1 from True."""
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return len(left) == len(right) and all(map(_same_value, left, right))
-    return type(left) is type(right) and left == right
+    if isinstance(lhs, tuple) and isinstance(rhs, tuple):
+        return len(lhs) == len(rhs) and all(map(_same_value, lhs, rhs))
+    return type(lhs) is type(rhs) and lhs == rhs
 
 
 def _indent(text: str) -> str:

@@ -28,21 +28,21 @@ def text_with_ranges(module: Module) -> tuple[str, tuple[TextRange, ...]]:
     begin, middle, end = [char for char in _NONCHARACTERS if char not in text][:3]
     exprs: list[Expr] = []
 
-    def mark(expr: Expr, part: str) -> str:
+    def mark(expr: Expr, token: str) -> str:
         exprs.append(expr)
-        return f"{begin}{len(exprs) - 1}{middle}{part}{end}"
+        return f"{begin}{len(exprs) - 1}{middle}{token}{end}"
 
     marked = module_body(module, mark)
     ranges: list[TextRange] = []
     opened: list[tuple[int, int, Expr]] = []
     position = 0
-    for part in re.split(f"({begin}[0-9]+{middle}|{end})", marked):
-        if part.startswith(begin):
-            opened.append((len(ranges), position, exprs[int(part[1:-1])]))
+    for token in re.split(f"({begin}[0-9]+{middle}|{end})", marked):
+        if token.startswith(begin):
+            opened.append((len(ranges), position, exprs[int(token[1:-1])]))
             ranges.append(TextRange(position, position, opened[-1][2]))
-        elif part == end:
+        elif token == end:
             index, start, expr = opened.pop()
             ranges[index] = TextRange(start, position, expr)
         else:
-            position += len(part)
+            position += len(token)
     return text, tuple(ranges)

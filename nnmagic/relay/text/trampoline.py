@@ -14,17 +14,17 @@ Steps = Generator["Steps[T]", T, T]
 def run(steps: Steps[T]) -> T:
     """Return the result of ``steps``; nested computations are kept on a list instead of the call stack."""
     stack: list[Steps[T]] = []
-    part: Steps[T] | None = steps
+    generator: Steps[T] | None = steps
     result: T | None = None
     while True:
         try:
-            if part is None:
-                part = stack[-1].send(cast("T", result))
+            if generator is None:
+                generator = stack[-1].send(cast("T", result))
             else:
-                stack.append(part)
-                part = next(part)
+                stack.append(generator)
+                generator = next(generator)
         except StopIteration as done:  # noqa: PERF203  the way in which a computation gives its result
             stack.pop()
-            part, result = None, cast("T", done.value)
+            generator, result = None, cast("T", done.value)
             if not stack:
                 return result

@@ -33,9 +33,9 @@ def once_per_node(function: Callable[[object], _Result]) -> Callable[[object], _
         if not isinstance(node, ast.Node):
             return function(node)
         key = id(node)
-        known = results.get(key)
-        if known is not None and known[0]() is node:
-            return known[1]
+        cached = results.get(key)
+        if cached is not None and cached[0]() is node:
+            return cached[1]
         if len(results) > most[0]:
             for other in [key for key, (reference, _) in list(results.items()) if reference() is None]:
                 results.pop(other, None)
@@ -57,7 +57,7 @@ def names_of(target: ast.Expr) -> list[str]:
         case tree.Starred():
             return names_of(target.value)
         case ast.Tuple():
-            return [name for part in target.values for name in names_of(part)]
+            return [name for value in target.values for name in names_of(value)]
     return []
 
 
@@ -69,11 +69,11 @@ def targets_of(target: ast.Expr) -> Iterator[ast.Var]:
         case tree.Starred():
             yield from targets_of(target.value)
         case ast.Tuple():
-            for part in target.values:
-                yield from targets_of(part)
+            for value in target.values:
+                yield from targets_of(value)
 
 
-def names_bound(node: ast.Node) -> list[str]:
+def bound_names_of(node: ast.Node) -> list[str]:
     """Return the names that one node binds, without those of its parts."""
     match node:
         case ast.Assign():
@@ -104,29 +104,29 @@ def names_bound(node: ast.Node) -> list[str]:
 @once_per_node
 def find_assigned_names(node: object) -> Mapping[str, None]:
     """Return the names that a piece of a function binds, in source order; nested functions keep theirs."""
-    return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
+    return dict.fromkeys(name for part in walk(node, into_functions=False) for name in bound_names_of(part))
 
 
 @once_per_node
 def find_local_names(node: object) -> frozenset[str]:
     """Return the names that are a function's own, as in Python: an assignment to elements makes none."""
     bound = find_assigned_names(node)
-    changed = {name for part in walk(node, into_functions=False) for name in _names_changed(part)}
+    changed = {name for part in walk(node, into_functions=False) for name in _changed_names(part)}
     if not changed:
         return frozenset(bound)
     parts = list(walk(node, into_functions=False))
-    kept = {name for part in parts for name in names_bound(part) if name not in _names_changed(part)}
-    kept |= {target.id.name for part in parts for target in _variables_bound(part)}
+    kept = {name for part in parts for name in bound_names_of(part) if name not in _changed_names(part)}
+    kept |= {target.id.name for part in parts for target in _bound_variables(part)}
     return frozenset(name for name in bound if name not in changed or name in kept)
 
 
 @once_per_node
-def find_elements_assigned(node: object) -> frozenset[str]:
+def find_element_assignments(node: object) -> frozenset[str]:
     """Return the names whose elements a piece of a function assigns, without nested functions."""
-    return frozenset(name for part in walk(node, into_functions=False) for name in _names_changed(part))
+    return frozenset(name for part in walk(node, into_functions=False) for name in _changed_names(part))
 
 
-def _names_changed(node: ast.Node) -> list[str]:
+def _changed_names(node: ast.Node) -> list[str]:
     """Return the names whose elements a statement assigns."""
     match node:
         case tree.Unpack():
@@ -145,11 +145,11 @@ def _owners_of(target: ast.Expr) -> Iterator[str]:
         case ast.Call():
             yield from names_of(target)
         case ast.Tuple():
-            for part in target.values:
-                yield from _owners_of(part)
+            for value in target.values:
+                yield from _owners_of(value)
 
 
-def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
+def _bound_variables(node: ast.Node) -> Iterator[ast.Var]:
     if isinstance(node, tree.Unpack):
         for target in node.targets:
             yield from targets_of(target)
@@ -159,7 +159,7 @@ def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
 def changes_tensors(node: object) -> bool:
     """Return whether a piece of a cell changes tensors in place, or mentions what does."""
     return any(
-        type(part) is tree.UpdateName or _names_changed(part) or _mentioned_word(part) in ASSIGNING
+        type(part) is tree.UpdateName or _changed_names(part) or _mentioned_word(part) in ASSIGNING
         for part in walk(node)
     )
 
@@ -187,15 +187,15 @@ def _mentioned_word(node: ast.Node) -> str | None:
 
 def find_reassigned_names(node: object, given: Container[str] = ()) -> frozenset[str]:
     """Return the names that are bound more than once, or in a loop; ``given``: those bound before it."""
-    return frozenset(name for name, times in _count_bound(node).items() if times > 1 or name in given)
+    return frozenset(name for name, times in _count_bindings(node).items() if times > 1 or name in given)
 
 
 @once_per_node
-def _count_bound(node: object) -> Mapping[str, int]:
+def _count_bindings(node: object) -> Mapping[str, int]:
     """Return how often a piece of a function binds its names; a loop binds its own twice."""
     bound: Counter[str] = Counter()
     for part in walk(node, into_functions=False):
-        bound.update(names_bound(part))
+        bound.update(bound_names_of(part))
         if isinstance(part, tree.For | tree.While):
             bound.update(find_assigned_names(part).keys())
     return bound
@@ -211,12 +211,12 @@ def reads_outer_name(function: tree.DefinitionNode | tree.Lambda, name: str) -> 
     """Return whether the body of a function, or one inside it, mentions a name that is not its own."""
     if name in find_local_names(function.body) or any(param.name == name for param in function.params):
         return False
-    for part in walk([function.body], into_functions=False):
-        if isinstance(part, ast.Var) and part.id.name == name:
+    for node in walk([function.body], into_functions=False):
+        if isinstance(node, ast.Var) and node.id.name == name:
             return True
-        if isinstance(part, tree.DefinitionNode | tree.Lambda):
-            given = [value for key, value in vars(part).items() if key != "body"]
-            if name in find_mentioned_names(given) or reads_outer_name(part, name):
+        if isinstance(node, tree.DefinitionNode | tree.Lambda):
+            given = [value for key, value in vars(node).items() if key != "body"]
+            if name in find_mentioned_names(given) or reads_outer_name(node, name):
                 return True
     return False
 
@@ -228,7 +228,7 @@ def assigns_in_expressions(node: object) -> bool:
     return any(isinstance(part, assigning) for part in walk(node, into_functions=False))
 
 
-def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast.Span]]:
+def find_rebindings(node: object, names: Container[str]) -> Iterator[tuple[str, ast.Span]]:
     """Yield those of the names that a piece of a function lets stand for another value, with the statement.
 
     An assignment to elements does not, nor does one with an operator, which changes the tensor.
@@ -236,9 +236,9 @@ def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast
     for part in walk(node, into_functions=False):
         if isinstance(part, tree.UpdateName):
             continue
-        bound = [target.id.name for target in _variables_bound(part)]
+        bound = [target.id.name for target in _bound_variables(part)]
         if not isinstance(part, tree.Unpack):
-            bound = [name for name in names_bound(part) if name not in _names_changed(part)]
+            bound = [name for name in bound_names_of(part) if name not in _changed_names(part)]
         for name in bound:
             if name in names:
                 yield name, part.span
@@ -248,9 +248,9 @@ def find_lists_changed(node: object) -> frozenset[str]:
     """Return the names of lists that a piece of a function changes and never lets stand for another value."""
     changed, bound = set[str](), set[str]()
     for part in walk(node, into_functions=False):
-        names = {target.id.name for target in _variables_bound(part)}
+        names = {target.id.name for target in _bound_variables(part)}
         if not isinstance(part, tree.Unpack):
-            names = set(names_bound(part)) - set(_names_changed(part))
+            names = set(bound_names_of(part)) - set(_changed_names(part))
         (changed if isinstance(part, tree.UpdateName | tree.ChangeList) else bound).update(names)
     return frozenset(changed - bound)
 
@@ -308,9 +308,9 @@ def callees_first(functions: Mapping[str, tree.DefinitionNode]) -> list[list[str
     """Group the functions so that each group follows its callees; mutually recursive ones share a group."""
     graph = {
         name: tuple(
-            part.id.name
-            for part in walk(definition.body)
-            if isinstance(part, ast.Var) and part.id.name in functions
+            node.id.name
+            for node in walk(definition.body)
+            if isinstance(node, ast.Var) and node.id.name in functions
         )
         for name, definition in functions.items()
     }
@@ -320,6 +320,6 @@ def callees_first(functions: Mapping[str, tree.DefinitionNode]) -> list[list[str
 def calls_for_effects(definition: tree.DefinitionNode) -> bool:
     """Return whether a function writes ``callback(..., effects=...)``."""
     return any(
-        isinstance(part, ast.Call) and any(key.value == "effects" for key in part.keyword_params)
-        for part in walk(definition.body)
+        isinstance(node, ast.Call) and any(key.value == "effects" for key in node.keyword_params)
+        for node in walk(definition.body)
     )

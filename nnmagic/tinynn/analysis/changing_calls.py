@@ -8,9 +8,9 @@ import attr
 from synr import ast
 
 from nnmagic.tinynn.analysis.bound_names import (
-    find_elements_assigned,
+    find_element_assignments,
     find_mentioned_names,
-    find_rebound,
+    find_rebindings,
     walk,
 )
 from nnmagic.tinynn.syntax import tree
@@ -25,7 +25,7 @@ def mark_changing_calls(definition: tree.DefinitionNode, find_formals: FindForma
 
     A call inside an expression stands before its statement, where what it changes is not mentioned otherwise.
     """
-    calls = (part for part in walk(definition.body) if isinstance(part, ast.Call))
+    calls = (node for node in walk(definition.body) if isinstance(node, ast.Call))
     if all(isinstance(call.func_name, ast.Op) or find_formals(call.func_name) is None for call in calls):
         return definition
     taken = set(find_mentioned_names(definition))
@@ -35,8 +35,8 @@ def mark_changing_calls(definition: tree.DefinitionNode, find_formals: FindForma
 def find_changed_parameters(definition: tree.DefinitionNode) -> frozenset[str]:
     """Return the parameters whose arrays a function changes, and that never stand for another value."""
     names = {parameter.name for parameter in definition.params}
-    changed = find_elements_assigned(definition.body) & names
-    return changed - {name for name, _ in find_rebound(definition.body, changed)}
+    changed = find_element_assignments(definition.body) & names
+    return changed - {name for name, _ in find_rebindings(definition.body, changed)}
 
 
 # -- calls inside expressions ----------------------------------------------------------------------------
@@ -51,9 +51,9 @@ def _hoist_in(block: ast.Block, find_formals: FindFormals, taken: set[str]) -> a
 
 def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterator[ast.Stmt]:
     blocks = {
-        name: _hoist_in(part, find_formals, taken)
-        for name, part in vars(stmt).items()
-        if isinstance(part, ast.Block) and not isinstance(stmt, tree.DefinitionNode)
+        name: _hoist_in(var, find_formals, taken)
+        for name, var in vars(stmt).items()
+        if isinstance(var, ast.Block) and not isinstance(stmt, tree.DefinitionNode)
     }
     stmt = attr.evolve(stmt, **blocks) if blocks else stmt
     field = _EXPRESSIONS.get(type(stmt))
@@ -75,7 +75,7 @@ def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterat
         names[id(call)] = target
     assert field is not None
     rest = attr.evolve(stmt, **{field: _with_names(root, names)})
-    if changed & find_mentioned_names([part for name, part in vars(rest).items() if name not in blocks]):
+    if changed & find_mentioned_names([var for name, var in vars(rest).items() if name not in blocks]):
         yield stmt
         return
     yield from before
@@ -98,11 +98,11 @@ def _calls_in(expr: ast.Expr, find_formals: FindFormals) -> Iterator[ast.Call]:
     """Yield the calls that change arguments and that are always made, in the order in which they are."""
     match expr:
         case ast.Tuple(values=values):
-            for part in values:
-                yield from _calls_in(part, find_formals)
+            for value in values:
+                yield from _calls_in(value, find_formals)
         case ast.Call(params=params, keyword_params=keywords):
-            for part in (*params, *keywords.values()):
-                yield from _calls_in(part, find_formals)
+            for value in (*params, *keywords.values()):
+                yield from _calls_in(value, find_formals)
             if not isinstance(expr.func_name, ast.Op) and find_formals(expr.func_name) is not None:
                 yield expr
 
@@ -112,11 +112,11 @@ def _with_names(expr: ast.Expr, names: Mapping[int, ast.Expr]) -> ast.Expr:
         return names[id(expr)]
     match expr:
         case ast.Tuple(values=values):
-            return attr.evolve(expr, values=[_with_names(part, names) for part in values])
+            return attr.evolve(expr, values=[_with_names(argument, names) for argument in values])
         case ast.Call(params=params, keyword_params=keywords):
-            given = {key: _with_names(part, names) for key, part in keywords.items()}
+            given = {key: _with_names(argument, names) for key, argument in keywords.items()}
             return attr.evolve(
-                expr, params=[_with_names(part, names) for part in params], keyword_params=given
+                expr, params=[_with_names(argument, names) for argument in params], keyword_params=given
             )
     return expr
 

@@ -13,11 +13,17 @@ from itertools import zip_longest
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, names_of, targets_of, walk
+from nnmagic.tinynn.analysis.bound_names import (
+    bound_names_of,
+    find_mentioned_names,
+    names_of,
+    targets_of,
+    walk,
+)
 from nnmagic.tinynn.analysis.index_bounds import (
     Bounds,
+    IndexPolynomial,
     Interval,
-    Polynomial,
     differ,
     distance_of,
     number,
@@ -34,7 +40,7 @@ class Access:
     """A read or a write of elements: ``indices`` is None for all of them, an index None for any."""
 
     name: str
-    indices: tuple[Polynomial | None, ...] | None
+    indices: tuple[IndexPolynomial | None, ...] | None
     span: ast.Span
     writes: bool
 
@@ -47,7 +53,7 @@ class Surroundings:
     builtin_of: the name of the language's function that an expression stands for; None for anything else.
     """
 
-    number_of: Callable[[ast.Expr], Polynomial | None]
+    number_of: Callable[[ast.Expr], IndexPolynomial | None]
     builtin_of: Callable[[ast.Expr], str | None]
     sizes: set[str] = field(default_factory=set)
 
@@ -62,21 +68,21 @@ class LoopAccesses:
         body = stmt.body
         self._surroundings = surroundings
         self._intervals: dict[str, Interval] = dict(variables)
-        self._bound = Counter(name for part in walk(body) for name in names_bound(part))
+        self._bound = Counter(name for node in walk(body) for name in bound_names_of(node))
         self._values: dict[str, ast.Expr] = {}
         self._loops = Counter[str]()
-        self._polynomials: dict[str, Polynomial | None] = {name: of_name(name) for name in variables}
-        self.changed = frozenset(name for part in walk(body) for name in _changed_by(part))
+        self._polynomials: dict[str, IndexPolynomial | None] = {name: of_name(name) for name in variables}
+        self.changed = frozenset(name for node in walk(body) for name in _changed_by(node))
         for name, interval in zip(variables, self._intervals_of(stmt.iterable), strict=False):
             known = variables[name]
             low = known.low if interval.low is None else interval.low
             self._intervals[name] = Interval(low, known.high if interval.high is None else interval.high)
-        for part in walk(body):
-            if isinstance(part, tree.For):
-                self._add_inner(part)
-        for part in walk(body, into_functions=False):
-            if isinstance(part, ast.Assign) and self._bound[part.lhs[0].id.name] == 1:
-                self._values[part.lhs[0].id.name] = part.rhs
+        for node in walk(body):
+            if isinstance(node, tree.For):
+                self._add_inner(node)
+        for node in walk(body, into_functions=False):
+            if isinstance(node, ast.Assign) and self._bound[node.lhs[0].id.name] == 1:
+                self._values[node.lhs[0].id.name] = node.rhs
         for name in variables:
             if self._bound[name]:
                 self._polynomials[name] = None
@@ -87,8 +93,10 @@ class LoopAccesses:
     def bounds(self) -> Bounds:
         """What is known of the names in the indices of two rounds."""
         primed = {
-            f"{name}'": Interval(_prime(each.low, self._intervals), _prime(each.high, self._intervals))
-            for name, each in self._intervals.items()
+            f"{name}'": Interval(
+                _prime(interval.low, self._intervals), _prime(interval.high, self._intervals)
+            )
+            for name, interval in self._intervals.items()
         }
         return Bounds({**self._intervals, **primed}, self._surroundings.sizes)
 
@@ -120,33 +128,35 @@ class LoopAccesses:
                     if other.name == write.name:
                         yield write, other
 
-    def _dimensions(self, write: Access, other: Access) -> Iterator[tuple[Polynomial, Polynomial]]:
+    def _dimensions(self, write: Access, other: Access) -> Iterator[tuple[IndexPolynomial, IndexPolynomial]]:
         """Yield the indices of the axes that both have, those of the second one primed."""
-        for left, right in zip_longest(write.indices or (), other.indices or ()):
-            if left is not None and right is not None:
-                primed = _prime(right, self._intervals)
+        for lhs, rhs in zip_longest(write.indices or (), other.indices or ()):
+            if lhs is not None and rhs is not None:
+                primed = _prime(rhs, self._intervals)
                 assert primed is not None
-                yield left, primed
+                yield lhs, primed
 
     def _differ(self, write: Access, other: Access, variable: str, bounds: Bounds) -> bool:
-        return any(differ(left, right, variable, bounds) for left, right in self._dimensions(write, other))
+        return any(differ(lhs, rhs, variable, bounds) for lhs, rhs in self._dimensions(write, other))
 
     def _distances(
         self, write: Access, other: Access, variables: Sequence[str], bounds: Bounds
     ) -> list[int | None] | None:
         """Return the distance in rounds of each loop; None if the two never use the same element."""
-        found: dict[str, int] = {}
-        for left, right in self._dimensions(write, other):
-            inside = left.names() & self._intervals.keys()
-            if len(inside) > 1 or {f"{name}'" for name in inside} != right.names() & bounds_of_primed(bounds):
+        distances: dict[str, int] = {}
+        for lhs, rhs in self._dimensions(write, other):
+            inside = lhs.names() & self._intervals.keys()
+            if len(inside) > 1 or {f"{name}'" for name in inside} != rhs.names() & bounds_of_second_round(
+                bounds
+            ):
                 continue
             for variable in inside & set(variables):
-                distance = distance_of(left, right, variable, bounds)
+                distance = distance_of(lhs, rhs, variable, bounds)
                 if distance is None:
                     continue
-                if found.setdefault(variable, distance) != distance:
+                if distances.setdefault(variable, distance) != distance:
                     return None
-        return [found.get(variable) for variable in variables]
+        return [distances.get(variable) for variable in variables]
 
     # -- indices ---------------------------------------------------------------------------------------
 
@@ -165,9 +175,9 @@ class LoopAccesses:
         for target, interval in zip(targets, ranges, strict=True):
             name = target.id.name
             self._loops[name] += 1
-            known = self._intervals.get(name, interval)
-            low = known.low if known.low == interval.low else None
-            high = known.high if known.high == interval.high else None
+            outer_interval = self._intervals.get(name, interval)
+            low = outer_interval.low if outer_interval.low == interval.low else None
+            high = outer_interval.high if outer_interval.high == interval.high else None
             self._intervals[name] = Interval(low, high)
             self._polynomials[name] = of_name(name)
 
@@ -207,7 +217,7 @@ class LoopAccesses:
             return Interval(start, None if stop is None else stop - one)
         return Interval(None if stop is None else stop + one, start)
 
-    def _polynomial(self, expr: ast.Expr) -> Polynomial | None:
+    def _polynomial(self, expr: ast.Expr) -> IndexPolynomial | None:
         """Return an expression as a polynomial; None where it is none, or is not known to be a number."""
         match expr:
             case ast.Constant(value=int() as value) if not isinstance(value, bool):
@@ -217,12 +227,12 @@ class LoopAccesses:
             case ast.Call(func_name=ast.Op(name=name), params=[operand]) if name == ast.BuiltinOp.USub:
                 inner = self._polynomial(operand)
                 return None if inner is None else -inner
-            case ast.Call(func_name=ast.Op(name=name), params=[left, right]) if name in _ARITHMETIC:
-                a, b = self._polynomial(left), self._polynomial(right)
+            case ast.Call(func_name=ast.Op(name=name), params=[lhs, rhs]) if name in _ARITHMETIC:
+                a, b = self._polynomial(lhs), self._polynomial(rhs)
                 return None if a is None or b is None else _ARITHMETIC[name](a, b)
         return self._invariant(expr)
 
-    def _polynomial_of_name(self, variable: ast.Var) -> Polynomial | None:
+    def _polynomial_of_name(self, variable: ast.Var) -> IndexPolynomial | None:
         name = variable.id.name
         if name not in self._polynomials:
             if name in self._bound:
@@ -233,7 +243,7 @@ class LoopAccesses:
                 self._polynomials[name] = self._invariant(variable)
         return self._polynomials[name]
 
-    def _invariant(self, expr: ast.Expr) -> Polynomial | None:
+    def _invariant(self, expr: ast.Expr) -> IndexPolynomial | None:
         """Return the polynomial of what no round changes."""
         if any(name in self._bound and name not in self.changed for name in find_mentioned_names(expr)):
             return None
@@ -273,16 +283,16 @@ class LoopAccesses:
                 yield from self._parts(node)
 
     def _parts(self, node: object) -> Iterator[Access]:
-        parts: Sequence[object] = ()
+        children: Sequence[object] = ()
         if isinstance(node, ast.Node):
-            parts = list(vars(node).values())
+            children = list(vars(node).values())
         elif isinstance(node, list | tuple):
-            parts = node
+            children = node
         elif isinstance(node, dict):
-            parts = [part for pair in node.items() for part in pair]
-        for part in parts:
-            if isinstance(part, ast.Node | list | tuple | dict):
-                yield from self._find(part)
+            children = [child for pair in node.items() for child in pair]
+        for child in children:
+            if isinstance(child, ast.Node | list | tuple | dict):
+                yield from self._find(child)
 
     def _target(self, target: ast.Expr) -> Iterator[Access]:
         match target:
@@ -300,7 +310,7 @@ class LoopAccesses:
         base: ast.Expr = call
         while tree.is_subscript(base):
             own = list(base.params[1].values)
-            if indices and any(self._index(part) is None for part in own):
+            if indices and any(self._index(index) is None for index in own):
                 indices = []  # an index of what the first one selects
                 yield from self._find(base)
                 return
@@ -310,20 +320,20 @@ class LoopAccesses:
         if not isinstance(base, ast.Var):
             yield from self._find(base)
         elif base.id.name in self.changed:
-            plain = all(isinstance(part, ast.Slice) or self._index(part) is not None for part in indices)
-            known = tuple(None if isinstance(part, ast.Slice) else self._index(part) for part in indices)
+            plain = all(isinstance(index, ast.Slice) or self._index(index) is not None for index in indices)
+            known = tuple(None if isinstance(index, ast.Slice) else self._index(index) for index in indices)
             yield Access(base.id.name, known if plain else None, call.span, writes=writes)
 
-    def _index(self, expr: ast.Expr) -> Polynomial | None:
+    def _index(self, expr: ast.Expr) -> IndexPolynomial | None:
         return None if isinstance(expr, ast.Slice) else self._polynomial(expr)
 
 
-def bounds_of_primed(bounds: Bounds) -> set[str]:
+def bounds_of_second_round(bounds: Bounds) -> set[str]:
     """Return the names of the second round."""
     return {name for name in bounds.variables if name.endswith("'")}
 
 
-def _prime(value: Polynomial | None, names: Mapping[str, object]) -> Polynomial | None:
+def _prime(value: IndexPolynomial | None, names: Mapping[str, object]) -> IndexPolynomial | None:
     return None if value is None else value.rename({name: f"{name}'" for name in names})
 
 
@@ -344,14 +354,14 @@ def _owners(target: ast.Expr) -> Iterator[str]:
         case ast.Call():
             yield from names_of(target)
         case ast.Tuple(values=values):
-            for part in values:
-                yield from _owners(part)
+            for value in values:
+                yield from _owners(value)
 
 
-_ARITHMETIC: dict[ast.BuiltinOp, Callable[[Polynomial, Polynomial], Polynomial]] = {
-    ast.BuiltinOp.Add: Polynomial.__add__,
-    ast.BuiltinOp.Sub: Polynomial.__sub__,
-    ast.BuiltinOp.Mul: Polynomial.__mul__,
+_ARITHMETIC: dict[ast.BuiltinOp, Callable[[IndexPolynomial, IndexPolynomial], IndexPolynomial]] = {
+    ast.BuiltinOp.Add: IndexPolynomial.__add__,
+    ast.BuiltinOp.Sub: IndexPolynomial.__sub__,
+    ast.BuiltinOp.Mul: IndexPolynomial.__mul__,
 }
 
 
@@ -371,29 +381,29 @@ _EXTREMES = {"max": "max", "maximum": "max", "min": "min", "minimum": "min"}
 def find_reduction(body: ast.Block, name: str, builtin_of: Callable[[ast.Expr], str | None]) -> str | None:
     """Return the operator by which rounds reduce to a name that they use for nothing else; else None."""
     operators, used = set[str](), 0
-    for part in walk(body):
-        if isinstance(part, ast.Assign) and [target.id.name for target in part.lhs] == [name]:
-            operator = _operator_of(part.rhs, name, builtin_of)
+    for node in walk(body):
+        if isinstance(node, ast.Assign) and [target.id.name for target in node.lhs] == [name]:
+            operator = _operator_of(node.rhs, name, builtin_of)
             if operator is None:
                 return None
             operators.add(operator)
             used += 2
-    mentions = sum(isinstance(part, ast.Var) and part.id.name == name for part in walk(body))
+    mentions = sum(isinstance(node, ast.Var) and node.id.name == name for node in walk(body))
     return operators.pop() if len(operators) == 1 and used == mentions else None
 
 
 def _operator_of(value: ast.Expr, name: str, builtin_of: Callable[[ast.Expr], str | None]) -> str | None:
     match value:
-        case ast.Call(func_name=ast.Op(name=operator), params=[left, right]) if operator in _REDUCING:
-            first = _is_name(left, name) and name not in find_mentioned_names(right)
-            second = _is_name(right, name) and name not in find_mentioned_names(left)
+        case ast.Call(func_name=ast.Op(name=operator), params=[lhs, rhs]) if operator in _REDUCING:
+            first = _is_name(lhs, name) and name not in find_mentioned_names(rhs)
+            second = _is_name(rhs, name) and name not in find_mentioned_names(lhs)
             commutes = operator != ast.BuiltinOp.Sub
             return _REDUCING[operator] if first or (second and commutes) else None
-        case ast.Call(func_name=function, params=[left, right], keyword_params={}) if not isinstance(
+        case ast.Call(func_name=function, params=[lhs, rhs], keyword_params={}) if not isinstance(
             function, ast.Op
         ):
             word = builtin_of(function)
-            if word in _EXTREMES and _is_name(left, name) and name not in find_mentioned_names(right):
+            if word in _EXTREMES and _is_name(lhs, name) and name not in find_mentioned_names(rhs):
                 return _EXTREMES[word]
     return None
 

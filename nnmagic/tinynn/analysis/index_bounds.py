@@ -13,29 +13,29 @@ _MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Polynomial:
+class IndexPolynomial:
     """A sum of products of names, each times an integer that is not 0."""
 
     terms: Mapping[_Product, int] = field(default_factory=dict)
 
-    def __add__(self, other: Polynomial) -> Polynomial:
+    def __add__(self, other: IndexPolynomial) -> IndexPolynomial:
         terms = dict(self.terms)
         for product, factor in other.terms.items():
             terms[product] = terms.get(product, 0) + factor
-        return Polynomial({product: factor for product, factor in terms.items() if factor})
+        return IndexPolynomial({product: factor for product, factor in terms.items() if factor})
 
-    def __neg__(self) -> Polynomial:
-        return Polynomial({product: -factor for product, factor in self.terms.items()})
+    def __neg__(self) -> IndexPolynomial:
+        return IndexPolynomial({product: -factor for product, factor in self.terms.items()})
 
-    def __sub__(self, other: Polynomial) -> Polynomial:
+    def __sub__(self, other: IndexPolynomial) -> IndexPolynomial:
         return self + -other
 
-    def __mul__(self, other: Polynomial) -> Polynomial:
-        result = Polynomial()
-        for left, factor in self.terms.items():
-            for right, other_factor in other.terms.items():
-                product = tuple(sorted((*left, *right)))
-                result += Polynomial({product: factor * other_factor})
+    def __mul__(self, other: IndexPolynomial) -> IndexPolynomial:
+        result = IndexPolynomial()
+        for lhs, factor in self.terms.items():
+            for rhs, other_factor in other.terms.items():
+                product = tuple(sorted((*lhs, *rhs)))
+                result += IndexPolynomial({product: factor * other_factor})
         return result
 
     @property
@@ -49,7 +49,7 @@ class Polynomial:
         """Return the names in it."""
         return {name for product in self.terms for name in product}
 
-    def split(self, name: str) -> tuple[Polynomial, Polynomial] | None:
+    def split(self, name: str) -> tuple[IndexPolynomial, IndexPolynomial] | None:
         """Return the factor of a name, and what stands beside; None where it has powers."""
         factor, rest = dict[_Product, int](), dict[_Product, int]()
         for product, number in self.terms.items():
@@ -60,33 +60,33 @@ class Polynomial:
                 factor[tuple(other for other in product if other != name)] = number
             else:
                 rest[product] = number
-        return Polynomial(factor), Polynomial(rest)
+        return IndexPolynomial(factor), IndexPolynomial(rest)
 
-    def rename(self, names: Mapping[str, str]) -> Polynomial:
+    def rename(self, names: Mapping[str, str]) -> IndexPolynomial:
         """Return the same with other names."""
-        result = Polynomial()
+        result = IndexPolynomial()
         for product, factor in self.terms.items():
             renamed = tuple(sorted(names.get(name, name) for name in product))
-            result += Polynomial({renamed: factor})
+            result += IndexPolynomial({renamed: factor})
         return result
 
 
-def number(value: int) -> Polynomial:
+def number(value: int) -> IndexPolynomial:
     """Return a number as a polynomial."""
-    return Polynomial({(): value} if value else {})
+    return IndexPolynomial({(): value} if value else {})
 
 
-def of_name(name: str) -> Polynomial:
+def of_name(name: str) -> IndexPolynomial:
     """Return a name as a polynomial."""
-    return Polynomial({(name,): 1})
+    return IndexPolynomial({(name,): 1})
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """The least and the greatest value of a loop variable; None where it is not known."""
 
-    low: Polynomial | None
-    high: Polynomial | None
+    low: IndexPolynomial | None
+    high: IndexPolynomial | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Bounds:
     variables: Mapping[str, Interval]
     sizes: Collection[str]
 
-    def is_negative_nowhere(self, value: Polynomial) -> bool:
+    def is_negative_nowhere(self, value: IndexPolynomial) -> bool:
         """Return whether a value is certainly 0 or more; False where no proof is found."""
         for name in reversed(list(self.variables)):
             parts = value.split(name)
@@ -117,7 +117,7 @@ class Bounds:
             value = rest + factor * bound
         return self._is_plain(value)
 
-    def _is_plain(self, value: Polynomial) -> bool:
+    def _is_plain(self, value: IndexPolynomial) -> bool:
         """Return whether each term of a value is 0 or more."""
         return all(
             factor > 0 and all(name in self.sizes for name in product)
@@ -125,24 +125,24 @@ class Bounds:
         )
 
 
-def differ(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -> bool:
+def differ(lhs: IndexPolynomial, rhs: IndexPolynomial, variable: str, bounds: Bounds) -> bool:
     """Return whether two indices differ in any two different rounds of a loop; False without a proof.
 
-    The names of what changes in a round, the loop's ``variable`` among them, end in ``'`` in ``right``.
+    The names of what changes in a round, the loop's ``variable`` among them, end in ``'`` in ``rhs``.
     """
-    if not (bounds.is_negative_nowhere(left) and bounds.is_negative_nowhere(right)):
+    if not (bounds.is_negative_nowhere(lhs) and bounds.is_negative_nowhere(rhs)):
         return False  # it may count from the end
     one = number(1)
-    if bounds.is_negative_nowhere(left - right - one) or bounds.is_negative_nowhere(right - left - one):
+    if bounds.is_negative_nowhere(lhs - rhs - one) or bounds.is_negative_nowhere(rhs - lhs - one):
         return True
-    own, other = left.split(variable), right.split(f"{variable}'")
-    if own is None or other is None or own[0] != other[0] or not own[0].terms:
+    terms, other = lhs.split(variable), rhs.split(f"{variable}'")
+    if terms is None or other is None or terms[0] != other[0] or not terms[0].terms:
         return False
-    factor, distance = own[0], own[1] - other[1]
-    known, apart = factor.constant, distance.constant
-    if known is not None and abs(known) > _MOST:
+    factor, distance = terms[0], terms[1] - other[1]
+    constant, apart = factor.constant, distance.constant
+    if constant is not None and abs(constant) > _MOST:
         return False
-    if known is not None and apart is not None and apart % known:
+    if constant is not None and apart is not None and apart % constant:
         return True
     for positive in (factor, -factor):
         if bounds.is_negative_nowhere(positive - distance - one) and bounds.is_negative_nowhere(
@@ -152,14 +152,14 @@ def differ(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -
     return False
 
 
-def distance_of(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -> int | None:
-    """Return how many rounds after ``left`` the index ``right`` is equal; None where that varies."""
-    if not (bounds.is_negative_nowhere(left) and bounds.is_negative_nowhere(right)):
+def distance_of(lhs: IndexPolynomial, rhs: IndexPolynomial, variable: str, bounds: Bounds) -> int | None:
+    """Return how many rounds after ``lhs`` the index ``rhs`` is equal; None where that varies."""
+    if not (bounds.is_negative_nowhere(lhs) and bounds.is_negative_nowhere(rhs)):
         return None
-    own, other = left.split(variable), right.split(f"{variable}'")
-    if own is None or other is None or own[0] != other[0]:
+    terms, other = lhs.split(variable), rhs.split(f"{variable}'")
+    if terms is None or other is None or terms[0] != other[0]:
         return None
-    factor, apart = own[0].constant, (own[1] - other[1]).constant
+    factor, apart = terms[0].constant, (terms[1] - other[1]).constant
     if factor is None or apart is None or not 0 < abs(factor) <= _MOST or apart % factor:
         return None
     return apart // factor

@@ -38,12 +38,12 @@ def check_kernels(module: Module, diagnostics: Diagnostics) -> None:
     for name, function in module.functions.items():
         if KERNEL not in function.attrs:
             continue
-        found = _find_beyond(module, function)
+        names_beyond = _find_beyond(module, function)
         if name in recursive:
             hint = "write a loop, or leave `@kernel` out"
             diagnostics.error(f"the kernel `{name}` calls itself", function.span, hint=hint)
-        elif found is not None:
-            node, what = found
+        elif names_beyond is not None:
+            node, what = names_beyond
             hint = "write a loop over elements, or leave `@kernel` out"
             diagnostics.error(
                 f"{what}, which the kernel `{name}` cannot", node.span or function.span, hint=hint
@@ -56,22 +56,22 @@ def settle_pranges(module: Module, say: Say) -> Module:
     A line says of each other one why its rounds run one after the other.
     """
     recursive = recursive_functions(call_graph(module))
-    kept: dict[Expr, dict[str, object]] = {}
+    pranges: dict[Expr, dict[str, object]] = {}
     for function in module.functions.values():
         for node in post_order(function):
             if not isinstance(node, Function) or PRANGE not in node.attrs:
                 continue
-            kept[node] = dict(node.attrs)
+            pranges[node] = dict(node.attrs)
             reasons = (_beyond_round(part, recursive) for part in post_order(node.body))
             why = next((reason for reason in reasons if reason is not None), None)
             if why is not None and node.span is not None:
-                del kept[node][PARALLEL], kept[node][PRANGE]
+                del pranges[node][PARALLEL], pranges[node][PRANGE]
                 say(in_order(why), node.span, hint="let a round compute single elements, or write range(...)")
-    if not kept:
+    if not pranges:
         return module
 
     def with_attrs(old: Expr, new: Expr) -> Expr:
-        return replace(new, attrs=kept[old]) if old in kept and isinstance(new, Function) else new
+        return replace(new, attrs=pranges[old]) if old in pranges and isinstance(new, Function) else new
 
     return infer_type(rewrite_module(module, with_attrs))
 
@@ -105,8 +105,8 @@ def _find_beyond(module: Module, function: Function) -> tuple[Expr, str] | None:
     users = defaultdict[Expr, list[Expr]](list)
     nodes = list(post_order(function))
     for node in nodes:
-        for part in children(node):
-            users[part].append(node)
+        for child in children(node):
+            users[child].append(node)
     for node in nodes:
         what = _beyond(module, node, users)
         if what is not None:

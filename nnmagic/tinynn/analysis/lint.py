@@ -26,31 +26,31 @@ def lint(cell: tree.CellNode, to_span: ToSpan, changed: Mapping[str, Container[s
     for definition in cell.funcs.values():
         parts = list(walk(definition.body))
         dead: set[int] = set()
-        for part in parts:
-            if isinstance(part, ast.Block) and id(part) not in dead:
-                warnings += _unreachable(part.stmts, to_span, dead)
-        warnings += _find_unused(definition, to_span, dead, changed[definition.name])
-        for function in (part for part in parts if isinstance(part, tree.DefinitionNode)):
-            warnings += _find_unused(function, to_span, dead)
+        for stmt in parts:
+            if isinstance(stmt, ast.Block) and id(stmt) not in dead:
+                warnings += _unreachable(stmt.stmts, to_span, dead)
+        warnings += _find_unused_variables(definition, to_span, dead, changed[definition.name])
+        for function in (stmt for stmt in parts if isinstance(stmt, tree.DefinitionNode)):
+            warnings += _find_unused_variables(function, to_span, dead)
     return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
 
 # -- unused variables ----------------------------------------------------------------------------------
 
 
-def _find_unused(
+def _find_unused_variables(
     function: tree.DefinitionNode, to_span: ToSpan, dead: set[int], changed: Container[str] = ()
 ) -> Iterator[Diagnostic]:
     """Yield a warning for each variable that neither its function nor a nested one reads."""
-    parts = list(walk(function.body))
+    nodes = list(walk(function.body))
     targets = {
-        id(target) for part in parts for target in (*_assignment_targets(part), *_exempt_variables(part))
+        id(target) for stmt in nodes for target in (*_assignment_targets(stmt), *_exempt_variables(stmt))
     }
-    quiet = {part.id.name for part in parts if isinstance(part, ast.Var) and id(part) not in targets}
-    quiet.update(target.id.name for part in parts for target in _exempt_variables(part))
-    quiet.update(part.name for part in parts if isinstance(part, tree.CapturePattern) and part.name)
-    for part in walk(function.body, into_functions=False):
-        for target in _assignment_targets(part):
+    quiet = {stmt.id.name for stmt in nodes if isinstance(stmt, ast.Var) and id(stmt) not in targets}
+    quiet.update(target.id.name for stmt in nodes for target in _exempt_variables(stmt))
+    quiet.update(stmt.name for stmt in nodes if isinstance(stmt, tree.CapturePattern) and stmt.name)
+    for stmt in walk(function.body, into_functions=False):
+        for target in _assignment_targets(stmt):
             name = target.id.name
             if name in quiet or name in changed or name.startswith("_") or id(target) in dead:
                 continue
@@ -87,14 +87,14 @@ def _unreachable(statements: Sequence[ast.Stmt], to_span: ToSpan, dead: set[int]
     """Yield a warning for the first unreachable statement; add the parts of all of them to ``dead``."""
     for index, before in enumerate(statements):
         if _leaves(before):
-            rest = [
+            unreachable = [
                 statement for statement in statements[index + 1 :] if not isinstance(statement, tree.Pass)
             ]
-            dead.update(id(part) for statement in rest for part in walk(statement))
-            if rest:
+            dead.update(id(node) for statement in unreachable for node in walk(statement))
+            if unreachable:
                 note = Note("nothing goes on after this", to_span(before.span))
                 message, hint = "this is never reached", "leave it out"
-                yield Diagnostic(message, to_span(rest[0].span), hint, (note,), severity="warning")
+                yield Diagnostic(message, to_span(unreachable[0].span), hint, (note,), severity="warning")
             return
 
 

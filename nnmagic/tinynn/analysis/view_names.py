@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import attr
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, targets_of, walk
+from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.syntax import tree
 
 #: How many views may be views of each other.
@@ -62,9 +62,9 @@ def write_out_views(definition: tree.DefinitionNode, names: Collection[str]) -> 
 
 def _write_out_inside(definition: tree.DefinitionNode, names: Collection[str]) -> tree.DefinitionNode:
     """Return a function with the views of its local functions written out."""
-    for part in walk(definition.body, into_functions=False):
-        if isinstance(part, tree.DefinitionNode) and (written := write_out_views(part, names)) is not None:
-            definition = attr.evolve(definition, body=_with(definition.body, part, written))
+    for node in walk(definition.body, into_functions=False):
+        if isinstance(node, tree.DefinitionNode) and (written := write_out_views(node, names)) is not None:
+            definition = attr.evolve(definition, body=_with(definition.body, node, written))
     return definition
 
 
@@ -74,8 +74,8 @@ def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
 
 
 def _find_views(definition: tree.DefinitionNode) -> Iterator[_View]:
-    for part in walk(definition.body, into_functions=False):
-        for name, value in _bindings_of(part):
+    for node in walk(definition.body, into_functions=False):
+        for name, value in _bindings_of(node):
             if (view := _read_view(name, value)) is not None:
                 yield view
 
@@ -178,16 +178,16 @@ def _lasts(view: _View, stmt: ast.Stmt, rest: Sequence[ast.Stmt]) -> bool:
     others = {name for name, _ in _bindings_of(stmt)} - {view.name}
     if others & fixed:
         return False
-    for part in walk(list(rest), into_functions=False):
-        has_scope = isinstance(part, tree.DefinitionNode | tree.Lambda | tree.Comprehension)
-        if has_scope and view.name in find_mentioned_names(part):
+    for node in walk(list(rest), into_functions=False):
+        has_scope = isinstance(node, tree.DefinitionNode | tree.Lambda | tree.Comprehension)
+        if has_scope and view.name in find_mentioned_names(node):
             return False
-        changed = set(names_bound(part))
-        if isinstance(part, tree.UpdateName):
+        changed = set(bound_names_of(node))
+        if isinstance(node, tree.UpdateName):
             changed -= {view.name, view.root}
-        elif isinstance(part, tree.Unpack):
-            changed = {target.id.name for whole in part.targets for target in targets_of(whole)}
-        elif isinstance(part, tree.UpdateElements):
+        elif isinstance(node, tree.Unpack):
+            changed = {target.id.name for whole in node.targets for target in targets_of(whole)}
+        elif isinstance(node, tree.UpdateElements):
             changed = set()
         if changed & fixed:
             return False
@@ -204,9 +204,9 @@ def _without(stmt: ast.Stmt, name: str) -> list[ast.Stmt]:
             if not (isinstance(part, ast.Var) and part.id.name == name)
         ]
         if pairs:
-            left, right = ([pair[side] for pair in pairs] for side in (0, 1))
-            targets = [attr.evolve(target, values=left)]
-            return [attr.evolve(stmt, targets=targets, rhs=attr.evolve(value, values=right))]
+            lhs, rhs = ([pair[side] for pair in pairs] for side in (0, 1))
+            targets = [attr.evolve(target, values=lhs)]
+            return [attr.evolve(stmt, targets=targets, rhs=attr.evolve(value, values=rhs))]
     return []
 
 
@@ -224,7 +224,7 @@ class _Replacing:
         if type(stmt) is tree.UpdateName and stmt.lhs[0].id.name == name:
             whole = tree.subscript(stmt.span, stmt.lhs[0], [tree.EllipsisLiteral(stmt.span)])
             stmt = tree.UpdateElements(stmt.span, whole, stmt.rhs.func_name, stmt.rhs.params[1])
-        bound = set(names_bound(stmt))
+        bound = set(bound_names_of(stmt))
         match stmt:
             case tree.UpdateElements():
                 bound = set()

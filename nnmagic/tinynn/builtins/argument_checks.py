@@ -22,7 +22,7 @@ from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, no_common_dtype, say_widened
+from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, no_common_dtype, note_widening
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
@@ -92,11 +92,11 @@ def as_formula(operand: v.Operand, span: Span, what: str) -> Formula:
     if is_tensor(value):
         assert isinstance(value, v.Computed)
         return Formula(value, span)
-    known = static_value_or_none(value)
-    if isinstance(known, bool | int | float | complex):
-        return Formula(number_constant(known, natural_dtype(known), operand.span), span)
-    if isinstance(known, tuple):
-        return Formula(_constant(known, operand, what), span)
+    static = static_value_or_none(value)
+    if isinstance(static, bool | int | float | complex):
+        return Formula(number_constant(static, natural_dtype(static), operand.span), span)
+    if isinstance(static, tuple):
+        return Formula(_constant(static, operand, what), span)
     hint = None
     if isinstance(value, v.TupleOf) and any(map(is_tensor, value.items)):
         text = source_text(operand.span)
@@ -230,9 +230,9 @@ def as_float(data: Formula) -> Formula:
     return data.cast("float16" if bits <= 8 else "float32" if bits <= 16 else "float64")
 
 
-def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
+def pair(call: Arguments, lhs: str, rhs: str) -> tuple[Formula, Formula]:
     """Return two arguments as tensors of one dtype; either may be a number."""
-    operands = tensors_or_numbers(call, [as_number(call.given[name]) for name in (left, right)])
+    operands = tensors_or_numbers(call, [as_number(call.given[name]) for name in (lhs, rhs)])
     if not any(is_tensor(operand.value) for operand in operands):
         operands = [
             v.Operand(as_formula(operand, call.span, call.name).value, operand.span) for operand in operands
@@ -268,9 +268,9 @@ def tensors_or_numbers(call: Arguments, operands: Sequence[v.Operand]) -> list[v
     return results
 
 
-def float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
+def float_pair(call: Arguments, lhs: str, rhs: str) -> tuple[Formula, Formula]:
     """Return two arguments as ``pair`` does, cast to floats."""
-    first, second = pair(call, left, right)
+    first, second = pair(call, lhs, rhs)
     return as_float(first), as_float(second)
 
 
@@ -297,7 +297,7 @@ def unify_dtypes(call: Arguments, operands: Sequence[v.Operand]) -> list[Formula
     numbers = [operand.value.value for operand in operands if isinstance(operand.value, v.Known)]
     dtype = common_dtype(dtypes) if dtypes else None
     if dtype is not None:
-        say_widened(operands, dtype)
+        note_widening(operands, dtype)
         dtype = dtype_beside_numbers(dtype, numbers)
     if dtypes and dtype is None:
         raise v.RefusalError(
@@ -393,8 +393,8 @@ def dtype_of_operand(operand: v.Operand, function: str) -> str:
 def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
     """Return a shape that is given as an int, or a tuple of ints and named dimensions."""
     operand = call.given[parameter]
-    known = call.static(parameter)
-    dims = known if isinstance(known, tuple) else (known,)
+    static = call.static(parameter)
+    dims = static if isinstance(static, tuple) else (static,)
     shape: list[Dim] = []
     for dim in dims:
         if isinstance(dim, bool) or not isinstance(dim, int | AnyDim):

@@ -6,7 +6,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
 
 
-def _unnamed(call: Arguments) -> Value:
+def _without_names(call: Arguments) -> Value:
     hint = "write callback(function, x, result=Tensor[(3,), f32]), with the function's name"
     raise RefusalError(
         "`callback` is called with the name of a function of the notebook", call.span, hint=hint
@@ -16,7 +16,7 @@ def _unnamed(call: Arguments) -> Value:
 CALLBACK = Builtin(
     "callback",
     "function *arguments",
-    _unnamed,
+    _without_names,
     "Call a function of Python, and check that it returns what `result` says.",
     None,
     method=False,

@@ -65,7 +65,7 @@ _REQUIRED: dict[str, tuple[Callable[[Formula], Formula], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Parameter:
+class _DistributionParameter:
     """A parameter of a distribution: a float, or an integer if ``is_integer``."""
 
     name: str
@@ -107,7 +107,7 @@ def _array(call: Arguments, parameter: str, dtype: str | None = None) -> Formula
     return formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
 
 
-def _words(text: str) -> tuple[_Parameter, ...]:
+def _words(text: str) -> tuple[_DistributionParameter, ...]:
     """Return parameters from their names; see `_DISTRIBUTIONS`."""
     parameters = []
     for word in text.split(","):
@@ -115,7 +115,9 @@ def _words(text: str) -> tuple[_Parameter, ...]:
         name, _, default = name.partition("=")
         is_integer = name.endswith("#")
         parameters.append(
-            _Parameter(name.rstrip("#"), required, float(default) if default else None, is_integer)
+            _DistributionParameter(
+                name.rstrip("#"), required, float(default) if default else None, is_integer
+            )
         )
     return tuple(parameters)
 
@@ -186,7 +188,7 @@ def _of_size(call: Arguments, dtype: str, *more: v.Value) -> Formula:
     return Formula(value, call.span)
 
 
-def _shaped(call: Arguments, dtype: str, parameters: Sequence[Formula]) -> tuple[Formula, list[Formula]]:
+def _shape(call: Arguments, dtype: str, parameters: Sequence[Formula]) -> tuple[Formula, list[Formula]]:
     """Return a tensor of the shape of the numbers, and the parameters: of rank 0, or of that shape."""
     arrays = [parameter for parameter in parameters if parameter.rank]
     if "size" in call:
@@ -254,14 +256,14 @@ def _distribution(name: str) -> Callable[[Arguments], v.Value]:
     declared = _words(text) if text else ()
 
     def apply_to(call: Arguments) -> v.Value:
-        parameters = _checked(call, name, [each.read(call, "float64") for each in declared])
-        like, fitted = _shaped(call, "int64" if name in _INTEGERS else "float64", parameters)
+        parameters = _check(call, name, [each.read(call, "float64") for each in declared])
+        like, fitted = _shape(call, "int64" if name in _INTEGERS else "float64", parameters)
         return _draw(call, name, like, fitted, _as_number if _alone(call, parameters) else None)
 
     return apply_to
 
 
-def _checked(call: Arguments, name: str, parameters: list[Formula]) -> list[Formula]:
+def _check(call: Arguments, name: str, parameters: list[Formula]) -> list[Formula]:
     """Check parameters that are known with NumPy itself, and others that belong together."""
     numbers = [_number_of_constant(parameter) for parameter in parameters]
     if all(number is not None for number in numbers):
@@ -276,10 +278,10 @@ def _checked(call: Arguments, name: str, parameters: list[Formula]) -> list[Form
             width = high - low
             low = _required(call, low, width.op("isfinite"), "high - low range exceeds valid bounds")
             return [_required(call, low, _is_not_negative(width), "high - low < 0"), high]
-        case "triangular", [left, mode, right]:
-            left = _required(call, left, ~(left > mode), "left > mode")
-            left = _required(call, left, ~(mode > right), "mode > right")
-            return [_required(call, left, ~left.equal(right), "left == right"), mode, right]
+        case "triangular", [lhs, mode, rhs]:
+            lhs = _required(call, lhs, ~(lhs > mode), "left > mode")
+            lhs = _required(call, lhs, ~(mode > rhs), "mode > right")
+            return [_required(call, lhs, ~lhs.equal(rhs), "left == right"), mode, rhs]
         case "hypergeometric", [good, bad, sample]:
             both = (good < 10**9) & (bad < 10**9)
             good = _required(call, good, both, "both ngood and nbad must be less than 1000000000")
@@ -308,10 +310,12 @@ def _standard(name: str) -> Callable[[Arguments], v.Value]:
 
     def apply_to(call: Arguments) -> v.Value:
         dtype = _float_dtype(call)
-        parameters = [_Parameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
+        parameters = (
+            [_DistributionParameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
+        )
         if parameters and isinstance(number := _number_of_constant(parameters[0]), float) and number < 0:
             raise call.refusal("shape", "shape < 0")
-        like, fitted = _shaped(call, dtype, parameters)
+        like, fitted = _shape(call, dtype, parameters)
         method = choice_argument(call, "method", ("zig", "inv"), "zig") if "method" in call else "zig"
         function = name if method == "zig" else f"{name} {method}"
         return _draw(call, function, like, fitted, _as_number if _alone(call, parameters) else None)
@@ -327,7 +331,7 @@ def _integers(call: Arguments) -> v.Value:
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
     low, high = (v.Operand(v.Known(0), call.span) if end is None else as_number(end) for end in ends)
     parameters = _range(call, low, high, dtype)
-    like, fitted = _shaped(call, dtype, parameters)
+    like, fitted = _shape(call, dtype, parameters)
     return _draw(call, "integers", like, fitted)
 
 
@@ -400,7 +404,7 @@ def _permutation(call: Arguments) -> v.Value:
     return _draw(call, "order", _order_of(call, count), finish=finish)
 
 
-def _permuted(call: Arguments) -> v.Value:
+def _permute(call: Arguments) -> v.Value:
     data = _array(call, "x")
     if "axis" not in call:
         flat = data.flat()
@@ -411,7 +415,7 @@ def _permuted(call: Arguments) -> v.Value:
 
         return _draw(call, "order", _order_of(call, count), finish=finish)
     axis = one_axis(call, "axis", data.rank)
-    others = [each for each in range(data.rank) if each != axis]
+    others = [index for index in range(data.rank) if index != axis]
     moved = data.transpose([*others, axis])
     rows = moved.op("reshape", newshape=(-1, moved.shape[-1])) if data.rank != 2 else moved
     like = rows.op("zeros_like").cast("int64")
@@ -499,7 +503,7 @@ def _probabilities(call: Arguments, count: Formula) -> Formula:
 
 
 def _dirichlet(call: Arguments) -> v.Value:
-    alpha = _Parameter("alpha").read(call, "float64")
+    alpha = _DistributionParameter("alpha").read(call, "float64")
     if alpha.rank != 1:
         raise call.refusal("alpha", "`alpha` must be a vector")
     alpha = _required(call, alpha, ~(alpha < 0), "alpha < 0")
@@ -508,10 +512,10 @@ def _dirichlet(call: Arguments) -> v.Value:
 
 
 def _multinomial(call: Arguments) -> v.Value:
-    n = _Parameter("n", ">=0", is_integer=True).read(call, "int64")
+    n = _DistributionParameter("n", ">=0", is_integer=True).read(call, "int64")
     if isinstance(number := _number_of_constant(n), int) and number < 0:
         raise call.refusal("n", "n < 0")
-    pvals = _Parameter("pvals", "0..1").read(call, "float64")
+    pvals = _DistributionParameter("pvals", "0..1").read(call, "float64")
     if pvals.rank != 1 or n.rank:
         raise call.refusal("pvals" if pvals.rank != 1 else "n", "`n` must be a number and `pvals` a vector")
     size = size_along(pvals.value, 0, call.span)
@@ -525,8 +529,8 @@ def _multinomial(call: Arguments) -> v.Value:
 
 def _multivariate_hypergeometric(call: Arguments) -> v.Value:
     method = choice_argument(call, "method", ("marginals", "count"), "marginals")
-    colors = _Parameter("colors", ">=0", is_integer=True).read(call, "int64")
-    sample = _Parameter("nsample", ">=0", is_integer=True).read(call, "int64")
+    colors = _DistributionParameter("colors", ">=0", is_integer=True).read(call, "int64")
+    sample = _DistributionParameter("nsample", ">=0", is_integer=True).read(call, "int64")
     if colors.rank != 1 or sample.rank:
         raise call.refusal("colors", "`colors` must be a vector of integers and `nsample` an integer")
     total = colors.reduce("sum")
@@ -557,13 +561,13 @@ def _multivariate_normal(call: Arguments) -> v.Value:
 
 def _factor(cov: Formula, method: str) -> Formula:
     """Return a matrix whose product with its transpose is a covariance matrix."""
-    found = _ROWS[method].call([_operand(cov)], cov.span)
-    if not isinstance(found, v.TupleOf):
-        return Formula(_tensor(found), cov.span)
-    parts = [Formula(_tensor(part), cov.span) for part in found.items]
+    factor = _ROWS[method].call([_operand(cov)], cov.span)
+    if not isinstance(factor, v.TupleOf):
+        return Formula(_tensor(factor), cov.span)
+    columns = [Formula(_tensor(item), cov.span) for item in factor.items]
     if method == "eigh":
-        return parts[1] * parts[0].abs().sqrt()
-    return parts[0] * parts[1].sqrt()
+        return columns[1] * columns[0].abs().sqrt()
+    return columns[0] * columns[1].sqrt()
 
 
 def _operand(data: Formula) -> v.Operand:
@@ -575,7 +579,7 @@ def _tensor(value: v.Value) -> v.Computed:
     return value
 
 
-def _refused(name: str, hint: str) -> Builtin:
+def _refuse(name: str, hint: str) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
         raise v.RefusalError(f"`{name}` of a generator is not supported in a cell", call.span, hint=hint)
 
@@ -588,7 +592,10 @@ def _refused(name: str, hint: str) -> Builtin:
 def _signature(name: str) -> str:
     text, _ = _DISTRIBUTIONS[name]
     declared = _words(text) if text else ()
-    words = [each.name if each.default is None else f"{each.name}?={each.default:g}" for each in declared]
+    words = [
+        parameter.name if parameter.default is None else f"{parameter.name}?={parameter.default:g}"
+        for parameter in declared
+    ]
     return " ".join(["rng", *words, "size?"])
 
 
@@ -628,7 +635,7 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
         _row("integers", "low high? size? dtype? endpoint?", _integers, "Return integers of a range."),
         _row("choice", "a size? replace? p? axis? shuffle?", _choice, "Return random items of an array."),
         _row("permutation", "x axis?", _permutation, "Return an array in random order along an axis."),
-        _row("permuted", "x * axis?", _permuted, "Return an array, each slice of which has its own order."),
+        _row("permuted", "x * axis?", _permute, "Return an array, each slice of which has its own order."),
         _row("dirichlet", "alpha size?", _dirichlet, "Return vectors of the Dirichlet distribution."),
         _row("multinomial", "n pvals size?", _multinomial, "Return counts of the multinomial distribution."),
         _row(
@@ -637,15 +644,15 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
             _multivariate_hypergeometric,
             "Return counts of the multivariate hypergeometric distribution.",
         ),
-        _refused("spawn", "call it in Python, and pass the generators as arguments"),
-        _refused("bytes", "write rng.integers(0, 256, n, dtype=np.uint8)"),
+        _refuse("spawn", "call it in Python, and pass the generators as arguments"),
+        _refuse("bytes", "write rng.integers(0, 256, n, dtype=np.uint8)"),
         _row(
             "multivariate_normal",
             "mean cov size? check_valid? tol? * method?",
             _multivariate_normal,
             "Return vectors of the multivariate normal distribution.",
         ),
-        _refused("shuffle", "write rng.shuffle(x) as a statement, or y = rng.permutation(x)"),
+        _refuse("shuffle", "write rng.shuffle(x) as a statement, or y = rng.permutation(x)"),
     )
 }
 

@@ -76,8 +76,8 @@ def _hessian(call: Arguments) -> v.Value:
 def _vmap(call: Arguments) -> v.Value:
     function = _function(call)
     axes = (call.static("in_axes", 0), call.static("out_axes", 0))
-    for name, given in zip(("in_axes", "out_axes"), axes, strict=True):
-        if not _are_axes(given, name == "in_axes"):
+    for name, axis in zip(("in_axes", "out_axes"), axes, strict=True):
+        if not _are_axes(axis, name == "in_axes"):
             span = call.at(name)
             kinds = "an int, None or a tuple of these" if name == "in_axes" else "an int or a tuple of ints"
             hint = "write an axis for each argument, as in vmap(f, in_axes=(0, None))"
@@ -87,10 +87,10 @@ def _vmap(call: Arguments) -> v.Value:
     return v.GradientOf("vmap", function, axes=axes)
 
 
-def _are_axes(given: object, optional: bool) -> bool:
-    if isinstance(given, tuple):
-        return bool(given) and all(_are_axes(part, optional) for part in given)
-    return (given is None and optional) or (isinstance(given, int) and not isinstance(given, bool))
+def _are_axes(axes: object, optional: bool) -> bool:
+    if isinstance(axes, tuple):
+        return bool(axes) and all(_are_axes(part, optional) for part in axes)
+    return (axes is None and optional) or (isinstance(axes, int) and not isinstance(axes, bool))
 
 
 def _checkpoint(call: Arguments) -> v.Value:
@@ -131,17 +131,17 @@ def _tree_map(call: Arguments) -> v.Value:
 
 
 def _stop_gradient(call: Arguments) -> v.Value:
-    return _stopped(call.given["x"].value, call)
+    return _stop(call.given["x"].value, call)
 
 
-def _stopped(value: v.Value, call: Arguments) -> v.Value:
+def _stop(value: v.Value, call: Arguments) -> v.Value:
     """Return the value itself, through which nothing flows back: its bits, read as what they are."""
     match value:
         case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
             made = apply("reinterpret", call.span, value, dtype=dtype)
             return v.Computed(made.expr, value.type, value.weak)
         case v.TupleOf(items=items):
-            return v.TupleOf(tuple(_stopped(item, call) for item in items), record=value.record)
+            return v.TupleOf(tuple(_stop(item, call) for item in items), record=value.record)
         case v.Known() | v.Computed():
             return value
     return value

@@ -116,16 +116,16 @@ _RENAMED = {
 def jax_functions(builtins: Mapping[str, Builtin]) -> dict[str, Builtin]:
     """Return the functions of ``jax`` itself: transformations."""
     named = "grad value_and_grad vjp jvp hessian vmap checkpoint"
-    found = {name: builtins[name] for name in named.split()}
-    return found | dict.fromkeys(("jacfwd", "jacrev"), builtins["jacobian"])
+    functions = {name: builtins[name] for name in named.split()}
+    return functions | dict.fromkeys(("jacfwd", "jacrev"), builtins["jacobian"])
 
 
 def lax_functions(builtins: Mapping[str, Builtin]) -> dict[str, Builtin]:
     """Return the functions of ``jax.lax``."""
-    found = {name: builtins[name] for name in _ELEMENTWISE.split() if name in builtins}
-    found |= {name: builtins[own] for name, own in _RENAMED.items()}
+    functions = {name: builtins[name] for name in _ELEMENTWISE.split() if name in builtins}
+    functions |= {name: builtins[own] for name, own in _RENAMED.items()}
     return (
-        found
+        functions
         | {"scan": builtins["scan"], "select": builtins["where"]}
         | {row.name: row for row in _CONTROL_FLOW}
     )

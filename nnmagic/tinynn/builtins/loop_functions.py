@@ -36,7 +36,7 @@ def _scan(call: Arguments) -> v.Value:
 def _along_axis(call: Arguments) -> v.Value:
     function, data = _function(call, "func1d"), formula(call, "arr")
     axis = one_axis(call, "axis", data.rank)
-    order = [each for each in range(data.rank) if each != axis]
+    order = [index for index in range(data.rank) if index != axis]
     moved = data.transpose([*order, axis])
     extra = call.given["args"].value
     assert isinstance(extra, v.TupleOf)
@@ -73,12 +73,12 @@ def _result_dtypes(call: Arguments) -> tuple[str, ...]:
 
 def _piecewise(call: Arguments) -> v.Value:
     """Compute each piece for the elements whose condition holds, and only for these."""
-    pieces: dict[str, tuple[v.Operand, ...]] = {}
+    cases: dict[str, tuple[v.Operand, ...]] = {}
     for parameter in ("condlist", "funclist"):
         operand = call.given[parameter]
         listed = operand.value.items if isinstance(operand.value, v.TupleOf) else (operand.value,)
-        pieces[parameter] = tuple(v.Operand(item, operand.span) for item in listed)
-    conditions, functions = pieces["condlist"], pieces["funclist"]
+        cases[parameter] = tuple(v.Operand(item, operand.span) for item in listed)
+    conditions, functions = cases["condlist"], cases["funclist"]
     if len(functions) - len(conditions) not in (0, 1):
         message = f"piecewise: {len(functions)} functions for {len(conditions)} conditions"
         hint = "give one for each, and perhaps one for the rest"

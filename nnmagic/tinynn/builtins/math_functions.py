@@ -24,17 +24,17 @@ from nnmagic.tinynn.values.weak_types import as_weak
 Rows = Mapping[str, Builtin]
 
 
-def _known(call: Arguments) -> v.Value | None:
+def _fold(call: Arguments) -> v.Value | None:
     """Return what ``math`` gives for arguments that are known; None if one is not. Raises RefusalError."""
     try:
-        given = {name: v.static_value(operand.value) for name, operand in call.given.items()}
+        arguments = {name: v.static_value(operand.value) for name, operand in call.given.items()}
     except v.NotStaticError:
         return None
-    more = given.pop("more", ())
-    positional = [*given.values()] if call.name not in _BY_KEYWORD else []
-    keywords = {} if positional else given
+    more = arguments.pop("more", ())
+    positional = [*arguments.values()] if call.name not in _BY_KEYWORD else []
+    keywords = {} if positional else arguments
     if call.name == "isclose":
-        positional = [given.pop("a"), given.pop("b")]
+        positional = [arguments.pop("a"), arguments.pop("b")]
     try:
         function = getattr(math, call.name)
         return as_value_of(function(*positional, *(more if isinstance(more, tuple) else (more,)), **keywords))
@@ -57,7 +57,7 @@ def _folding(name: str, signature: str, apply_to: Callable[[Arguments], v.Value]
     """Declare a function that ``math`` itself computes of arguments that are known."""
 
     def fold_or_apply(call: Arguments) -> v.Value:
-        known = _known(call)
+        known = _fold(call)
         return apply_to(call) if known is None else known
 
     return Builtin(name, signature, fold_or_apply, summary, method=False)
@@ -68,12 +68,12 @@ def _float(call: Arguments, parameter: str) -> Formula:
     return data if data.is_float else data.cast("float64")
 
 
-def _float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
-    first, second = pair(call, left, right)
+def _float_pair(call: Arguments, lhs: str, rhs: str) -> tuple[Formula, Formula]:
+    first, second = pair(call, lhs, rhs)
     return (first, second) if first.is_float else (first.cast("float64"), second.cast("float64"))
 
 
-def _rounded(name: str, summary: str) -> Builtin:
+def _declare_rounding(name: str, summary: str) -> Builtin:
     """Declare a function that rounds to an integer."""
 
     def apply_to(call: Arguments) -> v.Value:
@@ -365,9 +365,9 @@ def math_functions(rows: Rows) -> dict[str, Builtin]:
     table = (
         *(_same(rows[name]) for name in _SAME),
         *(rows[name] for name in ("isnan", "isinf", "isfinite")),
-        _rounded("floor", "Round down, to an i64."),
-        _rounded("ceil", "Round up, to an i64."),
-        _rounded("trunc", "Round towards zero, to an i64."),
+        _declare_rounding("floor", "Round down, to an i64."),
+        _declare_rounding("ceil", "Round up, to an i64."),
+        _declare_rounding("trunc", "Round towards zero, to an i64."),
         _of_floats("erf", "x", lambda x: x.op("erf"), "Compute the error function."),
         _of_floats("erfc", "x", lambda x: x.op("special.erfc"), "Compute 1 - erf(x)."),
         _of_floats("gamma", "x", lambda x: x.op("special.gamma"), "Compute the gamma function."),

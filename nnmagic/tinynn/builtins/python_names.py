@@ -83,8 +83,8 @@ def add_up_items(sum_of_tensor: Builtin) -> Builtin:
         total: v.Value = v.Known(0)
         try:
             for item in items.value.items:
-                left, right = v.Operand(total, items.span), v.Operand(item, items.span)
-                total = binary(NAMED["add"], "+", left, right, call.span)
+                lhs, rhs = v.Operand(total, items.span), v.Operand(item, items.span)
+                total = binary(NAMED["add"], "+", lhs, rhs, call.span)
         except v.RefusalError as refusal:  # its hint and notes would show all items where it means one
             raise v.RefusalError(
                 refusal.diagnostic.message, items.span, hint=_same_dtype_hint(items)
@@ -151,8 +151,8 @@ def _sorted(call: Arguments) -> v.Value:
     operand, reverse = call.given["iterable"], call.static("reverse", default=False) is True
     if "key" in call:
         return _by_keys(call, operand, f", reverse={reverse}")
-    if (known := _known_order(call, operand, reverse=reverse)) is not None:
-        return v.TupleOf(tuple(known), written="list")  # lists stay the same objects
+    if (static := _known_order(call, operand, reverse=reverse)) is not None:
+        return v.TupleOf(tuple(static), written="list")  # lists stay the same objects
     zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
     names = [f"x{number}" for number in range(len(parts))]

@@ -149,14 +149,14 @@ def _bits(key: Formula, shape: Sequence[Dim]) -> Formula:
 def _draw(key: Formula, name: str, shape: Sequence[Dim], dtype: str) -> Formula:
     """Return numbers of the standard normal distribution, or of the uniform one over [0, 1)."""
     if isinstance(shape, _Measured):
-        return _draw_measured(key, name, shape, dtype)
+        return _draw_of_dynamic_shape(key, name, shape, dtype)
     ends = [constant_of(np.array(end, dtype), dtype, key.span).value for end in (0, 1)]
     return _results(f"random.{name}", [key.value, *ends], key.span, out_shape=tuple(shape), out_dtype=dtype)[
         1
     ]
 
 
-def _draw_measured(key: Formula, name: str, shape: _Measured, dtype: str) -> Formula:
+def _draw_of_dynamic_shape(key: Formula, name: str, shape: _Measured, dtype: str) -> Formula:
     """Return the same numbers of a shape that the call decides, made of random words here."""
     if name == "uniform":
         return _fractions(_bits(key, shape), dtype)
@@ -232,7 +232,7 @@ def _parameter(call: Arguments, name: str, dtype: str) -> Formula | None:
     return data.cast(dtype)
 
 
-def _scaled(name: str, low: str, high: str) -> Callable[[Arguments], Value]:
+def _scale(name: str, low: str, high: str) -> Callable[[Arguments], Value]:
     """Return a function that moves and stretches the numbers of a distribution."""
 
     def apply_to(call: Arguments) -> Value:
@@ -264,10 +264,14 @@ def _gumbel(call: Arguments) -> Value:
 
 def _bernoulli(call: Arguments) -> Value:
     key = _key_of(call)
-    given = call.given["p"].value if "p" in call else Known(0.5)
+    probability = call.given["p"].value if "p" in call else Known(0.5)
     dtype = "float32"
-    if is_tensor(given) and isinstance(given, Computed) and isinstance(given.type, TensorType):
-        dtype = "float64" if given.type.dtype == "float64" else dtype
+    if (
+        is_tensor(probability)
+        and isinstance(probability, Computed)
+        and isinstance(probability.type, TensorType)
+    ):
+        dtype = "float64" if probability.type.dtype == "float64" else dtype
     p = _parameter(call, "p", dtype) if "p" in call else None
     data = _draw(key, "uniform", _shape(call, *([p] if p else [])), dtype)
     return (data < (0.5 if p is None else p)).value
@@ -430,14 +434,14 @@ RANDOM = (
     _row(
         "normal",
         f"{_FLOATS} * loc? scale?",
-        _scaled("normal", "loc", "scale"),
+        _scale("normal", "loc", "scale"),
         "Return numbers of the normal distribution.",
         "mean=loc",
     ),
     _row(
         "uniform",
         f"{_FLOATS} * low? high?",
-        _scaled("uniform", "low", "high"),
+        _scale("uniform", "low", "high"),
         "Return numbers of the uniform distribution over [low, high).",
         "minval=low maxval=high",
     ),

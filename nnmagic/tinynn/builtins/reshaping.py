@@ -18,7 +18,7 @@ from nnmagic.tinynn.values.values import Known, NotStaticError, RefusalError, Va
 
 def reshape(call: Arguments) -> Value:
     """Reshape as NumPy does: to numbers, one -1, dimensions, and sizes that are known only at run time."""
-    given = formula(call, "a")
+    data = formula(call, "a")
     operand = call.given["newshape"]
     sizes = dynamic_sizes(operand)
     if sizes is None:
@@ -27,10 +27,10 @@ def reshape(call: Arguments) -> Value:
     wanted = [_check_size(size, operand.span) for size in sizes]
     if wanted.count(-1) > 1:
         raise RefusalError("reshape: only one dimension can be -1", operand.span)
-    full = _complete_shape(given.shape, wanted, operand.span)
-    if ANY not in wanted and reshape_codes(given.shape, full) is not None:  # else an integer must be checked
-        return reshape_to(given.value, full, call.span)
-    return reshape_to_sizes(given.value, sizes, full, call.span)
+    full = _complete_shape(data.shape, wanted, operand.span)
+    if ANY not in wanted and reshape_codes(data.shape, full) is not None:  # else an integer must be checked
+        return reshape_to(data.value, full, call.span)
+    return reshape_to_sizes(data.value, sizes, full, call.span)
 
 
 def _check_size(size: Value, span: Span) -> Dim:
@@ -46,24 +46,24 @@ def _check_size(size: Value, span: Span) -> Dim:
 
 def _complete_shape(given: Sequence[Dim], wanted: Sequence[Dim], span: Span) -> tuple[Dim, ...]:
     """Return the new shape with -1 filled in; element counts must agree as far as they are static."""
-    size, rest = product(given), product(dim for dim in wanted if dim != -1)
+    size, known_dim = product(given), product(dim for dim in wanted if dim != -1)
     refusal = RefusalError(f"reshape: {format_shape(given)} cannot become {format_shape(wanted)}", span)
     if -1 in wanted:
-        if isinstance(size, int) and isinstance(rest, int) and (rest == 0 or size % rest):
+        if isinstance(size, int) and isinstance(known_dim, int) and (known_dim == 0 or size % known_dim):
             raise refusal
-        if rest == 0:
+        if known_dim == 0:
             raise refusal
-        filled = floor_divide(size, rest)
+        filled = floor_divide(size, known_dim)
         return tuple(filled if dim == -1 else dim for dim in wanted)
-    if _may_be_equal(size, rest):
+    if _may_be_equal(size, known_dim):
         return tuple(wanted)
     hint = None
     if all(isinstance(dim, int) for dim in wanted):
         hint = "its size is known only when the function is called: write -1 for one dimension"
-    elif not isinstance(size, int) or not isinstance(rest, int):
+    elif not isinstance(size, int) or not isinstance(known_dim, int):
         hint = "write -1 for one dimension, which follows from the others"
     raise RefusalError(
-        str(refusal), span, hint=None if isinstance(size, int) and isinstance(rest, int) else hint
+        str(refusal), span, hint=None if isinstance(size, int) and isinstance(known_dim, int) else hint
     )
 
 

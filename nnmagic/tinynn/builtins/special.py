@@ -38,11 +38,11 @@ def _function(name: str, signature: str, function: Callable[..., Any], summary: 
 
     def apply_to(call: Arguments) -> Value:
         if (numbers := _numbers(call, parameters)) is not None:
-            return Known(float(function(*(ArrayExpr(np.array(each)) for each in numbers)).array))
+            return Known(float(function(*(ArrayExpr(np.array(number)) for number in numbers)).array))
         if len(parameters) == 1:
             return function(_as_float(formula(call, parameters[0]))).value  # type: ignore[no-any-return]
-        left, right = map(_as_float, pair(call, *parameters))
-        return function(left, right).value  # type: ignore[no-any-return]
+        lhs, rhs = map(_as_float, pair(call, *parameters))
+        return function(lhs, rhs).value  # type: ignore[no-any-return]
 
     return Builtin(name, signature, apply_to, summary, method=False)
 

@@ -90,10 +90,10 @@ def of_arrays(builtin: Builtin) -> Builtin:
     return replace(builtin, apply=apply_to)
 
 
-def stack(parts: Sequence[Formula], axis: int) -> Formula:
+def stack(tensors: Sequence[Formula], axis: int) -> Formula:
     """Join tensors of one shape and dtype along a new axis."""
-    call = Arguments("stack", {"arrays": Operand(Known(None), parts[0].span)}, parts[0].span)
-    return concatenate(call, parts, axis, "stack")
+    call = Arguments("stack", {"arrays": Operand(Known(None), tensors[0].span)}, tensors[0].span)
+    return concatenate(call, tensors, axis, "stack")
 
 
 def static_slice(data: Formula, axis: int, begin: int, end: int) -> Formula:

@@ -48,11 +48,11 @@ def _moment(own: Builtin) -> Callable[[Arguments], Value]:
     """Divide by one less than the number of elements, unless a keyword says otherwise."""
 
     def apply_to(call: Arguments) -> Value:
-        given = dict(call.given)
+        arguments = dict(call.given)
         unbiased = flag(call, "unbiased", default=True)
-        given.pop("unbiased", None)
-        given.setdefault("correction", Operand(Known(int(unbiased)), call.span))
-        return own.apply(Arguments(call.name, given, call.span))
+        arguments.pop("unbiased", None)
+        arguments.setdefault("correction", Operand(Known(int(unbiased)), call.span))
+        return own.apply(Arguments(call.name, arguments, call.span))
 
     return apply_to
 
@@ -61,12 +61,12 @@ def _extreme(builtins: _Table, name: str) -> Callable[[Arguments], Value]:
     """Return the extreme element, of two tensors the extreme elements, or (values, indices) along an axis."""
 
     def apply_to(call: Arguments) -> Value:
-        data, given = call.given["a"], dict(call.given)
-        axis = given.get("axis")
+        data, arguments = call.given["a"], dict(call.given)
+        axis = arguments.get("axis")
         if axis is not None and is_tensor(axis.value) and formula(call, "axis").rank:
             return builtins[f"{name}imum"].call([data, axis], call.span)
-        del given["a"]
-        operands = [data, *(replace(operand, keyword=key) for key, operand in given.items())]
+        del arguments["a"]
+        operands = [data, *(replace(operand, keyword=key) for key, operand in arguments.items())]
         values = builtins[f"a{name}"].call(operands, call.span)
         if axis is None:
             return values
@@ -136,9 +136,9 @@ def _median(call: Arguments) -> Value:
     parts = (
         (values, index)
         if flag(call, "keepdims")
-        else (part.op("squeeze", axis=[axis]) for part in (values, index))
+        else (item.op("squeeze", axis=[axis]) for item in (values, index))
     )
-    found = tuple(part.value for part in parts)
+    found = tuple(item.value for item in parts)
     return TupleOf(found, names=RESULTS) if "axis" in call else found[0]
 
 
@@ -189,29 +189,29 @@ def torch_padding(builtins: _Table) -> Builtin:
             raise RefusalError("pad: a width is negative", call.at("pad"))
         whole = [(0, 0)] * (data.rank - len(pairs)) + pairs[::-1]
         width = TupleOf(tuple(TupleOf(tuple(map(Known, pair))) for pair in whole))
-        given = [call.given["a"], Operand(width, call.at("pad"))]
-        given.append(Operand(Known(modes[str(mode)]), call.span))
+        operands = [call.given["a"], Operand(width, call.at("pad"))]
+        operands.append(Operand(Known(modes[str(mode)]), call.span))
         if mode == "constant" and "value" in call:
-            given.append(Operand(call.given["value"].value, call.at("value"), "constant_values"))
-        return builtins["pad"].call(given, call.span)
+            operands.append(Operand(call.given["value"].value, call.at("value"), "constant_values"))
+        return builtins["pad"].call(operands, call.span)
 
     summary = "Pad the last axes by pairs of widths, the last axis first."
     return Builtin("pad", "a pad mode? value?", apply_to, summary, aliases="input=a")
 
 
-def _added(product: str) -> Callable[[_Table], Builtin]:
+def _declare_addition(product: str) -> Callable[[_Table], Builtin]:
     """Declare ``beta * a + alpha * (m1 @ m2)``."""
 
     def declare(builtins: _Table) -> Builtin:
         def apply_to(call: Arguments) -> Value:
             factors = [call.given["m1"], call.given["m2"]]
             result = Formula(builtins["matmul"].call(factors, call.span), call.span)  # type: ignore[arg-type]
-            own = formula(call, "a")
+            scaled = formula(call, "a")
             for name in ("alpha", "beta"):
                 if name in call:
-                    scale = formula(call, name).cast(own.dtype)
-                    result, own = (result * scale, own) if name == "alpha" else (result, own * scale)
-            return (own + result).value
+                    scale = formula(call, name).cast(scaled.dtype)
+                    result, scaled = (result * scale, scaled) if name == "alpha" else (result, scaled * scale)
+            return (scaled + result).value
 
         aliases = "input=a mat1=m1 mat2=m2 batch1=m1 batch2=m2"
         return Builtin(
@@ -222,4 +222,4 @@ def _added(product: str) -> Callable[[_Table], Builtin]:
 
 
 #: Functions of PyTorch alone, by name.
-TORCH_PRODUCTS = {name: _added(name) for name in ("addmm", "baddbmm")}
+TORCH_PRODUCTS = {name: _declare_addition(name) for name in ("addmm", "baddbmm")}

@@ -262,10 +262,10 @@ def _moments(builtins: _Table, name: str) -> Callable[[Arguments], Value]:
 
 def _distances(call: Arguments) -> Value:
     """Return the Euclidean distance of each row of one matrix from each row of the other."""
-    left, right = formula(call, "x1"), formula(call, "x2")
-    if left.rank < 2 or left.rank != right.rank:
+    lhs, rhs = formula(call, "x1"), formula(call, "x2")
+    if lhs.rank < 2 or lhs.rank != rhs.rank:
         raise RefusalError("cdist takes two matrices, or batches of them", call.span)
-    gap = left.expand(left.rank - 1) - right.expand(right.rank - 2)
+    gap = lhs.expand(lhs.rank - 1) - rhs.expand(rhs.rank - 2)
     return (gap * gap).reduce("sum", (gap.rank - 1,)).sqrt().value
 
 
@@ -284,18 +284,20 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
     def row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
         return Builtin(name, signature, apply_to, summary, aliases=_DATA)
 
-    def named(name: str, other: str, signature: str | None = None, aliases: str = "") -> Builtin:
-        own = builtins[other]
-        aliases = f"{own.aliases} {aliases}".strip()
-        return replace(own, name=name, signature=signature or own.signature, aliases=aliases, numpy=None)
+    def rename(name: str, other: str, signature: str | None = None, aliases: str = "") -> Builtin:
+        method = builtins[other]
+        aliases = f"{method.aliases} {aliases}".strip()
+        return replace(
+            method, name=name, signature=signature or method.signature, aliases=aliases, numpy=None
+        )
 
     rows = [
-        named("view", "reshape", "a *newshape"),
-        named("unsqueeze", "expand_dims", "a axis", "dim=axis"),
-        named("clamp", "clip", None, "min=a_min max=a_max"),
-        *(named(name, "matmul") for name in ("mm", "bmm", "mv")),
+        rename("view", "reshape", "a *newshape"),
+        rename("unsqueeze", "expand_dims", "a axis", "dim=axis"),
+        rename("clamp", "clip", None, "min=a_min max=a_max"),
+        *(rename(name, "matmul") for name in ("mm", "bmm", "mv")),
         *(
-            named(name, other, "x1 x2", "other=x2")
+            rename(name, other, "x1 x2", "other=x2")
             for name, other in (("sub", "subtract"), ("mul", "multiply"), ("div", "divide"))
         ),
         row("masked_fill", "a mask value", _masked_fill, "Return value where the mask is true."),
@@ -362,14 +364,16 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
     for name in others:
         table.pop(name)
     zeros = {name: builtins[name] for name in ("zeros", "ones", "empty")}
-    for name, own in zeros.items():
+    for name, torch_name in zeros.items():
         signature = "*shape * dtype? device? requires_grad?"
-        table[name] = replace(own, signature=signature, apply=_default_dtype(own), aliases="size=shape")
+        table[name] = replace(
+            torch_name, signature=signature, apply=_default_dtype(torch_name), aliases="size=shape"
+        )
     full, arange, linspace, eye = (builtins[name] for name in ("full", "arange", "linspace", "eye"))
     tensor = Builtin(
         "tensor", "object dtype? * device?", _tensor, "Convert to a tensor.", aliases="data=object"
     )
-    ends = {name: _default_dtype(own, parts) for name, own, parts in _by_ends(full, arange)}
+    ends = {name: _default_dtype(torch_name, parts) for name, torch_name, parts in _by_ends(full, arange)}
     table |= {
         "cat": replace(builtins["concat"], name="cat", numpy=None),
         "full": replace(

@@ -19,7 +19,7 @@ _Table = Mapping[str, Builtin]
 def _positions(data: Formula, axis: int) -> Formula:
     """Return 0, 1, 2, ... along an axis, with size 1 along the others."""
     numbers = arange(size_of(data, axis), data.span)
-    shape = [data.shape[axis] if each == axis else 1 for each in range(data.rank)]
+    shape = [data.shape[axis] if index == axis else 1 for index in range(data.rank)]
     return numbers.reshape(shape, data)
 
 
@@ -109,9 +109,9 @@ def _nan_median(call: Arguments) -> Value:
         zeros = _first_place(data, axis)
         last = zeros + (size_along(data, axis, zeros) - 1)
     place = last.op("floor_divide", 2).op("maximum", 0)
-    found = _at(call, data, _order(data, axis), place, axis)
-    assert isinstance(found, TupleOf)
-    return found if "axis" in call else found.items[0]
+    median = _at(call, data, _order(data, axis), place, axis)
+    assert isinstance(median, TupleOf)
+    return median if "axis" in call else median.items[0]
 
 
 def torch_orders(builtins: _Table) -> dict[str, Builtin]:

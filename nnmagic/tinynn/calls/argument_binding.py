@@ -126,26 +126,26 @@ class Builtin:
             operands = floats_meet(operands)
         before, _, after = self.signature.partition(" * ")
         positional, by_keyword = before.split(), after.split()
-        rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
+        starred = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
         required = [word for word in positional if "?" not in word]
-        if rest is not None:
-            operands = _gather(operands, len(positional), rest, whole=self.name in _TAKING_TREES)
-            positional.append(rest)
+        if starred is not None:
+            operands = _gather(operands, len(positional), starred, whole=self.name in _TAKING_TREES)
+            positional.append(starred)
         names = [_name(word) for word in (*positional, *by_keyword)]
-        given = bind(self.name, names, required, operands, span, self._aliases_of(names), len(positional))
+        bound = bind(self.name, names, required, operands, span, self._aliases_of(names), len(positional))
         for parameter in required:
-            if given[parameter].value == v.Known(None):
-                raise v.RefusalError(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
-        if rest is not None:
-            gathered = given.get(rest, v.Operand(v.TupleOf(()), span))
+            if bound[parameter].value == v.Known(None):
+                raise v.RefusalError(f"{self.name}: `{parameter}` must not be None", bound[parameter].span)
+        if starred is not None:
+            gathered = bound.get(starred, v.Operand(v.TupleOf(()), span))
             if not isinstance(gathered.value, v.TupleOf):
                 gathered = v.Operand(v.TupleOf((gathered.value,)), gathered.span)
-            given[rest] = gathered
+            bound[starred] = gathered
         if self.name not in TAKING_COMPLEX:
-            self._refuse_complex(given)
-        result = self.apply(Arguments(self.name, given, span))
-        result = self._with_default_dtype(result, given, span)
-        return as_weak(result) if self._of_numbers(given) else result
+            self._refuse_complex(bound)
+        result = self.apply(Arguments(self.name, bound, span))
+        result = self._with_default_dtype(result, bound, span)
+        return as_weak(result) if self._of_numbers(bound) else result
 
     def _refuse_complex(self, given: Mapping[str, v.Operand]) -> None:
         """Raise RefusalError for an argument that is complex, or holds a complex number."""
@@ -161,9 +161,9 @@ class Builtin:
         if given.get("dtype", _NONE).value != v.Known(None):
             return result
         values = [operand.value for operand in given.values()]
-        parts = (part for value in values for part in v.parts_of(value))
+        parts = (field for value in values for field in v.parts_of(value))
         if self.name in CREATORS and not any(
-            isinstance(part, v.Computed) and not part.weak for part in parts
+            isinstance(field, v.Computed) and not field.weak for field in parts
         ):
             return with_default_dtype(result, span)
         return inherit_default_dtype(result, values)
@@ -277,24 +277,24 @@ def bind(
             before = ", ".join([*parameters[: most - 1], "(2, 3)"])
             hint = f"put the numbers in brackets, as in {function}({before})"
         raise v.RefusalError(message, positional[most].span, hint=hint)
-    given = dict(zip(parameters, positional, strict=False))
+    arguments = dict(zip(parameters, positional, strict=False))
     for operand in operands[len(positional) :]:
         keyword = operand.keyword
         assert keyword is not None
         name = (renamed or {}).get(keyword, keyword)
         if name not in parameters:
             raise _unknown_keyword(function, keyword, parameters, operand, renamed or {})
-        if name in given:
+        if name in arguments:
             raise v.RefusalError(f"{function}: `{keyword}` is given twice", operand.span)
-        given[name] = operand
-    missing = [name for name in required if name not in given]
+        arguments[name] = operand
+    missing = [name for name in required if name not in arguments]
     if missing:
         plural = "s" if len(missing) > 1 else ""
         names = ", ".join(f"`{name}`" for name in missing)
         raise v.RefusalError(
             f"{function}: missing argument{plural} {names}", span, hint=_signature(function, parameters)
         )
-    return given
+    return arguments
 
 
 #: What other libraries call a parameter.

@@ -28,7 +28,7 @@ def bind_arguments(
     function: str, parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span
 ) -> dict[str, v.Operand]:
     """Return arguments by parameter name, with defaults filled in. Raises RefusalError."""
-    operands = _gathered(parameters, operands, span)
+    operands = _gather(parameters, operands, span)
     positional = [formal.name for formal in parameters if formal.kind != "KEYWORD_ONLY"]
     given = [operand for operand in operands if operand.keyword is None]
     if len(given) > len(positional) and len(positional) < len(parameters):
@@ -51,20 +51,18 @@ def bind_arguments(
     return bound
 
 
-def _gathered(
-    parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span
-) -> Sequence[v.Operand]:
+def _gather(parameters: Sequence[v.Formal], operands: Sequence[v.Operand], span: Span) -> Sequence[v.Operand]:
     """Return the operands of a call with those that ``*args`` takes as one tuple."""
     names = [formal.name for formal in parameters if formal.kind == "VAR_POSITIONAL"]
     if not names:
         return operands
     place = [formal.name for formal in parameters].index(names[0])
-    given = [operand for operand in operands if operand.keyword is None]
-    rest = v.TupleOf(tuple(operand.value for operand in given[place:]), written="tuple")
+    positional = [operand for operand in operands if operand.keyword is None]
+    rest = v.TupleOf(tuple(operand.value for operand in positional[place:]), written="tuple")
     by_name = [operand for operand in operands if operand.keyword is not None]
-    if len(given) < place:  # those before it are given by name
-        return [*given, *by_name, v.Operand(rest, span, names[0])]
-    return [*given[:place], v.Operand(rest, span), *by_name]
+    if len(positional) < place:  # those before it are given by name
+        return [*positional, *by_name, v.Operand(rest, span, names[0])]
+    return [*positional[:place], v.Operand(rest, span), *by_name]
 
 
 def call_function(
@@ -217,30 +215,30 @@ def _match(
     function: str,
     parameter: str,
     wanted: ty.Type,
-    given: ty.Type,
+    argument: ty.Type,
     operand: v.Operand,
     dims: dict[str, tuple[ty.Dim, Span]],
 ) -> None:
     """Match the argument's type with the parameter's, whose named dimensions take the argument's."""
 
     def refuse(hint: str | None = None, notes: tuple[Note, ...] = ()) -> v.RefusalError:
-        message = f"{function}: `{parameter}` is {with_article(wanted)}, not {with_article(given)}"
+        message = f"{function}: `{parameter}` is {with_article(wanted)}, not {with_article(argument)}"
         return v.RefusalError(message, operand.span, hint=hint, notes=notes)
 
-    match wanted, given:
+    match wanted, argument:
         case ty.TupleType(fields=ours), ty.TupleType(fields=theirs) if len(ours) == len(theirs):
             for our_field, their_field in zip(ours, theirs, strict=True):
                 _match(function, parameter, our_field, their_field, operand, dims)
-        case ty.TensorType(), ty.TensorType() if len(wanted.shape) == len(given.shape):
-            if wanted.dtype != given.dtype:
+        case ty.TensorType(), ty.TensorType() if len(wanted.shape) == len(argument.shape):
+            if wanted.dtype != argument.dtype:
                 short = format_type(ty.TensorType((), wanted.dtype))
                 raise refuse(hint=f"convert it, as in {source_text(operand.span)}.astype({short})")
-            for ours_, theirs_ in zip(wanted.shape, given.shape, strict=True):
+            for ours_, theirs_ in zip(wanted.shape, argument.shape, strict=True):
                 if isinstance(ours_, ty.AnyDim) and ours_.label is not None:
                     _match_dim(function, ours_, theirs_, operand, dims)
                 elif dims_differ(ours_, theirs_):
                     raise refuse()
-        case _ if wanted != given:
+        case _ if wanted != argument:
             raise refuse()
 
 
@@ -268,15 +266,15 @@ def match_dim_of_argument(
     function: str,
     parameter: str,
     wanted: ty.Dim,
-    given: ty.Dim,
+    dim: ty.Dim,
     operand: v.Operand,
     dims: dict[str, tuple[ty.Dim, Span]],
 ) -> None:
     """Match one dimension of an argument with that of an annotation. Raises RefusalError."""
     if isinstance(wanted, ty.AnyDim):
-        _match_dim(function, wanted, given, operand, dims)
-    elif dims_differ(wanted, given):
-        both = f"{format_dim(wanted)}, not {format_dim(given)}"
+        _match_dim(function, wanted, dim, operand, dims)
+    elif dims_differ(wanted, dim):
+        both = f"{format_dim(wanted)}, not {format_dim(dim)}"
         raise v.RefusalError(f"{function}: a dimension of `{parameter}` is {both}", operand.span)
 
 

@@ -53,14 +53,14 @@ def call_with_arguments(operator: Operator, operands: Sequence[v.Operand], span:
             return pair
     order = list(operator.call_order or (*operator.args, *(attr.name for attr in operator.attrs)))
     required = [parameter for parameter in order if _is_required(operator, parameter)]
-    given = bind(name, order, required, operands, span, operator.keywords)
+    arguments = bind(name, order, required, operands, span, operator.keywords)
     attrs = {
         parameter: static_argument(name, parameter, operand)
-        for parameter, operand in given.items()
+        for parameter, operand in arguments.items()
         if parameter not in operator.args
     }
-    args = [_argument(operator, parameter, given, attrs, span) for parameter in operator.args]
-    spans = {parameter: given[parameter].span for parameter in attrs}
+    args = [_argument(operator, parameter, arguments, attrs, span) for parameter in operator.args]
+    spans = {parameter: arguments[parameter].span for parameter in attrs}
     result = call_operator(operator, args, attrs, span, spans)
     if operator.name in _FIRST_RESULT and isinstance(result, v.TupleOf):
         return result.items[0]

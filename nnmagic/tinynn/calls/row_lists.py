@@ -36,7 +36,9 @@ def call_with_rows(
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"
         raise v.RefusalError(message, first.span, hint=hint)
     as_rows = _numbers if of_items else v.rows_of_list
-    return builtin.call([v.Operand(as_rows(each.value), each.span, each.keyword) for each in operands], span)
+    return builtin.call(
+        [v.Operand(as_rows(operand.value), operand.span, operand.keyword) for operand in operands], span
+    )
 
 
 def _numbers(value: v.Value) -> v.Value:

@@ -85,7 +85,7 @@ def _constructor_symbol(
     data: tree.DataTypeNode,
     constructor: tree.ConstructorDeclaration,
 ) -> Symbol:
-    types = [_text(elaboration, source, each.ty) for each in constructor.fields]
+    types = [_text(elaboration, source, field.ty) for field in constructor.fields]
     return Symbol(
         constructor.name,
         "constructor of this cell",

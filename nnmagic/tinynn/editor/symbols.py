@@ -156,16 +156,16 @@ def operator_symbol(operator: Operator) -> Symbol:
 
 def function_symbol(builtin: Builtin, *, method: bool = False) -> Symbol:
     """Describe a function of the language, or its method of tensors."""
-    parts = [part.rstrip(",") for part in (builtin.form or builtin.signature).split()[1 if method else 0 :]]
+    parts = [text.rstrip(",") for text in (builtin.form or builtin.signature).split()[1 if method else 0 :]]
     twin = OPERATORS.get(builtin.name) or OPERATORS.get(f"nn.{builtin.name}")
     defaults = {**_COMMON_DEFAULTS, **_relay_defaults(twin), **_defaults(builtin.numpy)}
     shown = []
-    for part in parts:
-        name, optional, default = part.partition("?")
+    for text in parts:
+        name, optional, default = text.partition("?")
         shown.append(f"{name}={default[1:] or defaults.get(name, 'None')}" if optional else name)
     if any(len(name) > 1 and name.startswith("*") for name in shown):
         shown = [name for name in shown if name != "*"]  # `*args` already makes the rest keyword-only
-    names = [part.partition("?")[0].strip("*") for part in parts]
+    names = [text.partition("?")[0].strip("*") for text in parts]
     details = tuple(f"{name}: {_PARAMETER_KINDS[name]}" for name in names if name in _PARAMETER_KINDS)
     return Symbol(
         builtin.name,

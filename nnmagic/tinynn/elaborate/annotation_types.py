@@ -61,9 +61,9 @@ def annotation_type(operand: v.Operand) -> Type:
             hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
             raise v.RefusalError("a tensor's rank must be known here", operand.span, hint=hint)
         case v.TypeOf(destination=str() as destination) if destination:
-            raise _misplaced(destination, operand)
+            raise _misplaced_annotation(destination, operand)
         case v.Known(value=Destination() as marked):
-            raise _misplaced(type(marked).__name__, operand)
+            raise _misplaced_annotation(type(marked).__name__, operand)
         case v.TypeOf(type=type_):
             return type_
         case v.RecordName(type=record):
@@ -88,7 +88,7 @@ def annotation_type(operand: v.Operand) -> Type:
     raise v.RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=_EXAMPLE)
 
 
-def _misplaced(destination: str, operand: v.Operand) -> v.RefusalError:
+def _misplaced_annotation(destination: str, operand: v.Operand) -> v.RefusalError:
     message = f"`{destination}` is for parameters of the functions of a cell"
     return v.RefusalError(message, operand.span, hint="write the type of the tensor alone")
 
@@ -137,8 +137,8 @@ def has_python_numbers(annotation: tree.Annotation | None) -> bool:
     """Return whether an annotation is Python's ``float`` or the like, or a tuple that has one."""
     written = None if annotation is None else annotation.expr
     if isinstance(written, ast.Call) and written.func_name.name is ast.BuiltinOp.Subscript:
-        parts = (part for params in written.params[1:] for part in params.values)
-        return any(isinstance(part, ast.Var) and part.id.name in PYTHON_DTYPES for part in parts)
+        parts = (node for params in written.params[1:] for node in params.values)
+        return any(isinstance(node, ast.Var) and node.id.name in PYTHON_DTYPES for node in parts)
     return is_python_number(annotation)
 
 
@@ -167,8 +167,8 @@ def tensor_annotation(items: Sequence[v.Operand], shape_parts: Sequence[v.Operan
     if _are_dimensions(items):  # of none it is one number
         return v.Known(OpenTensor(tuple(map(_open_dim, shape_parts or items)), None))
     if len(items) == 1 and isinstance(items[0].value, v.TupleOf):
-        parts = list(shape_parts) or [v.Operand(item, items[0].span) for item in items[0].value.items]
-        return v.Known(OpenTensor(tuple(map(_open_dim, parts)), None))
+        dims = list(shape_parts) or [v.Operand(item, items[0].span) for item in items[0].value.items]
+        return v.Known(OpenTensor(tuple(map(_open_dim, dims)), None))
     if len(items) != 2:
         raise v.RefusalError("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
     shape, element = items
@@ -183,10 +183,10 @@ def tensor_annotation(items: Sequence[v.Operand], shape_parts: Sequence[v.Operan
     if shape.value == v.Known(Ellipsis):
         return v.Known(OpenTensor(None, dtype))
     if isinstance(shape.value, v.TupleOf):
-        parts = list(shape_parts) or [v.Operand(item, shape.span) for item in shape.value.items]
+        dims = list(shape_parts) or [v.Operand(item, shape.span) for item in shape.value.items]
     else:
-        parts = [shape]
-    return v.TypeOf(TensorType(tuple(map(_dim, parts)), dtype.name))
+        dims = [shape]
+    return v.TypeOf(TensorType(tuple(map(_dim, dims)), dtype.name))
 
 
 def _are_dimensions(items: Sequence[v.Operand]) -> bool:
@@ -289,8 +289,8 @@ def find_named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]
                 if isinstance(dim, AnyDim) and dim.label is not None:
                     yield dim.label, f"{written}.shape[{axis}]"
         case TupleType(fields=fields):
-            for index, part in enumerate(fields):
-                yield from find_named_dimensions(f"{written}[{index}]", part)
+            for index, field in enumerate(fields):
+                yield from find_named_dimensions(f"{written}[{index}]", field)
 
 
 def tuple_annotation(items: Sequence[v.Operand]) -> v.Value:

@@ -187,7 +187,7 @@ def elaborate_set_shape(ctx: Elaboration, stmt: tree.SetShape) -> None:
 def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
     """Elaborate ``a, (b, *c), d[i] = value`` and ``a = b = value``."""
     value = v.Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
-    if isinstance(value.value, v.TupleOf) and any(isinstance(part, ast.Call) for part in walk(stmt.targets)):
+    if isinstance(value.value, v.TupleOf) and any(isinstance(node, ast.Call) for node in walk(stmt.targets)):
         # What is read for the second element is computed before the first one changes.
         value = v.Operand(atomize(ctx, value.value, "value", set()), value.span)
     for target in stmt.targets:

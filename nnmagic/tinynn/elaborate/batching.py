@@ -104,7 +104,7 @@ def call_vmap(
         return v.FAILED
     value = to_relay(v.Operand(result, span))
     _check_tensors(value.type, span)
-    whole = _marked(block, leaves, value, span)
+    whole = _mark(block, leaves, value, span)
     made = v.as_value(whole, _batched_type(value.type, leaves.places[0][0]))
     return _with_axes(made, out_axes, span)
 
@@ -136,7 +136,7 @@ def _example(ctx: Elaboration, leaves: _Leaves, operand: v.Operand, axes: object
     return leaves.add(kept, axes, name, operand)
 
 
-def _marked(block: Block, leaves: _Leaves, value: v.Computed, span: Span) -> ir.Expr:
+def _mark(block: Block, leaves: _Leaves, value: v.Computed, span: Span) -> ir.Expr:
     """Return the values of all examples, as a call that is replaced once the types are known."""
     wide = [ir.Var(f"all{index}", batch.type, span=span) for index, batch in enumerate(leaves.batches)]
     dim = leaves.places[0][0]
@@ -156,7 +156,7 @@ def _marked(block: Block, leaves: _Leaves, value: v.Computed, span: Span) -> ir.
 
 def _batched_type(type_: Type, dim: Dim) -> Type:
     if isinstance(type_, TupleType):
-        return replace(type_, fields=tuple(_batched_type(part, dim) for part in type_.fields))
+        return replace(type_, fields=tuple(_batched_type(field, dim) for field in type_.fields))
     assert isinstance(type_, TensorType)
     return TensorType((dim, *type_.shape), type_.dtype)
 
@@ -164,8 +164,8 @@ def _batched_type(type_: Type, dim: Dim) -> Type:
 def _check_tensors(type_: Type, span: Span) -> None:
     """Check that a result is made of tensors. Raises RefusalError."""
     if isinstance(type_, TupleType):
-        for part in type_.fields:
-            _check_tensors(part, span)
+        for field in type_.fields:
+            _check_tensors(field, span)
     elif not isinstance(type_, TensorType):
         hint = "return tensors, or tuples of them"
         raise v.RefusalError(f"vmap: the function returns {with_article(type_)}", span, hint=hint)
@@ -217,11 +217,11 @@ def jacobian_of(
 ) -> v.Value | PartsOf:
     """Return the Jacobians of a function by each of its arguments, as a tuple. Raises RefusalError."""
     vjp = v.GradientOf("vjp", function, arguments=chosen)
-    made = apply(ctx, v.Operand(vjp, span), [], span)
-    if v.is_failed(made):
+    applied = apply(ctx, v.Operand(vjp, span), [], span)
+    if v.is_failed(applied):
         return v.FAILED
-    assert isinstance(made, v.TupleOf)
-    result, pull = made.items
+    assert isinstance(applied, v.TupleOf)
+    result, pull = applied.items
     if isinstance(result, v.TupleOf):
         return PartsOf(
             tuple(
@@ -323,5 +323,5 @@ def call_checkpoint(
     block.end = BlockExit(ExitKind.RETURNS, span)
     expr = render(block, whole, lambda _exit: body)
     function = mark(params, expr, whole, "checkpoint", len(params))
-    made = ir.Call(replace(function, span=span), tuple(each.expr for each in args), span=span)
+    made = ir.Call(replace(function, span=span), tuple(arg.expr for arg in args), span=span)
     return v.as_value(ir.TupleGetItem(made, 0, span=span), value.type)

@@ -42,13 +42,13 @@ def call_callback(ctx: Elaboration, expr: ast.Call) -> v.Value:
         raise v.RefusalError("callback: the function is missing", span, hint=f"write {_FORM}")
     function = _function(ctx, expr.params[0])
     operands = evaluate_operands(ctx, expr.params[1:])
-    given = {key.value: node for key, node in expr.keyword_params.items()}
-    unknown = [key for key in given if key not in ("result", "effects")]
+    keywords = {key.value: node for key, node in expr.keyword_params.items()}
+    unknown = [key for key in keywords if key not in ("result", "effects")]
     if unknown:
         hint = f"give its arguments by position, as in {_FORM}"
         raise v.RefusalError(f"callback has no parameter `{unknown[0]}`", span, hint=hint)
-    effects = _effects(ctx, given.get("effects"))
-    results = _result(ctx, given.get("result"))
+    effects = _effects(ctx, keywords.get("effects"))
+    results = _result(ctx, keywords.get("result"))
     if effects is None or results is None or any(v.is_failed(operand.value) for operand in operands):
         return v.FAILED
     if not results and not effects:
@@ -119,7 +119,7 @@ def _result(ctx: Elaboration, node: ast.Expr | None) -> list[TensorType] | None:
         return []
     type_ = in_caller(ctx, annotation_type(operand))
     parts = list(type_.fields) if isinstance(type_, TupleType) else [type_]
-    tensors = [part for part in parts if isinstance(part, TensorType) and not is_complex(part.dtype)]
+    tensors = [field for field in parts if isinstance(field, TensorType) and not is_complex(field.dtype)]
     if len(tensors) != len(parts) or isinstance(type_, RecordType) or len(_type_parts(type_)) == 1:
         message = f"a callback returns a tensor of real numbers, or a tuple of some, not {format_type(type_)}"
         raise v.RefusalError(message, operand.span, hint="write result=Tensor[(3,), f32]")
@@ -135,17 +135,17 @@ def _type_parts(type_: Type) -> tuple[Type, ...]:
 
 def _check_sizes(ctx: Elaboration, type_: TensorType, span: Span) -> None:
     """Raise RefusalError for a size that no parameter has: what the function returns is checked by it."""
-    known = {name for environment in ctx.environment.chain() for name in environment.dimensions}
+    size_names = {name for environment in ctx.environment.chain() for name in environment.dimensions}
     for dim in type_.shape:
         label = dim.label if isinstance(dim, AnyDim) else None
         try:
             used = set(names(polynomial(label))) if label is not None else set[str]()
         except NoPolynomialError:
             used = set()
-        if unknown := sorted(used - known):
+        if unknown := sorted(used - size_names):
             has = (
-                f"the parameters have {', '.join(sorted(known))}"
-                if known
+                f"the parameters have {', '.join(sorted(size_names))}"
+                if size_names
                 else "no parameter has a named size"
             )
             raise v.RefusalError(f'callback: the size "{unknown[0]}" is not known here; {has}', span)

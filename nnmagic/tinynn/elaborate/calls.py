@@ -31,11 +31,11 @@ from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
 from nnmagic.tinynn.elaborate.lists_as_rows import is_run_time
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
-from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
+from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.elaborate.records import make_record
-from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_known
+from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_static
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
@@ -60,7 +60,7 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> v.Value:
     operands = evaluate_operands(ctx, expr.params)
     for key, value in expr.keyword_params.items():
         operands.append(v.Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
-    check_unchanged(ctx, (callee, *operands), since)
+    check_operands(ctx, (callee, *operands), since)
     if any(v.is_failed(operand.value) for operand in (callee, *operands)):
         return v.FAILED
     try:
@@ -158,7 +158,7 @@ def _call_global(
     if v.changes_arguments(function):
         raise _changing(function, span)
     if ctx.own_parameters and function.name == ctx.environment.name:
-        operands = without_known(ctx, function, operands, span)
+        operands = without_static(ctx, function, operands, span)
         if varies(ctx, function, operands, span):
             return v.FAILED
     if function.type is None and function.name in ctx.pending.unfinished:
@@ -177,7 +177,10 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
     ctx.count_work()
     match callee.value:
         case v.OperatorName(operator=operator):
-            rows = [v.Operand(v.rows_of_list(each.value), each.span, each.keyword) for each in operands]
+            rows = [
+                v.Operand(v.rows_of_list(operand.value), operand.span, operand.keyword)
+                for operand in operands
+            ]
             return call_with_arguments(operator, rows, span)
         case v.BuiltinName(builtin=builtin):
             return _call_builtin(ctx, builtin, operands, span)
@@ -191,8 +194,8 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
                 return v.FAILED
             return _in_order(ctx, call_function(current, operands, span, partial(as_function, ctx)))
         case v.LocalFunction(name=name) as local if name in ctx.recursive and is_template(ctx, local):
-            made = call_specialized(ctx, local, operands, span, partial(as_function, ctx))
-            return _in_order(ctx, made)
+            result = call_specialized(ctx, local, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, result)
         case v.LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
         case v.SpecializableFunction() as template:
@@ -200,8 +203,8 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
                 code = v.ModuleOf(template.code, template.written, {}, "")
                 inlined = v.Operand(python_function(ctx, code, callee.span), callee.span)
                 return apply_value(ctx, inlined, operands, span)
-            made = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
-            return _in_order(ctx, made)
+            result = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, result)
         case v.ModuleOf() as module:
             return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))
         case v.GradientOf() as gradient:
@@ -283,11 +286,11 @@ def _as_list(operands: Sequence[v.Operand]) -> v.ListOfRows | None:
     """Return the list of as many numbers or rows as only the call knows; None for any other list."""
     if len(operands) != 1:
         return None
-    given = range_as_array(operands[0])
-    if not isinstance(given.value, v.Computed) or not isinstance(count(given), v.Computed):
+    array = range_as_array(operands[0])
+    if not isinstance(array.value, v.Computed) or not isinstance(count(array), v.Computed):
         return None
-    is_range = given is not operands[0]
-    return v.ListOfRows(replace(given.value, weak=is_range or given.value.weak))
+    is_range = array is not operands[0]
+    return v.ListOfRows(replace(array.value, weak=is_range or array.value.weak))
 
 
 def _in_order(ctx: Elaboration, result: v.Value) -> v.Value:

@@ -27,7 +27,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
-    find_rebound,
+    find_rebindings,
     walk,
 )
 from nnmagic.tinynn.analysis.changing_calls import (
@@ -109,8 +109,8 @@ class _Signature:
             types.insert(0, self.declared)
         elif not self.is_silent:
             return None
-        known = tuple(type_ for type_ in types if type_ is not None)
-        return known[0] if len(known) == 1 else ty.TupleType(known)
+        result_types = tuple(type_ for type_ in types if type_ is not None)
+        return result_types[0] if len(result_types) == 1 else ty.TupleType(result_types)
 
 
 def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics: Diagnostics) -> Elaboration:
@@ -178,9 +178,9 @@ def elaborate_cell(
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
-    parts = [*functions.values(), *templates.values()]
-    ctx.deletes_entries = deletes_entries(parts)
-    ctx.changes_tensors = changes_tensors(parts) or _mentions_assigning(ctx, parts)
+    definitions = [*functions.values(), *templates.values()]
+    ctx.deletes_entries = deletes_entries(definitions)
+    ctx.changes_tensors = changes_tensors(definitions) or _mentions_assigning(ctx, definitions)
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):
@@ -195,7 +195,12 @@ def elaborate_cell(
 
 def _foreign_decorators(cell: tree.CellNode) -> list[ast.Var]:
     """Return the decorators of other compilers in a cell."""
-    return [each for func in cell.funcs.values() for each in func.decorators if each.id.name != "kernel"]
+    return [
+        decorator
+        for func in cell.funcs.values()
+        for decorator in func.decorators
+        if decorator.id.name != "kernel"
+    ]
 
 
 def _changeable(signature: _Signature) -> frozenset[str]:
@@ -270,8 +275,8 @@ def _let_vary(ctx: Elaboration, name: str, signature: _Signature, types: Mapping
 def _mentions_assigning(ctx: Elaboration, parts: Sequence[object]) -> bool:
     """Return whether a function that assigns elements has another name in the notebook."""
     values = (ctx.resolver.namespace.get(name) for name in find_mentioned_names(parts))
-    found = (library_function(value) for value in values)
-    return any(each is not None and each[1].name in ASSIGNING for each in found)
+    functions = (library_function(value) for value in values)
+    return any(each is not None and each[1].name in ASSIGNING for each in functions)
 
 
 def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.DefinitionNode]:
@@ -393,27 +398,27 @@ def _elaborate_signature(
     parameters: list[tuple[tree.ParameterNode, ty.Type | None]] = []
     destinations: dict[str, str] = {}
     open_types: dict[str, OpenTensor | None] = {}
-    known: dict[str, v.Value] = {}
+    values: dict[str, v.Value] = {}
     completed: dict[str, ty.Type] = {}
     left_out: set[str] = set()
     failed = False
     for parameter in definition.params:
         type_, destination, is_open = _parameter_pattern(ctx, parameter)
         if specialization is not None and parameter.name in specialization.types:
-            given = specialization.types[parameter.name]
-            if isinstance(given, Destination):
-                destination, given = type(given).__name__, given.tensor.relay_type()
-            completed[parameter.name] = given
-            type_ = _without_numbers(given)
+            argument = specialization.types[parameter.name]
+            if isinstance(argument, Destination):
+                destination, argument = type(argument).__name__, argument.tensor.relay_type()
+            completed[parameter.name] = argument
+            type_ = _without_numbers(argument)
         elif specialization is not None and parameter.name in specialization.values:
-            known[parameter.name] = _known_argument(ctx, parameter, type_, specialization)
+            values[parameter.name] = _known_argument(ctx, parameter, type_, specialization)
             continue
         elif specialization is not None and is_open:
             assert parameter.default is not None, "a parameter without an argument"
             value = ctx.evaluate(parameter.default)
             number = value.value if isinstance(value, v.Known) else None
             if definition.name not in find_mentioned_names(definition.body) or not is_number(number):
-                known[parameter.name] = value
+                values[parameter.name] = value
                 continue
             assert isinstance(number, bool | int | float | complex)
             left_out.add(parameter.name)
@@ -437,15 +442,15 @@ def _elaborate_signature(
     failed = failed or (declares and declared is None)
     is_silent = bool(destinations) and not declares and not _returns(definition)
     return _Signature(
-        parameters, destinations, declared, is_silent, failed, open_types, known, completed, left_out
+        parameters, destinations, declared, is_silent, failed, open_types, values, completed, left_out
     )
 
 
 def _returns(definition: tree.DefinitionNode) -> bool:
     """Return whether a function returns a value anywhere."""
     return any(
-        isinstance(part, ast.Return) and part.value is not None
-        for part in walk(definition.body, into_functions=False)
+        isinstance(node, ast.Return) and node.value is not None
+        for node in walk(definition.body, into_functions=False)
     )
 
 
@@ -506,7 +511,7 @@ def _captured(ctx: Elaboration, name: str, given: object, span: Span) -> v.Value
     if isinstance(given, list | tuple):
         items = tuple(_captured(ctx, f"{name}_{index}", each, span) for index, each in enumerate(given))
         return v.TupleOf(items, written=type(given).__name__)
-    return ctx.resolver.lookup_imported((name,), {name: given}, span)[0]
+    return ctx.resolver.lookup_import((name,), {name: given}, span)[0]
 
 
 def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[v.Formal] | None:
@@ -646,7 +651,7 @@ def _elaborate_function(
     _set_type(ctx, name, signature, result.type)
     if not any(isinstance(token, Foreign) for token in ctx.returned):
         ctx.memory.fresh.add(name)
-    is_kernel = any(each.id.name == "kernel" for each in definition.decorators)
+    is_kernel = any(decorator.id.name == "kernel" for decorator in definition.decorators)
     attrs: ir.Attrs = {KERNEL: 1} if is_kernel else {}
     return ir.Function(params, result.expr, result.type, attrs=attrs, span=ctx.span(definition.span))
 
@@ -666,7 +671,7 @@ def _elaborate_body(
     while True:
         ctx.diagnostics, ctx.reported, ctx.loop_forms = Diagnostics(), set(reported), forms
         ctx.changeable, ctx.changing = _changeable(signature), set()
-        own = {each.name: signature.known.get(each.name) for each in definition.params}
+        own = {param.name: signature.known.get(param.name) for param in definition.params}
         ctx.own_parameters = own if signature.completed or signature.known else {}
         ctx.own_arguments, ctx.varying = dict(signature.completed), {}
         try:
@@ -701,7 +706,7 @@ def _elaborate_body(
 
 def _losing_loops(stmt: ast.Stmt, name: str) -> set[tuple[int, str]]:
     """Return the loop after which a name has no value, and those in it that assign the name."""
-    loops = (part for part in walk(stmt, into_functions=False) if isinstance(part, tree.For | tree.While))
+    loops = (node for node in walk(stmt, into_functions=False) if isinstance(node, tree.For | tree.While))
     return {(id(loop), name) for loop in loops if name in find_assigned_names(loop)}
 
 
@@ -800,7 +805,7 @@ def _try_body(
         for parameter, type_ in signature.parameters
         if type_ is not None and parameter.name in signature.destinations
     }
-    for rebound, at in find_rebound(body, environment.destinations):
+    for rebound, at in find_rebindings(body, environment.destinations):
         hint = f"write into it, as in {rebound}[...] = value, or use another name"
         message = f"`{rebound}` is the caller's array, and cannot stand for another value"
         ctx.report(v.RefusalError(message, ctx.span(at), hint=hint))

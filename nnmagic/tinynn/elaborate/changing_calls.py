@@ -18,10 +18,10 @@ from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
 from nnmagic.tinynn.elaborate.closures import inline_changing_call
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.element_assignments import (
-    bind_changed,
     bind_names,
+    bind_target,
     own_memory,
-    read_changed,
+    read_target,
     tokens_of,
 )
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
@@ -73,20 +73,20 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
     if not isinstance(function, v.GlobalFunction | v.LocalFunction) or not v.changes_arguments(function):
         return elaborate_call(ctx, expr)
     span = ctx.span(expr.span)
-    given = _arguments(ctx, expr, function, span)
-    if any(v.is_failed(operand.value) for operand, _ in given.values()):
+    arguments = _arguments(ctx, expr, function, span)
+    if any(v.is_failed(operand.value) for operand, _ in arguments.values()):
         return _fail(ctx, expr)
     targets = [
-        _target(ctx, function, formal.name, given[formal.name][1])
+        _target(ctx, function, formal.name, arguments[formal.name][1])
         for formal in function.parameters
-        if _is_changed(function, formal, given[formal.name][1])
+        if _is_changed(function, formal, arguments[formal.name][1])
     ]
-    generators = _take_generators(ctx, function, given)
+    generators = _take_generators(ctx, function, arguments)
     if isinstance(function, v.GlobalFunction) and function.type is None:  # its own type is being inferred
         ctx.pending.awaited.add(function.name)
         return _fail(ctx, expr)
     for target in targets:
-        for name, (other, _) in given.items():
+        for name, (other, _) in arguments.items():
             if name != target.formal and may_share(tokens_of(ctx, other), target.memory):
                 message = (
                     f"{_written(function)} changes `{target.formal}`, with which `{name}` may share memory"
@@ -94,7 +94,7 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
                 notes = [Note(f"this is `{target.formal}`", ctx.span(target.variable.span))]
                 raise v.RefusalError(message, other.span, hint=f"give it a copy as `{name}`", notes=notes)
     bind_names(ctx)
-    plain = {name: operand for name, (operand, _) in given.items()}
+    plain = {name: operand for name, (operand, _) in arguments.items()}
     if (
         isinstance(function, v.LocalFunction)
         and function.name in ctx.recursive
@@ -104,7 +104,7 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
     if isinstance(function, v.LocalFunction):
         return _inline(ctx, expr, function, plain, targets)
     operands = [
-        replace(given[formal.name][0], keyword=formal.name if formal.kind == "KEYWORD_ONLY" else None)
+        replace(arguments[formal.name][0], keyword=formal.name if formal.kind == "KEYWORD_ONLY" else None)
         for formal in function.parameters
     ]
     result = call_function(function, operands, span, partial(as_function, ctx))
@@ -158,17 +158,17 @@ def _inline(
     inlined = inline_changing_call(ctx, function, given, destinations, spans, partial(as_function, ctx))
     if inlined is None:
         return _fail(ctx, expr)
-    own = v.Known(None) if inlined.own is None else inlined.own
-    shared: Tokens = tokens_of(ctx, v.Operand(own, spans[1]))
-    for target, part in zip(targets, inlined.changed, strict=True):
-        assert isinstance(part, v.Computed)
-        shared |= ctx.memory.of_expr(part.expr)
-        changed, span = v.Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
-        bind_changed(ctx, target.variable, target.memory, changed, span)
+    list_ = v.Known(None) if inlined.own is None else inlined.own
+    shared: Tokens = tokens_of(ctx, v.Operand(list_, spans[1]))
+    for target, value in zip(targets, inlined.changed, strict=True):
+        assert isinstance(value, v.Computed)
+        shared |= ctx.memory.of_expr(value.expr)
+        changed, span = v.Computed(value.expr, target.tensor.type), ctx.span(target.variable.span)
+        bind_target(ctx, target.variable, target.memory, changed, span)
         shared |= tokens_of(ctx, v.Operand(ctx.evaluate(target.variable), span))
-    if isinstance(own, v.Computed | v.ListOfRows | v.TupleOf):
-        ctx.memory.share(own, shared)
-    return own
+    if isinstance(list_, v.Computed | v.ListOfRows | v.TupleOf):
+        ctx.memory.share(list_, shared)
+    return list_
 
 
 def _arguments(
@@ -197,7 +197,7 @@ def _target(
         hint = "give an array a name, and call the function with it; then assign what is to change"
         message = f"{_written(function)} changes `{formal}`: the argument must be the name of an array"
         raise v.RefusalError(message, ctx.span(node.span), hint=hint)
-    tensor = read_changed(ctx, node)
+    tensor = read_target(ctx, node)
     assert tensor is not None, "its value is known"
     assert isinstance(tensor.value, v.Computed)
     memory = own_memory(ctx, node, tensor, tensor.span)
@@ -212,31 +212,31 @@ def _bind_results(
     generators: Mapping[str, v.GeneratorOf],
 ) -> v.Value:
     """Bind the names of the changed tensors and of the states, and return the function's own result."""
-    own: v.Value = v.Known(None)
-    parts: list[v.Value] = [result]
+    list_: v.Value = v.Known(None)
+    items: list[v.Value] = [result]
     shared: Tokens = frozenset()
     if isinstance(result, v.TupleOf):
         assert result.whole is not None
-        whole = let_bind(ctx, result.whole, "results")
-        split = v.as_value(whole.expr, whole.type)
+        tuple_ = let_bind(ctx, result.whole, "results")
+        split = v.as_value(tuple_.expr, tuple_.type)
         assert isinstance(split, v.TupleOf)
-        parts = list(split.items)
-        if len(parts) > len(targets) + len(generators):
-            own = parts.pop(0)
-        shared = ctx.memory.of_expr(whole.expr)
+        items = list(split.items)
+        if len(items) > len(targets) + len(generators):
+            list_ = items.pop(0)
+        shared = ctx.memory.of_expr(tuple_.expr)
     changed_ = [formal.name for formal in function.parameters if formal.destination]
-    for name, part in zip(changed_, list(parts), strict=True):
+    for name, item in zip(changed_, list(items), strict=True):
         if name in generators:
-            set_state(ctx, generators[name], part)
-            parts.remove(part)
-    for target, part in zip(targets, parts, strict=True):
-        assert isinstance(part, v.Computed)
-        changed, span = v.Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
-        bind_changed(ctx, target.variable, target.memory, changed, span)
-        shared |= ctx.memory.of_expr(part.expr)
-    if isinstance(own, v.Computed | v.TupleOf):
-        ctx.memory.share(own, shared)
-    return own
+            set_state(ctx, generators[name], item)
+            items.remove(item)
+    for target, item in zip(targets, items, strict=True):
+        assert isinstance(item, v.Computed)
+        changed, span = v.Computed(item.expr, target.tensor.type), ctx.span(target.variable.span)
+        bind_target(ctx, target.variable, target.memory, changed, span)
+        shared |= ctx.memory.of_expr(item.expr)
+    if isinstance(list_, v.Computed | v.TupleOf):
+        ctx.memory.share(list_, shared)
+    return list_
 
 
 def _fail(ctx: Elaboration, expr: tree.ChangingCall) -> v.Value:

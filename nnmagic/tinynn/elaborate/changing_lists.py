@@ -66,17 +66,17 @@ def change_in_loop(
     loop, names = rewrite(ctx, stmt, lists)
     bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
     growths = {
-        name: Growth(name, each.rows, items_before(lists.values[name])) for name, each in names.items()
+        name: Growth(name, binding.rows, items_before(lists.values[name])) for name, binding in names.items()
     }
-    for name, each in names.items():
+    for name, binding in names.items():
         value = lists.values[name]
         check_holders(ctx, name, value, span)
         ctx.growing[ctx.environment, name] = growths[name]
-        bindings.bind(each.rows, _example_of_rows(ctx, growths[name], value, span))
-        bindings.bind(each.begin, v.Known(0))
-        bindings.bind(each.end, _length(value, span))
+        bindings.bind(binding.rows, _example_of_rows(ctx, growths[name], value, span))
+        bindings.bind(binding.begin, v.Known(0))
+        bindings.bind(binding.end, _length(value, span))
         bindings.bind(name, unreadable(name, span))
-    ctx.live |= {part for each in names.values() for part in each}
+    ctx.live |= {index for binding in names.values() for index in binding}
     if not _find_types(ctx, loop, growths, emit, may_be_unknown=bool(lists.times)):
         for name in (*find_assigned_names(loop), *growths):
             bindings.bind(name, v.FAILED)
@@ -95,11 +95,11 @@ def change_in_loop(
             bindings.bind(growth.rows, rows)
 
     def leave() -> None:
-        for name, each in names.items():
-            value = _leave(ctx, each, growths[name], span, is_stepped=lists.is_stepped)
+        for name, binding in names.items():
+            value = _leave(ctx, binding, growths[name], span, is_stepped=lists.is_stepped)
             ctx.environment.bindings.bind(name, value, span)
-            for part in each:
-                ctx.environment.bindings.forget(part)
+            for index in binding:
+                ctx.environment.bindings.forget(index)
 
     block, live, ctx.block = ctx.block, ctx.live, Block(ctx.block.lets)
     try:
@@ -144,7 +144,7 @@ def _leave(ctx: Elaboration, names: ListNames, growth: Growth, span: Span, *, is
     """Return what a list is after the loop in which it changed."""
     if growth.type is None:
         return v.TupleOf(())
-    rows, begin, end = (ctx.environment.bindings.locals.get(part, v.FAILED) for part in names)
+    rows, begin, end = (ctx.environment.bindings.locals.get(name, v.FAILED) for name in names)
     if isinstance(rows, v.Computed) and not is_stepped:
         rows = _first_rows(rows, begin, end, span)
     return grown(ctx, growth, rows)
@@ -203,9 +203,9 @@ def _with_room(items: v.Computed, more: v.Value, span: Span) -> v.Computed:
     zeros = full(zero, [v.Dimension(AnyDim(), room), *wide], span)
     parts = TupleType((items.type, zeros.type))
     both = v.Computed(ir.Tuple((items.expr, zeros.expr), span=span), parts)
-    whole = apply("concatenate", span, both, axis=0)
-    assert isinstance(whole.type, TensorType)
-    return v.Computed(whole.expr, replace(whole.type, shape=(AnyDim(), *items.type.shape[1:])))
+    joined = apply("concatenate", span, both, axis=0)
+    assert isinstance(joined.type, TensorType)
+    return v.Computed(joined.expr, replace(joined.type, shape=(AnyDim(), *items.type.shape[1:])))
 
 
 def _int64(value: v.Value, span: Span) -> v.Computed:
@@ -296,16 +296,16 @@ def _place(rows: v.Computed, begin: v.Value, end: v.Value, index: v.Operand, spa
     if not is_number and not is_computed:
         raise v.RefusalError(f"the index of a list that changes is an int, not {describe(number)}", span)
 
-    def added(base: v.Value) -> v.Computed:
+    def add(base: v.Value) -> v.Computed:
         return _int64(binary(BuiltinOp.Add, "+", v.Operand(base, span), v.Operand(number, span), span), span)
 
     first, last = _int64(begin, span), _int64(end, span)
     if isinstance(number, v.Known):
-        place = added(end if int(str(number.value)) < 0 else begin)
+        place = add(end if int(str(number.value)) < 0 else begin)
     else:
         assert isinstance(number, v.Computed)
         is_negative = apply("less", span, _int64(number, span), number_constant(0, "int64", span))
-        place = apply("where", span, is_negative, added(end), added(begin))
+        place = apply("where", span, is_negative, add(end), add(begin))
     inside = apply(
         "logical_and", span, apply("greater_equal", span, place, first), apply("less", span, place, last)
     )

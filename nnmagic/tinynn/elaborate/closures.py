@@ -147,11 +147,11 @@ def inline_call(
     make_function: FunctionMaker,
 ) -> v.Value:
     """Return the value of a call whose function is inlined. Raises RefusalError."""
-    given = bind_arguments(function.name, function.parameters, operands, span)
-    if any(v.is_failed(operand.value) for operand in given.values()):
+    arguments = bind_arguments(function.name, function.parameters, operands, span)
+    if any(v.is_failed(operand.value) for operand in arguments.values()):
         return v.FAILED
-    states = take_states(ctx, function, given)
-    with _inlined(ctx, function, given, callee, span, make_function, states):
+    states = take_states(ctx, function, arguments)
+    with _elaborate_inline(ctx, function, arguments, callee, span, make_function, states):
         if isinstance(function.definition, tree.Lambda):
             value = ctx.evaluate(function.definition.body)
             inlined: Inlined | None = Inlined(value, tuple(map(ctx.environment.bindings.locals.get, states)))  # type: ignore[arg-type]  # all are bound
@@ -187,7 +187,7 @@ def inline_changing_call(
     """
     callee, span = spans
     states = take_states(ctx, function, given)
-    with _inlined(ctx, function, given, callee, span, make_function, {**destinations, **states}):
+    with _elaborate_inline(ctx, function, given, callee, span, make_function, {**destinations, **states}):
         assert not isinstance(function.definition, tree.Lambda)
         inlined = _inline_body(ctx, function.definition)
     if inlined is None or not states:
@@ -197,10 +197,10 @@ def inline_changing_call(
 
 
 @contextmanager
-def _inlined(
+def _elaborate_inline(
     ctx: Elaboration,
     function: v.LocalFunction,
-    given: Mapping[str, v.Operand],
+    arguments: Mapping[str, v.Operand],
     callee: Span,
     span: Span,
     make_function: FunctionMaker,
@@ -215,9 +215,9 @@ def _inlined(
         raise v.RefusalError(message, callee, hint=hint)
     body, sizes = function.definition.body, dict[str, Dim]()
     if not isinstance(function.definition, tree.Lambda):
-        given, sizes = fit_template_arguments(ctx, function, given, span, make_function)
+        arguments, sizes = fit_template_arguments(ctx, function, arguments, span, make_function)
     bindings = v.Bindings()
-    for name, operand in given.items():
+    for name, operand in arguments.items():
         bindings.bind(name, operand.value, operand.span)
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = v.Environment(
@@ -244,7 +244,7 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
     outer_names = [
         name for name in find_mentioned_names(definition.body) if name not in ctx.environment.assigned
     ]
-    if any(isinstance(part, _BRANCHING) for part in walk(definition.body, into_functions=False)):
+    if any(isinstance(node, _BRANCHING) for node in walk(definition.body, into_functions=False)):
         let_bind_names(ctx, sorted(outer_names))
     outer, ctx.block = ctx.block, block
     ctx.live = LiveNames()
@@ -259,10 +259,10 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
     end = block.end
     if isinstance(end, BlockExit) and end.kind is ExitKind.RETURNS and (end.value or end.written):
         outer.lets += block.lets
-        changed = tuple(part.value for part in end.written)
+        changed = tuple(node.value for node in end.written)
         if any(map(v.is_failed, changed)):
             return None
-        return Inlined(_as_declared(ctx, definition, end.value), changed)
+        return Inlined(_convert_result(ctx, definition, end.value), changed)
     declared = None
     if definition.ret_type is not None and not (destinations and declares_none(definition)):
         declared = elaborate_result_type(ctx, definition.ret_type)
@@ -272,17 +272,17 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined |
     value = v.as_value(hoist_bindings(ctx, result).expr, result.type)
     if not destinations:
         return Inlined(value)
-    parts = [value]
+    results = [value]
     if isinstance(value, v.TupleOf):
         assert value.whole is not None
         whole = let_bind(ctx, value.whole, "results")
         split = v.as_value(whole.expr, whole.type)
         assert isinstance(split, v.TupleOf)
-        parts = list(split.items)
-    return Inlined(parts.pop(0) if len(parts) > len(destinations) else None, tuple(parts))
+        results = list(split.items)
+    return Inlined(results.pop(0) if len(results) > len(destinations) else None, tuple(results))
 
 
-def _as_declared(
+def _convert_result(
     ctx: Elaboration, definition: tree.DefinitionNode, value: v.Operand | None
 ) -> v.Value | None:
     """Return what a function returns in the type that it declares."""

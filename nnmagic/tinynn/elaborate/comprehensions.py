@@ -55,7 +55,7 @@ def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
     if is_long(ctx, expr) and (grown := _in_loop(ctx, expr)) is not None:
         return grown
     results: list[v.Value] = []
-    targets = {element.id.name for part in expr.generators for element in targets_of(part.target)}
+    targets = {element.id.name for generator in expr.generators for element in targets_of(generator.target)}
 
     def run(generators: Sequence[tree.Generator]) -> None:
         if not generators:
@@ -155,15 +155,15 @@ def _definition(
         name = "made"
         while name in find_mentioned_names(expr):
             name += "_"
-        made = tree.variable(span, name)
+        variable = tree.variable(span, name)
         nothing = ast.Block(span, [])
-        append, empty = _adding(expr, made, as_dictionary)
+        append, empty = _adding(expr, variable, as_dictionary)
         body = ast.Block(span, [append])
         for condition in reversed(first.conditions):
             body = ast.Block(span, [ast.If(condition.span, condition, body, nothing)])
         loop = tree.For(span, first.target, first.iterable, body, nothing)
-        begin = ast.Assign(span, [made], None, empty)
-        body = ast.Block(span, [begin, loop, ast.Return(span, made)])
+        begin = ast.Assign(span, [variable], None, empty)
+        body = ast.Block(span, [begin, loop, ast.Return(span, variable)])
         ctx.rewritten[id(expr)] = tree.DefinitionNode(span, _FUNCTION, [], None, body, [], span, None)
         ctx.rewritten_sources.append(expr)
     definition = ctx.rewritten[id(expr)]
@@ -171,20 +171,22 @@ def _definition(
     return definition
 
 
-def _adding(expr: tree.Comprehension, made: ast.Var, as_dictionary: bool | None) -> tuple[ast.Stmt, ast.Expr]:
+def _adding(
+    expr: tree.Comprehension, list_var: ast.Var, as_dictionary: bool | None
+) -> tuple[ast.Stmt, ast.Expr]:
     """Return the statement that adds an item, and what is made before the first one."""
     span, element = expr.span, expr.element
     if as_dictionary is None:
-        longer = tree.operation(span, ast.BuiltinOp.Add, made, ast.Tuple(element.span, [element]))
-        return tree.Append(element.span, [made], None, longer), ast.ArrayLiteral(span, [])
+        longer = tree.operation(span, ast.BuiltinOp.Add, list_var, ast.Tuple(element.span, [element]))
+        return tree.Append(element.span, [list_var], None, longer), ast.ArrayLiteral(span, [])
     if not as_dictionary:
-        call = ast.Call(element.span, made, [element], {})
-        return tree.ChangeTable(element.span, made, "add", element, call), tree.MadeSet(
+        call = ast.Call(element.span, list_var, [element], {})
+        return tree.ChangeTable(element.span, list_var, "add", element, call), tree.MadeSet(
             span, ast.Tuple(span, [])
         )
     assert isinstance(element, ast.Tuple)
     key, value = element.values
-    target = tree.subscript(element.span, made, [key])
+    target = tree.subscript(element.span, list_var, [key])
     return tree.Unpack(element.span, [target], value), tree.Dictionary(span, [])
 
 
@@ -192,7 +194,7 @@ def _adding(expr: tree.Comprehension, made: ast.Var, as_dictionary: bool | None)
 def _own_scope(ctx: Elaboration, expr: tree.Comprehension, names: Set[str]) -> Iterator[None]:
     """Let a comprehension bind its names; restore what they stood for afterwards."""
     outer, states = ctx.environment, _states(ctx)
-    if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
+    if any(isinstance(node, tree.Lambda) for node in walk(expr)):  # which keeps them
         ctx.environment = v.Environment(outer.name, parent=outer, dimensions=outer.dimensions)
         for name, state in states.items():
             ctx.environment.bindings.bind(name, state)

@@ -75,8 +75,8 @@ def _choose(
     finally:
         ctx.live = live
     if isinstance(result, v.Unassigned):
-        left, right = (describe(value) for value in values)
-        message = f"one side gives {left}, the other {right}"
+        lhs, rhs = (describe(value) for value in values)
+        message = f"one side gives {lhs}, the other {rhs}"
         raise v.RefusalError(message, span, hint=_fill_hint(values) or result.hint, notes=result.notes)
     return result
 
@@ -99,16 +99,16 @@ def _fold_logical(ctx: Elaboration, word: str, values: Sequence[ast.Expr], span:
         return first.value if truth is (word == "or") else _fold_logical(ctx, word, values[1:], span)
     for value in values[1:]:
         let_bind_names(ctx, sorted(find_mentioned_names(value)))
-    kept = first.value
-    if isinstance(kept, v.Computed) and kept.expr is not truth.expr:
-        kept = let_bind(ctx, kept, "value")
-        again = truth_of(v.Operand(kept, first.span), word)
+    operand = first.value
+    if isinstance(operand, v.Computed) and operand.expr is not truth.expr:
+        operand = let_bind(ctx, operand, "value")
+        again = truth_of(v.Operand(operand, first.span), word)
         assert isinstance(again, v.Computed)
         truth = again
     return _short_circuit(
         ctx,
         word,
-        v.Operand(kept, first.span),
+        v.Operand(operand, first.span),
         truth,
         lambda: _fold_logical(ctx, word, values[1:], span),
         span,
@@ -140,21 +140,21 @@ def elaborate_chain(ctx: Elaboration, expr: tree.Chain) -> v.Value:
 
 
 def _compare_from(
-    ctx: Elaboration, left: v.Operand, operands: Sequence[ast.Expr], ops: Sequence[ast.Op], span: Span
+    ctx: Elaboration, lhs: v.Operand, operands: Sequence[ast.Expr], ops: Sequence[ast.Op], span: Span
 ) -> v.Value:
-    right = ctx.operand(operands[0])
-    if v.is_failed(left.value) or v.is_failed(right.value):
+    rhs = ctx.operand(operands[0])
+    if v.is_failed(lhs.value) or v.is_failed(rhs.value):
         for operand in operands[1:]:
             ctx.evaluate(operand)
         return v.FAILED
     if len(operands) > 1:
         for operand in operands[1:]:
             let_bind_names(ctx, sorted(find_mentioned_names(operand)))
-        right = v.Operand(atomize(ctx, right.value, "value", set()), right.span)
-    result = binary_operation(ctx, ops[0].name, left, right, left.span.to(right.span))
+        rhs = v.Operand(atomize(ctx, rhs.value, "value", set()), rhs.span)
+    result = binary_operation(ctx, ops[0].name, lhs, rhs, lhs.span.to(rhs.span))
     if len(operands) == 1 or v.is_failed(result):
         return result
-    first = v.Operand(result, left.span.to(right.span))
+    first = v.Operand(result, lhs.span.to(rhs.span))
     if is_tensor(result) and any(dim != 1 for dim in tensor_type(first).shape):
         hint = "write (a < b) & (b < c)"
         message = f"a chained comparison needs one truth value, not {describe(result)}"
@@ -163,9 +163,9 @@ def _compare_from(
     if truth is None:
         return v.FAILED
     if isinstance(truth, bool):
-        return _compare_from(ctx, right, operands[1:], ops[1:], span) if truth else result
+        return _compare_from(ctx, rhs, operands[1:], ops[1:], span) if truth else result
     return _short_circuit(
-        ctx, "and", first, truth, lambda: _compare_from(ctx, right, operands[1:], ops[1:], span), span
+        ctx, "and", first, truth, lambda: _compare_from(ctx, rhs, operands[1:], ops[1:], span), span
     )
 
 
@@ -212,7 +212,7 @@ def is_total(expr: ir.Expr) -> bool:
                 return False
         elif not isinstance(node, ir.Var | ir.Constant | ir.OpRef | ir.TupleGetItem | ir.GlobalVar):
             return False
-        unseen = [part for part in ir.children(node) if part not in seen]
+        unseen = [child for child in ir.children(node) if child not in seen]
         seen.update(unseen)
         work += unseen
         if len(seen) > _MAX_TOTAL:

@@ -41,7 +41,7 @@ class ExitKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class AssertionGuard:
     """The constructors of the data type of assertions."""
 
     holds: ir.Constructor
@@ -54,7 +54,7 @@ class Raised:
 
     expr: ir.Expr
     failure: Failure | None
-    guard: Guard
+    guard: AssertionGuard
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ def _inside(block: Block) -> Iterator[tuple[BlockExit, Block | None]]:
         yield exit_, inner or block
 
 
-def guard(of: Guard, condition: ir.Expr, rest: Block, failure: Failure, span: Span) -> Switch:
+def guard(of: AssertionGuard, condition: ir.Expr, rest: Block, failure: Failure, span: Span) -> Switch:
     """Return what goes on with ``rest`` where a condition holds, and else raises an exception."""
     check = ir.If(condition, ir.Call(of.holds, ()), ir.Call(of.fails, ()), span=span)
     arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(of.holds), rest)]
@@ -211,51 +211,51 @@ class Raising:
     """The parts of a terminator that end in an exception, whatever way control takes."""
 
     def __init__(self, end: Terminator | None) -> None:
-        self._guards: dict[int, Guard | None] = {}
-        self._variables: dict[ir.Var, Guard] = {}
+        self._guards: dict[int, AssertionGuard | None] = {}
+        self._variables: dict[ir.Var, AssertionGuard] = {}
         self._settle(end)
 
-    def guard_of(self, end: Terminator | None) -> Guard | None:
+    def guard_of(self, end: Terminator | None) -> AssertionGuard | None:
         """Return the guard of a part that ends in an exception; None of any other."""
         return self._guards.get(id(end))
 
-    def _settle(self, end: Terminator | None) -> Guard | None:
-        found: Guard | None = None
+    def _settle(self, end: Terminator | None) -> AssertionGuard | None:
+        guard: AssertionGuard | None = None
         match end:
-            case BlockExit(raised=Raised(guard=found)):
+            case BlockExit(raised=Raised(guard=guard)):
                 pass
             case BlockExit(target=ir.Var() as target):
-                found = self._variables.get(target)
+                guard = self._variables.get(target)
             case CondBranch(then=then, other=other):
-                found = self._all([then, other])
+                guard = self._all([then, other])
             case Switch(arms=arms):
-                found = self._all([block for _, block in arms])
+                guard = self._all([block for _, block in arms])
             case Loop(variable=variable, body=body):
                 if (ends := self._guard_of_rounds(end)) is not None:
                     self._variables[variable] = ends
-                found = self._settle(body.end)
+                guard = self._settle(body.end)
             case JoinPoint(first=first, variable=variable, rest=rest):
                 if (ends := self._settle(rest.end)) is not None:
                     self._variables[variable] = ends
-                found = self._settle(first)
-        self._guards[id(end)] = found
-        return found
+                guard = self._settle(first)
+        self._guards[id(end)] = guard
+        return guard
 
-    def _all(self, blocks: Sequence[Block]) -> Guard | None:
+    def _all(self, blocks: Sequence[Block]) -> AssertionGuard | None:
         guards = [self._settle(block.end) for block in blocks]
         return None if None in guards else guards[0]
 
-    def _guard_of_rounds(self, loop: Loop) -> Guard | None:
+    def _guard_of_rounds(self, loop: Loop) -> AssertionGuard | None:
         """Return the guard of a loop that only an exception ends."""
-        inner, found = set(_variables_in(loop)), None
+        inner, guard = set(_variables_in(loop)), None
         for exit_, _ in exits_of(loop):
             if exit_.raised is not None:
-                found = exit_.raised.guard
+                guard = exit_.raised.guard
             elif exit_.target in self._variables:
-                found = self._variables[exit_.target]
+                guard = self._variables[exit_.target]
             elif exit_.target not in inner:
                 return None
-        return found
+        return guard
 
 
 def find_raising(end: Terminator | None) -> Raising | None:
@@ -378,7 +378,9 @@ def _raise_first(
     return guard(fails, condition, rest, Failure(), end.span)
 
 
-def _as_assertion(end: CondBranch, fails: Guard, guards: Sequence[Guard | None]) -> Switch | None:
+def _as_assertion(
+    end: CondBranch, fails: AssertionGuard, guards: Sequence[AssertionGuard | None]
+) -> Switch | None:
     """Return a branch as an assertion if one arm only raises an exception with a known message."""
     failing, rest = (end.then, end.other) if guards[1] is None else (end.other, end.then)
     raised = failing.end.raised if isinstance(failing.end, BlockExit) else None

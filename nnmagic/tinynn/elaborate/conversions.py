@@ -23,13 +23,13 @@ def convert_to_declared(
     what: str, declared: ty.Type, value: v.Operand, span: Span | None, words: str = "declared here"
 ) -> v.Computed:
     """Convert a value to its declared type; a Python number takes the dtype. Raises RefusalError."""
-    part = to_relay(value, declared)
-    if not _fits(declared, part.type):
+    expr = to_relay(value, declared)
+    if not _fits(declared, expr.type):
         notes = () if span is None else (Note(words, span),)
-        message = f"{what} is declared as {format_type(declared)}, but is {format_type(part.type)}"
-        hint = _cast_hint(declared, part.type, source_text(value.span))
+        message = f"{what} is declared as {format_type(declared)}, but is {format_type(expr.type)}"
+        hint = _cast_hint(declared, expr.type, source_text(value.span))
         raise v.RefusalError(message, value.span, hint=hint, notes=notes)
-    return v.Computed(part.expr, _refine(declared, part.type))
+    return v.Computed(expr.expr, _refine(declared, expr.type))
 
 
 def convert_result(
@@ -49,37 +49,39 @@ def convert_result(
     if of_python and type(declared) is ty.TupleType:
         return _convert_items(what, OpenType(declared.fields), value, span, of_python=True)
     if not isinstance(declared, OpenTensor):
-        part = to_relay(value, declared)
-        if of_python and isinstance(part.type, ty.TensorType) and isinstance(declared, ty.TensorType):
-            dtypes = (part.type.dtype, declared.dtype)
-            if not part.type.shape and dtypes[0] != dtypes[1] and _widens(*dtypes):
-                return cast(part, declared.dtype, value.span)
+        expr = to_relay(value, declared)
+        if of_python and isinstance(expr.type, ty.TensorType) and isinstance(declared, ty.TensorType):
+            dtypes = (expr.type.dtype, declared.dtype)
+            if not expr.type.shape and dtypes[0] != dtypes[1] and _widens(*dtypes):
+                return cast(expr, declared.dtype, value.span)
         return convert_to_declared(what, declared, value, span)
-    part, own = to_relay(value), declared.own_dtype
-    if own is not None and isinstance(part.type, ty.TensorType):  # Python's numbers take the dtype
-        part = to_relay(value, ty.TensorType(part.type.shape, own.name))
-    if not _fits_pattern(declared, part.type):
+    expr, dtype = to_relay(value), declared.own_dtype
+    if dtype is not None and isinstance(expr.type, ty.TensorType):  # Python's numbers take the dtype
+        expr = to_relay(value, ty.TensorType(expr.type.shape, dtype.name))
+    if not _fits_pattern(declared, expr.type):
         notes = () if span is None else (Note("declared here", span),)
-        message = f"{what} is declared as {declared!r}, but is {format_type(part.type)}"
+        message = f"{what} is declared as {declared!r}, but is {format_type(expr.type)}"
         hint = (
-            None if own is None else _cast_hint(ty.scalar_type(own.name), part.type, source_text(value.span))
+            None
+            if dtype is None
+            else _cast_hint(ty.scalar_type(dtype.name), expr.type, source_text(value.span))
         )
         raise v.RefusalError(message, value.span, hint=hint, notes=notes)
-    return part
+    return expr
 
 
 def _convert_items(
     what: str, declared: OpenType, value: v.Operand, span: Span | None, *, of_python: bool
 ) -> v.Computed:
     """Convert a tuple whose items have types of their own; anything where nothing is said of it."""
-    whole = to_relay(value)
+    expr = to_relay(value)
     if declared.fields is None:
-        return whole
-    split = value.value if isinstance(value.value, v.TupleOf) else v.as_value(whole.expr, whole.type)
+        return expr
+    split = value.value if isinstance(value.value, v.TupleOf) else v.as_value(expr.expr, expr.type)
     items = split.items if isinstance(split, v.TupleOf) else ()
     if len(items) != len(declared.fields):
         notes = () if span is None else (Note("declared here", span),)
-        message = f"{what} is declared as a tuple of {len(declared.fields)}, but is {format_type(whole.type)}"
+        message = f"{what} is declared as a tuple of {len(declared.fields)}, but is {format_type(expr.type)}"
         raise v.RefusalError(message, value.span, notes=notes)
     parts = [
         convert_result(f"{what}[{number}]", field, v.Operand(item, value.span), span, of_python=of_python)
@@ -96,13 +98,13 @@ def _widens(dtype: str, wanted: str) -> bool:
     return ty.is_float(dtype) if wanted == "float64" else ty.is_float(dtype) or ty.is_complex(dtype)
 
 
-def _fits_pattern(pattern: OpenTensor, given: ty.Type) -> bool:
-    if not isinstance(given, ty.TensorType) or not pattern.allows(given.dtype):
+def _fits_pattern(pattern: OpenTensor, type_: ty.Type) -> bool:
+    if not isinstance(type_, ty.TensorType) or not pattern.allows(type_.dtype):
         return False
-    dims = pattern.dims(len(given.shape))
+    dims = pattern.dims(len(type_.shape))
     return dims is not None and not any(
         dim is not None and dims_differ(ty.AnyDim(dim) if isinstance(dim, str) else dim, size)
-        for dim, size in zip(dims, given.shape, strict=True)
+        for dim, size in zip(dims, type_.shape, strict=True)
     )
 
 
@@ -119,29 +121,29 @@ def _cast_hint(declared: ty.Type, actual: ty.Type, text: str) -> str | None:
     return None
 
 
-def _fits(declared: ty.Type, given: ty.Type) -> bool:
-    match declared, given:
+def _fits(declared: ty.Type, type_: ty.Type) -> bool:
+    match declared, type_:
         case ty.TensorType(), ty.TensorType():
-            dims = zip(declared.shape, given.shape, strict=False)
-            same_rank = len(declared.shape) == len(given.shape)
+            dims = zip(declared.shape, type_.shape, strict=False)
+            same_rank = len(declared.shape) == len(type_.shape)
             return (
-                declared.dtype == given.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
+                declared.dtype == type_.dtype and same_rank and not any(dims_differ(*pair) for pair in dims)
             )
         case ty.TupleType(fields=ours), ty.TupleType(fields=theirs):
             return len(ours) == len(theirs) and all(map(_fits, ours, theirs))
-    return declared == given
+    return declared == type_
 
 
-def _refine(declared: ty.Type, given: ty.Type) -> ty.Type:
+def _refine(declared: ty.Type, type_: ty.Type) -> ty.Type:
     """Return the more precise of two types that fit."""
-    match declared, given:
+    match declared, type_:
         case ty.TensorType(), ty.TensorType():
-            dims = zip(declared.shape, given.shape, strict=True)
-            return ty.TensorType(tuple(a if b == ty.AnyDim() else b for a, b in dims), given.dtype)
+            dims = zip(declared.shape, type_.shape, strict=True)
+            return ty.TensorType(tuple(a if b == ty.AnyDim() else b for a, b in dims), type_.dtype)
         case ty.TupleType(fields=ours), ty.TupleType(fields=theirs):
-            named = declared if isinstance(declared, ty.RecordType) else given
+            named = declared if isinstance(declared, ty.RecordType) else type_
             return replace(named, fields=tuple(map(_refine, ours, theirs)))
-    return given
+    return type_
 
 
 def to_relay(value: v.Operand, wanted: ty.Type | None = None) -> v.Computed:
@@ -200,15 +202,17 @@ def _entries(table: v.TableOf, span: Span) -> v.Computed:
 
     def whole(values: v.Value) -> v.Computed:
         if isinstance(values, v.TupleOf):
-            parts = list(map(whole, values.items))
-            node = ir.Tuple(tuple(part.expr for part in parts), span=span)
-            return v.Computed(node, ty.TupleType(tuple(part.type for part in parts)))
+            columns = list(map(whole, values.items))
+            node = ir.Tuple(tuple(entry_item.expr for entry_item in columns), span=span)
+            return v.Computed(node, ty.TupleType(tuple(entry_item.type for entry_item in columns)))
         assert isinstance(values, v.Computed)
         return tables.rows_of(table, values, span).rows
 
-    parts = [whole(each) for each in (table.keys, table.values) if each != v.Known(None)]
-    record = ty.RecordType(tuple(part.type for part in parts), ty.TABLE, ("keys", "values")[: len(parts)])
-    return v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), record)
+    columns = [whole(each) for each in (table.keys, table.values) if each != v.Known(None)]
+    record = ty.RecordType(
+        tuple(entry_item.type for entry_item in columns), ty.TABLE, ("keys", "values")[: len(columns)]
+    )
+    return v.Computed(ir.Tuple(tuple(entry_item.expr for entry_item in columns), span=span), record)
 
 
 def _takes_weak(dtype: str, given: str) -> bool:
@@ -250,11 +254,11 @@ def _no_tensor_hint(value: v.Operand) -> str | None:
 
 def convert_declared_value(what: str, declared: ty.Type, value: v.Operand, span: Span | None) -> v.Value:
     """Convert a value to its declared type; a tuple can be unpacked afterwards. Raises RefusalError."""
-    part = convert_to_declared(what, declared, value, span)
-    if isinstance(value.value, v.TupleOf) and isinstance(part.type, ty.TupleType):
+    expr = convert_to_declared(what, declared, value, span)
+    if isinstance(value.value, v.TupleOf) and isinstance(expr.type, ty.TupleType):
         items = (
             item if is_tensor(item) else to_relay(v.Operand(item, value.span), type_)
-            for item, type_ in zip(value.value.items, part.type.fields, strict=True)
+            for item, type_ in zip(value.value.items, expr.type.fields, strict=True)
         )
-        return v.TupleOf(tuple(items), part, part.type if isinstance(part.type, ty.RecordType) else None)
-    return v.as_value(part.expr, part.type)
+        return v.TupleOf(tuple(items), expr, expr.type if isinstance(expr.type, ty.RecordType) else None)
+    return v.as_value(expr.expr, expr.type)

@@ -28,15 +28,15 @@ def elaborate_dictionary(ctx: Elaboration, expr: tree.Dictionary) -> v.Value:
     entries: dict[object, v.Value] = {}
     later: list[tuple[v.Operand, v.Operand]] = []
     for key, value in expr.items:
-        given, operand = None if key is None else ctx.operand(key), ctx.operand(value)
-        if v.is_failed(operand.value) or (given is not None and v.is_failed(given.value)):
+        entry, operand = None if key is None else ctx.operand(key), ctx.operand(value)
+        if v.is_failed(operand.value) or (entry is not None and v.is_failed(entry.value)):
             return v.FAILED
-        if given is None and isinstance(operand.value, v.TableOf) and len(expr.items) == 1:
-            return tables.copied(operand.value, operand.span)
-        if given is None:
+        if entry is None and isinstance(operand.value, v.TableOf) and len(expr.items) == 1:
+            return tables.copy(operand.value, operand.span)
+        if entry is None:
             entries |= _entries(operand)
-        elif later or (known := tables.key_or_missing(given)) is tables.MISSING:
-            later.append((given, operand))
+        elif later or (known := tables.key_or_missing(entry)) is tables.MISSING:
+            later.append((entry, operand))
         else:
             entries[known] = operand.value
     return (
@@ -51,7 +51,7 @@ _MADE = "<dictionary>"
 
 
 def _with_later(
-    ctx: Elaboration, made: v.Value, later: Sequence[tuple[v.Operand, v.Operand]], span: Span
+    ctx: Elaboration, dictionary: v.Value, later: Sequence[tuple[v.Operand, v.Operand]], span: Span
 ) -> v.Value:
     """Return a dictionary with entries whose keys only the call knows. Raises RefusalError."""
     if len(later) >= tables.ROOM:
@@ -59,11 +59,11 @@ def _with_later(
         raise v.RefusalError(message, span, hint="begin with {}, and assign them in a loop")
     bindings = ctx.environment.bindings
     for key, value in later:
-        put(ctx, _MADE, made, key, value, span)
-        made = bindings.locals[_MADE]
+        put(ctx, _MADE, dictionary, key, value, span)
+        dictionary = bindings.locals[_MADE]
     bindings.forget(_MADE)
-    assert isinstance(made, v.TableOf)
-    return tables.with_room(made, span)
+    assert isinstance(dictionary, v.TableOf)
+    return tables.with_room(dictionary, span)
 
 
 def elaborate_dictionary_comprehension(ctx: Elaboration, expr: tree.DictionaryComprehension) -> v.Value:
@@ -94,7 +94,7 @@ def set_of(ctx: Elaboration, members: v.Operand, span: Span) -> v.Value:
     if v.is_failed(value):
         return v.FAILED
     if v.is_set(value):
-        return tables.copied(value, span)
+        return tables.copy(value, span)
     if isinstance(value, v.TableOf):
         value = tables.keys_of(value, span)
     if (entries := v.entries_of(value)) is not None:

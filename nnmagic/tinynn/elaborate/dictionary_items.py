@@ -59,26 +59,26 @@ def assign_key(ctx: Elaboration, target: ast.Call, value: v.Operand, op: AnyOp |
         ctx.environment.bindings.bind(name, v.FAILED)
         return True
 
-    def combined(before: v.Operand) -> v.Operand:
+    def combine(before: v.Operand) -> v.Operand:
         assert op is not None
         if is_tensor(before.value) and tensor_type(before).shape:
             hint = "assign a new one, as in d['key'] = d['key'] + value"
             raise v.RefusalError("an array that a dictionary holds is not changed in place", place, hint=hint)
         return v.Operand(binary_operation(ctx, op, before, value, span), span)
 
-    known = tables.key_or_missing(key)
-    if isinstance(held, v.TableOf) or known is tables.MISSING:
+    static_key = tables.key_or_missing(key)
+    if isinstance(held, v.TableOf) or static_key is tables.MISSING:
         if op is None:
             put(ctx, name, held, key, value, place)
         else:
-            update(ctx, name, held, key, combined, place)
+            update(ctx, name, held, key, combine, place)
         return True
     entries = v.entries_of(held)
     assert entries is not None
-    if op is not None and known not in entries:
-        raise v.RefusalError(f"the dictionary has no key {known!r}", place)
-    new = value.value if op is None else combined(v.Operand(entries[known], place)).value
-    changed = v.FAILED if v.is_failed(new) else v.dictionary_of({**entries, known: new})
+    if op is not None and static_key not in entries:
+        raise v.RefusalError(f"the dictionary has no key {static_key!r}", place)
+    new = value.value if op is None else combine(v.Operand(entries[static_key], place)).value
+    changed = v.FAILED if v.is_failed(new) else v.dictionary_of({**entries, static_key: new})
     ctx.environment.bindings.bind(name, changed, place)
     return True
 
@@ -127,8 +127,8 @@ def remove_key(
     if v.is_failed(key.value):
         ctx.environment.bindings.bind(name, v.FAILED)
         return
-    known = tables.key_or_missing(key)
-    if isinstance(held, v.TableOf) or known is tables.MISSING:
+    static_key = tables.key_or_missing(key)
+    if isinstance(held, v.TableOf) or static_key is tables.MISSING:
         if word == "add":
             put(ctx, name, held, key, v.Operand(v.Known(None), span), span)
         else:
@@ -136,11 +136,11 @@ def remove_key(
         return
     entries = dict(v.entries_of(held) or {})
     if word == "add":
-        entries[known] = v.Known(None)
-    elif known in entries:
-        del entries[known]
+        entries[static_key] = v.Known(None)
+    elif static_key in entries:
+        del entries[static_key]
     elif not word.startswith("discard"):
-        raise v.RefusalError(f"{describe(held)} has no key {known!r}", key.span)
+        raise v.RefusalError(f"{describe(held)} has no key {static_key!r}", key.span)
     kind = ty.SET if v.is_set(held) else ty.DICTIONARY
     ctx.environment.bindings.bind(name, v.dictionary_of(entries, kind), span)
 

@@ -32,8 +32,8 @@ from nnmagic.tinynn.elaborate.expressions import (
     elaborate_invalid,
     elaborate_name,
     elaborate_slice,
-    elaborate_starred,
     elaborate_tuple,
+    refuse_starred,
 )
 from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string
 from nnmagic.tinynn.elaborate.growing_lists import elaborate_append, elaborate_change, elaborate_grow
@@ -41,7 +41,7 @@ from nnmagic.tinynn.elaborate.if_statements import elaborate_if
 from nnmagic.tinynn.elaborate.imports import elaborate_import
 from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
 from nnmagic.tinynn.elaborate.matching import elaborate_match
-from nnmagic.tinynn.elaborate.printing import elaborate_printed
+from nnmagic.tinynn.elaborate.printing import elaborate_print
 from nnmagic.tinynn.elaborate.statements import (
     elaborate_assert,
     elaborate_break,
@@ -69,7 +69,7 @@ NODES = NodeTable(
         tree.Chain: elaborate_chain,
         tree.NamedExpr: elaborate_walrus,
         tree.FormattedString: elaborate_formatted_string,
-        tree.Printed: elaborate_printed,
+        tree.Printed: elaborate_print,
         tree.Dictionary: elaborate_dictionary,
         tree.DictionaryComprehension: elaborate_dictionary_comprehension,
         tree.MadeSet: elaborate_set,
@@ -77,7 +77,7 @@ NODES = NodeTable(
         tree.Comprehension: elaborate_comprehension,
         tree.EllipsisLiteral: elaborate_ellipsis,
         tree.Invalid: elaborate_invalid,
-        tree.Starred: elaborate_starred,
+        tree.Starred: refuse_starred,
         tree.ListPart: elaborate_list_part,
         tree.TablePart: elaborate_table_part,
     },

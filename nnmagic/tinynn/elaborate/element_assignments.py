@@ -48,7 +48,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: v.Operand, others
         return
     variable, indices = _evaluate_target(ctx, target)
     items = list_to_change(ctx, variable)
-    tensor = None if items is not None else read_changed(ctx, variable)
+    tensor = None if items is not None else read_target(ctx, variable)
     is_refused = any(v.is_failed(item.value) for index in indices for item in index)
     if items is not None and not is_refused:
         set_item(ctx, variable, items, indices, value, span)
@@ -65,7 +65,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: v.Operand, others
         )
     bind_names(ctx)
     changed = inherit_default_dtype(set_chain(tensor, indices, value, span), [tensor.value, value.value])
-    bind_changed(ctx, variable, memory, changed, span)
+    bind_target(ctx, variable, memory, changed, span)
 
 
 def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
@@ -75,7 +75,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
         return
     variable, indices = _evaluate_target(ctx, stmt.target)
     items = list_to_change(ctx, variable)
-    tensor = None if items is not None else read_changed(ctx, variable)
+    tensor = None if items is not None else read_target(ctx, variable)
     right = ctx.operand(stmt.rhs)
     is_refused = any(v.is_failed(item.value) for index in (*indices, [right]) for item in index)
     if items is not None and not is_refused:
@@ -87,12 +87,12 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     target_span = ctx.span(stmt.target.span)
     memory = own_memory(ctx, variable, tensor, target_span)
     bind_names(ctx)
-    changed = _updated(ctx, stmt, tensor, join_all(tensor, indices, target_span), right)
+    changed = _update(ctx, stmt, tensor, join_all(tensor, indices, target_span), right)
     if changed is None:
         _fail(ctx, variable)
     else:
         changed = inherit_default_dtype(changed, [tensor.value, right.value])
-        bind_changed(ctx, variable, memory, changed, target_span)
+        bind_target(ctx, variable, memory, changed, target_span)
 
 
 def _check_item_of_list(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, value: v.Operand) -> None:
@@ -101,7 +101,7 @@ def _check_item_of_list(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, 
         check_item(f"`{name}`", tensor.value, value)
 
 
-def _updated(
+def _update(
     ctx: Elaboration,
     stmt: tree.UpdateElements,
     tensor: v.Operand,
@@ -112,7 +112,7 @@ def _updated(
     span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
     index, *rest = indices
     if rest:
-        part = _updated(ctx, stmt, part_to_change(tensor, index, target_span), rest, right)
+        part = _update(ctx, stmt, part_to_change(tensor, index, target_span), rest, right)
         return None if part is None else put_back(tensor, index, part, target_span)
     current = subscript(tensor, index, target_span)
     mask = single_mask(tensor, index) if _is_number(right, tensor) else None
@@ -156,7 +156,7 @@ def _dtype(tensor: v.Operand) -> str:
     return tensor.value.type.dtype
 
 
-def read_changed(ctx: Elaboration, variable: ast.Var) -> v.Operand | None:
+def read_target(ctx: Elaboration, variable: ast.Var) -> v.Operand | None:
     """Return the tensor that is changed; None where an error was reported. Raises RefusalError."""
     name, span = variable.id.name, ctx.span(variable.span)
     owner = ctx.environment.owner(name)
@@ -227,9 +227,7 @@ def bind_names(ctx: Elaboration) -> None:
     let_bind_names(ctx, list(ctx.environment.bindings.locals))
 
 
-def bind_changed(
-    ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: v.Computed, span: Span
-) -> None:
+def bind_target(ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: v.Computed, span: Span) -> None:
     """Let a name stand for the changed tensor; other names that may share its memory lose their values."""
     name = variable.id.name
     old = ctx.environment.bindings.locals[name]

@@ -11,7 +11,7 @@ from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.elaborate.annotation_types import unknown_dimension
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import reread
-from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
+from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.namespace.attributes import attribute
 from nnmagic.tinynn.namespace.name_resolution import UnknownNameError
@@ -51,7 +51,7 @@ def elaborate_invalid(_ctx: Elaboration, _expr: tree.Invalid) -> v.Value:
     return v.FAILED
 
 
-def elaborate_starred(ctx: Elaboration, expr: tree.Starred) -> v.Value:
+def refuse_starred(ctx: Elaboration, expr: tree.Starred) -> v.Value:
     """Refuse a stray ``*x`` in the words of Python's own compiler, which finds most of them."""
     raise v.RefusalError("can't use starred expression here", ctx.span(expr.span))
 
@@ -74,10 +74,10 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> v.Value:
     path = (name, *(link.field.name for link in chain))
     span = ctx.span(expr.span)
     try:
-        scopes = [*(each.imports for each in ctx.environment.chain()), ctx.imports]
-        imports = [each for each in scopes if name in each]
+        scopes = [*(scope.imports for scope in ctx.environment.chain()), ctx.imports]
+        imports = [scope for scope in scopes if name in scope]
         if imports:
-            value, taken = ctx.resolver.lookup_imported(path, imports[0], span)
+            value, taken = ctx.resolver.lookup_import(path, imports[0], span)
         else:
             value, taken = ctx.resolver.lookup(path, span, ctx.environment.names())
     except UnknownNameError:
@@ -159,5 +159,5 @@ def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[v.Ope
         else:
             items = parts_of(starred, ctx.span(expr.span))
             operands += [v.Operand(item, starred.span) for item in items]
-    check_unchanged(ctx, operands, since)
+    check_operands(ctx, operands, since)
     return operands

@@ -29,7 +29,7 @@ def foreign_subscript(ctx: Elaboration, name: str, index: Sequence[ast.Expr], sp
     """Return what ``np.ndarray[...]``, ``NDArray[...]``, ``np.dtype[...]`` or ``Annotated[...]`` says."""
     match name, index:
         case "Annotated", [base, *metadata] if metadata:
-            return _annotated(ctx, base, metadata)
+            return _unwrap_annotated(ctx, base, metadata)
         case ("NDArray", [element]) | ("ndarray", [_, element]):
             shape = _shape(index[0]) if name == "ndarray" else None
             dtype = _element(ctx, element)
@@ -50,15 +50,15 @@ def _tensor(shape: Shape | None, dtype: v.Value) -> v.Value:
     return v.Known(OpenTensor(shape))
 
 
-def _annotated(ctx: Elaboration, base: ast.Expr, metadata: Sequence[ast.Expr]) -> v.Value:
+def _unwrap_annotated(ctx: Elaboration, base: ast.Expr, metadata: Sequence[ast.Expr]) -> v.Value:
     """Return the annotation of a cell in the metadata of ``Annotated``; if there is none, its first type."""
-    for part in metadata:
-        if isinstance(part, ast.Constant):
+    for item in metadata:
+        if isinstance(item, ast.Constant):
             continue
-        if _is_own(part):
-            return ctx.evaluate(part)
+        if _is_own(item):
+            return ctx.evaluate(item)
         with ctx.trial():  # what no cell knows is for other readers
-            value = ctx.evaluate(part)
+            value = ctx.evaluate(item)
         if _is_annotation(value):
             return value
     return ctx.evaluate(base)
@@ -80,10 +80,10 @@ def _is_annotation(value: v.Value) -> bool:
 
 def _shape(written: ast.Expr) -> Shape | None:
     """Return the shape that NumPy's first parameter of ``ndarray`` says: ``tuple[int, Literal[3]]``."""
-    parts = _subscripts(written, "tuple")
-    if parts is None or any(isinstance(part, tree.EllipsisLiteral) for part in parts):
+    subscripts = _subscripts(written, "tuple")
+    if subscripts is None or any(isinstance(part, tree.EllipsisLiteral) for part in subscripts):
         return None
-    return tuple(map(_size, parts))
+    return tuple(map(_size, subscripts))
 
 
 def _size(written: ast.Expr) -> int | None:
@@ -138,10 +138,10 @@ def kind_subscript(ctx: Elaboration, kind: DTypeKind, index: Sequence[ast.Expr],
         hint = f"write NDArray[np.{kind.name}]" if is_numpy else f'write {kind.name}[np.ndarray, "n 3"]'
         raise v.RefusalError(f"`{kind.name}` takes an array class and the dimensions", span, hint=hint)
     try:
-        found = tensor_of(kind, dims)
+        tensor = tensor_of(kind, dims)
     except ForeignTypeError as problem:
         raise v.RefusalError(f"this is {problem}", operands[-1].span) from None
-    return v.Known(found)
+    return v.Known(tensor)
 
 
 def _is_array(operand: v.Operand) -> bool:

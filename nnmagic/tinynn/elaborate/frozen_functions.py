@@ -30,7 +30,7 @@ class _Freezing:
             case v.LocalFunction() | v.ClosureValue():
                 return self._of_function(value)
             case v.GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
-                given = tuple(self._of_operand(each, name) for each in arguments)
+                given = tuple(self._of_operand(argument, name) for argument in arguments)
                 return replace(value, function=self._of_operand(function, name), arguments=given)
             case v.TupleOf(items=items, whole=None):
                 parts = (self.of_value(item, f"{name}_{index}") for index, item in enumerate(items))
@@ -38,7 +38,7 @@ class _Freezing:
             case v.Method(receiver=receiver):
                 return replace(value, receiver=self._of_operand(receiver, name))
             case v.Zipped(parts=operands):
-                return replace(value, parts=tuple(self._of_operand(part, name) for part in operands))
+                return replace(value, parts=tuple(self._of_operand(operand, name) for operand in operands))
         return atomize(self.ctx, value, name, set())
 
     def _of_operand(self, operand: v.Operand, name: str) -> v.Operand:

@@ -16,10 +16,10 @@ from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     RAISES_TYPE,
+    AssertionGuard,
     Block,
     BlockExit,
     ExitKind,
-    Guard,
     exits_of,
     find_raising,
     guard,
@@ -89,7 +89,7 @@ def _finish_raising(
         message = f"`{definition.name}` raises an exception on every path: its result type cannot be kept"
         ctx.diagnostics.error(message, span, hint="leave the result type out")
         return None
-    of = Guard(*ctx.resolver.assertion(span))
+    of = AssertionGuard(*ctx.resolver.assertion(span))
     end = BlockExit(ExitKind.RETURNS, span)
     checked = Block(end=guard(of, raised, Block(end=end), Failure(), span))
     return Computed(render(checked, result, lambda _: value), result)
@@ -139,7 +139,7 @@ def _finish_changing(
         message, span = f"`{definition.name}` returns nothing", ctx.span(definition.name_span)
         ctx.diagnostics.error(message, span, hint="add a `return`, or declare its result as None")
         return None
-    usable = [exit_ for exit_ in returns if not any(is_failed(part.value) for part in exit_.written)]
+    usable = [exit_ for exit_ in returns if not any(is_failed(expr.value) for expr in exit_.written)]
     if ctx.environment.failed:
         usable = []
     if silent and len(usable) < len(returns):
@@ -147,15 +147,15 @@ def _finish_changing(
     types = tuple(ctx.environment.destinations.values())
     written = {
         id(exit_): tuple(
-            convert_to_declared(f"`{name}`", type_, part, None)
-            for (name, type_), part in zip(ctx.environment.destinations.items(), exit_.written, strict=True)
+            convert_to_declared(f"`{name}`", type_, expr, None)
+            for (name, type_), expr in zip(ctx.environment.destinations.items(), exit_.written, strict=True)
         )
         for exit_ in usable
     }
 
     def leaf(exit_: BlockExit, own: tuple[ir.Expr, ...]) -> ir.Expr:
-        parts = (*own, *(part.expr for part in written[id(exit_)]))
-        return parts[0] if len(parts) == 1 else ir.Tuple(parts, span=exit_.span)
+        exprs = (*own, *(expr.expr for expr in written[id(exit_)]))
+        return exprs[0] if len(exprs) == 1 else ir.Tuple(exprs, span=exit_.span)
 
     if not silent:
         return _finish(ctx, definition, block, declared, exits, types, leaf)

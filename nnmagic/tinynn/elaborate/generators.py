@@ -56,16 +56,16 @@ def carry_out(ctx: Elaboration, draw: v.Draw, span: Span) -> v.Value:
     if not isinstance(generator, v.GeneratorOf):
         message = f"`{draw.function}` draws from a generator, not from {describe(generator)}"
         raise v.RefusalError(message, draw.generator.span)
-    given = as_computed(v.Operand(v.TupleOf(draw.parameters), span))
-    operands = [_state(ctx, generator, span).expr, draw.like.expr, given.expr]
+    computed = as_computed(v.Operand(v.TupleOf(draw.parameters), span))
+    operands = [_state(ctx, generator, span).expr, draw.like.expr, computed.expr]
     expr = call("numpy.pcg64", operands, span, function=draw.function)
-    whole = let_bind(ctx, v.Computed(expr, TupleType((STATE, draw.like.type))), "drawn")
-    parts = v.as_value(whole.expr, whole.type)
-    assert isinstance(parts, v.TupleOf)
-    state, numbers = parts.items
+    drawn = let_bind(ctx, v.Computed(expr, TupleType((STATE, draw.like.type))), "drawn")
+    value = v.as_value(drawn.expr, drawn.type)
+    assert isinstance(value, v.TupleOf)
+    state, numbers = value.items
     assert isinstance(numbers, v.Computed)
     set_state(ctx, generator, state)
-    ctx.memory.own(whole.expr)
+    ctx.memory.own(drawn.expr)
     result = draw.finish(let_bind(ctx, numbers, draw.function.partition(" ")[0]))
     if isinstance(result, v.Computed):
         ctx.memory.own(result.expr)
@@ -105,7 +105,7 @@ def states_in(values: Iterable[v.Value]) -> set[str]:
             case v.Zipped(parts=parts):
                 work += [part.value for part in parts]
             case v.GradientOf(function=function, arguments=arguments):
-                work += [function.value, *(each.value for each in arguments)]
+                work += [function.value, *(argument.value for argument in arguments)]
             case v.LocalFunction() | v.ClosureValue() if id(value) not in seen:
                 seen.add(id(value))
                 work += _values_of(value.environment, value.versions)
@@ -115,11 +115,11 @@ def states_in(values: Iterable[v.Value]) -> set[str]:
 
 def _values_of(environment: v.Environment, names: Iterable[str]) -> list[v.Value]:
     owners = ((name, environment.owner(name)) for name in names)
-    found = (owner.bindings.locals.get(name) for name, owner in owners if owner is not None)
-    return [value for value in found if value is not None]
+    values = (owner.bindings.locals.get(name) for name, owner in owners if owner is not None)
+    return [value for value in values if value is not None]
 
 
-def names_assigned(ctx: Elaboration, node: ast.Node) -> list[str]:
+def assigned_names(ctx: Elaboration, node: ast.Node) -> list[str]:
     """Return the names that a statement binds, with the states of the generators that it mentions."""
     names = list(find_assigned_names(node))
     if not ctx.generators:
@@ -189,16 +189,16 @@ def call_with_generators(
     result = call_function(function, ordered, span, make_function)
     if v.is_failed(result):
         return v.FAILED
-    parts: list[v.Value] = [result]
+    values: list[v.Value] = [result]
     if isinstance(result, v.TupleOf):
         assert result.whole is not None
         whole = let_bind(ctx, result.whole, "results")
         split = v.as_value(whole.expr, whole.type)
         assert isinstance(split, v.TupleOf)
-        parts = list(split.items)
-    for generator, state_after in zip(generators, parts[-len(generators) :], strict=True):
+        values = list(split.items)
+    for generator, state_after in zip(generators, values[-len(generators) :], strict=True):
         set_state(ctx, generator, state_after)
-    own = parts[: -len(generators)]
+    own = values[: -len(generators)]
     return own[0] if own else v.Known(None)
 
 

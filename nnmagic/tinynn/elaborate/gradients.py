@@ -87,26 +87,26 @@ def _gradient(
     own, extra = _split_aux(gradient, result)
     computed = to_relay(own)
     _check_scalar(gradient, computed.type, own)
-    parts, types = [computed.expr], [computed.type]
+    exprs, types = [computed.expr], [computed.type]
     if extra is not None:
         aux = to_relay(extra)
-        parts.append(aux.expr)
+        exprs.append(aux.expr)
         types.append(aux.type)
-    parts += [state.expr for state in states.values()]
+    exprs += [state.expr for state in states.values()]
     types += [state.type for state in states.values()]
     gradients = TupleType(tuple(primal.type for primal in chosen))
-    whole = TupleType((types[0] if len(types) == 1 else TupleType(tuple(types)), gradients))
-    value_expr = parts[0] if len(parts) == 1 else ir.Tuple(tuple(parts), span=span)
-    call = _marked(block, params, chosen, value_expr, whole, "reverse", len(params), (), span)
+    result_type = TupleType((types[0] if len(types) == 1 else TupleType(tuple(types)), gradients))
+    value_expr = exprs[0] if len(exprs) == 1 else ir.Tuple(tuple(exprs), span=span)
+    call = _mark(block, params, chosen, value_expr, result_type, "reverse", len(params), (), span)
     if states:
-        call = let_bind(ctx, v.Computed(call, whole), "gradient").expr
-    value, found = _items(v.as_value(call, whole))
+        call = let_bind(ctx, v.Computed(call, result_type), "gradient").expr
+    value, gradient_items = _items(v.as_value(call, result_type))
     if states:
         items = _items(value)
         for state, after in zip(states, items[-len(states) :], strict=True):
             set_state(ctx, v.GeneratorOf(state), after)
         value = items[0] if extra is None else v.TupleOf(items[:2])
-    gradient_value = found if isinstance(gradient.argnums, tuple) else _items(found)[0]
+    gradient_value = gradient_items if isinstance(gradient.argnums, tuple) else _items(gradient_items)[0]
     if gradient.kind == "value_and_grad":
         return v.TupleOf((value, gradient_value))
     return v.TupleOf((gradient_value, _items(value)[1])) if extra is not None else gradient_value
@@ -135,23 +135,26 @@ def _jacobian(
     ordered = _in_order(gradient.function, operands, span)
     numbers = _numbers(gradient, operands, ordered, span)
     operands = ordered
-    kept = tuple(replace(each, value=atomize(ctx, each.value, "primal", set())) for each in operands)
+    primals = tuple(
+        replace(operand, value=atomize(ctx, operand.value, "primal", set())) for operand in operands
+    )
     function = _kept(ctx, gradient.function)
-    inner = v.Operand(v.GradientOf("partial", function, tuple(numbers), arguments=kept), span)
+    inner = v.Operand(v.GradientOf("partial", function, tuple(numbers), arguments=primals), span)
     _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
     chosen = tuple(
-        replace(kept[number], value=_primal(gradient.function, number, kept[number])) for number in numbers
+        replace(primals[number], value=_primal(gradient.function, number, primals[number]))
+        for number in numbers
     )
-    found = jacobian_of(ctx, inner, chosen, span, apply)
-    return _jacobians(found, alone=not isinstance(gradient.argnums, tuple))
+    jacobian = jacobian_of(ctx, inner, chosen, span, apply)
+    return _jacobians(jacobian, alone=not isinstance(gradient.argnums, tuple))
 
 
-def _jacobians(found: v.Value | PartsOf, *, alone: bool) -> v.Value:
+def _jacobians(gradients: v.Value | PartsOf, *, alone: bool) -> v.Value:
     """Return the Jacobians of each part of a result; ``alone``: those by the only parameter."""
-    if isinstance(found, PartsOf):
-        items = tuple(_jacobians(part, alone=alone) for part in found.items)
-        return v.TupleOf(items, record=found.record)
-    return found.items[0] if alone and isinstance(found, v.TupleOf) else found
+    if isinstance(gradients, PartsOf):
+        items = tuple(_jacobians(item, alone=alone) for item in gradients.items)
+        return v.TupleOf(items, record=gradients.record)
+    return gradients.items[0] if alone and isinstance(gradients, v.TupleOf) else gradients
 
 
 def _items(value: v.Value) -> tuple[v.Value, ...]:
@@ -180,15 +183,15 @@ def _pull(
     """Call a pullback with the cotangent of the result."""
     if len(operands) != 1 or operands[0].keyword is not None:
         raise v.RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
-    chosen = [_primal(gradient.function, n, each) for n, each in enumerate(gradient.arguments)]
-    params, block, result = _linearized(ctx, gradient, chosen, span, apply)
+    chosen = [_primal(gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
+    params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
     given = _fitting("the cotangent", operands[0], result.type)
     cotangents = _leaves(given.expr, result.type)
     gradients = TupleType(tuple(primal.type for primal in chosen))
     whole = TupleType((result.type, gradients))
-    call = _marked(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
+    call = _mark(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
     return v.as_value(ir.TupleGetItem(call, 1, span=span), gradients)
 
 
@@ -201,15 +204,15 @@ def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> 
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
         for leaf in _leaves(_fitting("the tangent", operand, primal.type).expr, primal.type)
     ]
-    params, block, result = _linearized(ctx, gradient, chosen, span, apply)
+    params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
     whole = TupleType((result.type, result.type))
-    call = _marked(block, params, chosen, result.expr, whole, "forward", len(params), tangents, span)
+    call = _mark(block, params, chosen, result.expr, whole, "forward", len(params), tangents, span)
     return v.as_value(call, whole)
 
 
-def _linearized(
+def _linearize(
     ctx: Elaboration, gradient: v.GradientOf, chosen: Sequence[v.Computed], span: Span, apply: Apply
 ) -> tuple[list[ir.Var], Block | None, v.Computed | None]:
     """Call a function with variables for all its arguments."""
@@ -227,7 +230,7 @@ def _linearized(
     return params, block, result
 
 
-def _marked(
+def _mark(
     block: Block,
     params: Sequence[ir.Var],
     chosen: Sequence[v.Computed],
@@ -289,8 +292,8 @@ def _kept(ctx: Elaboration, function: v.Operand) -> v.Operand:
 
 
 def _atom(ctx: Elaboration, value: v.Computed) -> v.Value:
-    kept = atomize(ctx, v.as_value(value.expr, value.type), "primal", set())
-    return replace(kept, weak=True) if value.weak and isinstance(kept, v.Computed) else kept
+    atom = atomize(ctx, v.as_value(value.expr, value.type), "primal", set())
+    return replace(atom, weak=True) if value.weak and isinstance(atom, v.Computed) else atom
 
 
 def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) -> list[v.Operand]:
@@ -332,7 +335,7 @@ def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
     return value.parameters if isinstance(value, _WithParameters) else ()
 
 
-def _wanted(function: v.Operand, number: int) -> Type | None:
+def _declared_type(function: v.Operand, number: int) -> Type | None:
     """Return the declared type of a parameter, if there is one."""
     value = function.value
     type_ = value.type if isinstance(value, v.GlobalFunction) else None
@@ -345,21 +348,21 @@ def _primals(
     ctx: Elaboration, function: v.Operand, given: Sequence[tuple[int, v.Operand]]
 ) -> list[v.Computed]:
     """Return the arguments to differentiate by. Raises RefusalError, after a report of errors before it."""
-    found, errors = list[v.Computed](), list[v.RefusalError]()
+    primals, errors = list[v.Computed](), list[v.RefusalError]()
     for number, operand in given:
         try:
-            _refuse_captured(ctx, operand)
-            found.append(_primal(function, number, operand))
+            _refuse_capture(ctx, operand)
+            primals.append(_primal(function, number, operand))
         except v.RefusalError as refusal:  # noqa: PERF203 - all errors at once
             errors.append(refusal)
     for error in errors[:-1]:
         ctx.report(error)
     if errors:
         raise errors[-1]
-    return found
+    return primals
 
 
-def _refuse_captured(ctx: Elaboration, operand: v.Operand) -> None:
+def _refuse_capture(ctx: Elaboration, operand: v.Operand) -> None:
     """Check that an argument is no array of the notebook, a part of the program. Raises RefusalError."""
     value = operand.value
     if isinstance(value, v.Computed) and ctx.resolver.is_captured(value.expr):
@@ -371,7 +374,7 @@ def _refuse_captured(ctx: Elaboration, operand: v.Operand) -> None:
 
 def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
     """Return an argument to differentiate by, which is made of floats. Raises RefusalError."""
-    value, wanted = operand.value, _wanted(function, number)
+    value, wanted = operand.value, _declared_type(function, number)
     if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float)
         if isinstance(wanted, TensorType) and not wanted.shape:
@@ -393,12 +396,12 @@ def _variables(
     ctx: Elaboration, function: v.Operand, numbers: Sequence[int], chosen: Sequence[v.Computed]
 ) -> list[ir.Var]:
     """Return variables that stand for the arguments, in the memory of which they are."""
-    formals, found = _formals(function), list[ir.Var]()
+    formals, variables = _formals(function), list[ir.Var]()
     for number, primal in zip(numbers, chosen, strict=True):
         name = formals[number].name if number < len(formals) else f"x{number}" if number else "x"
-        found.append(ir.Var(name, primal.type, span=primal.expr.span))
-        ctx.memory.bound[found[-1]] = primal.expr
-    return found
+        variables.append(ir.Var(name, primal.type, span=primal.expr.span))
+        ctx.memory.bound[variables[-1]] = primal.expr
+    return variables
 
 
 def _split_aux(gradient: v.GradientOf, result: v.Operand) -> tuple[v.Operand, v.Operand | None]:
@@ -427,11 +430,11 @@ def _check_scalar(gradient: v.GradientOf, type_: Type, result: v.Operand) -> Non
 
 def _fitting(what: str, operand: v.Operand, wanted: Type) -> v.Computed:
     """Convert a cotangent or a tangent to the type of its value. Raises RefusalError."""
-    given = to_relay(operand, wanted)
-    if _shapes(given.type) != _shapes(wanted):
-        message = f"{what} is {with_article(given.type)}, its value {with_article(wanted)}"
+    fitted = to_relay(operand, wanted)
+    if _shapes(fitted.type) != _shapes(wanted):
+        message = f"{what} is {with_article(fitted.type)}, its value {with_article(wanted)}"
         raise v.RefusalError(message, operand.span, hint=f"give {format_type(wanted)}")
-    return given
+    return fitted
 
 
 def _shapes(type_: Type) -> list[object]:

@@ -70,7 +70,7 @@ def _change_dictionary(ctx: Elaboration, stmt: tree.ChangeList, held: v.TupleOf 
 
 def _is_parameter(definition: object, name: str) -> bool:
     parameters = getattr(definition, "params", ())
-    return any(each.name == name for each in parameters)
+    return any(parameter.name == name for parameter in parameters)
 
 
 def _with_another(name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:

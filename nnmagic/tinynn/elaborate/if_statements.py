@@ -13,7 +13,7 @@ from nnmagic.tinynn.elaborate.sequencing import (
     elaborate_for_errors,
     fill_block,
     let_bind_used_names,
-    run_nested,
+    run_as_one_step,
     steps_of,
 )
 from nnmagic.tinynn.elaborate.truth import truth_of
@@ -26,7 +26,7 @@ def elaborate_if(ctx: Elaboration, stmt: ast.If) -> Terminator | None:
     if condition is None:
         return elaborate_for_errors(ctx, stmt, [stmt.true.stmts, stmt.false.stmts])
     if isinstance(condition, bool):
-        return run_nested(ctx, stmt.true.stmts if condition else stmt.false.stmts)
+        return run_as_one_step(ctx, stmt.true.stmts if condition else stmt.false.stmts)
     let_bind_used_names(ctx, stmt)
     before = ctx.environment.bindings
     blocks = []

@@ -19,7 +19,7 @@ _LIBRARIES = {"nnmagic", "scipy", *(module.partition(".")[0] for module in MODUL
 def elaborate_import(ctx: Elaboration, stmt: tree.Import) -> None:
     """Elaborate an import, which runs no code of the notebook. Raises RefusalError for any other module."""
     for name, (module, member) in stmt.names.items():
-        value = _imported(module, member)
+        value = _import(module, member)
         if value is None:
             ctx.environment.bindings.bind(name, FAILED, ctx.span(stmt.span))
             message, hint = STATEMENTS["Import"]
@@ -33,11 +33,11 @@ def imports_of_cell(statements: Sequence[tree.Import]) -> dict[str, object]:
     What a cell cannot use is left out: it is an error where a function mentions it.
     """
     names = {name: target for stmt in statements for name, target in stmt.names.items()}
-    found = {name: _imported(*target) for name, target in names.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    imported_names = {name: _import(*target) for name, target in names.items()}
+    return {name: value for name, value in imported_names.items() if value is not None}
 
 
-def _imported(module: str, member: str) -> object:
+def _import(module: str, member: str) -> object:
     """Return a library, or a member of it; None where a cell knows nothing of it, or it is not there."""
     if module not in sys.modules and module.partition(".")[0] not in _LIBRARIES:
         return None
@@ -46,7 +46,7 @@ def _imported(module: str, member: str) -> object:
         if not member:
             return value
         missing = object()
-        found = getattr(value, member, missing)
-        return import_module(f"{module}.{member}") if found is missing else found
+        attribute = getattr(value, member, missing)
+        return import_module(f"{module}.{member}") if attribute is missing else attribute
     except ImportError:
         return None

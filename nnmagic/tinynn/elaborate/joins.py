@@ -41,7 +41,7 @@ def merge_exits(ctx: Elaboration, end: Terminator) -> Terminator | None:
         return end
     branches = [exit_.bindings for exit_ in exits]
     plans = plan_joins(ctx, branches, end.span)
-    _bind_joined(ctx, end, plans)
+    _bind_join(ctx, end, plans)
     share_joined_memory(ctx, plans, branches)
     return None
 
@@ -66,7 +66,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> 
             continue
         bindings.versions[name] = version
         if any(value is None for value in values):
-            bindings.locals[name] = _maybe_unassigned(name, values, spans, span)
+            bindings.locals[name] = _explain_unassigned_name(name, values, spans, span)
             continue
         assigned = [value for value in values if value is not None]
         if any(map(v.is_failed, assigned)):
@@ -110,7 +110,7 @@ def _names_used_later(ctx: Elaboration, branches: Sequence[v.Bindings]) -> set[s
     return live | v.captured_names(values)
 
 
-def _bind_joined(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan]) -> None:
+def _bind_join(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan]) -> None:
     """Render a terminator whose exits all go on, and bind the names that differ."""
     types = [part.type for plan in plans.values() for part in types_of(plan)]
     keeps_order = ctx.keeps_order and may_have_effects(end)
@@ -152,20 +152,20 @@ def hoist_bindings(ctx: Elaboration, value: v.Computed) -> v.Computed:
 
 def exit_expressions(ctx: Elaboration, exit_: BlockExit, plans: dict[str, MergePlan]) -> tuple[ir.Expr, ...]:
     """Return what an exit contributes to the plans of names."""
-    parts: list[ir.Expr] = []
+    exprs: list[ir.Expr] = []
     for name, plan in plans.items():
         span, value = exit_.bindings.spans.get(name, exit_.span), exit_.bindings.locals[name]
         try:
             if not v.is_failed(value):
-                parts += expressions(plan, value, span)
+                exprs += expressions(plan, value, span)
                 continue
         except v.RefusalError as refusal:
             ctx.report(refusal)
-        parts += [ir.Tuple((), span=span) for _ in types_of(plan)]  # the function is refused
-    return tuple(parts)
+        exprs += [ir.Tuple((), span=span) for _ in types_of(plan)]  # the function is refused
+    return tuple(exprs)
 
 
-def _maybe_unassigned(
+def _explain_unassigned_name(
     name: str, values: Sequence[v.Value | None], spans: Sequence[Span], span: Span
 ) -> v.Value:
     """Explain a name that only some branches assign."""

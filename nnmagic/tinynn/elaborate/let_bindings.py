@@ -14,14 +14,14 @@ from nnmagic.tinynn.values import values as v
 
 def let_bind_names(ctx: Elaboration, names: Iterable[str]) -> None:
     """Bind by let what the names stand for, so that a branch or an inner function can use it."""
-    made = dict[int, v.Value]()  # names of one dictionary stay names of one
+    values = dict[int, v.Value]()  # names of one dictionary stay names of one
     for name in names:
         owner = ctx.environment.owner(name)
         if owner is not None and name in owner.bindings.locals:
             value = owner.bindings.locals[name]
-            if id(value) not in made:
-                made[id(value)] = atomize(ctx, value, name, set())
-            owner.bindings.locals[name] = made[id(value)]
+            if id(value) not in values:
+                values[id(value)] = atomize(ctx, value, name, set())
+            owner.bindings.locals[name] = values[id(value)]
 
 
 def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Value:
@@ -32,8 +32,10 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
         case v.ListOfRows(rows=rows) if not is_atom(rows.expr):
             return replace(value, rows=let_bind(ctx, rows, name))
         case v.TableOf() as table:
-            names = (f"{name}_{part}" for part in ("slots", "keys", "used", "size", "values"))
-            kept_rows = (atomize(ctx, part, own, seen) for part, own in zip(table.parts, names, strict=True))
+            names = (f"{name}_{field}" for field in ("slots", "keys", "used", "size", "values"))
+            kept_rows = (
+                atomize(ctx, field, own, seen) for field, own in zip(table.parts, names, strict=True)
+            )
             return v.TableOf(*kept_rows)  # type: ignore[arg-type]  # its parts
         case v.Dimension(dim=dim, number=number) if not is_atom(number.expr):
             return v.Dimension(dim, let_bind(ctx, number, name))
@@ -47,20 +49,22 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
             return replace(again, names=value.names, written=value.written)
         case v.TupleOf(items=items):
             parts = tuple(atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
-            if all(part is item for part, item in zip(parts, items, strict=True)):
+            if all(field is item for field, item in zip(parts, items, strict=True)):
                 return value  # a list stays the one that other names hold
             return v.TupleOf(parts, record=value.record, names=value.names, written=value.written)
         case v.Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return v.Method(v.Operand(kept_receiver, receiver.span), word, callee)
         case v.Zipped(word=word, parts=parts_, strict=strict):
-            kept_parts = (v.Operand(atomize(ctx, part.value, name, seen), part.span) for part in parts_)
+            kept_parts = (v.Operand(atomize(ctx, field.value, name, seen), field.span) for field in parts_)
             return v.Zipped(word, tuple(kept_parts), strict)
         case v.LocalFunction() | v.ClosureValue():
             return _atomize_function(ctx, value, seen)
         case v.GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
             kept_function = replace(function, value=atomize(ctx, function.value, name, seen))
-            kept_arguments = (replace(each, value=atomize(ctx, each.value, name, seen)) for each in arguments)
+            kept_arguments = (
+                replace(argument, value=atomize(ctx, argument.value, name, seen)) for argument in arguments
+            )
             return replace(value, function=kept_function, arguments=tuple(kept_arguments))
     return value
 

@@ -50,7 +50,7 @@ def set_item(
         )
     check_holders(ctx, name, items, span)
     before: Sequence[v.TupleOf | v.ListOfRows] = list(_inner_lists(items, indices))
-    changed = _changed(ctx, items, indices, value, span)
+    changed = _change(ctx, items, indices, value, span)
     for inner in before:
         _forget_holders(ctx, name, items, inner, span)
     ctx.environment.bindings.bind(name, changed, span)
@@ -114,7 +114,7 @@ def _occurrences(value: v.Value, item: v.Value) -> int:
     return sum(_occurrences(each, item) for each in value.items) if isinstance(value, v.TupleOf) else 0
 
 
-def _changed(
+def _change(
     ctx: Elaboration,
     items: v.TupleOf | v.ListOfRows,
     indices: Sequence[Sequence[v.Operand]],
@@ -122,11 +122,11 @@ def _changed(
     span: Span,
 ) -> v.Value:
     """Return a list with another item, or with one of which a part is another."""
-    index, *rest = indices
-    if not rest and [each.value for each in index] == [v.Known(Ellipsis)]:  # of `items.sort()`
+    index, *inner = indices
+    if not inner and [each.value for each in index] == [v.Known(Ellipsis)]:  # of `items.sort()`
         return value.value
     if isinstance(items, v.ListOfRows):
-        if (rest and not items.is_table) or len(index) != 1:
+        if (inner and not items.is_table) or len(index) != 1:
             hint = "assign the item, as in rows[i] = value, or make one array of all: rows = np.array(rows)"
             raise v.RefusalError(
                 "a part of an item of a list that grew in a loop is assigned", span, hint=hint
@@ -138,14 +138,14 @@ def _changed(
         ctx.memory.hold(rows.expr, tokens | {rows.expr})
         return v.ListOfRows(rows, items.is_table)
     if is_run_time(index) and (rows_ := as_list_of_rows(items, span)) is not None:
-        return _changed(ctx, rows_, indices, value, span)
+        return _change(ctx, rows_, indices, value, span)
     place = _place(items, index, span)
     item, new = items.items[place], value.value
-    if rest and isinstance(item, v.TupleOf | v.ListOfRows):
-        new = _changed(ctx, item, rest, value, span)
-    elif rest:
+    if inner and isinstance(item, v.TupleOf | v.ListOfRows):
+        new = _change(ctx, item, inner, value, span)
+    elif inner:
         _check_alone(ctx, items, index, span)
-        new = set_chain(v.Operand(item, span), rest, value, span)
+        new = set_chain(v.Operand(item, span), inner, value, span)
     return replace(items, items=(*items.items[:place], new, *items.items[place + 1 :]))
 
 
@@ -158,25 +158,25 @@ def lists_to_index(ctx: Elaboration, stmt: ast.Stmt) -> dict[str, v.ListOfRows] 
 
     None where there are none, nor any that the loop itself makes.
     """
-    found: dict[str, v.ListOfRows] = {}
+    row_lists: dict[str, v.ListOfRows] = {}
     made = {
-        part.lhs[0].id.name
-        for part in walk(stmt, into_functions=False)
-        if isinstance(part, ast.Assign) and any(isinstance(each, _LISTS) for each in walk(part.rhs))
+        node.lhs[0].id.name
+        for node in walk(stmt, into_functions=False)
+        if isinstance(node, ast.Assign) and any(isinstance(each, _LISTS) for each in walk(node.rhs))
     }
     is_made = False
-    for part in walk(stmt, into_functions=False):
-        if not tree.is_subscript(part) or not isinstance(part.params[0], ast.Var):
+    for node in walk(stmt, into_functions=False):
+        if not tree.is_subscript(node) or not isinstance(node.params[0], ast.Var):
             continue
-        index, variable = part.params[1].values, part.params[0]
+        index, variable = node.params[1].values, node.params[0]
         if len(index) != 1 or isinstance(index[0], ast.Constant | ast.Slice):
             continue
         is_made |= variable.id.name in made
         value = list_to_change(ctx, variable)
         rows = as_list_of_rows(value, ctx.span(stmt.span)) if isinstance(value, v.TupleOf) else None
         if rows is not None:
-            found[variable.id.name] = rows
-    return found if found or is_made else None
+            row_lists[variable.id.name] = rows
+    return row_lists if row_lists or is_made else None
 
 
 def update_item(

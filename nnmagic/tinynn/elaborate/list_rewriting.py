@@ -14,7 +14,7 @@ import attr
 from synr import ast
 from synr.ast import BuiltinOp
 
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, walk
+from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration, ListNames
 from nnmagic.tinynn.elaborate.list_items import list_to_change
 from nnmagic.tinynn.syntax import tree
@@ -37,11 +37,11 @@ class LoopLists:
 def find_lists(ctx: Elaboration, stmt: tree.For | tree.While) -> LoopLists | None:
     """Return the lists of the function that a loop appends to or takes items from; None without any."""
     parts = list(walk(stmt, into_functions=False))
-    names = [part.lhs[0].id.name for part in parts if isinstance(part, tree.Append | tree.ChangeList)]
+    names = [node.lhs[0].id.name for node in parts if isinstance(node, tree.Append | tree.ChangeList)]
     moved = [
-        (part.lhs[0].id.name, part.rhs.id.name)
-        for part in parts
-        if type(part) is ast.Assign and isinstance(part.rhs, ast.Var)
+        (node.lhs[0].id.name, node.rhs.id.name)
+        for node in parts
+        if type(node) is ast.Assign and isinstance(node.rhs, ast.Var)
     ]
     names += [target for target, source in moved if source in names]
     lists: dict[str, v.TupleOf | v.ListOfRows] = {}
@@ -62,12 +62,12 @@ def _appended_alone(
 ) -> dict[str, int]:
     """Return how often a round appends to the lists to which nothing else happens."""
     parts = stmt.body.stmts if is_stepped else list(walk(stmt.body, into_functions=False))
-    times = Counter(_appended(parts))
+    times = Counter(_appended_value(parts))
     if not times or (is_stepped and _may_skip(stmt)):
         return {}
-    inner = [] if is_stepped else [part for part in parts if isinstance(part, tree.For | tree.While)]
-    in_loops = {name for loop in inner for name in _appended(walk(loop, into_functions=False))}
-    bound = Counter(name for part in walk(stmt, into_functions=False) for name in names_bound(part))
+    inner = [] if is_stepped else [node for node in parts if isinstance(node, tree.For | tree.While)]
+    in_loops = {name for loop in inner for name in _appended_value(walk(loop, into_functions=False))}
+    bound = Counter(name for node in walk(stmt, into_functions=False) for name in bound_names_of(node))
     return {
         name: number
         for name, number in times.items()
@@ -77,14 +77,14 @@ def _appended_alone(
     }
 
 
-def _appended(parts: Iterable[ast.Node]) -> Iterator[str]:
+def _appended_value(parts: Iterable[ast.Node]) -> Iterator[str]:
     return (part.lhs[0].id.name for part in parts if isinstance(part, tree.Append))
 
 
 def _may_skip(stmt: tree.For) -> bool:
     """Return whether a round may end before its last statement."""
     leaving = ast.Return | tree.Break | tree.Continue
-    return any(isinstance(part, leaving) for part in walk(stmt.body, into_functions=False))
+    return any(isinstance(node, leaving) for node in walk(stmt.body, into_functions=False))
 
 
 def _reads(stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows]) -> bool:
@@ -129,9 +129,9 @@ def over_changing_list(ctx: Elaboration, stmt: tree.For) -> tuple[str, tree.Whil
 def _changes_what_it_goes_over(stmt: tree.For) -> bool:
     """Return whether a loop goes over a list that its rounds change."""
     changed = {
-        part.lhs[0].id.name
-        for part in walk(stmt.body, into_functions=False)
-        if isinstance(part, tree.Append | tree.ChangeList)
+        node.lhs[0].id.name
+        for node in walk(stmt.body, into_functions=False)
+        if isinstance(node, tree.Append | tree.ChangeList)
     }
     return isinstance(stmt.iterable, ast.Var) and stmt.iterable.id.name in changed
 
@@ -194,13 +194,13 @@ def _free_name(name: str, taken: set[str]) -> str:
 def _queues(stmt: tree.For | tree.While) -> frozenset[str]:
     """Return the lists from whose beginning a loop takes items."""
     return frozenset(
-        part.lhs[0].id.name
-        for part in walk(stmt, into_functions=False)
-        if isinstance(part, tree.ChangeList) and _taken(part) == 0
+        node.lhs[0].id.name
+        for node in walk(stmt, into_functions=False)
+        if isinstance(node, tree.ChangeList) and _taken_position(node) == 0
     )
 
 
-def _taken(stmt: tree.ChangeList) -> int | None:
+def _taken_position(stmt: tree.ChangeList) -> int | None:
     """Return 0 or -1 where the first or the last item of a list is taken from it; None for other changes."""
     match stmt.rhs:
         case ast.Call(params=[ast.Var(), ast.Tuple(values=[ast.Slice(start=start, end=end)])]):
@@ -262,7 +262,7 @@ class _Rewriter:
                     return self._item(owner.id.name, node.span, index[0])
             case ast.Tuple(values=values) | ast.ArrayLiteral(values=values):
                 held = [
-                    self._held(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
+                    self._hold(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
                 ]
                 return attr.evolve(node, values=held)
             case ast.Call(func_name=ast.Op(name=BuiltinOp.Not), params=[only]):
@@ -281,7 +281,7 @@ class _Rewriter:
                     node.span, greater, [self._length(name, node.span), _number(node.span, 0)], {}
                 )
             case tree.Logical(values=values):
-                return attr.evolve(node, values=[self.condition(each) for each in values])
+                return attr.evolve(node, values=[self.condition(value) for value in values])
         replaced = self.replace(node)
         assert isinstance(replaced, ast.Expr)
         return replaced
@@ -294,7 +294,7 @@ class _Rewriter:
             place = self._part("place", name, span, *bounds, self.replace(index))
         return tree.subscript(span, tree.variable(span, self.names[name].rows), [place])
 
-    def _held(self, variable: ast.Var) -> ast.Expr:
+    def _hold(self, variable: ast.Var) -> ast.Expr:
         """Return what an item of a tuple is: no list that changes later, which Python would show there."""
         name = variable.id.name
         return self._part("held", name, variable.span) if name in self.names else variable
@@ -338,11 +338,11 @@ class _Rewriter:
             blocks = {"body": self.replace(stmt.body), "orelse": self.replace(stmt.orelse)}
             yield attr.evolve(stmt, condition=self.condition(stmt.condition), **blocks)
         elif isinstance(stmt, ast.Return) and isinstance(stmt.value, ast.Tuple):
-            parts = [self.replace(each) for each in stmt.value.values]
+            parts = [self.replace(value) for value in stmt.value.values]
             yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=parts))
         elif isinstance(stmt, tree.Append) and name in self.names:
             yield from self._append(stmt, name)
-        elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken(stmt) is not None:
+        elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken_position(stmt) is not None:
             yield from self._drop(stmt, name)
         elif isinstance(stmt, ast.Assign) and name in self.names:
             yield from self._assign(stmt, name)
@@ -358,20 +358,24 @@ class _Rewriter:
     def _inner_loop(self, stmt: tree.For) -> Iterator[ast.Stmt]:
         """Yield a loop inside, before which lists get room for all that its rounds append."""
         appended = Counter(
-            part.lhs[0].id.name
-            for part in walk(stmt.body, into_functions=False)
-            if isinstance(part, tree.Append) and part.lhs[0].id.name in self.names
+            node.lhs[0].id.name
+            for node in walk(stmt.body, into_functions=False)
+            if isinstance(node, tree.Append) and node.lhs[0].id.name in self.names
         )
         loops = [
-            part for part in walk(stmt.body, into_functions=False) if isinstance(part, tree.For | tree.While)
+            node for node in walk(stmt.body, into_functions=False) if isinstance(node, tree.For | tree.While)
         ]
         inside = {
-            name for loop in loops for part in walk(loop, into_functions=False) for name in names_bound(part)
+            name
+            for loop in loops
+            for node in walk(loop, into_functions=False)
+            for name in bound_names_of(node)
         }
         given = {
-            part.lhs[0].id.name
-            for part in walk(stmt.body, into_functions=False)
-            if type(part) is ast.Assign or (isinstance(part, tree.ChangeList) and _taken(part) is None)
+            node.lhs[0].id.name
+            for node in walk(stmt.body, into_functions=False)
+            if type(node) is ast.Assign
+            or (isinstance(node, tree.ChangeList) and _taken_position(node) is None)
         }
         roomy = frozenset(appended) - inside - given - self.roomy
         iterable = self.replace(stmt.iterable)
@@ -419,7 +423,7 @@ class _Rewriter:
         yield ast.If(
             span, is_empty, ast.Block(span, [tree.Raise(span, "IndexError", message)]), ast.Block(span, [])
         )
-        moved, sign = (each.begin, BuiltinOp.Add) if _taken(stmt) == 0 else (each.end, BuiltinOp.Sub)
+        moved, sign = (each.begin, BuiltinOp.Add) if _taken_position(stmt) == 0 else (each.end, BuiltinOp.Sub)
         place = tree.variable(span, moved)
         yield ast.Assign(span, [place], None, tree.operation(place.span, sign, place, _number(span, 1)))
 
@@ -430,10 +434,10 @@ class _Rewriter:
         source = stmt.rhs.id.name if isinstance(stmt.rhs, ast.Var) else ""
         if source == name:
             return
-        kept = tree.variable(span, _free_name(f"{name}_new", self.taken))
-        yield ast.Assign(span, [kept], None, self.replace(stmt.rhs))
-        yield ast.Assign(span, [rows], None, self._part("taken", name, span, kept))
-        length = ast.Call(span, tree.variable(span, "len"), [kept], {})
+        target = tree.variable(span, _free_name(f"{name}_new", self.taken))
+        yield ast.Assign(span, [target], None, self.replace(stmt.rhs))
+        yield ast.Assign(span, [rows], None, self._part("taken", name, span, target))
+        length = ast.Call(span, tree.variable(span, "len"), [target], {})
         yield ast.Assign(span, [end], None, length)
         yield ast.Assign(span, [begin], None, _number(span, 0))
         if source in self.names:  # Python would change the list by both names

@@ -31,40 +31,40 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
 
     Lists that are one object stay as they are: Python would change them all.
     """
-    inner = [each.items for each in items.items if isinstance(each, v.TupleOf) and each.record is None]
+    inner = [item.items for item in items.items if isinstance(item, v.TupleOf) and item.record is None]
     if items.record is not None or not items.items:
         return None
     if inner:
-        lists = {id(each) for each in items.items}
-        sizes = {len(each) for each in inner}
+        lists = {id(item) for item in items.items}
+        sizes = {len(item) for item in inner}
         if len(inner) != len(items.items) or len(lists) != len(inner) or len(sizes) != 1 or 0 in sizes:
             return None
-    elements = [each for row in inner for each in row] if inner else list(items.items)
+    elements = [item for row in inner for item in row] if inner else list(items.items)
     if not _are_alike(elements):
         return None
     array = BUILTINS["array"].call([v.Operand(items, span)], span)
     if not isinstance(array, v.Computed):
         return None
-    weak = all(isinstance(each, v.Known) or (isinstance(each, v.Computed) and each.weak) for each in elements)
+    weak = all(isinstance(item, v.Known) or (isinstance(item, v.Computed) and item.weak) for item in elements)
     return v.ListOfRows(replace(array, weak=weak, default_dtype=None), is_table=bool(inner))
 
 
 def _are_alike(elements: Sequence[v.Value]) -> bool:
     """Return whether values are Python's bools, or its other numbers, or tensors of one type."""
-    known = {type(each.value) for each in elements if isinstance(each, v.Known)}
-    computed = [each for each in elements if isinstance(each, v.Computed)]
-    if len(computed) + sum(isinstance(each, v.Known) for each in elements) != len(elements):
+    known = {type(element.value) for element in elements if isinstance(element, v.Known)}
+    computed = [element for element in elements if isinstance(element, v.Computed)]
+    if len(computed) + sum(isinstance(element, v.Known) for element in elements) != len(elements):
         return False
-    strong = [each.type for each in computed if not each.weak]
+    strong = [element.type for element in computed if not element.weak]
     if strong:
-        return not known and len(strong) == len(elements) and all(each == strong[0] for each in strong)
-    kinds = known | {_PYTHON_TYPES.get(getattr(each.type, "dtype", ""), object) for each in computed}
+        return not known and len(strong) == len(elements) and all(element == strong[0] for element in strong)
+    kinds = known | {_PYTHON_TYPES.get(getattr(element.type, "dtype", ""), object) for element in computed}
     return kinds == {bool} or kinds <= {int, float, complex}
 
 
-def repeated_list(left: v.Operand, right: v.Operand, span: Span) -> v.ListOfRows | None:
+def repeated_list(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.ListOfRows | None:
     """Return ``[0] * n`` of numbers, where ``n`` is large or known at run time only; None otherwise."""
-    items, times = (left, right) if isinstance(left.value, v.TupleOf | v.ListOfRows) else (right, left)
+    items, times = (lhs, rhs) if isinstance(lhs.value, v.TupleOf | v.ListOfRows) else (rhs, lhs)
     if isinstance(items.value, v.TupleOf) and items.value.written != "list":
         return None
     count = times.value
@@ -98,20 +98,20 @@ def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
         value = value.number
     assert isinstance(rows.type, TensorType)
     if isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex):
-        given, is_weak = natural_dtype(value.value), True
+        dtype, is_weak = natural_dtype(value.value), True
     elif isinstance(value, v.Computed) and isinstance(value.type, TensorType):
-        given, is_weak = value.type.dtype, value.weak
+        dtype, is_weak = value.type.dtype, value.weak
     else:
         return
     held = rows.type.dtype
-    fits = _kind(given) <= _kind(held) if is_weak else np.can_cast(ARRAY_DTYPES[given], ARRAY_DTYPES[held])
+    fits = _kind(dtype) <= _kind(held) if is_weak else np.can_cast(ARRAY_DTYPES[dtype], ARRAY_DTYPES[held])
     if not fits:
         message = (
-            f"{name} is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(given)}"
+            f"{name} is a list of {dtype_short_name(held)}, which does not hold {dtype_short_name(dtype)}"
         )
-        hint = f"begin with items of {dtype_short_name(given)}"
+        hint = f"begin with items of {dtype_short_name(dtype)}"
         if is_weak:
-            hint += f", as in [{_ZEROS[_kind(given)]}] * n"
+            hint += f", as in [{_ZEROS[_kind(dtype)]}] * n"
         raise v.RefusalError(message, item.span, hint=hint)
 
 

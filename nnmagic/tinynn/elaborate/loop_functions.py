@@ -104,24 +104,24 @@ def _call_in_loop(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) 
 def _scan(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -> v.Value:
     function, init, xs, length = loop.operands
     has_xs = xs.value != v.Known(None)
-    part = "None"
+    row = "None"
     if isinstance(xs.value, v.TupleOf):
-        part = f"({' '.join(f'xs[{number}][i],' for number in range(len(xs.value.items)))})"
+        row = f"({' '.join(f'xs[{number}][i],' for number in range(len(xs.value.items)))})"
     elif has_xs:
-        part = "xs[i]"
+        row = "xs[i]"
     first = "xs" if not isinstance(xs.value, v.TupleOf) else "xs[0]"
     count = f"len({first})" if has_xs else "length"
     head = f"def scan(f, init, xs, length):\n    rounds = {count}\n"
-    results = _results_of_round(ctx, head + f"    i = 0\n    return f(init, {part})\n", loop, span, apply)
+    results = _results_of_round(ctx, head + f"    i = 0\n    return f(init, {row})\n", loop, span, apply)
     if results is None:
         return v.FAILED
     names = [f"y{number}" for number in range(results[1])]
-    made = ", ".join(names) + ("," if results[0] == "tuple" else "")
-    made = {"tuple": f"({made})", "one": "y0", "none": "nothing"}[results[0]]
-    lines = [head, f"    i = 0\n    carry, {made} = f(init, {part})\n"]
+    text = ", ".join(names) + ("," if results[0] == "tuple" else "")
+    text = {"tuple": f"({text})", "one": "y0", "none": "nothing"}[results[0]]
+    lines = [head, f"    i = 0\n    carry, {text} = f(init, {row})\n"]
     lines += [f"    {name} = asarray({name})\n" for name in names]
     lines += [f"    s{name} = zeros((rounds, *{name}.shape), dtype={name}.dtype)\n" for name in names]
-    lines.append(f"    carry = init\n    for i in range(rounds):\n        carry, {made} = f(carry, {part})\n")
+    lines.append(f"    carry = init\n    for i in range(rounds):\n        carry, {text} = f(carry, {row})\n")
     lines += [f"        s{name}[i] = {name}\n" for name in names]
     stacked = ", ".join(f"s{name}" for name in names) + ("," if results[0] == "tuple" else "")
     stacked = {"tuple": f"({stacked})", "one": "sy0", "none": "None"}[results[0]]
@@ -230,11 +230,11 @@ def _elementwise(ctx: Elaboration, loop: v.LoopCall, span: Span, apply: Apply) -
     if not isinstance(whole, v.Computed) or v.is_failed(results):
         return v.FAILED
     like = Formula(whole, span)
-    parts = list(results.items) if isinstance(results, v.TupleOf) else [results]
-    if loop.dtypes and len(loop.dtypes) != len(parts):
-        raise v.RefusalError(f"vectorize: {len(loop.dtypes)} dtypes for {len(parts)} results", span)
+    values = list(results.items) if isinstance(results, v.TupleOf) else [results]
+    if loop.dtypes and len(loop.dtypes) != len(values):
+        raise v.RefusalError(f"vectorize: {len(loop.dtypes)} dtypes for {len(values)} results", span)
     shaped = []
-    for number, part in enumerate(parts):
+    for number, part in enumerate(values):
         assert isinstance(part, v.Computed)
         made = Formula(part, span).reshape(like.shape, like)
         shaped.append(made.cast(loop.dtypes[number]).value if loop.dtypes else made.value)
@@ -289,5 +289,5 @@ def _inline(
     more: dict[str, v.Value] | None = None,
 ) -> v.Value:
     function = _local(text, span, more)
-    by_position = [v.Operand(each.value, each.span) for each in operands]
+    by_position = [v.Operand(operand.value, operand.span) for operand in operands]
     return apply(ctx, v.Operand(function, span), by_position, span)

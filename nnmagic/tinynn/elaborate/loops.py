@@ -16,7 +16,7 @@ from nnmagic.relay.polynomials import constant
 from nnmagic.relay.types import AnyDim, TensorType
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
-    find_elements_assigned,
+    find_element_assignments,
     find_mentioned_names,
     targets_of,
     walk,
@@ -36,7 +36,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
 )
-from nnmagic.tinynn.elaborate.generators import is_state, names_assigned
+from nnmagic.tinynn.elaborate.generators import assigned_names, is_state
 from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
@@ -59,7 +59,7 @@ from nnmagic.tinynn.elaborate.sequencing import (
     elaborate_for_errors,
     fill_block,
     let_bind_used_names,
-    run_nested,
+    run_as_one_step,
     run_steps,
     steps_of,
 )
@@ -135,7 +135,7 @@ class _Loop:
         """Bind the names that the head of a ``for`` binds. Raises RefusalError."""
         if isinstance(self.stmt, tree.For):
             assert self.iterable is not None
-            _check_unchanged(ctx, self.stmt, self.iterable.span)
+            _check_iterable(ctx, self.stmt, self.iterable.span)
             value = item(self.iterable, index, self.iterable.span)
             assign_target(ctx, self.stmt.target, v.Operand(value, self.iterable.span))
 
@@ -155,7 +155,7 @@ def _with_rows(
     end = attempt(ctx, elaborate, GiveUpError(), accept)
     if not isinstance(end, GivenUp):
         return end
-    assigned = find_elements_assigned(stmt)
+    assigned = find_element_assignments(stmt)
     for name, rows in lists.items():
         if name in assigned:
             forget_inner_lists(ctx, name, ctx.span(stmt.span))
@@ -180,7 +180,7 @@ def _elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
         condition = _while_test(ctx, stmt)
     if condition is False:
         _while_test(ctx, stmt)
-        return run_nested(ctx, stmt.orelse.stmts)
+        return run_as_one_step(ctx, stmt.orelse.stmts)
     if condition is True and not ctx.compact:
         return _elaborate_by_cost(ctx, _Loop(stmt), lambda: _while_rounds(ctx, stmt))
     return _emit_loop(ctx, _Loop(stmt))
@@ -216,7 +216,7 @@ def _elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
             ctx.environment.bindings.bind(target.id.name, v.FAILED)
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
     if isinstance(iterable.value, v.ScheduledRange):
-        return _elaborate_scheduled(ctx, stmt, iterable.value, iterable.span)
+        return _elaborate_schedule(ctx, stmt, iterable.value, iterable.span)
     if not ctx.changes_tensors:
         return _elaborate_for_over(ctx, stmt, iterable)
     ctx.environment.bindings.bind(_items_of(stmt), iterable.value)
@@ -226,7 +226,7 @@ def _elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         ctx.environment.bindings.forget(_items_of(stmt))
 
 
-def _elaborate_scheduled(
+def _elaborate_schedule(
     ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange, span: Span
 ) -> Terminator | None:
     """Elaborate a loop whose range says how it is to run. Raises RefusalError."""
@@ -321,7 +321,7 @@ def _items_of(stmt: tree.For) -> str:
     return f"items of the loop in line {stmt.span.start_line}"
 
 
-def _check_unchanged(ctx: Elaboration, stmt: tree.For, span: Span) -> None:
+def _check_iterable(ctx: Elaboration, stmt: tree.For, span: Span) -> None:
     """Check that no round has changed what a loop goes over. Raises RefusalError."""
     items = ctx.environment.bindings.locals.get(_items_of(stmt))
     if isinstance(items, v.Unassigned):
@@ -601,8 +601,8 @@ def _bind_iterable(ctx: Elaboration, loop: _Loop) -> _Loop:
 
 def _leave_function(ctx: Elaboration, loop: _Loop, end: Terminator | None) -> Terminator | None:
     after = leave_loop(ctx, end)
-    for part in walk(loop.stmt.body):
-        for name in part.names if isinstance(part, tree.InvalidStatement) else ():
+    for node in walk(loop.stmt.body):
+        for name in node.names if isinstance(node, tree.InvalidStatement) else ():
             ctx.environment.bindings.bind(name, v.FAILED)  # its error is reported
     return after
 
@@ -630,8 +630,8 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
     for diagnostic in errors:
         ctx.diagnostics.add(diagnostic)
     start = _start_arguments(carried, bindings, first)
-    _mark_maybe_unassigned(ctx, stmt, bindings)
-    for name in names_assigned(ctx, stmt):
+    _explain_unassigned_names(ctx, stmt, bindings)
+    for name in assigned_names(ctx, stmt):
         value = bindings.locals[name]
         plan = carried.plans.get(name)
         if isinstance(plan, Same) and isinstance(plan.value, v.Unassigned):
@@ -695,7 +695,7 @@ def _names_to_carry(ctx: Elaboration, loop: _Loop) -> list[str]:
     if loop.targets & read:
         read |= loop.targets
     carried = list[str]()
-    for name in names_assigned(ctx, stmt):
+    for name in assigned_names(ctx, stmt):
         if name in bindings.locals:
             if name in read or is_state(name):
                 carried.append(name)
@@ -704,7 +704,7 @@ def _names_to_carry(ctx: Elaboration, loop: _Loop) -> list[str]:
     return carried
 
 
-def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindings: v.Bindings) -> None:
+def _explain_unassigned_names(ctx: Elaboration, stmt: tree.For | tree.While, bindings: v.Bindings) -> None:
     """Explain why names that only the loop assigns cannot be used after it."""
     span = ctx.span(stmt.span)
     notes = (Note("the loop may have no rounds", span),)

@@ -143,11 +143,11 @@ def _test_patterns(
                     _branch_on(ctx, block, equal, list(work), case, span)
                     return
             case tree.SequencePattern():
-                parts = split_sequence(ctx, pattern, value)
-                if parts is None:
+                sequence = split_sequence(ctx, pattern, value)
+                if sequence is None:
                     block.end = BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings)
                     return
-                work[:0] = parts
+                work[:0] = sequence
             case tree.ConstructorPattern():
                 _branch_on_constructor(ctx, block, pattern, value, work, case, span)
                 return
@@ -201,18 +201,22 @@ def _branch_on_constructor(
     case: tree.Case,
     span: Span,
 ) -> None:
-    constructor, parts = resolve_constructor(ctx, pattern)
+    constructor, subpatterns = resolve_constructor(ctx, pattern)
     data = check_subject(ctx, value, constructor, pattern)
-    names = [part.name if isinstance(part, tree.CapturePattern) else None for part in parts]
+    names = [
+        subpattern.name if isinstance(subpattern, tree.CapturePattern) else None for subpattern in subpatterns
+    ]
     fields = [
-        ir.Var(name or f"field{index}", type_, span=ctx.span(part.span))
-        for index, (name, type_, part) in enumerate(zip(names, constructor.inputs, parts, strict=True))
+        ir.Var(name or f"field{index}", type_, span=ctx.span(subpattern.span))
+        for index, (name, type_, subpattern) in enumerate(
+            zip(names, constructor.inputs, subpatterns, strict=True)
+        )
     ]
     then, other = Block(), _fall_through_block(ctx, span)
     with ctx.inside(then, ctx.environment.bindings.copy()):
         inner = [
-            (part, v.Operand(v.as_value(field, type_), ctx.span(part.span)))
-            for part, field, type_ in zip(parts, fields, constructor.inputs, strict=True)
+            (subpattern, v.Operand(v.as_value(field, type_), ctx.span(subpattern.span)))
+            for subpattern, field, type_ in zip(subpatterns, fields, constructor.inputs, strict=True)
         ]
         _test_patterns(ctx, then, [*inner, *work], case, span)
     arms: list[tuple[ir.Pattern, Block]] = [
@@ -240,15 +244,15 @@ def _emit_switch(
             lhs = to_relay_pattern(ctx, case.pattern, data.type)
             fill_block(ctx, block, steps_of(ctx, case.body.stmts), ctx.span(case.span))
         arms.append((lhs, block))
-    own = [lhs for lhs, _ in arms]
-    missing = _missing_cases(ctx, [*covered, *own])
+    conditions = [lhs for lhs, _ in arms]
+    missing = _missing_cases(ctx, [*covered, *conditions])
     if missing and not others:
         raise _not_exhaustive(ctx, stmt, " or ".join(missing[:3]))
-    end = Switch(data.expr, arms, not _missing_cases(ctx, own), ctx.span(stmt.span))
+    end = Switch(data.expr, arms, not _missing_cases(ctx, conditions), ctx.span(stmt.span))
     if missing:
         arms.append((ir.PatternWildcard(), _fall_through_block(ctx, ctx.span(stmt.span))))
         end.complete = True
-        further = [*covered, *own]
+        further = [*covered, *conditions]
         return continue_after(
             ctx,
             end,

@@ -24,7 +24,7 @@ from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, cast
-from nnmagic.tinynn.values.promotion import common_dtype, say_joined
+from nnmagic.tinynn.values.promotion import common_dtype, note_join
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ def _merge_dictionaries(one: v.Value, other: v.Value) -> MergePlan | None:
     both = (one, other)
     if v.is_set(one) is not v.is_set(other) or not all(map(tables.is_dictionary, both)):
         return None
-    found = [tables.as_table(each, _NOWHERE) for each in both if not tables.is_empty(each)]
-    known = [each for each in found if each is not None]
-    if len(known) < len(found) or not known:
+    dictionaries = [tables.as_table(operand, _NOWHERE) for operand in both if not tables.is_empty(operand)]
+    known = [operand for operand in dictionaries if operand is not None]
+    if len(known) < len(dictionaries) or not known:
         return None
     plan: MergePlan | None = plan_value(known[0], keep=False)
     for table in known[1:]:
@@ -167,8 +167,8 @@ def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
     if tables.is_empty(value):
         return _as_expressions(plan)
     table = tables.as_table(value, _NOWHERE)
-    parts = () if table is None else tuple(map(widen, plan.items, table.parts))
-    return replace(plan, items=parts) if parts and None not in parts else None  # type: ignore[arg-type]  # none is None
+    types = () if table is None else tuple(map(widen, plan.items, table.parts))
+    return replace(plan, items=types) if types and None not in types else None  # type: ignore[arg-type]  # none is None
 
 
 def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
@@ -244,21 +244,21 @@ def _entry_of(plan: MergePlan) -> v.Value:
     return v.Known(None)
 
 
-def _same_value(left: v.Value, right: v.Value) -> bool:
+def _same_value(lhs: v.Value, rhs: v.Value) -> bool:
     """Return whether two values are the same expression or function, or equal numbers of one Python type."""
-    match left, right:
+    match lhs, rhs:
         case v.Computed(expr=one, type=ours), v.Computed(expr=other, type=theirs):
             return one is other and ours == theirs
         case v.TupleOf(items=ours), v.TupleOf(items=theirs):
-            keys = _keys(left.record) == _keys(right.record)
+            keys = _keys(lhs.record) == _keys(rhs.record)
             return len(ours) == len(theirs) and keys and all(map(_same_value, ours, theirs))
         case v.Dimension(dim=one, number=ours), v.Dimension(dim=other, number=theirs):
             return ours.expr is theirs.expr or (one == other and one.label is not None)
         case v.Known(value=one), v.Known(value=other):
             return type(one) is type(other) and repr(one) == repr(other)  # tells 0.0 from -0.0
         case ((v.LocalFunction() | v.ClosureValue() | v.Method()), _):
-            return left is right
-    return left == right
+            return lhs is rhs
+    return lhs == rhs
 
 
 def _keys(record: ty.RecordType | None) -> tuple[str, ...] | None:
@@ -285,41 +285,41 @@ def _of(value: v.Value) -> Expression | None:
     return None
 
 
-def _common(left: Expression, right: Expression) -> Expression | None:
-    if left.weak and right.weak:
-        return left if _order(left) >= _order(right) else right
-    if left.weak or right.weak:
-        strong = right if left.weak else left
-        weak = left if left.weak else right
+def _common(lhs: Expression, rhs: Expression) -> Expression | None:
+    if lhs.weak and rhs.weak:
+        return lhs if _order(lhs) >= _order(rhs) else rhs
+    if lhs.weak or rhs.weak:
+        strong = rhs if lhs.weak else lhs
+        weak = lhs if lhs.weak else rhs
         shape = strong.type.shape if isinstance(strong.type, ty.TensorType) else None
         return strong if shape in ((), getattr(weak.type, "shape", ())) else None
-    dtype = _common_dtype(left, right)
-    parts = [each if dtype is None else _in_dtype(each, dtype) for each in (left, right)]
+    dtype = _common_dtype(lhs, rhs)
+    parts = [guard if dtype is None else _in_dtype(guard, dtype) for guard in (lhs, rhs)]
     common = _common_type(parts[0].type, parts[1].type)
     # The parts that ask for the dtype; where none of them does, it is a default one.
     asking = [
-        each for each in (left, right) if getattr(each.type, "dtype", None) == getattr(common, "dtype", 0)
+        guard for guard in (lhs, rhs) if getattr(guard.type, "dtype", None) == getattr(common, "dtype", 0)
     ]
-    is_default = all(each.default_dtype is not None for each in asking)
+    is_default = all(guard.default_dtype is not None for guard in asking)
     place = asking[0].default_dtype if asking and is_default else None
     return None if common is None else Expression(common, weak=False, default_dtype=place)
 
 
-def _common_dtype(left: Expression, right: Expression) -> str | None:
+def _common_dtype(lhs: Expression, rhs: Expression) -> str | None:
     """Return the dtype in which two tensors meet that one name stands for; None where they do not."""
-    match left.type, right.type:
+    match lhs.type, rhs.type:
         case ty.TensorType(dtype=ours), ty.TensorType(dtype=theirs) if ours != theirs:
             if ty.is_float(ours) and ty.is_float(theirs):
                 return common_dtype([ours, theirs])
-            if (left.default_dtype is None) is not (right.default_dtype is None):
-                given, dtype = (ours, theirs) if right.default_dtype is None else (theirs, ours)
+            if (lhs.default_dtype is None) is not (rhs.default_dtype is None):
+                given, dtype = (ours, theirs) if rhs.default_dtype is None else (theirs, ours)
                 return None if ty.is_float(given) else dtype
     return None
 
 
-def _in_dtype(part: Expression, dtype: str) -> Expression:
-    assert isinstance(part.type, ty.TensorType)
-    return replace(part, type=replace(part.type, dtype=dtype))
+def _in_dtype(expr: Expression, dtype: str) -> Expression:
+    assert isinstance(expr.type, ty.TensorType)
+    return replace(expr, type=replace(expr.type, dtype=dtype))
 
 
 def _order(weak: Expression) -> int:
@@ -328,22 +328,22 @@ def _order(weak: Expression) -> int:
     return NATURAL_DTYPES.index(weak.type.dtype)
 
 
-def _common_type(left: ty.Type, right: ty.Type) -> ty.Type | None:
-    match left, right:
+def _common_type(lhs: ty.Type, rhs: ty.Type) -> ty.Type | None:
+    match lhs, rhs:
         case ty.TensorType(), ty.TensorType():
-            dims = tuple(map(_common_dim, left.shape, right.shape))
-            is_common = left.dtype == right.dtype and len(left.shape) == len(right.shape)
-            return ty.TensorType(dims, left.dtype) if is_common else None
+            dims = tuple(map(_common_dim, lhs.shape, rhs.shape))
+            is_common = lhs.dtype == rhs.dtype and len(lhs.shape) == len(rhs.shape)
+            return ty.TensorType(dims, lhs.dtype) if is_common else None
         case ty.TupleType(fields=ours), ty.TupleType(fields=theirs) if len(ours) == len(theirs):
             fields = tuple(map(_common_type, ours, theirs))
-            record = left if isinstance(left, ty.RecordType) else None
+            record = lhs if isinstance(lhs, ty.RecordType) else None
             known = [field for field in fields if field is not None]
             return v.tuple_type(known, record) if None not in fields else None
-    return left if left == right else None
+    return lhs if lhs == rhs else None
 
 
-def _common_dim(left: ty.Dim, right: ty.Dim) -> ty.Dim:
-    return left if left == right else ty.AnyDim()
+def _common_dim(lhs: ty.Dim, rhs: ty.Dim) -> ty.Dim:
+    return lhs if lhs == rhs else ty.AnyDim()
 
 
 def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
@@ -420,7 +420,7 @@ def convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
         ):
             if value.default_dtype is not None:
                 return convert_default_dtype(v.Operand(value, span), type_.dtype).expr
-            say_joined(dtype, type_.dtype, span)
+            note_join(dtype, type_.dtype, span)
             return cast(value, type_.dtype, span).expr
         case v.GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)
@@ -443,22 +443,22 @@ def types_of(plan: MergePlan) -> Iterator[Expression]:
                 yield from types_of(item)
 
 
-def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> v.Value:
+def rebuild(plan: MergePlan, exprs: Iterator[ir.Expr]) -> v.Value:
     """Build the merged value from the expressions that hold it."""
     match plan:
         case Same(value=value):
             return value
         case Items(items=(only,), is_list=True):
-            rows = rebuild(only, parts)
+            rows = rebuild(only, exprs)
             assert isinstance(rows, v.Computed)
             return v.ListOfRows(rows, plan.is_table, plan.is_row)
         case Items(items=items, is_hashed=True):
-            return v.TableOf(*(rebuild(item, parts) for item in items))  # type: ignore[arg-type]  # its parts
+            return v.TableOf(*(rebuild(item, exprs) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):
-            made = tuple(rebuild(item, parts) for item in items)
+            made = tuple(rebuild(item, exprs) for item in items)
             return v.TupleOf(made, record=plan.record, written=plan.written)
         case Expression(type=type_, weak=weak):
-            expr = next(parts)
+            expr = next(exprs)
             if plan.default_dtype is not None:
                 return v.Computed(expr, type_, default_dtype=plan.default_dtype)
             return v.Computed(expr, type_, weak=True) if weak else v.as_value(expr, type_)
@@ -509,7 +509,7 @@ def to_planned_type(plan: MergePlan, value: v.Operand) -> v.Computed:
         case Items(items=items):
             assert isinstance(value.value, v.TupleOf)
             pairs = zip(items, value.value.items, strict=True)
-            parts = [to_planned_type(item, v.Operand(part, value.span)) for item, part in pairs]
-            node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
-            return v.Computed(node, v.tuple_type([part.type for part in parts], plan.record))
+            parts = [to_planned_type(item, v.Operand(exprs, value.span)) for item, exprs in pairs]
+            node = ir.Tuple(tuple(exprs.expr for exprs in parts), span=value.span)
+            return v.Computed(node, v.tuple_type([exprs.type for exprs in parts], plan.record))
     return to_relay(value)

@@ -30,7 +30,7 @@ def _is_carried(ctx: Elaboration, expr: ir.Expr) -> bool:
     return isinstance(expr, ir.Var) and expr not in ctx.memory.bound
 
 
-def check_unchanged(ctx: Elaboration, operands: Iterable[Operand], since: int) -> None:
+def check_operands(ctx: Elaboration, operands: Iterable[Operand], since: int) -> None:
     """Check that no call has changed an operand that was read before it. Raises RefusalError.
 
     ``since``: how many arrays calls had changed when the first operand was read.

@@ -24,7 +24,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time, repeated_list
-from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
+from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.arithmetic import binary, unary
@@ -59,66 +59,62 @@ def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> v.Value:
     while _is_binary(node):
         chain.append(node)
         node = node.params[0]
-    left = ctx.operand(node)
+    lhs = ctx.operand(node)
     for call in reversed(chain):
         since = len(ctx.changed_by_calls)
-        right = ctx.operand(call.params[1])
-        check_unchanged(ctx, [left], since)
+        rhs = ctx.operand(call.params[1])
+        check_operands(ctx, [lhs], since)
         span = ctx.span(call.span)
         in_place = call is ctx.updating
-        value = binary_operation(ctx, call.func_name.name, left, right, span, in_place=in_place)
-        left = v.Operand(value, span)
-    return left.value
+        value = binary_operation(ctx, call.func_name.name, lhs, rhs, span, in_place=in_place)
+        lhs = v.Operand(value, span)
+    return lhs.value
 
 
 def binary_operation(
     ctx: Elaboration,
     op: ast.BuiltinOp | tree.ExtraOp,
-    left: v.Operand,
-    right: v.Operand,
+    lhs: v.Operand,
+    rhs: v.Operand,
     span: Span,
     *,
     in_place: bool = False,
 ) -> v.Value:
     """Return the value of a binary operator; an error is reported here and gives FAILED."""
-    if v.is_failed(left.value) or v.is_failed(right.value):
+    if v.is_failed(lhs.value) or v.is_failed(rhs.value):
         return v.FAILED
     if (
         op is ast.BuiltinOp.BitOr
-        and is_type(left.value)
-        and (is_type(right.value) or right.value == v.Known(None))
+        and is_type(lhs.value)
+        and (is_type(rhs.value) or rhs.value == v.Known(None))
     ):
         return v.Known(OpenType())
     try:
-        compared = compare_characters(op, SIGNS[op], left, right, span)
+        compared = compare_characters(op, SIGNS[op], lhs, rhs, span)
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED
     if compared is not None:
         return compared
-    texts = [each.value.value for each in (left, right) if isinstance(each.value, v.Known)]
+    texts = [each.value.value for each in (lhs, rhs) if isinstance(each.value, v.Known)]
     if len(texts) == 2 and _is_of_text(op, *texts):
         return v.Known(_OF_TEXTS[op](*texts))
-    if op is ast.BuiltinOp.Mul and (rows := repeated_list(left, right, span)) is not None:
+    if op is ast.BuiltinOp.Mul and (rows := repeated_list(lhs, rhs, span)) is not None:
         return rows
-    if op is ast.BuiltinOp.Add and isinstance(left.value, v.ListOfRows) and isinstance(right.value, _LIST):
-        return _joined(ctx, left, right, span)
-    if (
-        op is ast.BuiltinOp.Add
-        and isinstance(left.value, v.TupleOf)
-        and isinstance(right.value, v.ListOfRows)
-    ):
-        return _joined(ctx, left, right, span)
+    if op is ast.BuiltinOp.Add and isinstance(lhs.value, v.ListOfRows) and isinstance(rhs.value, _LIST):
+        return _join_lists(ctx, lhs, rhs, span)
+    if op is ast.BuiltinOp.Add and isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.ListOfRows):
+        return _join_lists(ctx, lhs, rhs, span)
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
-            return identity(SIGNS[op], left, right, span)
+            return identity(SIGNS[op], lhs, rhs, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
-            if (found := tables.membership(right, left, span)) is not None:
-                return found if op is tree.ExtraOp.In else negate(v.Operand(found, span), span)
-            return membership(SIGNS[op], left, right, span)
-        if any(is_tensor(each.value) and tensor_type(each).shape for each in (left, right)):
-            left, right = (replace(each, value=v.rows_of_list(each.value)) for each in (left, right))
-        return binary(op, SIGNS[op], left, right, span, in_place=in_place)
+            if (is_member := tables.membership(rhs, lhs, span)) is not None:
+                return is_member if op is tree.ExtraOp.In else negate(v.Operand(is_member, span), span)
+            return membership(SIGNS[op], lhs, rhs, span)
+        if any(is_tensor(each.value) and tensor_type(each).shape for each in (lhs, rhs)):
+            lhs, rhs = (replace(each, value=v.rows_of_list(each.value)) for each in (lhs, rhs))
+        return binary(op, SIGNS[op], lhs, rhs, span, in_place=in_place)
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED
@@ -145,28 +141,28 @@ def _is_of_text(op: object, left: object, right: object) -> bool:
     return op in _OF_TEXTS and isinstance(left, str) and isinstance(right, str)
 
 
-def _joined(ctx: Elaboration, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
+def _join_lists(ctx: Elaboration, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Return the items of two lists, of which one grew in a loop, in one list. Raises RefusalError."""
-    lists = [each for each in (left, right) if each.value != v.TupleOf(())]
+    lists = [items_ for items_ in (lhs, rhs) if items_.value != v.TupleOf(())]
     rows = [
-        each.value if isinstance(each.value, v.ListOfRows) else as_list_of_rows(each.value, span)  # type: ignore[arg-type]  # a list
-        for each in lists
+        items_.value if isinstance(items_.value, v.ListOfRows) else as_list_of_rows(items_.value, span)  # type: ignore[arg-type]  # a list
+        for items_ in lists
     ]
-    known = [each.rows for each in rows if each is not None]
-    if len(known) < len(rows):
-        message = f"`+` of {describe(left.value)} and {describe(right.value)}"
+    row_counts = [items_.rows for items_ in rows if items_ is not None]
+    if len(row_counts) < len(rows):
+        message = f"`+` of {describe(lhs.value)} and {describe(rhs.value)}"
         raise v.RefusalError(message, span, hint="give all items one shape and one dtype")
-    is_table = any(each is not None and each.is_table for each in rows)
-    if len(known) == 1:
-        return v.ListOfRows(known[0], is_table)
-    parts = v.TupleOf(tuple(known))
+    is_table = any(items_ is not None and items_.is_table for items_ in rows)
+    if len(row_counts) == 1:
+        return v.ListOfRows(row_counts[0], is_table)
+    parts = v.TupleOf(tuple(row_counts))
     joined = BUILTINS["concatenate"].call([v.Operand(parts, span)], span)
     assert isinstance(joined, v.Computed)
     if is_table:
         chain = ctx.environment.chain()
-        tokens = ctx.memory.of_value(left.value, chain) | ctx.memory.of_value(right.value, chain)
+        tokens = ctx.memory.of_value(lhs.value, chain) | ctx.memory.of_value(rhs.value, chain)
         ctx.memory.hold(joined.expr, tokens | {joined.expr})
-    return v.ListOfRows(replace(joined, weak=all(each.weak for each in known)), is_table)
+    return v.ListOfRows(replace(joined, weak=all(items_.weak for items_ in row_counts)), is_table)
 
 
 def _is_binary(expr: ast.Expr) -> bool:
@@ -182,14 +178,14 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
     root, chain = tree.subscripts_of(expr)
     owner = ctx.operand(root)
     indices: list[tuple[Sequence[v.Operand], Span]] = []
-    for part in chain:
-        span = ctx.span(part.span)
-        if not indices and (special := _of_name(ctx, owner, part, span)) is not None:
+    for link in chain:
+        span = ctx.span(link.span)
+        if not indices and (special := _of_name(ctx, owner, link, span)) is not None:
             owner = v.Operand(special, span)
             continue
         since = len(ctx.changed_by_calls)
-        indices.append((evaluate_index(ctx, part.params[1].values), span))
-        check_unchanged(ctx, [owner], since)
+        indices.append((evaluate_index(ctx, link.params[1].values), span))
+        check_operands(ctx, [owner], since)
     if any(v.is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
         return v.FAILED
     if isinstance(owner.value, v.Known) and isinstance(owner.value.value, str) and indices:
@@ -197,8 +193,8 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         if len(index) != 1:
             raise v.RefusalError("a string takes one index", span)
         owner = v.Operand(index_string(owner.value.value, index[0], span), span)
-    if indices and (found := _read_dictionary(ctx, owner, *indices[0])) is not None:
-        owner = v.Operand(found, indices.pop(0)[1])
+    if indices and (dictionary := _read_dictionary(ctx, owner, *indices[0])) is not None:
+        owner = v.Operand(dictionary, indices.pop(0)[1])
     is_fixed = isinstance(root, ast.Var) and ctx.environment.owner(root.id.name) is None
     may_be_rows = is_fixed or ctx.items_as_rows or not ctx.rounds
     if isinstance(owner.value, v.TupleOf) and may_be_rows and indices and is_run_time(indices[0][0]):
@@ -218,10 +214,10 @@ def _read_dictionary(
         return None
     whole = v.TupleOf(tuple(each.value for each in index), written="tuple")
     key = index[0] if len(index) == 1 else v.Operand(whole, span)
-    found = tables.read_key(owner, key, span)
-    if found is not None:
-        ctx.memory.share(found, ctx.memory.of_value(owner.value, ctx.environment.chain()))
-    return found
+    entry = tables.read_key(owner, key, span)
+    if entry is not None:
+        ctx.memory.share(entry, ctx.memory.of_value(owner.value, ctx.environment.chain()))
+    return entry
 
 
 def _as_rows(ctx: Elaboration, owner: v.Operand) -> v.ListOfRows | None:
@@ -293,7 +289,7 @@ def _elaborate_type_subscript(
     shape = index[0] if index else None  # `Tensor[()]`
     parts: list[v.Operand] = []
     if isinstance(shape, ast.Tuple | ast.ArrayLiteral) and items and isinstance(items[0].value, v.TupleOf):
-        spans = [ctx.span(part.span) for part in shape.values]
+        spans = [ctx.span(value.span) for value in shape.values]
         if len(spans) == len(items[0].value.items):
             parts = list(map(v.Operand, items[0].value.items, spans))
     return tensor_annotation(items, parts, span)

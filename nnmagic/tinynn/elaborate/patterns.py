@@ -30,11 +30,11 @@ def equals_pattern(ctx: Elaboration, pattern: tree.ValuePattern, value: v.Operan
         raise v.RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
     value, wanted = as_number(value), as_number(wanted)
     try:
-        left, right = v.static_value(value.value), v.static_value(wanted.value)
+        lhs, rhs = v.static_value(value.value), v.static_value(wanted.value)
     except v.NotStaticError:
         pass
     else:
-        return left is right or (left is not None and right is not None and left == right)
+        return lhs is rhs or (lhs is not None and rhs is not None and lhs == rhs)
     if is_tensor(value.value) and wanted.value == v.Known(None):
         return False
     if not is_tensor(value.value):
@@ -90,13 +90,15 @@ def to_relay_pattern(ctx: Elaboration, pattern: ast.Node, type_: Type) -> ir.Pat
             variable = ir.Var(name, type_, span=span)
             ctx.environment.bindings.bind(name, v.as_value(variable, type_), span)
             return ir.PatternVar(variable)
-        case tree.SequencePattern(patterns=parts), TupleType(fields=fields) if len(parts) == len(fields):
-            return ir.PatternTuple(tuple(map(partial(to_relay_pattern, ctx), parts, fields)))
+        case tree.SequencePattern(patterns=subpatterns), TupleType(fields=fields) if len(subpatterns) == len(
+            fields
+        ):
+            return ir.PatternTuple(tuple(map(partial(to_relay_pattern, ctx), subpatterns, fields)))
         case tree.ConstructorPattern(), _:
-            constructor, parts = resolve_constructor(ctx, pattern)
+            constructor, subpatterns = resolve_constructor(ctx, pattern)
             _check_belongs(constructor, type_, span)
             return ir.PatternConstructor(
-                constructor, tuple(map(partial(to_relay_pattern, ctx), parts, constructor.inputs))
+                constructor, tuple(map(partial(to_relay_pattern, ctx), subpatterns, constructor.inputs))
             )
     raise v.RefusalError(f"this pattern does not take {describe(v.Computed(ir.Tuple(()), type_))}", span)
 
@@ -119,15 +121,15 @@ def resolve_constructor(
         raise v.RefusalError(
             f"`{name}` has {len(fields)} fields, not {given}", span, hint=f"it is {signature}"
         )
-    parts: list[ast.Node] = list(pattern.patterns)
-    parts += [tree.CapturePattern(pattern.span, None)] * (len(fields) - len(parts))
+    subpatterns: list[ast.Node] = list(pattern.patterns)
+    subpatterns += [tree.CapturePattern(pattern.span, None)] * (len(fields) - len(subpatterns))
     for keyword, part in pattern.keywords.items():
         if keyword not in fields:
             raise v.RefusalError(
                 f"`{name}` has no field `{keyword}`", span, hint=f"its fields: {', '.join(fields)}"
             )
-        parts[fields.index(keyword)] = part
-    return callee.value.constructor, parts
+        subpatterns[fields.index(keyword)] = part
+    return callee.value.constructor, subpatterns
 
 
 def check_subject(
@@ -155,25 +157,27 @@ def expand_alternatives(case: tree.Case) -> Iterator[tree.Case]:
 
 
 def _alternatives(pattern: ast.Node) -> Iterator[ast.Node]:
-    def products(parts: Sequence[ast.Node]) -> Iterator[list[ast.Node]]:
-        if not parts:
+    def products(alternatives: Sequence[ast.Node]) -> Iterator[list[ast.Node]]:
+        if not alternatives:
             yield []
             return
-        for first in _alternatives(parts[0]):
-            for rest in products(parts[1:]):
-                yield [first, *rest]
+        for first in _alternatives(alternatives[0]):
+            for product in products(alternatives[1:]):
+                yield [first, *product]
 
     match pattern:
-        case tree.OrPattern(patterns=parts):
-            for part in parts:
+        case tree.OrPattern(patterns=alternatives):
+            for part in alternatives:
                 yield from _alternatives(part)
-        case tree.SequencePattern(span=span, patterns=parts):
-            for chosen in products(parts):
+        case tree.SequencePattern(span=span, patterns=alternatives):
+            for chosen in products(alternatives):
                 yield tree.SequencePattern(span, chosen)
-        case tree.ConstructorPattern(span=span, constructor=constructor, patterns=parts, keywords=named):
-            for chosen in products([*parts, *named.values()]):
-                keywords = dict(zip(named, chosen[len(parts) :], strict=True))
-                yield tree.ConstructorPattern(span, constructor, chosen[: len(parts)], keywords)
+        case tree.ConstructorPattern(
+            span=span, constructor=constructor, patterns=alternatives, keywords=named
+        ):
+            for chosen in products([*alternatives, *named.values()]):
+                keywords = dict(zip(named, chosen[len(alternatives) :], strict=True))
+                yield tree.ConstructorPattern(span, constructor, chosen[: len(alternatives)], keywords)
         case tree.CapturePattern(span=span, name=name, pattern=inner) if inner is not None:
             for alternative in _alternatives(inner):
                 yield tree.CapturePattern(span, name, alternative)

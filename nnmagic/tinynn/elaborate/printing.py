@@ -24,7 +24,7 @@ from nnmagic.tinynn.values.symbolic_sizes import as_number
 _Piece: TypeAlias = object
 
 
-def elaborate_printed(ctx: Elaboration, expr: tree.Printed) -> v.Value:
+def elaborate_print(ctx: Elaboration, expr: tree.Printed) -> v.Value:
     """Return the call of the operator, whose value is true. Raises RefusalError for what has no text."""
     tensors: list[v.Computed] = []
     pieces = _pieces(ctx, expr.parts, tensors)
@@ -62,42 +62,42 @@ def _pieces(
     ctx: Elaboration, parts: Sequence[str | tree.FormattedValue], tensors: list[v.Computed]
 ) -> list[_Piece] | None:
     """Return the layout of a text; ``tensors`` takes the values in it. None where an error was reported."""
-    pieces: list[_Piece] = []
-    for part in parts:
-        if isinstance(part, str):
-            pieces.append(part)
+    texts: list[_Piece] = []
+    for text in parts:
+        if isinstance(text, str):
+            texts.append(text)
             continue
-        operand = ctx.operand(part.value)
-        spec = v.Known("") if part.spec is None else elaborate_formatted_string(ctx, part.spec)
+        operand = ctx.operand(text.value)
+        spec = v.Known("") if text.spec is None else elaborate_formatted_string(ctx, text.spec)
         if v.is_failed(operand.value) or v.is_failed(spec):
             return None
         assert isinstance(spec, v.Known)
-        pieces.append(_piece(ctx, operand, part, str(spec.value), tensors))
-    return pieces
+        texts.append(_piece(ctx, operand, text, str(spec.value), tensors))
+    return texts
 
 
 def _piece(
-    ctx: Elaboration, operand: v.Operand, part: tree.FormattedValue, spec: str, tensors: list[v.Computed]
+    ctx: Elaboration, operand: v.Operand, field: tree.FormattedValue, spec: str, tensors: list[v.Computed]
 ) -> _Piece:
     value = operand.value
     if isinstance(value, v.TupleOf):
-        if spec or part.conversion not in (-1, ord("r")):
+        if spec or field.conversion not in (-1, ord("r")):
             raise v.RefusalError("a tuple has no format", operand.span, hint="print its items one by one")
         items = (v.Operand(item, operand.span) for item in value.items)
-        plain = tree.FormattedValue(part.span, part.value, ord("r"), None)
+        plain = tree.FormattedValue(field.span, field.value, ord("r"), None)
         return {"tuple": [_piece(ctx, item, plain, "", tensors) for item in items]}
     if isinstance(value, v.Known):
         has_text = isinstance(value.value, bool | int | float | str | None)
-        return format_known(ctx, part, value if has_text else v.Known(describe(value)), spec)
+        return format_known(ctx, field, value if has_text else v.Known(describe(value)), spec)
     operand = as_number(operand)
     if not is_tensor(operand.value) or is_complex(tensor_type(operand).dtype):
         message = f"a text shows tensors, numbers, strings and tuples of them, not {describe(value)}"
         hint = "write its real and its imaginary part" if is_tensor(operand.value) else None
         raise v.RefusalError(message, operand.span, hint=hint)
     assert isinstance(operand.value, v.Computed)
-    _check_format(operand, spec, part.conversion)
+    _check_format(operand, spec, field.conversion)
     tensors.append(operand.value)
-    return [len(tensors) - 1, spec, part.conversion]
+    return [len(tensors) - 1, spec, field.conversion]
 
 
 def _check_format(operand: v.Operand, spec: str, conversion: int) -> None:

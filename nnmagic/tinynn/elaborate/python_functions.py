@@ -14,7 +14,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Note, Source, Span
 from nnmagic.tinynn.analysis.bound_names import (
-    find_elements_assigned,
+    find_element_assignments,
     find_local_names,
     find_mentioned_names,
     walk,
@@ -45,7 +45,7 @@ def call_python(
     """
     function = ctx.methods.get((id(called.module), called.method))
     if function is None:
-        function = ctx.methods[id(called.module), called.method] = _inlined(ctx, called, callee)
+        function = ctx.methods[id(called.module), called.method] = _as_inline_function(ctx, called, callee)
     assert isinstance(function, v.LocalFunction)
     given = operands
     if not isinstance(called.module, types.FunctionType):
@@ -62,33 +62,33 @@ def definitions_beside(
     They have no types, and change arguments or call themselves, so that they can be neither linked nor
     inlined; and so do those that call them.
     """
-    found: dict[str, tree.DefinitionNode] = {}
+    definitions: dict[str, tree.DefinitionNode] = {}
     work = list(functions.values())
     while work:
-        for name in sorted(_called_names(work.pop().body) - functions.keys() - found.keys()):
+        for name in sorted(_called_names(work.pop().body) - functions.keys() - definitions.keys()):
             definition = _definition_of(ctx, name)
             if definition is not None:
-                found[name] = definition
+                definitions[name] = definition
                 work.append(definition)
-    needed = {name for name, definition in found.items() if _is_beside(name, definition)}
+    needed = {name for name, definition in definitions.items() if _is_beside(name, definition)}
     while callers := {
         name
-        for name, each in found.items()
+        for name, each in definitions.items()
         if name not in needed and find_mentioned_names(each.body) & needed
     }:
         needed |= callers
-    return {name: found[name] for name in needed}
+    return {name: definitions[name] for name in needed}
 
 
 def _called_names(body: ast.Block) -> set[str]:
-    calls = (part for part in walk(body) if isinstance(part, ast.Call))
+    calls = (node for node in walk(body) if isinstance(node, ast.Call))
     return {call.func_name.id.name for call in calls if isinstance(call.func_name, ast.Var)}
 
 
 def _is_beside(name: str, definition: tree.DefinitionNode) -> bool:
     parameters = {parameter.name for parameter in definition.params}
     return name in find_mentioned_names(definition.body) or bool(
-        find_elements_assigned(definition.body) & parameters
+        find_element_assignments(definition.body) & parameters
     )
 
 
@@ -107,7 +107,7 @@ def _definition_of(ctx: Elaboration, name: str) -> tree.DefinitionNode | None:
         lines, first_line = inspect.getsourcelines(function.__code__)
     except (OSError, TypeError):
         return None
-    source, diagnostics = _dedented(function, lines, first_line), Diagnostics()
+    source, diagnostics = _dedent(function, lines, first_line), Diagnostics()
     cell = parse(source, diagnostics)
     if diagnostics.errors or cell is None or name not in cell.funcs:
         return None
@@ -130,13 +130,13 @@ def python_function(ctx: Elaboration, value: v.Value, span: Span) -> v.Value:
         return value
     key = (id(value.module), value.method)
     if key not in ctx.methods:
-        ctx.methods[key] = _inlined(ctx, value, span)
+        ctx.methods[key] = _as_inline_function(ctx, value, span)
     function = ctx.methods[key]
     assert isinstance(function, v.LocalFunction)
     return function
 
 
-def _inlined(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunction:
+def _as_inline_function(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunction:
     """Return a function, or a method, as one to inline. Raises RefusalError."""
     is_method = not isinstance(called.module, types.FunctionType)
     name = f"{type(called.module).__name__}.{called.method}" if is_method else called.path
@@ -168,7 +168,7 @@ def _inlined(ctx: Elaboration, called: v.ModuleOf, callee: Span) -> v.LocalFunct
         environment.imports.update(_names_of(method))
     defaults = _defaults_of(method)
     formals = tuple(
-        v.Formal(each.name, each.kind, _default(ctx, each.name, defaults, callee)) for each in params
+        v.Formal(param.name, param.kind, _default(ctx, param.name, defaults, callee)) for param in params
     )
     return v.LocalFunction(name, definition, formals, environment, {})
 
@@ -184,7 +184,7 @@ def _defaults_of(function: types.FunctionType) -> dict[str, object]:
 
 
 def _default(ctx: Elaboration, name: str, defaults: Mapping[str, object], span: Span) -> v.Value | None:
-    return ctx.resolver.lookup_imported((name,), defaults, span)[0] if name in defaults else None
+    return ctx.resolver.lookup_import((name,), defaults, span)[0] if name in defaults else None
 
 
 def _names_of(function: types.FunctionType) -> dict[str, object]:
@@ -205,20 +205,24 @@ def _lambda_source(function: types.FunctionType, name: str, callee: Span) -> Sou
     code = function.__code__
     try:
         lines, _ = inspect.findsource(code)
-        written = [each for each in py.walk(py.parse("".join(lines))) if isinstance(each, py.Lambda)]
+        written = [
+            definition
+            for definition in py.walk(py.parse("".join(lines)))
+            if isinstance(definition, py.Lambda)
+        ]
     except (OSError, TypeError, SyntaxError):
         written = []
     names = code.co_varnames[: code.co_argcount]
-    known = [
-        each
-        for each in written
-        if each.lineno == code.co_firstlineno
-        and tuple(arg.arg for arg in (*each.args.posonlyargs, *each.args.args)) == names
+    candidates = [
+        definition
+        for definition in written
+        if definition.lineno == code.co_firstlineno
+        and tuple(arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)) == names
     ]
-    if len(known) != 1:
-        what = "is one of several in a line" if known else "has no source that can be read"
+    if len(candidates) != 1:
+        what = "is one of several in a line" if candidates else "has no source that can be read"
         raise v.RefusalError(f"the lambda `{name}` {what}", callee, hint="define it with `def`")
-    (found,) = known
+    (found,) = candidates
     text = f"def {name.rpartition('.')[2]}({py.unparse(found.args)}):\n    return {py.unparse(found.body)}\n"
     return Source(code.co_filename, text, code.co_firstlineno)
 
@@ -229,10 +233,10 @@ def _source(method: types.FunctionType, name: str, callee: Span) -> Source:
     except (OSError, TypeError):
         hint = "define it in a cell of this notebook"
         raise v.RefusalError(f"the source of {name} cannot be read", callee, hint=hint) from None
-    return _dedented(method, lines, first_line)
+    return _dedent(method, lines, first_line)
 
 
-def _dedented(function: types.FunctionType, lines: Sequence[str], first_line: int) -> Source:
+def _dedent(function: types.FunctionType, lines: Sequence[str], first_line: int) -> Source:
     indent = len(lines[0]) - len(lines[0].lstrip())
     text = "".join(line[indent:] if not line[:indent].strip() else line for line in lines)
     return Source(function.__code__.co_filename, text, first_line, indent)

@@ -14,7 +14,7 @@ from nnmagic.diagnostics import Note
 from nnmagic.relay.types import AnyDim, TensorType, is_float, is_integer
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.analysis.dependences import Access, LoopAccesses, Surroundings, find_reduction
-from nnmagic.tinynn.analysis.index_bounds import Interval, Polynomial, number, of_name
+from nnmagic.tinynn.analysis.index_bounds import IndexPolynomial, Interval, number, of_name
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -52,26 +52,26 @@ def check_independent(ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRan
 def _refuse_captures(ctx: Elaboration, stmt: tree.For) -> None:
     """Refuse functions from before a loop that read what its rounds assign."""
     assigned = find_assigned_names(stmt).keys()
-    for part in walk(stmt.body):
-        captured = assigned & _captured_by(ctx, part.id.name) if isinstance(part, ast.Var) else set()
+    for node in walk(stmt.body):
+        captured = assigned & _captured_by(ctx, node.id.name) if isinstance(node, ast.Var) else set()
         if captured:
             name = min(captured)
             message = f"a function that reads `{name}` is used in a loop whose independent rounds assign it"
             hint = f"give it `{name}` as an argument, or write range(...)"
-            raise v.RefusalError(message, ctx.span(part.span), hint=hint)
+            raise v.RefusalError(message, ctx.span(node.span), hint=hint)
 
 
 def _captured_by(ctx: Elaboration, name: str) -> set[str]:
     """Return the names that a function of that name captures, and those that these capture."""
-    found, work = set[str](), [name]
+    captured, work = set[str](), [name]
     while work:
         each = work.pop()
         owner = ctx.environment.owner(each)
         value = None if owner is None else owner.bindings.locals.get(each)
-        fresh = v.captured_names([] if value is None else [value]) - found
-        found |= fresh
+        fresh = v.captured_names([] if value is None else [value]) - captured
+        captured |= fresh
         work += fresh
-    return found
+    return captured
 
 
 def _refuse_clash(ctx: Elaboration, word: str, write: Access, other: Access) -> None:
@@ -124,12 +124,12 @@ def _leaving(statements: Sequence[ast.Stmt], *, inside: bool) -> Iterator[ast.St
 
 
 def _refuse_inner_loops(ctx: Elaboration, stmt: tree.For) -> None:
-    for part in walk(stmt.body):
-        if isinstance(part, tree.For | tree.While) and not _is_unrolled(ctx, part):
+    for node in walk(stmt.body):
+        if isinstance(node, tree.For | tree.While) and not _is_unrolled(ctx, node):
             message = "a vectorized loop contains another loop"
             hint = "vectorize the innermost loop, or unroll the one inside"
             notes = [Note("this loop is vectorized", ctx.span(stmt.iterable.span))]
-            raise v.RefusalError(message, ctx.span(part.span), hint=hint, notes=notes)
+            raise v.RefusalError(message, ctx.span(node.span), hint=hint, notes=notes)
 
 
 def _is_unrolled(ctx: Elaboration, stmt: tree.For | tree.While) -> bool:
@@ -139,12 +139,12 @@ def _is_unrolled(ctx: Elaboration, stmt: tree.For | tree.While) -> bool:
 
 def _check_names(ctx: Elaboration, stmt: tree.For, word: str) -> dict[str, str]:
     """Check the names that rounds assign; return those that they reduce to."""
-    known, live = ctx.environment.bindings.locals, ctx.live.to_set()
+    names, live = ctx.environment.bindings.locals, ctx.live.to_set()
     exposed = flow_of(stmt.body).exposed
     targets = {target.id.name for target in targets_of(stmt.target)}
     reductions: dict[str, str] = {}
     for name in find_assigned_names(stmt):
-        value = known.get(name)
+        value = names.get(name)
         if name in targets:
             if name in live and value is not None:
                 _refuse_last(ctx, stmt, name, word)
@@ -154,16 +154,16 @@ def _check_names(ctx: Elaboration, stmt: tree.For, word: str) -> dict[str, str]:
         if name in exposed:
             operator = find_reduction(stmt.body, name, lambda expr: _builtin_of(ctx, expr))
             if operator is None:
-                _refuse_carried(ctx, stmt, name, word)
+                _refuse_carried_values(ctx, stmt, name, word)
             assert operator is not None
             if word == "vectorized" and not _is_whole(value):
-                _refuse_carried(ctx, stmt, name, word)
+                _refuse_carried_values(ctx, stmt, name, word)
             reductions[name] = operator
         elif name in live:
             _refuse_last(ctx, stmt, name, word)
     for name in sorted(exposed & find_assigned_names(stmt).keys()):
-        if name in known and _has_elements(known[name]) and _is_rebound(stmt, name):
-            _refuse_carried(ctx, stmt, name, word)
+        if name in names and _has_elements(names[name]) and _is_rebound(stmt, name):
+            _refuse_carried_values(ctx, stmt, name, word)
     return reductions
 
 
@@ -184,27 +184,29 @@ def _is_whole(value: v.Value) -> bool:
 def _is_rebound(stmt: tree.For, name: str) -> bool:
     """Return whether a statement of a loop lets a name stand for another array."""
     return any(
-        isinstance(part, ast.Assign) and name in [target.id.name for target in part.lhs]
-        for part in walk(stmt.body)
+        isinstance(node, ast.Assign) and name in [target.id.name for target in node.lhs]
+        for node in walk(stmt.body)
     )
 
 
-def _refuse_carried(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> None:
+def _refuse_carried_values(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> None:
     assigned = next(
-        part
-        for part in walk(stmt.body)
-        if name in find_assigned_names(part)
-        and not isinstance(part, ast.Block | ast.If | tree.For | tree.While)
+        stmt_node
+        for stmt_node in walk(stmt.body)
+        if name in find_assigned_names(stmt_node)
+        and not isinstance(stmt_node, ast.Block | ast.If | tree.For | tree.While)
     )
     others = [
-        part
-        for part in walk(stmt.body)
-        if isinstance(part, ast.Var) and part.id.name == name and part.span != _target_span(assigned)
+        stmt_node
+        for stmt_node in walk(stmt.body)
+        if isinstance(stmt_node, ast.Var)
+        and stmt_node.id.name == name
+        and stmt_node.span != _target_span(assigned)
     ]
     message = f"{_ASKED[word]}: it needs `{name}` of the round before"
     ways = f"reduce as in {name} += x or {name} = max({name}, x), assign `{name}` before it is read"
     hint = f"{ways}, or write range(...)"
-    notes = [Note(f"`{name}` is read here", ctx.span(part.span)) for part in others[:1]]
+    notes = [Note(f"`{name}` is read here", ctx.span(stmt_node.span)) for stmt_node in others[:1]]
     raise v.RefusalError(message, ctx.span(assigned.span), hint=hint, notes=notes)
 
 
@@ -224,7 +226,7 @@ def _refuse_last(ctx: Elaboration, stmt: tree.For, name: str, word: str) -> None
 def _surroundings(ctx: Elaboration) -> Surroundings:
     sizes: set[str] = set()
 
-    def number_of(expr: ast.Expr) -> Polynomial | None:
+    def number_of(expr: ast.Expr) -> IndexPolynomial | None:
         return _number_of(ctx, expr, sizes)
 
     return Surroundings(number_of, lambda expr: _builtin_of(ctx, expr), sizes)
@@ -242,7 +244,7 @@ def _interval(bounds: v.RangeOf, surroundings: Surroundings) -> Interval:
     return Interval(None if stop is None else stop + one, start)
 
 
-def _polynomial_of(value: v.Value, sizes: set[str]) -> Polynomial | None:
+def _polynomial_of(value: v.Value, sizes: set[str]) -> IndexPolynomial | None:
     """Return a number as a polynomial; None for what is not known to be one."""
     match value:
         case v.Known(value=int() as known) if not isinstance(known, bool):
@@ -260,7 +262,7 @@ def _polynomial_of(value: v.Value, sizes: set[str]) -> Polynomial | None:
     return None
 
 
-def _number_of(ctx: Elaboration, expr: ast.Expr, sizes: set[str]) -> Polynomial | None:
+def _number_of(ctx: Elaboration, expr: ast.Expr, sizes: set[str]) -> IndexPolynomial | None:
     match expr:
         case ast.Var(id=ast.Id(name=name)):
             owner = ctx.environment.owner(name)
@@ -316,13 +318,13 @@ def nest(
     names = [target.id.name for target in targets]
     if word == "tiled":
         _check_tiles(ctx, stmt, schedule, names)
-    known = ctx.rewritten.get(id(stmt))
+    rewritten = ctx.rewritten.get(id(stmt))
     added = _added_names(ctx, stmt, names)
-    if known is None:
-        known = _build(stmt, targets, added, tiled=word == "tiled")
-        ctx.rewritten[id(stmt)] = known
+    if rewritten is None:
+        rewritten = _build(stmt, targets, added, tiled=word == "tiled")
+        ctx.rewritten[id(stmt)] = rewritten
         ctx.rewritten_sources.append(stmt)
-    return known, _added_values(schedule, added)
+    return rewritten, _added_values(schedule, added)
 
 
 def _check_tiles(ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange, names: Sequence[str]) -> None:
@@ -341,10 +343,10 @@ def _check_tiles(ctx: Elaboration, stmt: tree.For, schedule: v.ScheduledRange, n
             continue
         if name in exposed:
             assigned = next(
-                part
-                for part in walk(stmt.body)
-                if name in find_assigned_names(part)
-                and not isinstance(part, ast.Block | ast.If | tree.For | tree.While)
+                node
+                for node in walk(stmt.body)
+                if name in find_assigned_names(node)
+                and not isinstance(node, ast.Block | ast.If | tree.For | tree.While)
             )
             message = f"tiles change the order of rounds, and a round needs `{name}` of the one before"
             hint = "keep it in an element of an array, or write grid(...)"
@@ -404,13 +406,13 @@ def _build(
 
     heads: list[tuple[ast.Var, ast.Expr]] = []
     if tiled:
-        heads += [(variable(first), variable(whole)) for whole, _, first in added]
+        heads += [(variable(first), variable(stop)) for stop, _, first in added]
         heads += [
             (target, ast.Call(span, variable(tile), [variable(first)], {}))
             for target, (_, tile, first) in zip(targets, added, strict=True)
         ]
     else:
-        heads += [(target, variable(whole)) for target, (whole, *_) in zip(targets, added, strict=True)]
+        heads += [(target, variable(stop)) for target, (stop, *_) in zip(targets, added, strict=True)]
     body = stmt.body
     for target, iterable in reversed(heads):
         body = ast.Block(stmt.span, [tree.For(stmt.span, target, iterable, body, empty)])

@@ -88,7 +88,7 @@ def _skip(ctx: Elaboration, statement: ast.Stmt) -> None:
         ctx.environment.failed = True
 
 
-def run_nested(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> Terminator | None:
+def run_as_one_step(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> Terminator | None:
     """Run statements in the current block as one step."""
     block, ctx.block = ctx.block, Block(ctx.block.lets)
     live = ctx.live

@@ -63,51 +63,51 @@ class SharedMemory:
 
     def of_expr(self, expr: ir.Expr) -> Tokens:
         """Return the tokens of the memory that an expression of rank 1 or more may share."""
-        found = set[object]()
+        tokens = set[object]()
         work, seen = [expr], set[ir.Expr]()
         while work:
             node = work.pop()
             if node in seen:
                 continue
             seen.add(node)
-            known = self.tokens.get(node)
-            if known is None:
-                work += self._parts(node, found)
+            token = self.tokens.get(node)
+            if token is None:
+                work += self._parts(node, tokens)
             else:
-                found |= known
-        result = frozenset(found)
+                tokens |= token
+        result = frozenset(tokens)
         self.tokens[expr] = result
         return result
 
-    def _parts(self, node: ir.Expr, found: set[object]) -> Iterable[ir.Expr]:
+    def _parts(self, node: ir.Expr, tokens: set[object]) -> Iterable[ir.Expr]:
         """Add the memory of a node's own, and return the expressions whose memory it may share."""
         match node:
             case ir.Constant(data=data):
                 if data.ndim:
-                    found.add(A_CONSTANT)
+                    tokens.add(A_CONSTANT)
                 return ()
             case ir.Var():
                 if node in self.bound:
                     return (self.bound[node],)
-                found.add(ANY_MEMORY)
+                tokens.add(ANY_MEMORY)
                 return ()
             case ir.Call(op=ir.OpRef(), args=args):
                 if Trait.VIEW in traits_of(node):
                     return args[:1]
-                found.add(node)
+                tokens.add(node)
                 return ()
             case ir.Call(op=ir.GlobalVar(name=name)) if name in self.fresh:
-                found.add(node)
+                tokens.add(node)
                 return ()
             case ir.Call(op=ir.Function(body=body) as op) if _is_checkpoint(op):
                 return (body,)
             case ir.Call(op=op, args=args):
-                found.add(node)
+                tokens.add(node)
                 return args if isinstance(op, ir.GlobalVar | ir.Constructor) else (op, *args)
             case ir.Tuple(fields=fields):
                 return fields
-            case ir.TupleGetItem() if (derived := self._derived(node)) is not None:
-                found.add(derived)
+            case ir.TupleGetItem() if (derived := self._own_memory(node)) is not None:
+                tokens.add(derived)
                 return ()
             case ir.TupleGetItem(tuple_value=whole, index=index):
                 return (whole.fields[index],) if isinstance(whole, ir.Tuple) else (whole,)
@@ -118,10 +118,10 @@ class SharedMemory:
                 return then, other
             case ir.GlobalVar() | ir.Constructor() | ir.OpRef():
                 return ()
-        found.add(ANY_MEMORY)
+        tokens.add(ANY_MEMORY)
         return ()
 
-    def _derived(self, node: ir.Expr) -> object:
+    def _own_memory(self, node: ir.Expr) -> object:
         """Return the memory of a gradient, or of the values of a batch, which is its own; None for others."""
         path = list[int]()
         while isinstance(node, ir.TupleGetItem) or node in self.bound:
@@ -164,18 +164,18 @@ class SharedMemory:
                 return _union(self._of_value(item, chain, seen) for item in (*given, *captured))
         return _NONE
 
-    def are_disjoint(self, left: v.Value, right: v.Value) -> bool:
+    def are_disjoint(self, lhs: v.Value, rhs: v.Value) -> bool:
         """Return whether two arrays are known to be parts of one that do not overlap, as two of its rows."""
-        if not isinstance(left, v.Computed) or not isinstance(right, v.Computed):
+        if not isinstance(lhs, v.Computed) or not isinstance(rhs, v.Computed):
             return False
-        parts, others = dict(self._views(left.expr)), dict(self._views(right.expr))
-        if not self.lists.isdisjoint((*parts, *others)):
+        views, others = dict(self._views(lhs.expr)), dict(self._views(rhs.expr))
+        if not self.lists.isdisjoint((*views, *others)):
             return False
-        return any(base in parts and _lie_apart(parts[base], view) for base, view in others.items())
+        return any(base in views and _lie_apart(views[base], view) for base, view in others.items())
 
     def _views(self, expr: ir.Expr) -> Iterator[tuple[ir.Expr, ir.Expr]]:
         """Yield the arrays that an expression is a view of, each with the view of it that was taken."""
-        view = self._unbound(expr)
+        view = self._resolve_binding(expr)
         while True:
             match view:
                 case ir.Call(args=args) if Trait.VIEW in traits_of(view):
@@ -184,11 +184,11 @@ class SharedMemory:
                     pass
                 case _:
                     return
-            base = self._unbound(base)
+            base = self._resolve_binding(base)
             yield base, view
             view = base
 
-    def _unbound(self, expr: ir.Expr) -> ir.Expr:
+    def _resolve_binding(self, expr: ir.Expr) -> ir.Expr:
         """Return what a variable that is bound by let stands for."""
         while isinstance(expr, ir.Var) and expr in self.bound:
             expr = self.bound[expr]
@@ -211,9 +211,9 @@ class SharedMemory:
     def of_rows(self, rows: v.Value) -> Tokens:
         """Return the tokens of the arrays that a table holds."""
         return _union(
-            self.of_expr(part.expr)
-            for part in v.parts_of(rows)
-            if isinstance(part, v.Computed) and _has_arrays(part.type)
+            self.of_expr(value.expr)
+            for value in v.parts_of(rows)
+            if isinstance(value, v.Computed) and _has_arrays(value.type)
         )
 
     def hold_rows(self, rows: v.Value, tokens: Tokens) -> None:
@@ -225,7 +225,7 @@ class SharedMemory:
     def hold(self, rows: ir.Expr, tokens: Tokens) -> None:
         """Record that a tensor is that of a list, whose items may share the memory of these tokens."""
         self.tokens[rows] = tokens
-        self.lists.add(self._unbound(rows))
+        self.lists.add(self._resolve_binding(rows))
 
     def own(self, expr: ir.Expr, what: str | None = None) -> None:
         """Record that an expression has memory of its own; ``what``: whose it is, if not the function's."""
@@ -242,11 +242,11 @@ def _is_checkpoint(function: ir.Function) -> bool:
     return isinstance(asked, tuple) and asked[0] == "checkpoint"
 
 
-def _lie_apart(left: ir.Expr, right: ir.Expr) -> bool:
+def _lie_apart(lhs: ir.Expr, rhs: ir.Expr) -> bool:
     """Return whether two views of one array are known to have no element in common."""
-    if isinstance(left, ir.TupleGetItem) and isinstance(right, ir.TupleGetItem):
-        return left.tuple_value is right.tuple_value and left.index != right.index
-    first, second = _bounds(left), _bounds(right)
+    if isinstance(lhs, ir.TupleGetItem) and isinstance(rhs, ir.TupleGetItem):
+        return lhs.tuple_value is rhs.tuple_value and lhs.index != rhs.index
+    first, second = _bounds(lhs), _bounds(rhs)
     for axis in first.keys() & second.keys():
         (begin, end), (other_begin, other_end) = first[axis], second[axis]
         known = min(begin, other_begin, end, other_end) >= 0
@@ -260,8 +260,8 @@ def _bounds(view: ir.Expr) -> dict[int, tuple[int, int]]:
     if not (isinstance(view, ir.Call) and isinstance(view.op, ir.OpRef) and view.op.name == "strided_slice"):
         return {}
     given = [view.attrs.get(name) for name in ("axes", "begin", "end", "strides")]
-    listed = zip(*(each for each in given if isinstance(each, list | tuple)), strict=False)
-    if not all(isinstance(each, list | tuple) for each in given):
+    listed = zip(*(operand for operand in given if isinstance(operand, list | tuple)), strict=False)
+    if not all(isinstance(operand, list | tuple) for operand in given):
         return {}
     return {
         axis: (low, high)
@@ -333,11 +333,11 @@ def forget_shared_names(
             bindings.bind(other, lost, bindings.spans.get(other))
 
 
-def may_share(left: Tokens, right: Tokens) -> bool:
+def may_share(lhs: Tokens, rhs: Tokens) -> bool:
     """Return whether two values may share memory."""
-    if not left or not right:
+    if not lhs or not rhs:
         return False
-    return ANY_MEMORY in left or ANY_MEMORY in right or not left.isdisjoint(right)
+    return ANY_MEMORY in lhs or ANY_MEMORY in rhs or not lhs.isdisjoint(rhs)
 
 
 # -- loops ---------------------------------------------------------------------------------------------
@@ -373,11 +373,11 @@ class LoopMemory:
                 tokens[name] |= {
                     token for token in own if token in self.outside or isinstance(token, Foreign)
                 }
-            for left, right in combinations(held, 2):
-                if may_share(held[left], held[right]) and not are_disjoint(values[left], values[right]):
-                    pair = frozenset((left, right))
-                    tokens[left].add(pair)
-                    tokens[right].add(pair)
+            for lhs, rhs in combinations(held, 2):
+                if may_share(held[lhs], held[rhs]) and not are_disjoint(values[lhs], values[rhs]):
+                    pair = frozenset((lhs, rhs))
+                    tokens[lhs].add(pair)
+                    tokens[rhs].add(pair)
             for name, value in values.items():
                 had = before.locals.get(name, value)
                 if (

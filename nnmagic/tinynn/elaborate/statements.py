@@ -9,10 +9,10 @@ from nnmagic.relay.failures import Failure
 from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
+    AssertionGuard,
     Block,
     BlockExit,
     ExitKind,
-    Guard,
     Raised,
     Terminator,
     guard,
@@ -93,7 +93,7 @@ def elaborate_assert(ctx: Elaboration, stmt: ast.Assert) -> Terminator | None:
             always = ir.constant(True, "bool")  # noqa: FBT003
             holds = ir.If(condition.expr, always, written[1].expr, span=stmt_span)
     block = Block(end=BlockExit(ExitKind.GOES_ON, stmt_span, ctx.environment.bindings.copy()))
-    return guard(Guard(*ctx.resolver.assertion(stmt_span)), holds, block, failure, span)
+    return guard(AssertionGuard(*ctx.resolver.assertion(stmt_span)), holds, block, failure, span)
 
 
 def elaborate_raise(ctx: Elaboration, stmt: tree.Raise) -> Terminator:
@@ -103,7 +103,7 @@ def elaborate_raise(ctx: Elaboration, stmt: tree.Raise) -> Terminator:
     if written is None:
         return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, Operand(FAILED, span))
     failure, raised = written
-    guarded = Guard(*ctx.resolver.assertion(span))
+    guarded = AssertionGuard(*ctx.resolver.assertion(span))
     return BlockExit(
         ExitKind.RAISES, span, ctx.environment.bindings, raised=Raised(raised.expr, failure, guarded)
     )

@@ -155,11 +155,11 @@ def _bind(
     arrays = ctx.memory.of_rows(held.values) if isinstance(held, v.TableOf) else before
     if value is not None:
         arrays |= ctx.memory.of_value(value, chain)
-    kept = atomize(ctx, table, name, set())
-    assert isinstance(kept, v.TableOf)
-    own = frozenset(part.expr for part in v.parts_of(kept.values) if isinstance(part, v.Computed))
-    ctx.memory.hold_rows(kept.values, arrays | own)
-    ctx.environment.bindings.bind(name, kept, span)
+    bound = atomize(ctx, table, name, set())
+    assert isinstance(bound, v.TableOf)
+    own = frozenset(part.expr for part in v.parts_of(bound.values) if isinstance(part, v.Computed))
+    ctx.memory.hold_rows(bound.values, arrays | own)
+    ctx.environment.bindings.bind(name, bound, span)
     forget_shared_names(ctx.memory, chain, name, before, span)
 
 

@@ -40,7 +40,7 @@ Pattern = Type | OpenTensor | None
 def fit_template_arguments(
     ctx: Elaboration,
     function: v.LocalFunction,
-    given: Mapping[str, v.Operand],
+    arguments: Mapping[str, v.Operand],
     span: Span,
     make_function: FunctionMaker,
 ) -> tuple[dict[str, v.Operand], dict[str, Dim]]:
@@ -48,16 +48,16 @@ def fit_template_arguments(
 
     Return the arguments, and what the named dimensions of the annotations are for the caller.
     """
-    fitted, dims = dict(given), dict[str, tuple[Dim, Span]]()
+    fitted, dims = dict(arguments), dict[str, tuple[Dim, Span]]()
     if any(formal.destination == "Out" for formal in function.parameters):
         refuse_destinations(function, span)
     for parameter in function.definition.params:
         if parameter.ty is None:
             continue
         pattern, destination = _pattern(ctx, function.environment, parameter.ty)
-        if v.is_failed(given[parameter.name].value) or isinstance(pattern, str):
+        if v.is_failed(arguments[parameter.name].value) or isinstance(pattern, str):
             continue
-        operand = given[parameter.name]
+        operand = arguments[parameter.name]
         if destination == v.GENERATOR:
             require_generator(function.name, parameter.name, operand)
             continue
@@ -112,9 +112,9 @@ def fit_pattern(
             return operand.value
         number = operand.value.value
         assert isinstance(number, bool | int | float | complex)
-        own = pattern.own_dtype
-        if own is not None:
-            return number_constant(number, own.name, operand.span)
+        dtype = pattern.own_dtype
+        if dtype is not None:
+            return number_constant(number, dtype.name, operand.span)
         if pattern.allows(natural_dtype(number)):
             return operand.value
     wanted = f"`{parameter}` is {pattern!r}"
@@ -126,8 +126,8 @@ def fit_pattern(
         raise v.RefusalError(f"{function}: {wanted}, not {describe(operand.value)}", operand.span)
     type_ = tensor.type
     if not pattern.allows(type_.dtype):
-        own = pattern.own_dtype
-        hint = None if own is None else f"convert it with .astype({own.short})"
+        dtype = pattern.own_dtype
+        hint = None if dtype is None else f"convert it with .astype({dtype.short})"
         message = f"{function}: {wanted}, not a tensor of {dtype_short_name(type_.dtype)}"
         raise v.RefusalError(message, operand.span, hint=hint)
     written = pattern.dims(len(type_.shape))
@@ -151,20 +151,20 @@ def _compile_instance(
 ) -> CompiledGlobal:
     """Return a function of the cell, compiled for the types of a call. Raises TinyNNError."""
     name = name.removesuffix(ANEW)
-    key = (name, tuple(types.items()), tuple((each, repr(value)) for each, value in values.items()))
+    key = (name, tuple(types.items()), tuple((item, repr(value)) for item, value in values.items()))
     if key not in ctx.instances:
         assert ctx.specialize is not None
         program = ctx.specialize(Specialization(name, types, values))
-        (info,) = (each for each in program.functions if each.name == name)
+        (info,) = (item for item in program.functions if item.name == name)
         ctx.instances[key] = CompiledGlobal(name, program.module, info.parameters, program.known_types)
         ctx.resolver.looked_up.update(program.captured)
         ctx.warnings |= {
-            (each.message, each.span): each for each in program.warnings if each.span is not None
+            (item.message, item.span): item for item in program.warnings if item.span is not None
         }
     return ctx.instances[key]
 
 
-def without_known(
+def without_static(
     ctx: Elaboration, function: v.GlobalFunction, operands: Sequence[v.Operand], span: Span
 ) -> list[v.Operand]:
     """Return the arguments that a function gives itself without those that it is compiled for.
@@ -172,15 +172,17 @@ def without_known(
     Raises RefusalError for another value of these.
     """
     left_out = v.Known(None)
-    formals = [v.Formal(name, default=known or left_out) for name, known in ctx.own_parameters.items()]
+    formals = [
+        v.Formal(name, default=parameter or left_out) for name, parameter in ctx.own_parameters.items()
+    ]
     given = bind_arguments(function.written, formals, operands, span)
     left = []
-    for name, known in ctx.own_parameters.items():
+    for name, parameter in ctx.own_parameters.items():
         operand = given[name]
-        if known is None and operand.value is not left_out:
+        if parameter is None and operand.value is not left_out:
             left.append(replace(operand, keyword=name))
-        elif known is not None and not v.is_failed(operand.value) and operand.value != known:
-            message = f"{function.written}: `{name}` is {describe(known)} here, and cannot change"
+        elif parameter is not None and not v.is_failed(operand.value) and operand.value != parameter:
+            message = f"{function.written}: `{name}` is {describe(parameter)} here, and cannot change"
             raise v.RefusalError(message, operand.span, hint="write another function for the other value")
     return left
 
@@ -194,29 +196,29 @@ def varies(ctx: Elaboration, function: v.GlobalFunction, operands: Sequence[v.Op
         return False
     before = dict(ctx.varying)
     for name, operand in bind_arguments(function.written, function.parameters, operands, span).items():
-        given = ctx.varying.get(name, ctx.own_arguments.get(name))
+        argument = ctx.varying.get(name, ctx.own_arguments.get(name))
         try:
             passed = _argument_type(function.written, name, operand)
         except v.RefusalError:
             continue
-        if given is not None and (wider := _wider(given, passed)) not in (None, given):
+        if argument is not None and (wider := _wider(argument, passed)) not in (None, argument):
             assert wider is not None
             ctx.varying[name] = wider
     return ctx.varying != before
 
 
-def _wider(given: Type, passed: Type | Generator) -> Type | None:
+def _wider(type_: Type, passed: Type | Generator) -> Type | None:
     """Return the type of a parameter that takes two arguments of different sizes, or an int and a float."""
-    match given, passed:
+    match type_, passed:
         case NumberType(dtype=dtype), NumberType(dtype=other):
             is_wider = NATURAL_DTYPES.index(dtype) >= NATURAL_DTYPES.index(other)
-            return given if is_wider else passed
+            return type_ if is_wider else passed
         case TensorType(shape=shape), TensorType(shape=other_shape, dtype=dtype) if (
-            len(shape) == len(other_shape) and dtype == given.dtype
+            len(shape) == len(other_shape) and dtype == type_.dtype
         ):
             dims = zip(shape, other_shape, strict=True)
             sizes = (AnyDim(f"n{a}") if isinstance(a, int) and a != b else a for a, b in dims)
-            return replace(given, shape=tuple(sizes))
+            return replace(type_, shape=tuple(sizes))
     return None
 
 
@@ -233,13 +235,13 @@ def call_specialized(
     """
     refuse_destinations(function, span)
     written = function.name if isinstance(function, v.LocalFunction) else function.written
-    given = bind_arguments(written, function.parameters, operands, span)
-    if any(v.is_failed(operand.value) for operand in given.values()):
+    arguments = bind_arguments(written, function.parameters, operands, span)
+    if any(v.is_failed(operand.value) for operand in arguments.values()):
         return v.FAILED
-    linked = specialized(ctx, function, given, span)
+    linked = specialized(ctx, function, arguments, span)
     refuse_destinations(linked, span)
     names = [formal.name for formal in linked.parameters]
-    left = [v.Operand(given[name].value, given[name].span, name) for name in names]
+    left = [v.Operand(arguments[name].value, arguments[name].span, name) for name in names]
     if v.takes_generators(linked):
         return call_with_generators(ctx, linked, left, span, make_function)
     return call_function(linked, left, span, make_function)

@@ -110,9 +110,9 @@ def _call_layer(
     make_function: FunctionMaker,
 ) -> v.Value:
     """Return the result of a layer of PyTorch. Raises RefusalError."""
-    name, own = type(module.module).__name__, object.__getattribute__(module.module, "__dict__")
+    name, attributes = type(module.module).__name__, object.__getattribute__(module.module, "__dict__")
     infers = name in _INFERENCE or name.startswith("BatchNorm")
-    if infers and own.get("training") and own.get("p") != 0:
+    if infers and attributes.get("training") and attributes.get("p") != 0:
         message = f"`{module.path}` is a {name} that trains, and a compiled function infers"
         raise v.RefusalError(message, callee, hint="call model.eval() in another cell first")
     if name in (*_INFERENCE, "Identity"):
@@ -124,13 +124,15 @@ def _call_layer(
         raise v.RefusalError(
             f"`{module.path}` is torch's {name}, which a cell cannot inline", callee, hint=hint
         )
-    if own.get("padding_mode", "zeros") != "zeros":
-        raise v.RefusalError(f"`{module.path}` pads by {own['padding_mode']!r}, and a cell by zeros", callee)
-    if own.get("max_norm") is not None:
+    if attributes.get("padding_mode", "zeros") != "zeros":
+        raise v.RefusalError(
+            f"`{module.path}` pads by {attributes['padding_mode']!r}, and a cell by zeros", callee
+        )
+    if attributes.get("max_norm") is not None:
         raise v.RefusalError(
             f"`{module.path}` changes its weights (max_norm)", callee, hint="write embedding(i, w)"
         )
-    if name.startswith("BatchNorm") and own["_buffers"].get("running_mean") is None:
+    if name.startswith("BatchNorm") and attributes["_buffers"].get("running_mean") is None:
         raise v.RefusalError(f"`{module.path}` has no running statistics", callee)
     function, members = _LAYERS[name]
     given = list(operands)

@@ -87,11 +87,11 @@ def _last_name(expr: ast.Expr) -> str:
 def _names(expr: ast.Expr) -> Iterator[ast.Expr]:
     """Yield the types of ``(int, float)`` and of ``int | float``."""
     if isinstance(expr, ast.Tuple):
-        for part in expr.values:
-            yield from _names(part)
+        for node in expr.values:
+            yield from _names(node)
     elif isinstance(expr, ast.Call) and isinstance(expr.func_name, ast.Op):
-        for part in expr.params:
-            yield from _names(part)
+        for node in expr.params:
+            yield from _names(node)
     else:
         yield expr
 

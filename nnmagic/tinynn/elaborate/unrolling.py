@@ -15,7 +15,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, ExitKind, Terminator, exits_of
 from nnmagic.tinynn.elaborate.joins import finish_end
 from nnmagic.tinynn.elaborate.operator_counts import OperatorCount
-from nnmagic.tinynn.elaborate.sequencing import run_nested, run_steps
+from nnmagic.tinynn.elaborate.sequencing import run_as_one_step, run_steps
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED
 
@@ -140,7 +140,7 @@ def _unroll_rounds(
                 break  # other rounds have the same mistakes
         ctx.live = after
         if stmt.orelse.stmts:
-            yield lambda: leave_else(run_nested(ctx, stmt.orelse.stmts))
+            yield lambda: leave_else(run_as_one_step(ctx, stmt.orelse.stmts))
 
     block, ctx.block = ctx.block, Block(ctx.block.lets)
     try:
@@ -161,7 +161,7 @@ def _fail_names(ctx: Elaboration, stmt: tree.For | tree.While, end: Terminator |
 def unroll_round(ctx: Elaboration, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> Terminator | None:
     """Elaborate one round in the current block."""
     begin()
-    end = run_nested(ctx, body)
+    end = run_as_one_step(ctx, body)
     for exit_, _ in exits_of(end):
         if exit_.kind is ExitKind.CONTINUES:
             exit_.kind = ExitKind.GOES_ON

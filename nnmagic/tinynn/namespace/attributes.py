@@ -40,7 +40,7 @@ def _type(value: v.Computed) -> TensorType:
     return value.type
 
 
-def _matrices_transposed(value: v.Computed, span: Span) -> v.Value:
+def _transpose_matrices(value: v.Computed, span: Span) -> v.Value:
     rank = len(_type(value).shape)
     if rank < 2:
         raise v.RefusalError("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
@@ -91,7 +91,7 @@ _ATTRIBUTES: dict[str, Callable[[v.Computed, Span], v.Value]] = {
     "itemsize": lambda value, _span: v.Known(_bytes_of(value)),
     "nbytes": _all_bytes,
     "T": _transpose,
-    "mT": _matrices_transposed,
+    "mT": _transpose_matrices,
     "real": _real,
     "imag": _imag,
     "flat": _flat,
@@ -183,7 +183,7 @@ def _copy(call: Arguments) -> v.Value:
     owner = call.given["a"].value
     if isinstance(owner, v.DictOf):
         return v.dictionary_of(owner.items)
-    return tables.copied(owner, call.span)
+    return tables.copy(owner, call.span)
 
 
 _MOST_COMMON = """

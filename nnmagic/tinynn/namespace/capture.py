@@ -243,7 +243,7 @@ _INSTALLED = tuple(
 
 def names_in(code: types.CodeType) -> set[str]:
     """Return the names that may be global in the code of a function, and of those inside it."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
     return set(code.co_names).union(*map(names_in, inner))
 
 
@@ -272,13 +272,13 @@ def called_member(value: object, name: str) -> object:
 def member_names(value: object) -> list[str]:
     """Return the names of the members of an object and its classes."""
     try:
-        own = list(object.__getattribute__(value, "__dict__"))
+        names = list(object.__getattribute__(value, "__dict__"))
     except AttributeError:  # it has slots
-        own = []
+        names = []
     if is_torch_module(value):
-        own += module_members(value)
+        names += module_members(value)
     classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
-    return [*own, *(name for base in classes for name in vars(base))]
+    return [*names, *(name for base in classes for name in vars(base))]
 
 
 def holds_values(value: object) -> bool:
@@ -514,7 +514,7 @@ def _check_depth(value: tuple[object, ...] | list[object] | dict[object, object]
     for key in value if isinstance(value, dict) else ():
         if type(key) not in (str, int):  # comparing keys of other classes would run their code
             raise NotCapturableError(
-                f"a dict with a key that is {_kind_shown(type(key).__name__)}",
+                f"a dict with a key that is {_format_kind(type(key).__name__)}",
                 "give its values names of their own in another cell",
             )
 
@@ -571,14 +571,16 @@ def not_capturable(value: object) -> NotCapturableError:
         )
     if any(not _ARRAY_PROTOCOLS.isdisjoint(vars(base)) for base in kind.__mro__):
         hint = "pass it as an argument, or convert it in another cell: {name} = numpy.asarray({name})"
-        return NotCapturableError(_kind_shown(f"{kind.__module__}.{kind.__qualname__}"), hint)
+        return NotCapturableError(_format_kind(f"{kind.__module__}.{kind.__qualname__}"), hint)
     if callable(value):
         return NotCapturableError(
-            _kind_shown(kind.__qualname__),
+            _format_kind(kind.__qualname__),
             "call it in another cell, and pass its result as an argument or use it by its name",
         )
-    return NotCapturableError(_kind_shown(kind.__qualname__), "capture what is needed of it as a NumPy array")
+    return NotCapturableError(
+        _format_kind(kind.__qualname__), "capture what is needed of it as a NumPy array"
+    )
 
 
-def _kind_shown(name: str) -> str:
+def _format_kind(name: str) -> str:
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

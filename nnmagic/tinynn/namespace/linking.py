@@ -63,9 +63,12 @@ class Linker:
         """Return a function of an earlier cell with open types, as this cell calls it."""
         formals = [
             v.Formal(
-                each.name, each.kind, None if each.default is MISSING else v.Known(None), each.destination
+                parameter.name,
+                parameter.kind,
+                None if parameter.default is MISSING else v.Known(None),
+                parameter.destination,
             )
-            for each in template.parameters
+            for parameter in template.parameters
         ]
         return v.SpecializableFunction(
             name_in_cell, tuple(formals), template.specialize, source_code(template)
@@ -91,8 +94,8 @@ class Linker:
     ) -> v.RefusalError:
         first, first_span = self._origins[name]
         notes = (
-            Note(f"{name} of {first}: {constructors_shown(present)}", first_span),
-            Note(f"{name} of {origin}: {constructors_shown(added)}", span),
+            Note(f"{name} of {first}: {format_constructors(present)}", first_span),
+            Note(f"{name} of {origin}: {format_constructors(added)}", span),
         )
         message = f"two different data types are called {name}: that of {first} and that of {origin}"
         hint = "give one of them another name, and run again the cells that use it"
@@ -105,7 +108,7 @@ class Linker:
             for constructor in present.constructors:
                 if constructor.name in mine:
                     first, first_span = self._origins[name]
-                    note = Note(f"{name} of {first}: {constructors_shown(present)}", first_span)
+                    note = Note(f"{name} of {first}: {format_constructors(present)}", first_span)
                     message = (
                         f"{data.header.name} of {origin} has a constructor {constructor.name}, as {name} has"
                     )
@@ -135,12 +138,12 @@ def same_type(first: TypeData, second: TypeData) -> bool:
     variables = dict(zip(second.type_vars, first.type_vars, strict=True))
     ours = [(constructor.name, constructor.inputs) for constructor in first.constructors]
     return ours == [
-        (constructor.name, tuple(substitute(part, variables) for part in constructor.inputs))
+        (constructor.name, tuple(substitute(input_type, variables) for input_type in constructor.inputs))
         for constructor in second.constructors
     ]
 
 
-def constructors_shown(data: TypeData) -> str:
+def format_constructors(data: TypeData) -> str:
     """Return a data type's constructors as a cell calls them: ``Nil(), Cons(Tensor[(3,), f32], List)``."""
     return ", ".join(
         f"{constructor.name}({', '.join(map(format_type, constructor.inputs))})"

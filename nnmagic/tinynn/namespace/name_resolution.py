@@ -142,9 +142,9 @@ class NameResolver:
             return constructor, 1
         if path[0] in self.refused:
             return v.FAILED, 1
-        raise self._unknown(path, span, local)
+        raise self._unknown_name(path, span, local)
 
-    def lookup_imported(
+    def lookup_import(
         self, path: tuple[str, ...], imports: Mapping[str, object], span: Span
     ) -> tuple[v.Value, int]:
         """Return what `lookup` does, of a name that a function imports."""
@@ -213,15 +213,15 @@ class NameResolver:
     def _of_notebook(self, path: tuple[str, ...], value: object, span: Span) -> tuple[v.Value, int]:
         if isinstance(value, ModuleType) and value.__name__ in _OWN_MODULES:  # under any name of the notebook
             skipped = int(value.__name__ == "nnmagic" and path[1:2] == ("numpy",))  # nnmagic.numpy.exp
-            own = language_name((_OWN_MODULES[value.__name__], *path[1 + skipped :]))
-            if own is not None:
-                return own[0], own[1] + skipped
+            language_names = language_name((_OWN_MODULES[value.__name__], *path[1 + skipped :]))
+            if language_names is not None:
+                return language_names[0], language_names[1] + skipped
             if path[1 + skipped : 2 + skipped] == ("Array",):
                 return v.TupleConstructor("ndarray"), 2 + skipped
         if (own_path := own_name(value)) is not None:
-            own = language_name((own_path[1], *path[1:]))
-            if own is not None:
-                return own
+            language_names = language_name((own_path[1], *path[1:]))
+            if language_names is not None:
+                return language_names
         used, module = 1, library_of(value)
         if (makes_generator := generator_function(value)) is not None:  # after an import from numpy.random
             return v.BuiltinName(makes_generator), 1
@@ -229,8 +229,8 @@ class NameResolver:
         if (function_of_library := library_function(value)) is not None:  # after `from numpy import exp`
             return v.BuiltinName(function_of_library[1]), 1
         while isinstance(value, ModuleType) and used < len(path):
-            if (own := language_name(path)) is not None and _means_the_language(own[0]):
-                return own  # decided by the written path: `nn` may be any module
+            if (language_names := language_name(path)) is not None and _means_the_language(language_names[0]):
+                return language_names  # decided by the written path: `nn` may be any module
             function = MODULES.get(value.__name__, {}).get(path[used])
             if function is not None:
                 return v.BuiltinName(function), used + 1
@@ -349,7 +349,7 @@ class NameResolver:
         if is_library(module.__name__):
             instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
             if instead or path[-1] in dir(module):  # some modules load members lazily
-                return _not_supported(name, instead, span)
+                return _unsupported_name(name, instead, span)
         elif "__getattr__" in vars(module):  # it may provide the name, but no code of the notebook runs
             hint = "compute what you need in another cell and use that"
             return v.RefusalError(
@@ -361,7 +361,7 @@ class NameResolver:
         suggestion = f"did you mean {'.'.join([*path[:-1], close[0]])}?" if close else None
         return v.RefusalError(f"the module {module.__name__} has no {path[-1]}", span, hint=suggestion)
 
-    def _unknown(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> v.RefusalError:
+    def _unknown_name(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> v.RefusalError:
         if len(path) > 1:
             return self._unknown_path(path, span, local)
         name = path[0]
@@ -421,27 +421,37 @@ def _means_the_language(value: v.Value) -> bool:
 
 def language_name(path: tuple[str, ...]) -> tuple[v.Value, int] | None:
     """Resolve a dtype, a type constructor, a function of the language, or an operator by its full path."""
-    rest = path
-    while len(rest) > 1 and rest[0] in _PREFIXES:
-        rest = rest[1:]
-    head, used = rest[0], len(path) - len(rest) + 1
+    members = path
+    while len(members) > 1 and members[0] in _PREFIXES:
+        members = members[1:]
+    head, used = members[0], len(path) - len(members) + 1
     if head in DTYPES:
         return v.Known(DTYPES[head]), used
     if head in ("Tensor", "Tuple", "tuple", "Callable", *DESTINATIONS):
         return v.TupleConstructor(head), used
-    if head in BUILTINS and len(rest) == 1 and path[0] != "relay":
+    if head in BUILTINS and len(members) == 1 and path[0] != "relay":
         return v.BuiltinName(BUILTINS[head]), used
-    if head == "random" and path[0] != "relay" and ".".join(rest) in BUILTINS:
-        return v.BuiltinName(BUILTINS[".".join(rest)]), len(path)
-    if head == "linalg" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["numpy.linalg"]:
-        return v.BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
-    if head == "special" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["scipy.special"]:
-        return v.BuiltinName(MODULES["scipy.special"][rest[1]]), used + 1
-    if head in CONSTANTS and len(rest) == 1 and path[0] != "relay":
+    if head == "random" and path[0] != "relay" and ".".join(members) in BUILTINS:
+        return v.BuiltinName(BUILTINS[".".join(members)]), len(path)
+    if (
+        head == "linalg"
+        and len(members) == 2
+        and path[0] != "relay"
+        and members[1] in MODULES["numpy.linalg"]
+    ):
+        return v.BuiltinName(MODULES["numpy.linalg"][members[1]]), used + 1
+    if (
+        head == "special"
+        and len(members) == 2
+        and path[0] != "relay"
+        and members[1] in MODULES["scipy.special"]
+    ):
+        return v.BuiltinName(MODULES["scipy.special"][members[1]]), used + 1
+    if head in CONSTANTS and len(members) == 1 and path[0] != "relay":
         return v.Known(CONSTANTS[head]), used
     if len(path) == 1 and head in ITERATION:
         return v.BuiltinName(ITERATION[head]), 1
-    name = ".".join(rest)
+    name = ".".join(members)
     operator = resolve(name) or resolve(f"nn.{name}")
     return None if operator is None else (v.OperatorName(operator), len(path))
 
@@ -483,7 +493,7 @@ def _unusable(
         return v.RefusalError(message, span, hint=f"write {dtype.short}")
     twin = _operator_name(path[-1:]) if "." in name else None
     if library is not None:
-        return _not_supported(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
+        return _unsupported_name(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
     hint = (
         problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
     )
@@ -507,7 +517,7 @@ def _no_field(path: tuple[str, ...], owner: object, span: Span) -> v.RefusalErro
     return v.RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{field}`", span, hint=hint)
 
 
-def _not_supported(name: str, instead: str | None, span: Span) -> v.RefusalError:
+def _unsupported_name(name: str, instead: str | None, span: Span) -> v.RefusalError:
     """Return the error for an unsupported name of a library; ``instead``: the cell's equivalent."""
     hint = f"write {instead}" if instead else ELSEWHERE
     return v.RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)

@@ -123,5 +123,5 @@ _OF_EVERY_MODULE = frozenset(
 
 def _code_text(code: CodeType) -> str:
     """Return what a function does as a text."""
-    consts = [_code_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    consts = [_code_text(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {consts}"

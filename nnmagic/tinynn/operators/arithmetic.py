@@ -135,51 +135,51 @@ def least_of(value: v.Value) -> int | None:
 _FAR = 1 << 31
 
 
-def _least_of_result(op: AnyOp, left: v.Value, right: v.Value) -> int | None:
+def _least_of_result(op: AnyOp, lhs: v.Value, rhs: v.Value) -> int | None:
     """Return a lower bound of a sum of ints, or of a difference with a static int."""
-    first, second = least_of(left), least_of(right)
+    first, second = least_of(lhs), least_of(rhs)
     if first is None or second is None or max(abs(first), abs(second)) > _FAR:
         return None
     if op is BuiltinOp.Add:
         return first + second
-    return first - second if op is BuiltinOp.Sub and isinstance(right, v.Known) else None
+    return first - second if op is BuiltinOp.Sub and isinstance(rhs, v.Known) else None
 
 
 def binary(
-    op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span, *, in_place: bool = False
+    op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span, *, in_place: bool = False
 ) -> v.Value:
-    """Evaluate ``left op right``; ``in_place``: of ``left op= right``, which keeps the dtype of ``left``."""
-    in_array = in_place and is_tensor(left.value) and bool(tensor_type(left).shape)
+    """Evaluate ``left op right``; ``in_place``: of ``left op= right``, which keeps the dtype of ``lhs``."""
+    in_array = in_place and is_tensor(lhs.value) and bool(tensor_type(lhs).shape)
     with promotion(promote=True) if in_array else nullcontext():
-        result = _binary(op, sign, left, right, span)
-    return result if op in _COMPARISONS else inherit_default_dtype(result, (left.value, right.value))
+        result = _binary(op, sign, lhs, rhs, span)
+    return result if op in _COMPARISONS else inherit_default_dtype(result, (lhs.value, rhs.value))
 
 
-def _binary(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
-    on_sizes = apply_to_dimensions(op, left, right, span) or compare_dtypes(op, left.value, right.value)
+def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
+    on_sizes = apply_to_dimensions(op, lhs, rhs, span) or compare_dtypes(op, lhs.value, rhs.value)
     if on_sizes is not None:
         return on_sizes
-    affine = affine_result(op, left.value, right.value)
-    left, right = as_number(left), as_number(right)
-    if both_weak(left, right):
-        result = as_weak(binary(op, sign, *promote_weak(left, right), span))
+    affine = affine_result(op, lhs.value, rhs.value)
+    lhs, rhs = as_number(lhs), as_number(rhs)
+    if both_weak(lhs, rhs):
+        result = as_weak(binary(op, sign, *promote_weak(lhs, rhs), span))
         if not isinstance(result, v.Computed):
             return result
-        return replace(result, least=_least_of_result(op, left.value, right.value), affine=affine)
-    left, right = adopt_tensor_dtype(left, right)
-    decided = _compared_by_value(op, left, right, span)
+        return replace(result, least=_least_of_result(op, lhs.value, rhs.value), affine=affine)
+    lhs, rhs = adopt_tensor_dtype(lhs, rhs)
+    decided = _compared_by_value(op, lhs, rhs, span)
     if decided is not None:
         return decided
-    if not is_tensor(left.value) and not is_tensor(right.value):
-        return _apply_to_known(op, sign, left, right, span)
+    if not is_tensor(lhs.value) and not is_tensor(rhs.value):
+        return _fold(op, sign, lhs, rhs, span)
     if op is ExtraOp.MatMul:
-        return matrix_product(left, right, span)
+        return matrix_product(lhs, rhs, span)
     if op is BuiltinOp.Div:
-        return _true_division(left, right, span)
-    first, second = same_dtype(left, right, sign)
-    if sign == "**" and right.value == v.Known(0.5):
+        return _true_division(lhs, rhs, span)
+    first, second = same_dtype(lhs, rhs, sign)
+    if sign == "**" and rhs.value == v.Known(0.5):
         return apply("sqrt", span, first)  # as NumPy's operator, unlike its function `power`
-    _check_numbers(op, left, right, first)
+    _check_numbers(op, lhs, rhs, first)
     if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
         return _integer_power(sign, first, second, span)
     if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
@@ -187,8 +187,8 @@ def _binary(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span)
     names = _BITWISE.get(op)
     if names is not None:
         name = names[0] if tensor_type(first).dtype == "bool" else names[1]
-        return _apply_checked(sign, name, first, second, span)
-    return _apply_checked(sign, _BINARY[op], first, second, span)
+        return _apply_with_check(sign, name, first, second, span)
+    return _apply_with_check(sign, _BINARY[op], first, second, span)
 
 
 #: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
@@ -199,13 +199,13 @@ _ON_BOOLS: dict[AnyOp, str | None] = {
 }
 
 
-def _apply_to_bools(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Computed:
+def _apply_to_bools(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
     name = _ON_BOOLS[op]
     if name is None:
-        text = source_text(left.span)
-        hint = f"write {text} ^ {source_text(right.span)}, or convert both, as in {text}.astype(i32)"
+        text = source_text(lhs.span)
+        hint = f"write {text} ^ {source_text(rhs.span)}, or convert both, as in {text}.astype(i32)"
         raise v.RefusalError(f"`{sign}` is not defined for bools", span, hint=hint)
-    return _apply_checked(sign, name, left, right, span)
+    return _apply_with_check(sign, name, lhs, rhs, span)
 
 
 #: Exponents for which Relay's power is used on integers: the engine turns it into multiplications.
@@ -220,7 +220,7 @@ def _integer_power(sign: str, base: v.Operand, exponent: v.Operand, span: Span) 
         number = None
     if isinstance(number, int) and number >= 0:
         return _static_power(sign, base, exponent, int(number), span)
-    return _apply_checked(sign, "power", base, exponent, span)
+    return _apply_with_check(sign, "power", base, exponent, span)
 
 
 def check_not_zero(numbers: v.Value, span: Span) -> v.Computed:
@@ -236,7 +236,7 @@ def check_not_zero(numbers: v.Value, span: Span) -> v.Computed:
 
 def _static_power(sign: str, base: v.Operand, exponent: v.Operand, number: int, span: Span) -> v.Computed:
     if number in _SMALL_POWERS:
-        return _apply_checked(sign, "power", base, exponent, span)
+        return _apply_with_check(sign, "power", base, exponent, span)
     power, square = None, base
     while number:
         if number & 1:
@@ -250,29 +250,29 @@ def _static_power(sign: str, base: v.Operand, exponent: v.Operand, number: int, 
     return power.value
 
 
-def _apply_checked(sign: str, name: str, left: v.Operand, right: v.Operand, span: Span) -> v.Computed:
+def _apply_with_check(sign: str, name: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
     """Call an operator; check broadcasting first, so that the message shows the sign that the user wrote."""
-    types = (tensor_type(left), tensor_type(right))
+    types = (tensor_type(lhs), tensor_type(rhs))
     try:
         check_kind(f"`{sign}`", OPERATORS[name], types)
         check_broadcast(f"`{sign}`", *types)
     except RelationError as error:
-        raise to_refusal(error, (left, right), span, {}) from None
-    return apply(name, span, left, right)
+        raise to_refusal(error, (lhs, rhs), span, {}) from None
+    return apply(name, span, lhs, rhs)
 
 
-def same_dtype(left: v.Operand, right: v.Operand, sign: str) -> tuple[v.Operand, v.Operand]:
+def same_dtype(lhs: v.Operand, rhs: v.Operand, sign: str) -> tuple[v.Operand, v.Operand]:
     """Return both operands as tensors of one dtype; a Python number takes the tensor's.
 
     Raises RefusalError for dtypes that do not meet as `values.promotion` says; its hint names the cast.
     """
-    if not is_tensor(left.value):
-        right = _beside_number(right, left)
-        return v.Operand(_number_beside(left, right, tensor_type(right), sign), left.span), right
-    if not is_tensor(right.value):
-        left = _beside_number(left, right)
-        return left, v.Operand(_number_beside(right, left, tensor_type(left), sign), right.span)
-    return promote(left, right, f"`{sign}`")
+    if not is_tensor(lhs.value):
+        rhs = _beside_number(rhs, lhs)
+        return v.Operand(_number_beside(lhs, rhs, tensor_type(rhs), sign), lhs.span), rhs
+    if not is_tensor(rhs.value):
+        lhs = _beside_number(lhs, rhs)
+        return lhs, v.Operand(_number_beside(rhs, lhs, tensor_type(lhs), sign), rhs.span)
+    return promote(lhs, rhs, f"`{sign}`")
 
 
 def _beside_number(tensor: v.Operand, number: v.Operand) -> v.Operand:
@@ -305,11 +305,11 @@ _HOLD_ABOVE = (BuiltinOp.GT, BuiltinOp.GE, BuiltinOp.NotEq)
 _HOLD_BELOW = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.NotEq)
 
 
-def _compared_by_value(op: AnyOp, left: v.Operand, right: v.Operand, span: Span) -> v.Value | None:
+def _compared_by_value(op: AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value | None:
     """Compare integers with a Python int that their dtype cannot hold, as NumPy does; None for any other."""
-    if op not in _COMPARISONS or is_tensor(left.value) is is_tensor(right.value):
+    if op not in _COMPARISONS or is_tensor(lhs.value) is is_tensor(rhs.value):
         return None
-    tensor, number = (left, right) if is_tensor(left.value) else (right, left)
+    tensor, number = (lhs, rhs) if is_tensor(lhs.value) else (rhs, lhs)
     value = number.value.value if isinstance(number.value, v.Known) else None
     dtype = tensor_type(tensor).dtype
     if isinstance(value, bool) or not isinstance(value, int) or not is_integer(dtype):
@@ -317,38 +317,38 @@ def _compared_by_value(op: AnyOp, left: v.Operand, right: v.Operand, span: Span)
     limits = np.iinfo(dtype)
     if limits.min <= value <= limits.max:
         return None
-    holds = op in (_HOLD_BELOW if (value > limits.max) is (tensor is left) else _HOLD_ABOVE)
+    holds = op in (_HOLD_BELOW if (value > limits.max) is (tensor is lhs) else _HOLD_ABOVE)
     return apply("equal" if holds else "not_equal", span, tensor, tensor)
 
 
-def _check_numbers(op: AnyOp, left: v.Operand, right: v.Operand, other: v.Operand) -> None:
+def _check_numbers(op: AnyOp, lhs: v.Operand, rhs: v.Operand, other: v.Operand) -> None:
     """Refuse numbers that are invalid for every tensor, such as a division by zero."""
-    value = right.value.value if isinstance(right.value, v.Known) else None
+    value = rhs.value.value if isinstance(rhs.value, v.Known) else None
     dtype = tensor_type(other).dtype
     if not is_number(value) or is_float(dtype) or is_complex(dtype):
         return
     assert isinstance(value, int)
     if op in _DIVISIONS and value == 0:
-        raise v.RefusalError("division by zero", right.span)
+        raise v.RefusalError("division by zero", rhs.span)
     if op is ExtraOp.Pow and value < 0:
-        hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
-        raise v.RefusalError("an integer to a negative power", right.span, hint=hint)
+        hint = f"convert the base first: {source_text(lhs.span)}.astype(f32)"
+        raise v.RefusalError("an integer to a negative power", rhs.span, hint=hint)
     if op in (ExtraOp.LShift, ExtraOp.RShift) and (value < 0 or (dtype == "bool" and value)):
-        raise v.RefusalError(f"a shift by {value} of {dtype_short_name(dtype)}", right.span)
+        raise v.RefusalError(f"a shift by {value} of {dtype_short_name(dtype)}", rhs.span)
 
 
-def _true_division(left: v.Operand, right: v.Operand, span: Span) -> v.Value:
+def _true_division(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Divide as NumPy does: integers and bools become float64."""
-    dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
-    numbers = [side.value.value for side in (left, right) if isinstance(side.value, v.Known)]
+    dtypes = [tensor_type(side).dtype for side in (lhs, rhs) if is_tensor(side.value)]
+    numbers = [side.value.value for side in (lhs, rhs) if isinstance(side.value, v.Known)]
     if any(is_float(dtype) or is_complex(dtype) for dtype in dtypes) or _has_complex(numbers):
-        return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
+        return _apply_with_check("/", "divide", *same_dtype(lhs, rhs, "/"), span)
     if len(dtypes) == 2:
-        same_dtype(left, right, "/")  # refuses dtypes that do not meet
-    if isinstance(right.value, v.Known) and right.value.value == 0 and is_number(right.value.value):
-        raise v.RefusalError("division by zero", right.span)
-    first, second = (_as_float64(side, span) for side in (left, right))
-    return _apply_checked("/", "divide", first, second, span)
+        same_dtype(lhs, rhs, "/")  # refuses dtypes that do not meet
+    if isinstance(rhs.value, v.Known) and rhs.value.value == 0 and is_number(rhs.value.value):
+        raise v.RefusalError("division by zero", rhs.span)
+    first, second = (_as_float64(side, span) for side in (lhs, rhs))
+    return _apply_with_check("/", "divide", first, second, span)
 
 
 def _has_complex(numbers: Sequence[object]) -> bool:
@@ -381,7 +381,7 @@ def unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
 def _unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     operand = as_number(operand)
     if not is_tensor(operand.value):
-        return _unary_on_known(op, sign, operand, span)
+        return _fold_unary(op, sign, operand, span)
     if is_weak(operand.value):
         assert isinstance(operand.value, v.Computed)
         return as_weak(
@@ -411,18 +411,18 @@ def _no_complex(sign: str, name: str, operand: v.Operand) -> v.RefusalError:
     return v.RefusalError(message, operand.span, hint=hint.replace("{0}", source_text(operand.span)))
 
 
-def _unary_on_known(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
+def _fold_unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     try:
-        known = v.static_value(operand.value)
+        static = v.static_value(operand.value)
     except v.NotStaticError:
-        known = None
+        static = None
     apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
         BuiltinOp.USub: python.neg,
         BuiltinOp.UAdd: python.pos,
         BuiltinOp.Invert: python.invert,
     }
-    if isinstance(known, int) or (isinstance(known, float | complex) and op is not BuiltinOp.Invert):
-        return v.Known(apply_to[op](int(known) if isinstance(known, bool) else known))
+    if isinstance(static, int) or (isinstance(static, float | complex) and op is not BuiltinOp.Invert):
+        return v.Known(apply_to[op](int(static) if isinstance(static, bool) else static))
     raise v.RefusalError(f"`{sign}` of {describe(operand.value)}", span)
 
 
@@ -435,66 +435,66 @@ _MAX_BITS = 64
 _ORDER = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
 
 
-def _apply_to_known(op: AnyOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
+def _fold(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
-    if isinstance(left.value, v.TupleOf) and isinstance(right.value, v.TupleOf) and op is BuiltinOp.Add:
-        joined = v.TupleOf(left.value.items + right.value.items, written=left.value.written)
+    if isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.TupleOf) and op is BuiltinOp.Add:
+        joined = v.TupleOf(lhs.value.items + rhs.value.items, written=lhs.value.written)
         v.check_size(joined, span)
         return joined
-    times = right.value.value if isinstance(right.value, v.Known) else None
+    times = rhs.value.value if isinstance(rhs.value, v.Known) else None
     if (
-        isinstance(left.value, v.TupleOf)
-        and left.value.written
+        isinstance(lhs.value, v.TupleOf)
+        and lhs.value.written
         and isinstance(times, int)
         and op is BuiltinOp.Mul
     ):
-        return _repeat(left.value, times, span)
+        return _repeat(lhs.value, times, span)
     try:
-        left_value, right_value = v.static_value(left.value), v.static_value(right.value)
+        left_value, right_value = v.static_value(lhs.value), v.static_value(rhs.value)
     except v.NotStaticError:
-        if (compared := _compare_tuples(op, left, right, span)) is not None:
+        if (compared := _compare_tuples(op, lhs, rhs, span)) is not None:
             return compared
-        raise _operand_error(sign, left, right, span) from None
+        raise _operand_error(sign, lhs, rhs, span) from None
     if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
-        return _repeat(left.value, right_value, span)
+        return _repeat(lhs.value, right_value, span)
     comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq) or (isinstance(left_value, str) and op in _ORDER)
-    if any(map(_holds_dimension, (left.value, right.value))):
-        raise _operand_error(sign, left, right, span)
+    if any(map(_holds_dimension, (lhs.value, rhs.value))):
+        raise _operand_error(sign, lhs, rhs, span)
     numbers = is_number(left_value) and is_number(right_value)
     same_kind = type(left_value) is type(right_value) and isinstance(left_value, str | tuple)
     if not numbers and not (comparison and same_kind):
-        raise _operand_error(sign, left, right, span)
+        raise _operand_error(sign, lhs, rhs, span)
     if numbers:
         _check_size(op, sign, left_value, right_value, span)
     try:
         result = _ON_KNOWN[op](left_value, right_value)
     except ZeroDivisionError:
-        raise v.RefusalError("division by zero", right.span) from None
+        raise v.RefusalError("division by zero", rhs.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
-        for side in (left, right):
+        for side in (lhs, rhs):
             if holds_complex(side.value) and numbers:
                 raise _no_complex(sign, _BINARY.get(op, ""), side) from None
-        raise _operand_error(sign, left, right, span) from None
+        raise _operand_error(sign, lhs, rhs, span) from None
     return static_result(sign, result, span)
 
 
-def _compare_tuples(op: AnyOp, left: v.Operand, right: v.Operand, span: Span) -> v.Value | None:
+def _compare_tuples(op: AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value | None:
     """Compare two tuples of numbers as Python does, item by item; None for anything else."""
     if op not in _COMPARISONS or not (
-        isinstance(left.value, v.TupleOf)
-        and isinstance(right.value, v.TupleOf)
-        and left.value.record is None
-        and right.value.record is None
+        isinstance(lhs.value, v.TupleOf)
+        and isinstance(rhs.value, v.TupleOf)
+        and lhs.value.record is None
+        and rhs.value.record is None
     ):
         return None
-    items = [*left.value.items, *right.value.items]
+    items = [*lhs.value.items, *rhs.value.items]
     if not all(_is_number_of_call(item) for item in items):
         return None
-    lengths = len(left.value.items), len(right.value.items)
+    lengths = len(lhs.value.items), len(rhs.value.items)
     if lengths[0] != lengths[1] and op in (BuiltinOp.Eq, BuiltinOp.NotEq):
         return v.Known(op is BuiltinOp.NotEq)
     if op is BuiltinOp.NotEq:
-        equal = _compare_tuples(BuiltinOp.Eq, left, right, span)
+        equal = _compare_tuples(BuiltinOp.Eq, lhs, rhs, span)
         assert equal is not None
         return _truth_of(equal, span, negate=True)
     is_less = op in (BuiltinOp.LT, BuiltinOp.LE)
@@ -502,9 +502,9 @@ def _compare_tuples(op: AnyOp, left: v.Operand, right: v.Operand, span: Span) ->
     ends = {BuiltinOp.Eq: True, BuiltinOp.LE: lengths[0] <= lengths[1], BuiltinOp.LT: lengths[0] < lengths[1]}
     ends |= {BuiltinOp.GE: lengths[0] >= lengths[1], BuiltinOp.GT: lengths[0] > lengths[1]}
     result = _truth_of(v.Known(ends[op]), span)
-    pairs = list(zip(left.value.items, right.value.items, strict=False))
+    pairs = list(zip(lhs.value.items, rhs.value.items, strict=False))
     for one, other in reversed(pairs):
-        both = v.Operand(one, left.span), v.Operand(other, right.span)
+        both = v.Operand(one, lhs.span), v.Operand(other, rhs.span)
         equal_here = _truth_of(binary(BuiltinOp.Eq, "==", *both, span), span)
         result = apply("logical_and", span, equal_here, result)
         if op is not BuiltinOp.Eq:
@@ -548,23 +548,23 @@ def _repeat(value: v.Value, times: int, span: Span) -> v.Value:
     return v.TupleOf(value.items * times if length else (), written=value.written)
 
 
-def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -> None:
+def _check_size(op: AnyOp, sign: str, lhs: object, rhs: object, span: Span) -> None:
     """Refuse powers and products that are too large: ``10 ** 10 ** 10`` would take hours."""
-    if not (isinstance(left, int) and isinstance(right, int)):
+    if not (isinstance(lhs, int) and isinstance(rhs, int)):
         return
-    too_large = (op is ExtraOp.Pow and abs(left) > 1 and right > _MAX_BITS) or (
-        op is ExtraOp.LShift and right > _MAX_BITS
+    too_large = (op is ExtraOp.Pow and abs(lhs) > 1 and rhs > _MAX_BITS) or (
+        op is ExtraOp.LShift and rhs > _MAX_BITS
     )
     if too_large:
         raise v.RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
 
 
-def _operand_error(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.RefusalError:
+def _operand_error(sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.RefusalError:
     hint = None
     if any(
-        isinstance(side.value, v.TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)
+        isinstance(side.value, v.TupleOf) and any(map(is_tensor, side.value.items)) for side in (lhs, rhs)
     ):
         hint = "it has several results: take one of them, as in result[0]"
-    elif isinstance(left.value, v.Known) and isinstance(left.value.value, str):
+    elif isinstance(lhs.value, v.Known) and isinstance(lhs.value.value, str):
         hint = NO_STRINGS
-    return v.RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span, hint=hint)
+    return v.RefusalError(f"`{sign}` of {describe(lhs.value)} and {describe(rhs.value)}", span, hint=hint)

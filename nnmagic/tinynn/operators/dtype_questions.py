@@ -35,13 +35,13 @@ def as_dtype(value: Value) -> DType | None:
             return None
 
 
-def compare_dtypes(op: object, left: Value, right: Value) -> Known | None:
+def compare_dtypes(op: object, lhs: Value, rhs: Value) -> Known | None:
     """Return whether two dtypes are equal; None where neither side is one, and for other operators."""
     if op not in (BuiltinOp.Eq, BuiltinOp.NotEq):
         return None
-    if not any(isinstance(side, Known) and isinstance(side.value, DType) for side in (left, right)):
+    if not any(isinstance(side, Known) and isinstance(side.value, DType) for side in (lhs, rhs)):
         return None
-    first, second = as_dtype(left), as_dtype(right)
+    first, second = as_dtype(lhs), as_dtype(rhs)
     return Known((first is not None and first == second) is (op is BuiltinOp.Eq))
 
 

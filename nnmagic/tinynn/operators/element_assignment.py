@@ -88,7 +88,7 @@ def combine_at(
         message = f"{describe(new)} does not fit into {describe(chosen)}"
         raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
-    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span, mode).scattered()
+    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span, mode).scatter()
 
 
 def _fits(new: Sequence[Dim], chosen: Sequence[Dim]) -> bool:
@@ -196,29 +196,29 @@ class _Assignment:
 
     def result(self) -> v.Computed:
         """Return the changed tensor, by the operator that writes the fewest elements."""
-        kinds = [_kind_of(part) for part in self.parts]
+        kinds = [_kind_of(index) for index in self.parts]
         if 0 in _shape(self.chosen) and set(kinds) <= {"slice"} and isinstance(self.new.expr, ir.Constant):
             return self.data  # there is neither an element to change nor an index to check
         if set(kinds) <= {"int", "slice"}:
             lead = next((number for number, kind in enumerate(kinds) if kind != "int"), len(kinds))
-            rest_is_full = all(part.is_full for part in self.parts[lead:])
+            rest_is_full = all(index.is_full for index in self.parts[lead:])
             if lead and rest_is_full:
                 return self._scatter(self._single_indices(self.parts[:lead]))
-            if all(part.is_full for part in self.parts):
+            if all(index.is_full for index in self.parts):
                 return apply("copy", self.span, self._broadcast())
-            slices = [self._slice(part) for part in self.parts]
+            slices = [self._slice(index) for index in self.parts]
             if None not in slices:
                 return self._set_slices([slice_ for slice_ in slices if slice_ is not None])
             conditions = self.conditions()
             if conditions is not None:
                 return self._set_where(conditions)
-        return self.scattered()
+        return self.scatter()
 
-    def scattered(self) -> v.Computed:
+    def scatter(self) -> v.Computed:
         """Return the tensor with each element changed on its own."""
-        kinds = [_kind_of(part) for part in self.parts]
+        kinds = [_kind_of(index) for index in self.parts]
         lead = next((number for number, kind in enumerate(kinds) if kind not in ("int", "array")), len(kinds))
-        if "array" in kinds[:lead] and all(part.is_full for part in self.parts[lead:]):
+        if "array" in kinds[:lead] and all(index.is_full for index in self.parts[lead:]):
             return self._scatter(self._together(lead))
         return self._scatter_flat()
 
@@ -250,7 +250,7 @@ class _Assignment:
         ]
         if len({_shape(index) for index in indices}) == 1 and ANY not in _shape(indices[0]):
             return indices
-        whole = reduce(lambda left, right: apply("add", self.span, left, right), indices)
+        whole = reduce(lambda lhs, rhs: apply("add", self.span, lhs, rhs), indices)
         return [apply("broadcast_to_like", self.span, index, whole) for index in indices]
 
     def _scatter(self, indices: Sequence[v.Computed]) -> v.Computed:
@@ -271,14 +271,14 @@ class _Assignment:
 
     # -- slices ----------------------------------------------------------------------------------------
 
-    def _slice(self, part: IndexPart) -> StaticSlice | DynamicSlice | None:
+    def _slice(self, index: IndexPart) -> StaticSlice | DynamicSlice | None:
         """Return a slice of an axis; None where it certainly steps back, but not from where to where."""
-        dim = _shape(self.data)[part.axis]
-        if not part.is_slice:
-            return self._slice_of_one(part)
-        slice_ = part.item.value
+        dim = _shape(self.data)[index.axis]
+        if not index.is_slice:
+            return self._slice_of_one(index)
+        slice_ = index.item.value
         assert isinstance(slice_, v.SliceOf)
-        resolved = resolve_slice(slice_, self.data, part.axis, part.item)
+        resolved = resolve_slice(slice_, self.data, index.axis, index.item)
         if isinstance(resolved, DynamicSlice):
             return resolved if isinstance(resolved.step, v.Computed) or resolved.step > 0 else None
         if len(resolved) > 1:  # bounds from both ends, which may be out of order: then nothing is set
@@ -286,16 +286,16 @@ class _Assignment:
             start, stop, step = bounds
             if start is None or stop is None or (step or 1) < 0:
                 return None
-            return StaticSlice(part.axis, start, stop, step or 1, ANY)
+            return StaticSlice(index.axis, start, stop, step or 1, ANY)
         if not resolved:
-            return StaticSlice(part.axis, 0, _FAR_END, 1, dim)
+            return StaticSlice(index.axis, 0, _FAR_END, 1, dim)
         (only,) = resolved
         if only.stride > 0:
             return only
         if not isinstance(dim, int) or not isinstance(only.size, int):
             return None
         last = only.begin + (only.size - 1) * only.stride
-        return StaticSlice(part.axis, last, only.begin + 1, -only.stride, -only.size)
+        return StaticSlice(index.axis, last, only.begin + 1, -only.stride, -only.size)
 
     def _slice_of_one(self, part: IndexPart) -> StaticSlice | DynamicSlice:
         """Return the slice that takes one index."""
@@ -310,13 +310,13 @@ class _Assignment:
     def _set_slices(self, slices: Sequence[StaticSlice | DynamicSlice]) -> v.Computed:
         """Put the value into slices; a negative size says that the value is reversed there."""
         value = self._broadcast()
-        kept = [part.is_slice for part in self.parts]
-        for part in self.parts:
-            if not part.is_slice:
-                value = apply("expand_dims", self.span, value, axis=part.axis)
-        for axis, (part, slice_) in enumerate(zip(self.parts, slices, strict=True)):
+        kept = [index.is_slice for index in self.parts]
+        for index in self.parts:
+            if not index.is_slice:
+                value = apply("expand_dims", self.span, value, axis=index.axis)
+        for axis, (index, slice_) in enumerate(zip(self.parts, slices, strict=True)):
             if kept[axis] and isinstance(slice_.size, int) and slice_.size < 0:
-                value = apply("reverse", self.span, value, axis=part.axis)
+                value = apply("reverse", self.span, value, axis=index.axis)
         bounds = slice_bounds(slices, self.span)
         return _like(apply("strided_set", self.span, self.data, value, *bounds), self.data)
 
@@ -327,41 +327,41 @@ class _Assignment:
 
         None where the value has other elements along such an axis than one, or a step is computed.
         """
-        if any(is_stepped(part.item.value) for part in self.parts):
+        if any(is_stepped(index.item.value) for index in self.parts):
             return None
         sizes = iter(_shape(self.new)[::-1])
         conditions = []
-        for part in reversed(self.parts):
-            given = next(sizes, 1) if part.is_slice else 1
-            if part.is_full:
+        for index in reversed(self.parts):
+            given = next(sizes, 1) if index.is_slice else 1
+            if index.is_full:
                 continue
             if given != 1:
                 return None
-            conditions.append(self._condition(part))
+            conditions.append(self._condition(index))
         return conditions
 
-    def _condition(self, part: IndexPart) -> v.Computed:
+    def _condition(self, index_part: IndexPart) -> v.Computed:
         """Return which positions along an axis are chosen, as a tensor of that axis and those after it."""
-        size = number_of(size_along(self.data, part.axis, self.span), self.span)
+        size = number_of(size_along(self.data, index_part.axis, self.span), self.span)
         zero, one = (number_constant(number, "int64", self.span) for number in (0, 1))
         positions = whole_numbers(zero, size, one, self.span)
-        positions = v.Computed(positions.expr, TensorType((_shape(self.data)[part.axis],), "int64"))
+        positions = v.Computed(positions.expr, TensorType((_shape(self.data)[index_part.axis],), "int64"))
 
-        def both(left: v.Computed, right: v.Computed) -> v.Computed:
-            return apply("logical_and", self.span, left, right)
+        def both(lhs: v.Computed, rhs: v.Computed) -> v.Computed:
+            return apply("logical_and", self.span, lhs, rhs)
 
-        if not part.is_slice:
-            (axis_index,) = axis_indices(self.data, part)
+        if not index_part.is_slice:
+            (axis_index,) = axis_indices(self.data, index_part)
             index = axis_index.index
             if isinstance(index, int):
                 wanted = number_constant(index, "int64", self.span)
             else:
-                wanted = axis_index.check_range(self.data, part.axis, self.span)
+                wanted = axis_index.check_range(self.data, index_part.axis, self.span)
             condition = apply("equal", self.span, positions, wanted)
         else:
-            slice_ = part.item.value
+            slice_ = index_part.item.value
             assert isinstance(slice_, v.SliceOf)
-            start, stop, step = clipped_bounds(slice_, self.data, part.axis, part.item)
+            start, stop, step = clipped_bounds(slice_, self.data, index_part.axis, index_part.item)
             first, last = ("greater_equal", "less") if step > 0 else ("less_equal", "greater")
             condition = both(
                 apply(first, self.span, positions, start), apply(last, self.span, positions, stop)
@@ -370,14 +370,14 @@ class _Assignment:
                 distance = apply("subtract", self.span, positions, start)
                 rest = apply("floor_mod", self.span, distance, number_constant(abs(step), "int64", self.span))
                 condition = both(condition, apply("equal", self.span, rest, zero))
-        after = len(_shape(self.data)) - part.axis - 1
+        after = len(_shape(self.data)) - index_part.axis - 1
         return apply("expand_dims", self.span, condition, axis=1, num_newaxis=after) if after else condition
 
     def _set_where(self, conditions: Sequence[v.Computed]) -> v.Computed:
         value = self.new
-        for part in reversed(self.parts):  # axes that an integer drops; the value may have fewer axes
-            if not part.is_slice and len(_shape(value)) >= len(_shape(self.data)) - part.axis:
-                value = apply("expand_dims", self.span, value, axis=-(len(_shape(self.data)) - part.axis))
+        for index in reversed(self.parts):  # axes that an integer drops; the value may have fewer axes
+            if not index.is_slice and len(_shape(value)) >= len(_shape(self.data)) - index.axis:
+                value = apply("expand_dims", self.span, value, axis=-(len(_shape(self.data)) - index.axis))
         return set_where(self.data, _all_of(conditions, self.span), value, self.span)
 
     # -- everything else -------------------------------------------------------------------------------
@@ -402,16 +402,16 @@ _FAR_END = 2**48
 
 
 def _all_of(conditions: Sequence[v.Computed], span: Span) -> v.Computed:
-    return reduce(lambda left, right: apply("logical_and", span, left, right), conditions)
+    return reduce(lambda lhs, rhs: apply("logical_and", span, lhs, rhs), conditions)
 
 
-def _kind_of(part: IndexPart) -> str:
+def _kind_of(index: IndexPart) -> str:
     """Return what a part of an index is: ``int``, ``slice``, ``new`` or ``array``."""
-    if part.is_new:
+    if index.is_new:
         return "new"
-    if part.is_slice:
+    if index.is_slice:
         return "slice"
-    return "int" if part.is_int else "array"
+    return "int" if index.is_int else "array"
 
 
 def _scatter_nd(

@@ -162,8 +162,8 @@ def unwrapped_indices(tensor: v.Computed, axis: int, item: v.Operand) -> list[v.
     if static is not None and static.dtype == np.bool_:
         value = v.Computed(ir.constant(static, "bool", span=item.span), TensorType(static.shape, "bool"))
     if isinstance(value, v.Computed) and isinstance(value.type, TensorType) and value.type.dtype == "bool":
-        found = [index.index for index in mask_indices(tensor, axis, value, item.span)]
-        return [index for index in found if isinstance(index, v.Computed)]
+        indices = [index.index for index in mask_indices(tensor, axis, value, item.span)]
+        return [index for index in indices if isinstance(index, v.Computed)]
     return [cast(_integers(item), "int64", item.span)]
 
 
@@ -186,7 +186,7 @@ def _integers(item: v.Operand) -> v.Computed:
     if static is not None and static.dtype.kind == "i":
         return _constant(static, item.span)
     assert isinstance(value, v.TupleOf)
-    parts = []
+    arrays = []
     for list_item in value.items:
         number = _as_scalar(list_item, item.span)
         if number is None:
@@ -194,9 +194,9 @@ def _integers(item: v.Operand) -> v.Computed:
             raise v.RefusalError(
                 f"an index must be an int or a slice, not {describe(value)}", item.span, hint=hint
             )
-        parts.append(apply("expand_dims", item.span, cast(number, "int64", item.span), axis=0))
-    types = TupleType(tuple(part.type for part in parts))
-    whole = v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=item.span), types)
+        arrays.append(apply("expand_dims", item.span, cast(number, "int64", item.span), axis=0))
+    types = TupleType(tuple(array.type for array in arrays))
+    whole = v.Computed(ir.Tuple(tuple(array.expr for array in arrays), span=item.span), types)
     return apply("concatenate", item.span, whole, axis=0)
 
 

@@ -41,12 +41,12 @@ def set_chain(tensor: Operand, indices: Sequence[_Index], value: Operand, span: 
 
 def part_to_change(tensor: Operand, index: _Index, span: Span) -> Operand:
     """Return the part of a tensor whose elements are assigned. Raises RefusalError."""
-    part = subscript(tensor, index, span)
-    if not tensor_type(Operand(part, span)).shape:
+    element = subscript(tensor, index, span)
+    if not tensor_type(Operand(element, span)).shape:
         raise RefusalError(
-            f"{describe(part)} has no elements to assign", span, hint="leave the last index out"
+            f"{describe(element)} has no elements to assign", span, hint="leave the last index out"
         )
-    return Operand(part, span)
+    return Operand(element, span)
 
 
 def put_back(tensor: Operand, index: _Index, part: Computed, span: Span) -> Computed:
@@ -59,10 +59,10 @@ def put_back(tensor: Operand, index: _Index, part: Computed, span: Span) -> Comp
 
 def join_all(tensor: Operand, indices: Sequence[_Index], span: Span) -> list[_Index]:
     """Return a chain of indices of a tensor with the first ones joined, as far as they are one index."""
-    first, *rest = indices
-    while rest and (joined := join(tensor, first, rest[0], span)) is not None:
-        first, rest = joined, rest[1:]
-    return [first, *rest]
+    first, *tail = indices
+    while tail and (joined := join(tensor, first, tail[0], span)) is not None:
+        first, tail = joined, tail[1:]
+    return [first, *tail]
 
 
 def join(value: Operand, outer: _Index, inner: _Index, span: Span) -> list[Operand] | None:
@@ -78,15 +78,19 @@ def join(value: Operand, outer: _Index, inner: _Index, span: Span) -> list[Opera
     if len(outer) > len(tensor_type(value).shape) + 1 or not all(map(_is_plain, (*outer, *inner))):
         return None
     parts = list(index_parts(outer, tensor, span))
-    kept = [part for part in parts if part.is_slice]
+    kept = [index_part for index_part in parts if index_part.is_slice]
     if not kept or len(inner) - sum(item.value == Known(Ellipsis) for item in inner) > len(kept):
         return None  # an error, which the second read reports
     section = subscript(value, outer, span)
     assert isinstance(section, Computed)
     within = iter(list(index_parts(inner, section, span)))
     joined = []
-    for part in parts:
-        item = _inside(tensor, part, section, next(within), span) if part.is_slice else part.item
+    for index_part in parts:
+        item = (
+            _inside(tensor, index_part, section, next(within), span)
+            if index_part.is_slice
+            else index_part.item
+        )
         if item is None:
             return None
         joined.append(item)
@@ -104,14 +108,14 @@ def _is_counted(index: Iterable[Operand]) -> bool:
 
 
 def _inside(
-    tensor: Computed, part: IndexPart, section: Computed, inner: IndexPart, span: Span
+    tensor: Computed, index: IndexPart, section: Computed, inner: IndexPart, span: Span
 ) -> Operand | None:
     """Return what an item of an index means inside a slice of an axis."""
-    if part.is_full:
+    if index.is_full:
         return inner.item
     if inner.is_full:
-        return part.item
-    slice_ = part.item.value
+        return index.item
+    slice_ = index.item.value
     assert isinstance(slice_, SliceOf)
     step = _step_of(slice_)
     if inner.is_slice or not step:
@@ -125,7 +129,7 @@ def _inside(
         number = place.check_range(section, place.axis, span)
     if step != 1:
         number = apply("multiply", span, number, number_constant(step, "int64", span))
-    begin = _begin(slice_, tensor, part, span)
+    begin = _begin(slice_, tensor, index, span)
     number = number if begin is None else apply("add", span, begin, number)
     return Operand(Computed(number.expr, number.type, weak=True, least=0), inner.item.span)
 

@@ -102,10 +102,10 @@ def _enumerate(call: Arguments) -> v.Value:
 def _list(call: Arguments) -> v.Value:
     if "iterable" not in call.given:
         return v.TupleOf(())
-    given = call.given["iterable"].value
-    if isinstance(given, v.ListOfRows):
+    value = call.given["iterable"].value
+    if isinstance(value, v.ListOfRows):
         # The lists of a table stay those of both.
-        return given if given.is_table else replace(given, is_row=False)
+        return value if value.is_table else replace(value, is_row=False)
     return v.TupleOf(tuple(items(call.given["iterable"], "list")))
 
 
@@ -223,14 +223,14 @@ def count_polynomial(operand: v.Operand) -> Polynomial | None:
 def _same_count(counts: Sequence[int | v.Computed], span: Span) -> int | v.Computed:
     """Return the number of items of all of several iterables; have the program raise ValueError otherwise."""
     message = "zip: with strict=True the iterables must have the same length"
-    known = {number for number in counts if isinstance(number, int)}
-    if len(known) > 1:
+    static_counts = {number for number in counts if isinstance(number, int)}
+    if len(static_counts) > 1:
         raise v.RefusalError(message, span)
     dynamic = [number for number in counts if not isinstance(number, int)]
     if not dynamic:
-        return known.pop()
+        return static_counts.pop()
     first, *others = dynamic
-    for other in (*others, *(number_constant(number, "int64", span) for number in known)):
+    for other in (*others, *(number_constant(number, "int64", span) for number in static_counts)):
         first = apply("python.require", span, first, apply("equal", span, first, other), message=message)
     return weak_int(first)
 
@@ -254,7 +254,7 @@ def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> in
         return _count_of_long_steps(first, last, abs(step), span)
     distance = last
     if first.value != v.Known(0):
-        distance = _cancelled(last, first, span) or v.Operand(
+        distance = _cancel(last, first, span) or v.Operand(
             binary(BuiltinOp.Sub, "-", last, first, span), span
         )
     result = distance.value
@@ -271,7 +271,7 @@ def _range_count(start: v.Operand, stop: v.Operand, step: int, span: Span) -> in
     return result
 
 
-def _cancelled(last: v.Operand, first: v.Operand, span: Span) -> v.Operand | None:
+def _cancel(last: v.Operand, first: v.Operand, span: Span) -> v.Operand | None:
     """Return a difference in which something cancels: of ``i + r + 1`` and ``i - r`` this is ``2*r + 1``.
 
     Integers wrap, so the two are the same of any numbers.
@@ -313,8 +313,8 @@ def _add_terms(terms: Counter[ir.Expr | None], value: v.Value, factor: int) -> b
     while work:
         expr, times = work.pop()
         match expr:
-            case ir.Call(op=ir.OpRef(name="add" | "subtract" as name), args=(left, right)):
-                work += [(left, times), (right, times if name == "add" else -times)]
+            case ir.Call(op=ir.OpRef(name="add" | "subtract" as name), args=(lhs, rhs)):
+                work += [(lhs, times), (rhs, times if name == "add" else -times)]
             case ir.Constant(data=data) if data.dtype == np.int64 and not data.ndim:
                 terms[None] += times * int(data)
             case _:
@@ -325,26 +325,26 @@ def _add_terms(terms: Counter[ir.Expr | None], value: v.Value, factor: int) -> b
 def _count_of_long_steps(first: v.Operand, last: v.Operand, step: int, span: Span) -> v.Computed:
     """Return ceil((last - first) / step), of which the difference may be beyond 64 bits."""
 
-    def divided(operator: BuiltinOp, symbol: str, value: v.Operand) -> v.Operand:
+    def divide(operator: BuiltinOp, symbol: str, value: v.Operand) -> v.Operand:
         return v.Operand(binary(operator, symbol, value, v.Operand(v.Known(step), span), span), span)
 
     whole = binary(
         BuiltinOp.Sub,
         "-",
-        divided(BuiltinOp.FloorDiv, "//", last),
-        divided(BuiltinOp.FloorDiv, "//", first),
+        divide(BuiltinOp.FloorDiv, "//", last),
+        divide(BuiltinOp.FloorDiv, "//", first),
         span,
     )
     is_more = binary(
-        BuiltinOp.GT, ">", divided(BuiltinOp.Mod, "%", last), divided(BuiltinOp.Mod, "%", first), span
+        BuiltinOp.GT, ">", divide(BuiltinOp.Mod, "%", last), divide(BuiltinOp.Mod, "%", first), span
     )
     result = binary(BuiltinOp.Add, "+", v.Operand(whole, span), v.Operand(is_more, span), span)
     assert isinstance(result, v.Computed)
     return result
 
 
-def _smaller(left: v.Value, right: v.Value, span: Span) -> v.Value:
-    tensors = [each if isinstance(each, v.Computed) else _constant(each, span) for each in (left, right)]
+def _smaller(lhs: v.Value, rhs: v.Value, span: Span) -> v.Value:
+    tensors = [size if isinstance(size, v.Computed) else _constant(size, span) for size in (lhs, rhs)]
     least = apply("minimum", span, *tensors)
     return v.Computed(least.expr, least.type, weak=True)
 

@@ -30,7 +30,7 @@ def of_all_elements(chosen: Computed, mask: Computed, shape: Sequence[Dim]) -> C
     if not (is_float(chosen.type.dtype) or is_complex(chosen.type.dtype)):
         return None
     done: dict[Expr, Expr | None] = {}
-    found = False
+    is_masked = False
     work = [chosen.expr]
     while work:
         node = work[-1]
@@ -41,7 +41,7 @@ def of_all_elements(chosen: Computed, mask: Computed, shape: Sequence[Dim]) -> C
             return None
         data = _chosen_from(node, mask.expr)
         if data is not None:
-            found = True
+            is_masked = True
             done[node] = data
         elif _is_number(node):
             done[node] = node
@@ -53,7 +53,7 @@ def of_all_elements(chosen: Computed, mask: Computed, shape: Sequence[Dim]) -> C
             args = tuple(part for arg in node.args if (part := done[arg]) is not None)
             done[node] = Call(node.op, args, node.attrs, span=node.span)
     whole = done[chosen.expr]
-    if not found or whole is None:
+    if not is_masked or whole is None:
         return None
     return Computed(whole, TensorType(tuple(shape), chosen.type.dtype))
 
@@ -102,9 +102,9 @@ def _is_column(node: Expr, number: int, mask: Expr) -> bool:
     return False
 
 
-def _is_same(left: Expr, right: Expr) -> bool:
+def _is_same(lhs: Expr, rhs: Expr) -> bool:
     """Return whether two expressions are the same operators on the same values."""
-    work, seen = [(left, right)], 0
+    work, seen = [(lhs, rhs)], 0
     while work:
         a, b = work.pop()
         seen += 1

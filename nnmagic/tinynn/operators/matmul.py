@@ -17,13 +17,13 @@ from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of, size_alon
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError
 
 
-def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -> Computed:
+def matrix_product(lhs: Operand, rhs: Operand, span: Span, name: str = "@") -> Computed:
     """Multiply as NumPy's matmul: vectors count as a row or a column, leading dimensions broadcast.
 
     ``name``: the operator or function as the cell calls it, for messages.
     """
     sign = f"`{name}`"
-    for side in (left, right):
+    for side in (lhs, rhs):
         if not is_tensor(side.value):
             hint = "write * instead" if isinstance(side.value, Known) else None
             raise RefusalError(f"{sign} takes tensors, not {describe(side.value)}", side.span, hint=hint)
@@ -31,20 +31,20 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
-    left, right = promote(left, right, sign)
-    left_type, right_type = tensor_type(left), tensor_type(right)
+    lhs, rhs = promote(lhs, rhs, sign)
+    left_type, right_type = tensor_type(lhs), tensor_type(rhs)
     if left_type.dtype == right_type.dtype == "bool":  # any of ands: whether the number of them is not 0
-        left, right = (_count(side, span) for side in (left, right))
-        counts = matrix_product(left, right, span, name)
+        lhs, rhs = (_count(side, span) for side in (lhs, rhs))
+        counts = matrix_product(lhs, rhs, span, name)
         return apply("not_equal", span, counts, number_constant(0, "float32", span))
     try:
         check_product(sign, left_type, right_type, (-1, -2 if len(right_type.shape) > 1 else -1))
     except RelationError as error:
-        raise to_refusal(error, (left, right), span, {}) from None
-    assert isinstance(left.value, Computed)
-    assert isinstance(right.value, Computed)
-    _check_leading(sign, left, right, span)
-    rows, columns = left.value, right.value
+        raise to_refusal(error, (lhs, rhs), span, {}) from None
+    assert isinstance(lhs.value, Computed)
+    assert isinstance(rhs.value, Computed)
+    _check_leading(sign, lhs, rhs, span)
+    rows, columns = lhs.value, rhs.value
     if len(left_type.shape) == 1:
         rows = apply("expand_dims", span, rows, axis=0)
     if len(right_type.shape) == 1:
@@ -68,8 +68,8 @@ def _shape(value: Computed) -> tuple[Dim, ...]:
     return value.type.shape
 
 
-def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None:
-    left_shape, right_shape = tensor_type(left).shape, tensor_type(right).shape
+def _check_leading(sign: str, lhs: Operand, rhs: Operand, span: Span) -> None:
+    left_shape, right_shape = tensor_type(lhs).shape, tensor_type(rhs).shape
     for first, second in zip(reversed(left_shape[:-2]), reversed(right_shape[:-2]), strict=False):
         if first != 1 and second != 1 and dims_differ(first, second):
             shown = f"{format_shape(left_shape)} and {format_shape(right_shape)}"
@@ -77,47 +77,47 @@ def _check_leading(sign: str, left: Operand, right: Operand, span: Span) -> None
                 f"{sign}: the leading dimensions of {shown} "
                 f"do not broadcast ({format_dim(first)} against {format_dim(second)})",
                 span,
-                notes=(type_note(left), type_note(right)),
+                notes=(type_note(lhs), type_note(rhs)),
             )
 
 
-def _multiply_matrices(left: Computed, right: Computed, span: Span) -> Computed:
+def _multiply_matrices(lhs: Computed, rhs: Computed, span: Span) -> Computed:
     """Multiply two tensors of rank 2 or more."""
-    left_shape, right_shape = _shape(left), _shape(right)
+    left_shape, right_shape = _shape(lhs), _shape(rhs)
     if len(left_shape) == 2 and len(right_shape) == 2:
-        return apply("nn.matmul", span, left, right)
+        return apply("nn.matmul", span, lhs, rhs)
     if len(right_shape) == 2:
-        return _rows_times_matrix(left, right, span)
+        return _rows_times_matrix(lhs, rhs, span)
     if len(left_shape) <= 3 and len(right_shape) <= 3:
-        left = left if len(left_shape) == 3 else apply("expand_dims", span, left, axis=0)
-        right = right if len(right_shape) == 3 else apply("expand_dims", span, right, axis=0)
-        return apply("nn.batch_matmul", span, left, right, transpose_b=False)
-    return _multiply_stacks(left, right, span)
+        lhs = lhs if len(left_shape) == 3 else apply("expand_dims", span, lhs, axis=0)
+        rhs = rhs if len(right_shape) == 3 else apply("expand_dims", span, rhs, axis=0)
+        return apply("nn.batch_matmul", span, lhs, rhs, transpose_b=False)
+    return _multiply_stacks(lhs, rhs, span)
 
 
-def _rows_times_matrix(left: Computed, right: Computed, span: Span) -> Computed:
+def _rows_times_matrix(lhs: Computed, rhs: Computed, span: Span) -> Computed:
     """Multiply with all leading dimensions flattened to the rows of one matrix."""
-    left_shape, right_shape = _shape(left), _shape(right)
+    left_shape, right_shape = _shape(lhs), _shape(rhs)
     if ANY in left_shape[:-1]:
-        sizes = list(shape_of(left, span).items)
+        sizes = list(shape_of(lhs, span).items)
         whole = (product(left_shape[:-1]), left_shape[-1])
-        rows = reshape_to_sizes(left, [product_of(sizes[:-1], span), sizes[-1]], whole, span)
-        result = apply("nn.matmul", span, rows, right)
-        sizes[-1] = size_along(right, 1, span)
+        rows = reshape_to_sizes(lhs, [product_of(sizes[:-1], span), sizes[-1]], whole, span)
+        result = apply("nn.matmul", span, rows, rhs)
+        sizes[-1] = size_along(rhs, 1, span)
         return reshape_to_sizes(result, sizes, (*left_shape[:-1], right_shape[-1]), span)
-    rows = reshape_to(left, (product(left_shape[:-1]), left_shape[-1]), span)
-    result = apply("nn.matmul", span, rows, right)
-    return reshape_to(result, (*left_shape[:-1], right_shape[-1]), span, (left,))
+    rows = reshape_to(lhs, (product(left_shape[:-1]), left_shape[-1]), span)
+    result = apply("nn.matmul", span, rows, rhs)
+    return reshape_to(result, (*left_shape[:-1], right_shape[-1]), span, (lhs,))
 
 
-def _multiply_stacks(left: Computed, right: Computed, span: Span) -> Computed:
+def _multiply_stacks(lhs: Computed, rhs: Computed, span: Span) -> Computed:
     """Broadcast the leading dimensions and flatten them to one batch dimension."""
-    left_shape, right_shape = _shape(left), _shape(right)
+    left_shape, right_shape = _shape(lhs), _shape(rhs)
     rank = max(len(left_shape), len(right_shape)) - 2
     first = (1,) * (rank + 2 - len(left_shape)) + left_shape[:-2]
     second = (1,) * (rank + 2 - len(right_shape)) + right_shape[:-2]
     batch = tuple(b if a == 1 else a for a, b in zip(first, second, strict=True))
-    whole = [_broadcast_batch(value, batch, span) for value in (left, right)]
+    whole = [_broadcast_batch(value, batch, span) for value in (lhs, rhs)]
     flat = [reshape_to(value, (product(batch), *_shape(value)[-2:]), span) for value in whole]
     result = apply("nn.batch_matmul", span, *flat, transpose_b=False)
     return reshape_to(result, (*batch, left_shape[-2], right_shape[-1]), span, whole)

@@ -19,9 +19,9 @@ from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 
 
-def identity(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
+def identity(sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Evaluate ``x is None``, ``x is not None``, and ``is`` of dtypes."""
-    for operand, other in ((left, right), (right, left)):
+    for operand, other in ((lhs, rhs), (rhs, lhs)):
         if isinstance(other.value, v.Known) and (
             other.value.value is None or isinstance(other.value.value, bool | DType)
         ):
@@ -35,30 +35,30 @@ def identity(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Valu
     )
 
 
-def membership(sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Value:
+def membership(sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Evaluate ``x in (1, 2)``: at compile time, or a number among numbers at run time."""
-    entries = v.entries_of(right.value)
-    keys = right.value if entries is None else v.TupleOf(tuple(map(v.known_value, entries)))
-    left, right = as_number(left), v.Operand(_numbers(keys), right.span)
+    entries = v.entries_of(rhs.value)
+    keys = rhs.value if entries is None else v.TupleOf(tuple(map(v.known_value, entries)))
+    lhs, rhs = as_number(lhs), v.Operand(_numbers(keys), rhs.span)
     try:
-        item, collection = v.static_value(left.value), v.static_value(right.value)
+        item, collection = v.static_value(lhs.value), v.static_value(rhs.value)
     except v.NotStaticError:
-        if (found := _is_among(left, right, span)) is not None:
-            return found if sign == "in" else apply("logical_not", span, found)
+        if (is_member := _is_among(lhs, rhs, span)) is not None:
+            return is_member if sign == "in" else apply("logical_not", span, is_member)
         hint = "compare with ==, as in (x == 1) | (x == 2)"
-        if isinstance(right.value, v.Computed):
+        if isinstance(rhs.value, v.Computed):
             hint = "write (x == value).any()"
         raise v.RefusalError(
-            f"`{sign}` asks for values known at compile time, not {describe(left.value)} in "
-            f"{describe(right.value)}",
+            f"`{sign}` asks for values known at compile time, not {describe(lhs.value)} in "
+            f"{describe(rhs.value)}",
             span,
             hint=hint,
         ) from None
-    if isinstance(right.value, v.TupleOf) and isinstance(collection, tuple):
+    if isinstance(rhs.value, v.TupleOf) and isinstance(collection, tuple):
         return v.Known((item in collection) is (sign == "in"))
     if isinstance(item, str) and isinstance(collection, str):
         return v.Known((item in collection) is (sign == "in"))
-    raise v.RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span)
+    raise v.RefusalError(f"`{sign}` of {describe(lhs.value)} and {describe(rhs.value)}", span)
 
 
 def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | None:
@@ -67,23 +67,23 @@ def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | Non
         return _has_row(item.value, among.value.rows, span)
     match among.value:
         case v.Computed(type=TensorType(shape=shape)) if shape and isinstance(item.value, v.Computed):
-            equal = _compared(BuiltinOp.Eq, "==", among, item, span)
+            equal = _compare(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
         case _ if not _is_number(item.value):
             return None
         case v.ListOfRows(rows=rows):
             return _is_among(item, replace(among, value=rows), span)
         case v.RangeOf(start=start, stop=stop, step=v.Known(value=1)):
-            above = _compared(BuiltinOp.LE, "<=", replace(among, value=start), item, span)
-            below = _compared(BuiltinOp.LT, "<", item, replace(among, value=stop), span)
+            above = _compare(BuiltinOp.LE, "<=", replace(among, value=start), item, span)
+            below = _compare(BuiltinOp.LT, "<", item, replace(among, value=stop), span)
             return apply("logical_and", span, above, below)
         case v.Computed(type=TensorType(shape=shape)) if shape:
-            equal = _compared(BuiltinOp.Eq, "==", among, item, span)
+            equal = _compare(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
         case v.TupleOf(items=()):
             return number_constant(bool(0), "bool", span)
         case v.TupleOf(items=items) if all(map(_is_number, items)):
-            equals = [_compared(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
+            equals = [_compare(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
             return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
     return None
 
@@ -99,7 +99,7 @@ def _has_row(item: v.TupleOf, rows: v.Computed, span: Span) -> v.Computed | None
         column = subscript(
             v.Operand(rows, span), [v.Operand(every, span), v.Operand(v.Known(place), span)], span
         )
-        equals.append(_compared(BuiltinOp.Eq, "==", v.Operand(column, span), v.Operand(part, span), span))
+        equals.append(_compare(BuiltinOp.Eq, "==", v.Operand(column, span), v.Operand(part, span), span))
     alike = reduce(lambda one, other: apply("logical_and", span, one, other), equals)
     return apply("any", span, alike)
 
@@ -110,8 +110,8 @@ def _is_number(value: v.Value) -> bool:
     return isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex)
 
 
-def _compared(operator: BuiltinOp, sign: str, left: v.Operand, right: v.Operand, span: Span) -> v.Computed:
-    value = binary(operator, sign, left, right, span)
+def _compare(operator: BuiltinOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
+    value = binary(operator, sign, lhs, rhs, span)
     if isinstance(value, v.Known):
         value = number_constant(bool(value.value), "bool", span)
     assert isinstance(value, v.Computed)

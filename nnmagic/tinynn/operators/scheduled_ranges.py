@@ -53,17 +53,17 @@ class _Maker:
 
     def single(self, word: str) -> Callable[[Arguments], v.Value]:
         def make(call: Arguments) -> v.Value:
-            given = call.given
-            if isinstance(given["start"].value, v.RangeOf) and len(given) == 1:
-                return v.ScheduledRange(word, (_with_known_step(given["start"].value, call.span),))
-            return v.ScheduledRange(word, (self._range(given, call.span),))
+            arguments = call.given
+            if isinstance(arguments["start"].value, v.RangeOf) and len(arguments) == 1:
+                return v.ScheduledRange(word, (_with_known_step(arguments["start"].value, call.span),))
+            return v.ScheduledRange(word, (self._range(arguments, call.span),))
 
         return make
 
     def _range(self, given: Mapping[str, v.Operand], span: Span) -> v.RangeOf:
-        made = self.make_range(Arguments("range", dict(given), span))
-        assert isinstance(made, v.RangeOf)
-        return _with_known_step(made, span)
+        range_ = self.make_range(Arguments("range", dict(given), span))
+        assert isinstance(range_, v.RangeOf)
+        return _with_known_step(range_, span)
 
     def _ranges(self, stops: Sequence[v.Value], span: Span) -> tuple[v.RangeOf, ...]:
         made = (
@@ -80,14 +80,14 @@ class _Maker:
         return v.ScheduledRange("grid", self._ranges(stops.items, call.span))
 
     def tiled(self, call: Arguments) -> v.Value:
-        given = call.given["stops_and_sizes"].value
-        assert isinstance(given, v.TupleOf)
-        half, odd = divmod(len(given.items), 2)
+        value = call.given["stops_and_sizes"].value
+        assert isinstance(value, v.TupleOf)
+        half, odd = divmod(len(value.items), 2)
         if odd or not half:
             message = "tiled: it takes a number of rounds for each loop, then a size for each of them"
             raise v.RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
         sizes: list[int] = []
-        for size in given.items[half:]:
+        for size in value.items[half:]:
             try:
                 number = v.static_value(size)
             except v.NotStaticError:
@@ -96,7 +96,7 @@ class _Maker:
                 message = f"tiled: the size of a tile is a number above 0 that is known, not {describe(size)}"
                 raise v.RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
             sizes.append(number)
-        return v.ScheduledRange("tiled", self._ranges(given.items[:half], call.span), tuple(sizes))
+        return v.ScheduledRange("tiled", self._ranges(value.items[:half], call.span), tuple(sizes))
 
 
 def tile_range(bounds: v.RangeOf, size: int, first: v.Operand, span: Span) -> v.RangeOf:

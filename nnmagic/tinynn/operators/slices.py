@@ -94,12 +94,12 @@ def _stepped_slice(start: v.Value, stop: v.Value, step: v.Computed, span: Span) 
     """Return a slice whose step is computed: its sign decides where a bound is that is left out."""
     forward = apply("greater", span, step, _number(0, span))
 
-    def bound(value: v.Value, ahead: int, back: int) -> v.Computed:
+    def limit(value: v.Value, ahead: int, back: int) -> v.Computed:
         if value != v.Known(None):
             return _number_or(value, 0, span)
         return apply("where", span, forward, _number(ahead, span), _number(back, span))
 
-    return DynamicSlice(bound(start, 0, _FAR), bound(stop, _FAR, -_FAR), step, ANY)
+    return DynamicSlice(limit(start, 0, _FAR), limit(stop, _FAR, -_FAR), step, ANY)
 
 
 def _convert_slice(
@@ -244,7 +244,7 @@ def clipped_bounds(
     last = apply("subtract", span, length, unit)
     low, high = (zero, length) if step > 0 else (_number(-1, span), last)
 
-    def clip_bound(bound: v.Value, missing: v.Computed) -> v.Computed:
+    def clip_limit(bound: v.Value, missing: v.Computed) -> v.Computed:
         if bound == v.Known(None):
             return missing
         number = bound if isinstance(bound, v.Computed) else number_of(bound, span)
@@ -253,7 +253,7 @@ def clipped_bounds(
         return apply("minimum", span, apply("maximum", span, position, low), high)
 
     first, end = (low, high) if step > 0 else (high, low)
-    return clip_bound(start, first), clip_bound(stop, end), step
+    return clip_limit(start, first), clip_limit(stop, end), step
 
 
 def _number(number: int, span: Span) -> v.Computed:

@@ -76,15 +76,15 @@ def string_method(text: str, name: str) -> v.BuiltinName | None:
             result = getattr(text, name)(*given)
         except (TypeError, ValueError) as error:
             raise v.RefusalError(f"{name}: {error}", call.span) from None
-        return _known(result)
+        return _fold(result)
 
     signature = "args" if name == "join" else "*args"
     return v.BuiltinName(Builtin(name, signature, apply_to, f"Compute str.{name}.", method=False))
 
 
-def _known(result: object) -> v.Value:
+def _fold(result: object) -> v.Value:
     if isinstance(result, tuple | list):
-        return v.TupleOf(tuple(map(_known, result)), written="list" if isinstance(result, list) else "tuple")
+        return v.TupleOf(tuple(map(_fold, result)), written="list" if isinstance(result, list) else "tuple")
     return v.Known(result)
 
 
@@ -118,29 +118,27 @@ def _slice(bounds: v.SliceOf) -> slice:
     return slice(start, stop, step)
 
 
-def compare_characters(
-    op: object, sign: str, left: v.Operand, right: v.Operand, span: Span
-) -> v.Value | None:
+def compare_characters(op: object, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value | None:
     """Compare a character with another, or with a string; None where neither is one. Raises RefusalError."""
-    if not isinstance(left.value, v.Character) and not isinstance(right.value, v.Character):
+    if not isinstance(lhs.value, v.Character) and not isinstance(rhs.value, v.Character):
         return None
     if (
         op in (ExtraOp.In, ExtraOp.NotIn)
-        and isinstance(right.value, v.Known)
-        and isinstance(right.value.value, str)
+        and isinstance(rhs.value, v.Known)
+        and isinstance(rhs.value.value, str)
     ):
-        assert isinstance(left.value, v.Character)
-        found = _is_in(left.value.code, right.value.value, span)
-        return found if op is ExtraOp.In else apply("logical_not", span, found)
-    codes = [_code_of(operand) for operand in (left, right)]
+        assert isinstance(lhs.value, v.Character)
+        is_member = _is_in(lhs.value.code, rhs.value.value, span)
+        return is_member if op is ExtraOp.In else apply("logical_not", span, is_member)
+    codes = [_code_of(operand) for operand in (lhs, rhs)]
     if op in _COMPARISONS and None not in codes:
         one, other = (v.Operand(code, span) for code in codes if code is not None)
         return binary(op, sign, one, other, span)
-    other_value = right.value if isinstance(left.value, v.Character) else left.value
+    other_value = rhs.value if isinstance(lhs.value, v.Character) else lhs.value
     is_string = isinstance(other_value, v.Known) and isinstance(other_value.value, str)
     if op in (BuiltinOp.Eq, BuiltinOp.NotEq) and is_string:  # of several characters, or of none
         return v.Known(op is BuiltinOp.NotEq)
-    raise v.RefusalError(f"`{sign}` of {describe(left.value)} and {describe(right.value)}", span)
+    raise v.RefusalError(f"`{sign}` of {describe(lhs.value)} and {describe(rhs.value)}", span)
 
 
 _COMPARISONS = (BuiltinOp.Eq, BuiltinOp.NotEq, BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)

@@ -194,15 +194,17 @@ def _index_tensor(value: v.Computed, index: Sequence[v.Operand], span: Span) -> 
         value = apply("expand_dims", span, value, axis=0)
         index = [v.Operand(apply("expand_dims", span, whole_mask, axis=0), index[0].span)]
     parts = list(index_parts(index, value, span))
-    rows = [part for part in parts if not part.is_new and not part.is_slice]
-    if rows and all(part.is_int for part in rows) and any(map(_is_dynamic_slice, parts)):
+    rows = [index_part for index_part in parts if not index_part.is_new and not index_part.is_slice]
+    if rows and all(index_part.is_int for index_part in rows) and any(map(_is_dynamic_slice, parts)):
         whole = v.Operand(_FULL, span)
-        items = [part.item if part in rows else whole for part in parts if not part.is_new]
-        rest = [part.item for part in parts if part not in rows]
+        items = [
+            index_part.item if index_part in rows else whole for index_part in parts if not index_part.is_new
+        ]
+        rest = [index_part.item for index_part in parts if index_part not in rows]
         return _index_tensor(_index_tensor(value, items, span), rest, span)  # a slice of a row copies less
     value = _apply_slices(value, parts, span)
-    chosen = [part for part in parts if not part.is_new and not part.is_slice]
-    indices = [axis_index for part in chosen for axis_index in axis_indices(value, part)]
+    chosen = [index_part for index_part in parts if not index_part.is_new and not index_part.is_slice]
+    indices = [axis_index for index_part in chosen for axis_index in axis_indices(value, index_part)]
     value, block, first_axis = _gather(value, indices, span)
     if any(axis_index.is_array for axis_index in indices):
         value = _move_block(value, block, first_axis, _block_position(parts, chosen), span)
@@ -233,7 +235,7 @@ def index_parts(index: Sequence[v.Operand], value: v.Computed, span: Span) -> It
     ellipses = [position for position, item in enumerate(index) if item.value == v.Known(Ellipsis)]
     if len(ellipses) > 1:
         raise v.RefusalError("an index can hold `...` once only", index[ellipses[1]].span)
-    used = [_axes_used(item) for item in index]
+    used = [_used_axes(item) for item in index]
     if sum(used) > rank:
         many = "1 index" if sum(used) == 1 else f"{sum(used)} indices"
         leave_out = None if rank else "it has one element: leave the index out"
@@ -254,7 +256,7 @@ def _is_list(operand: v.Operand) -> bool:
     return line is not None and line[span.column - 1 : span.column] == "["
 
 
-def _axes_used(item: v.Operand) -> int:
+def _used_axes(item: v.Operand) -> int:
     if item.value in (v.Known(None), v.Known(Ellipsis)):
         return 0
     if isinstance(item.value, v.Computed) and isinstance(item.value.type, TensorType):
@@ -268,16 +270,16 @@ def _apply_slices(value: v.Computed, parts: Sequence[IndexPart], span: Span) -> 
     cuts: list[tuple[StaticSlice, ...]] = []
     dynamic: dict[int, DynamicSlice] = {}
     shape = list(tensor_type(v.Operand(value, span)).shape)
-    for part in parts:
-        if not isinstance(part.item.value, v.SliceOf):
+    for index in parts:
+        if not isinstance(index.item.value, v.SliceOf):
             continue
-        resolved = resolve_slice(part.item.value, value, part.axis, part.item)
+        resolved = resolve_slice(index.item.value, value, index.axis, index.item)
         if isinstance(resolved, DynamicSlice):
-            dynamic[part.axis] = resolved
-            shape[part.axis] = resolved.size
+            dynamic[index.axis] = resolved
+            shape[index.axis] = resolved.size
         elif resolved:
             cuts.append(resolved)
-            shape[part.axis] = resolved[-1].size
+            shape[index.axis] = resolved[-1].size
     value = take_slices(value, dynamic, span) if dynamic else value
     for step in range(max(map(len, cuts), default=0)):
         axes = [slices[step] for slices in cuts if step < len(slices)]
@@ -293,24 +295,24 @@ def _apply_slices(value: v.Computed, parts: Sequence[IndexPart], span: Span) -> 
     return v.Computed(value.expr, TensorType(tuple(shape), tensor_type(v.Operand(value, span)).dtype))
 
 
-def axis_indices(value: v.Computed, part: IndexPart) -> list[AxisIndex]:
+def axis_indices(value: v.Computed, index_part: IndexPart) -> list[AxisIndex]:
     """Resolve an int, an array or a mask to indices along axes."""
-    item = part.item
+    item = index_part.item
     index = item.value
     if isinstance(index, v.TupleOf):
-        return [index_by_array(value, part.axis, item)]
-    static = static_indices(value, part.axis, item)
+        return [index_by_array(value, index_part.axis, item)]
+    static = static_indices(value, index_part.axis, item)
     if static is not None:
         return static
     if isinstance(index, v.Dimension):
-        return [single_index(value, part.axis, index.number, item.span)]
+        return [single_index(value, index_part.axis, index.number, item.span)]
     if isinstance(index, v.Computed) and isinstance(index.type, TensorType):
         if index.type.dtype == "bool" and index.type.shape:
-            return mask_indices(value, part.axis, index, item.span)
+            return mask_indices(value, index_part.axis, index, item.span)
         if is_integer(index.type.dtype):
             if index.type.shape:
-                return [index_by_array(value, part.axis, item)]
-            return [single_index(value, part.axis, index, item.span)]
+                return [index_by_array(value, index_part.axis, item)]
+            return [single_index(value, index_part.axis, index, item.span)]
     hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(index) else None
     if isinstance(index, v.Known) and isinstance(index.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
@@ -402,19 +404,19 @@ def _gather_several(
 
 def apply_adv_index(parts: Sequence[v.Computed], span: Span) -> v.Computed:
     """Index the first tensor by the others along its first axes."""
-    types = TupleType(tuple(part.type for part in parts))
-    whole = v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
+    types = TupleType(tuple(index_part.type for index_part in parts))
+    whole = v.Computed(ir.Tuple(tuple(index_part.expr for index_part in parts), span=span), types)
     return apply("adv_index", span, whole)
 
 
-def _block_position(parts: Sequence[IndexPart], chosen: Sequence[IndexPart]) -> int:
+def _block_position(indices: Sequence[IndexPart], chosen: Sequence[IndexPart]) -> int:
     """Return the number of kept axes before the block of the arrays' axes.
 
     The block stands where neighbouring arrays stand; otherwise it comes first, as in NumPy.
     """
-    if not _are_neighbours(parts, chosen):
+    if not _are_neighbours(indices, chosen):
         return 0
-    return sum(part.is_slice for part in parts[: parts.index(chosen[0])])
+    return sum(part.is_slice for part in indices[: indices.index(chosen[0])])
 
 
 def _move_block(value: v.Computed, block: int, first_axis: int, wanted: int, span: Span) -> v.Computed:
@@ -435,12 +437,12 @@ def _new_axes(parts: Sequence[IndexPart], chosen: Sequence[IndexPart], block: in
     together = block is not None and _are_neighbours(parts, chosen)
     positions: list[int] = []
     position = block if block is not None and not together else 0
-    for part in parts:
-        if together and part is chosen[0]:
+    for index in parts:
+        if together and index is chosen[0]:
             position += block or 0
-        if part.is_new:
+        if index.is_new:
             positions.append(position)
-        position += part.is_new or part.is_slice
+        position += index.is_new or index.is_slice
     return positions
 
 

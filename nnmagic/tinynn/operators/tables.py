@@ -115,13 +115,13 @@ def fit_key(table: v.TableOf, operand: v.Operand) -> v.Computed:
     assert isinstance(key.type, ty.TensorType)
     assert isinstance(keys, ty.TensorType)
     if key.type.shape != keys.shape[1:]:
-        kinds = (_shown(keys.shape[1:]), _shown(key.type.shape))
+        kinds = (_format_key(keys.shape[1:]), _format_key(key.type.shape))
         message = "the keys of this dictionary are {}, and this one is of {}".format(*kinds)
         raise v.RefusalError(message, operand.span)
     return _in_dtype(key, keys.dtype, operand.span)
 
 
-def _shown(shape: Sequence[ty.Dim]) -> str:
+def _format_key(shape: Sequence[ty.Dim]) -> str:
     return f"tuples of {shape[0]}" if shape else "numbers"
 
 
@@ -131,10 +131,10 @@ def _shown(shape: Sequence[ty.Dim]) -> str:
 def empty_table(key: v.Computed, value: v.Value, span: Span) -> v.TableOf:
     """Return a table without entries whose keys and values are as these."""
     values = map_rows(value, lambda each: room_like(each, v.Known(ROOM), span))
-    return _filled(room_like(key, v.Known(ROOM), span), 0, values, span)
+    return _fill(room_like(key, v.Known(ROOM), span), 0, values, span)
 
 
-def _filled(keys: v.Computed, count: int, values: v.Value, span: Span) -> v.TableOf:
+def _fill(keys: v.Computed, count: int, values: v.Value, span: Span) -> v.TableOf:
     """Return a table of the first keys."""
     number = number_constant(count, "int64", span)
     slots = apply("table.slots", span, keys, number)
@@ -162,9 +162,9 @@ def as_table(value: v.Value, span: Span) -> v.TableOf | None:
         return None
     room = v.Known(max(ROOM, len(keys)))
     rows = apply("stack", span, _tuple_of(keys, span), axis=0)
-    held = joined(rows, room_like(keys[0], room, span), weak=False, span=span)
-    values = v.Known(None) if v.is_set(value) else _stacked(list(entries.values()), room, span)
-    return _filled(held, len(keys), values, span)
+    held = join(rows, room_like(keys[0], room, span), weak=False, span=span)
+    values = v.Known(None) if v.is_set(value) else _stack(list(entries.values()), room, span)
+    return _fill(held, len(keys), values, span)
 
 
 def is_dictionary(value: v.Value) -> bool:
@@ -210,15 +210,15 @@ def room_like(value: v.Value, room: v.Value, span: Span) -> v.Computed:
     return v.Computed(rows.expr, ty.TensorType((ty.ANY, *row.type.shape), row.type.dtype), row.weak)
 
 
-def _stacked(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
+def _stack(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
     """Return the values of entries as rows, with room for more. Raises RefusalError."""
     first = values[0]
     if isinstance(first, v.TupleOf) and first.record is None:
-        if not all(isinstance(each, v.TupleOf) and len(each.items) == len(first.items) for each in values):
+        if not all(isinstance(value, v.TupleOf) and len(value.items) == len(first.items) for value in values):
             raise v.RefusalError("the values of a dictionary are tuples of different lengths", span)
-        columns = zip(*(each.items for each in values if isinstance(each, v.TupleOf)), strict=True)
-        return v.TupleOf(tuple(_stacked(column, room, span) for column in columns), written="tuple")
-    rows = [as_row(each, span) for each in values]
+        columns = zip(*(value.items for value in values if isinstance(value, v.TupleOf)), strict=True)
+        return v.TupleOf(tuple(_stack(column, room, span) for column in columns), written="tuple")
+    rows = [as_row(value, span) for value in values]
     types = [row.type for row in rows if isinstance(row.type, ty.TensorType)]
     strong = [type_ for type_, row in zip(types, rows, strict=True) if not row.weak]
     wanted = strong[0] if strong else max(types, key=lambda type_: NATURAL_DTYPES.index(type_.dtype))
@@ -229,10 +229,10 @@ def _stacked(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
     if any(cell.type != wanted for cell in cells):
         raise v.RefusalError("the values of a dictionary have different shapes", span)
     whole = apply("stack", span, _tuple_of(cells, span), axis=0)
-    return joined(whole, room_like(cells[0], room, span), weak=not strong, span=span)
+    return join(whole, room_like(cells[0], room, span), weak=not strong, span=span)
 
 
-def joined(rows: v.Computed, more: v.Computed, *, weak: bool, span: Span) -> v.Computed:
+def join(rows: v.Computed, more: v.Computed, *, weak: bool, span: Span) -> v.Computed:
     """Return rows with others behind them."""
     whole = apply("concatenate", span, _tuple_of([rows, more], span), axis=0)
     assert isinstance(whole.type, ty.TensorType)
@@ -240,8 +240,8 @@ def joined(rows: v.Computed, more: v.Computed, *, weak: bool, span: Span) -> v.C
 
 
 def _tuple_of(parts: Sequence[v.Computed], span: Span) -> v.Computed:
-    types = ty.TupleType(tuple(part.type for part in parts))
-    return v.Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
+    types = ty.TupleType(tuple(value.type for value in parts))
+    return v.Computed(ir.Tuple(tuple(value.expr for value in parts), span=span), types)
 
 
 # -- questions -----------------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ def find(table: v.TableOf, key: v.Computed, span: Span) -> tuple[v.Computed, v.C
     types = ty.TupleType((ty.TensorType((), "int64"),) * 2)
     args = (table.slots.expr, table.keys.expr, key.expr)
     both = ir.Call(ir.OpRef("table.find", span=span), args, {}, span=span)
-    parts = v.as_value(both, types)
-    assert isinstance(parts, v.TupleOf)
-    slot, entry = parts.items
+    value = v.as_value(both, types)
+    assert isinstance(value, v.TupleOf)
+    slot, entry = value.items
     assert isinstance(slot, v.Computed)
     assert isinstance(entry, v.Computed)
     return slot, entry
@@ -328,8 +328,8 @@ def values_at(table: v.TableOf, entry: v.Computed, span: Span) -> v.Value:
 def value_or(table: v.TableOf, operand: v.Operand, default: v.Value, span: Span) -> v.Value:
     """Return ``table.get(key, default)``. Raises RefusalError for a default of another type."""
     _, entry = find(table, fit_key(table, operand), span)
-    has, found = is_entry(entry, span), values_at(table, entry, span)
-    return _either(has, found, default, operand.span)
+    has, entry_value = is_entry(entry, span), values_at(table, entry, span)
+    return _either(has, entry_value, default, operand.span)
 
 
 def _either(condition: v.Computed, value: v.Value, other: v.Value, span: Span) -> v.Value:
@@ -398,18 +398,18 @@ def larger(table: v.TableOf, span: Span) -> v.TableOf:
     The room holds copies of the entries, so that it needs no array of its own; nobody reads it.
     """
 
-    def doubled(rows: v.Value) -> v.Value:
+    def double(rows: v.Value) -> v.Value:
         assert isinstance(rows, v.Computed)
-        return joined(rows, rows, weak=rows.weak, span=span)
+        return join(rows, rows, weak=rows.weak, span=span)
 
-    keys = doubled(table.keys)
+    keys = double(table.keys)
     assert isinstance(keys, v.Computed)
     count = _countable(room_of(table, span), span)
     slots = apply("table.slots", span, keys, count)
-    return v.TableOf(slots, keys, weak_int(count), table.size, map_rows(table.values, doubled))
+    return v.TableOf(slots, keys, weak_int(count), table.size, map_rows(table.values, double))
 
 
-def copied(value: v.Value, span: Span) -> v.Value:
+def copy(value: v.Value, span: Span) -> v.Value:
     """Return a dictionary or a set that changes alone."""
     if isinstance(value, v.TableOf):
         return replace(value, slots=apply("copy", span, value.slots))
@@ -443,12 +443,12 @@ def table_of(keys: v.Computed, values: v.Value, span: Span) -> v.TableOf:
         assert isinstance(rows.type, ty.TensorType)
         zero = number_constant(False if rows.type.dtype == "bool" else 0, rows.type.dtype, span)
         wide = [size_along(rows, axis, span) for axis in range(1, len(rows.type.shape))]
-        return joined(rows, full(zero, [room, *wide], span), weak=rows.weak, span=span)
+        return join(rows, full(zero, [room, *wide], span), weak=rows.weak, span=span)
 
-    whole = longer(keys)
-    assert isinstance(whole, v.Computed)
-    slots = apply("table.slots", span, whole, count)
-    return v.TableOf(slots, whole, weak_int(count), weak_int(count), map_rows(values, longer))
+    table = longer(keys)
+    assert isinstance(table, v.Computed)
+    slots = apply("table.slots", span, table, count)
+    return v.TableOf(slots, table, weak_int(count), weak_int(count), map_rows(values, longer))
 
 
 def room_of(table: v.TableOf, span: Span) -> v.Computed:

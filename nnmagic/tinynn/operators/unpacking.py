@@ -29,20 +29,20 @@ def unpack(
         return
     assert isinstance(target, ast.Tuple)
     span = to_span(target.span)
-    parts = parts_of(value, span)
+    items = parts_of(value, span)
     targets = list(target.values)
     starred = [index for index, part in enumerate(targets) if isinstance(part, tree.Starred)]
     fixed = len(targets) - len(starred)
-    if len(parts) < fixed or (not starred and len(parts) != fixed):
+    if len(items) < fixed or (not starred and len(items) != fixed):
         wanted = f"at least {fixed}" if starred else str(fixed)
-        raise RefusalError(f"{len(parts)} values for {wanted} names", span)
+        raise RefusalError(f"{len(items)} values for {wanted} names", span)
     if starred:
         first = starred[0]
-        end = len(parts) - (len(targets) - first - 1)
-        gathered = TupleOf(tuple(parts[first:end]))
+        end = len(items) - (len(targets) - first - 1)
+        gathered = TupleOf(tuple(items[first:end]))
         targets[first] = targets[first].value
-        parts = [*parts[:first], gathered, *parts[end:]]
-    for inner, part in zip(targets, parts, strict=True):
+        items = [*items[:first], gathered, *items[end:]]
+    for inner, part in zip(targets, items, strict=True):
         unpack(inner, Operand(part, value.span), to_span, bind)
 
 

@@ -64,13 +64,13 @@ def parse(source: Source, diagnostics: Diagnostics, *, methods: bool = False) ->
 def _find_function_beyond(module: py.Module, limit: int) -> py.expr | py.stmt | None:
     """Return the first function inside another that is one too many, in the order of a walk; else None."""
     inner = py.Lambda | py.FunctionDef | py.ListComp | py.GeneratorExp
-    found = (
-        part
+    candidates = (
+        node
         for statement in module.body
-        for part in py.walk(statement)
-        if part is not statement and isinstance(part, inner)
+        for node in py.walk(statement)
+        if node is not statement and isinstance(node, inner)
     )
-    return next(islice(found, limit, None), None)
+    return next(islice(candidates, limit, None), None)
 
 
 def _check_by_python(module: py.Module, spans: SpanMap, diagnostics: Diagnostics) -> bool:
@@ -285,16 +285,18 @@ class CellCompiler(StatementCompiler):
 
     def _record(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
         """Return the constructor of a class that declares fields alone, as a dataclass does."""
-        parts = [part for part in stmt.body if not _is_empty([part])]
-        if not parts or not all(isinstance(part, py.AnnAssign) and part.value is None for part in parts):
+        statements = [part for part in stmt.body if not _is_empty([part])]
+        if not statements or not all(
+            isinstance(part, py.AnnAssign) and part.value is None for part in statements
+        ):
             return []
-        kept = [field for part in parts if (field := self._field(part)) is not None]
-        names = [field.name for field in kept]
-        for field in kept:
+        fields = [field for part in statements if (field := self._field(part)) is not None]
+        names = [field.name for field in fields]
+        for field in fields:
             if names.count(field.name) > 1:
                 self.refuse(f"the field `{field.name}` is declared twice", field.span)
                 break
-        return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, kept)]
+        return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, fields)]
 
     def _stray_fields(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
         """Refuse, once, fields in the class itself, as in a dataclass; return the constructor they mean."""
@@ -336,16 +338,16 @@ def _with_ranks(stmt: py.FunctionDef) -> py.FunctionDef:
     ]
     if not layouts:
         return stmt
-    ranks = [len(re.findall(r"\w+", part)) for part in re.findall(r"\(([^)]*)\)", layouts[0])]
+    ranks = [len(re.findall(r"\w+", node)) for node in re.findall(r"\(([^)]*)\)", layouts[0])]
     text = ""
     for arg, rank in zip(stmt.args.args, ranks, strict=False):
         axes = "1 axis" if rank == 1 else f"{rank} axes"
         message = f"`{arg.arg}` must have {axes}, as the layout says: write a loop over others"
         text += f"assert numpy.ndim({arg.arg}) == {rank}, {message!r}\n"
     checks = py.parse(text).body
-    for part in (inner for check in checks for inner in py.walk(check)):
-        if isinstance(part, py.stmt | py.expr):
-            py.copy_location(part, stmt.decorator_list[0])
+    for node in (inner for check in checks for inner in py.walk(check)):
+        if isinstance(node, py.stmt | py.expr):
+            py.copy_location(node, stmt.decorator_list[0])
     begin = 1 if py.get_docstring(stmt) is not None else 0
     made = copy.copy(stmt)
     made.body = [*stmt.body[:begin], *checks, *stmt.body[begin:]]
@@ -355,18 +357,18 @@ def _with_ranks(stmt: py.FunctionDef) -> py.FunctionDef:
 def _of_elements(stmt: py.FunctionDef) -> py.FunctionDef:
     """Return a function of arrays that calls one of elements, whose source it has, for each of these."""
     name = f"{stmt.name}_of_elements"
-    args = [py.arg(each.arg) for each in (*stmt.args.posonlyargs, *stmt.args.args)]
+    args = [py.arg(argument.arg) for argument in (*stmt.args.posonlyargs, *stmt.args.args)]
     inner_args = py.arguments([], args, None, [], [], None, [])
     inner = py.FunctionDef(name, inner_args, stmt.body, [])
     function = py.Attribute(py.Name("numpy", py.Load()), "vectorize", py.Load())
     mapped = py.Call(function, [py.Name(name, py.Load())], [])
-    result = py.Call(mapped, [py.Name(each.arg, py.Load()) for each in args], [])
-    whole = py.FunctionDef(
+    result = py.Call(mapped, [py.Name(argument.arg, py.Load()) for argument in args], [])
+    definition = py.FunctionDef(
         stmt.name, stmt.args, [inner, py.Return(result)], stmt.decorator_list, stmt.returns
     )
-    for part in (whole, inner, *whole.body):
+    for part in (definition, inner, *definition.body):
         py.copy_location(part, stmt)
-    return py.fix_missing_locations(whole)
+    return py.fix_missing_locations(definition)
 
 
 def _is_harmless(statement: py.stmt) -> bool:
@@ -379,11 +381,11 @@ def _is_harmless(statement: py.stmt) -> bool:
 def _is_empty(body: list[py.stmt]) -> bool:
     """Return whether a statement is a docstring, ``...`` or ``pass``."""
     return all(
-        isinstance(part, py.Pass)
+        isinstance(stmt, py.Pass)
         or (
-            isinstance(part, py.Expr)
-            and isinstance(part.value, py.Constant)
-            and (part.value.value is Ellipsis or isinstance(part.value.value, str))
+            isinstance(stmt, py.Expr)
+            and isinstance(stmt.value, py.Constant)
+            and (stmt.value.value is Ellipsis or isinstance(stmt.value.value, str))
         )
-        for part in body
+        for stmt in body
     )

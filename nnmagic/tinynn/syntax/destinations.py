@@ -60,8 +60,8 @@ def with_new_out(call: py.Call) -> py.Call:
     """
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     is_new = isinstance(given.get("out"), py.Call | py.BinOp | py.UnaryOp)
-    found = find_out(call) if is_new and "where" in given else None
-    return call if found is None else found[0]
+    out_argument = find_out(call) if is_new and "where" in given else None
+    return call if out_argument is None else out_argument[0]
 
 
 def _where_chosen(call: py.Call, out: py.expr) -> py.Call:

@@ -17,14 +17,14 @@ def over_indices(stmt: py.For) -> py.For:
                 func=py.Attribute(attr="ndenumerate") as function, args=[py.Name() as owner], keywords=[]
             ),
         ):
-            names = [py.Name(each.id, py.Load()) for each in indices if isinstance(each, py.Name)]
+            names = [py.Name(index.id, py.Load()) for index in indices if isinstance(index, py.Name)]
             shape = py.Attribute(owner, "shape", py.Load())
             read = py.Assign([value], py.Subscript(owner, py.Tuple([*names], py.Load()), py.Load()))
             rounds = py.Call(_ndindex(function), [shape], [])
-            return _placed(py.For(target, rounds, [_placed(read, value), *stmt.body], stmt.orelse), stmt)
+            return _place(py.For(target, rounds, [_place(read, value), *stmt.body], stmt.orelse), stmt)
         case py.For(iter=py.Call(func=py.Attribute(attr="ndindex") as function, args=args, keywords=[])):
             rounds = py.Call(_ndindex(function), args, [])
-            return _placed(py.For(stmt.target, _placed(rounds, stmt.iter), stmt.body, stmt.orelse), stmt)
+            return _place(py.For(stmt.target, _place(rounds, stmt.iter), stmt.body, stmt.orelse), stmt)
     return stmt
 
 
@@ -32,7 +32,7 @@ def _ndindex(function: py.Attribute) -> py.Name:
     return py.copy_location(py.Name("ndindex", py.Load()), function)
 
 
-def _placed(node: _Node, like: py.AST) -> _Node:
+def _place(node: _Node, like: py.AST) -> _Node:
     """Give a node, and its parts that have no place, that of another."""
     py.copy_location(node, like)
     return py.fix_missing_locations(node)

@@ -145,9 +145,9 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             case py.Slice():
                 return self._slice(expr, span)
             case py.Tuple(elts=parts):
-                return ast.Tuple(span, [self.compile_expr(part) for part in parts])
+                return ast.Tuple(span, [self.compile_expr(child) for child in parts])
             case py.List(elts=parts):
-                return ast.ArrayLiteral(span, [self.compile_expr(part) for part in parts])
+                return ast.ArrayLiteral(span, [self.compile_expr(child) for child in parts])
             case py.Dict(keys=keys, values=values):
                 rows = zip(keys, values, strict=True)
                 compile_ = self.compile_expr
@@ -158,7 +158,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 listed = py.copy_location(py.ListComp(pair, generators), expr)
                 return tree.DictionaryComprehension(span, self._comprehension(listed, span))
             case py.Set(elts=parts):
-                return tree.MadeSet(span, ast.Tuple(span, [self.compile_expr(part) for part in parts]))
+                return tree.MadeSet(span, ast.Tuple(span, [self.compile_expr(child) for child in parts]))
             case py.SetComp(elt=element, generators=generators):
                 listed = py.copy_location(py.ListComp(element, generators), expr)
                 return tree.DictionaryComprehension(span, self._comprehension(listed, span), is_set=True)
@@ -184,21 +184,23 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             return self.refuse_expression(expr, type(expr.value).__name__)
         return ast.Constant(span, expr.value)
 
-    def _formatted_string(self, expr: py.JoinedStr, whole: py.JoinedStr) -> tree.FormattedString:
+    def _formatted_string(self, expr: py.JoinedStr, text_node: py.JoinedStr) -> tree.FormattedString:
         """Compile a formatted string; its parts have the span of the whole, as before Python 3.12."""
-        parts: list[str | tree.FormattedValue] = []
-        for part in expr.values:
-            if isinstance(part, py.Constant):
-                parts.append(str(part.value))
+        texts: list[str | tree.FormattedValue] = []
+        for piece_node in expr.values:
+            if isinstance(piece_node, py.Constant):
+                texts.append(str(piece_node.value))
                 continue
-            assert isinstance(part, py.FormattedValue)
-            for inner in py.walk(part.value):
-                py.copy_location(inner, whole)
-            spec = part.format_spec
-            inner_spec = self._formatted_string(spec, whole) if isinstance(spec, py.JoinedStr) else None
-            value = self.compile_expr(part.value)
-            parts.append(tree.FormattedValue(self.spans.of(whole), value, part.conversion, inner_spec))
-        return tree.FormattedString(self.spans.of(whole), parts)
+            assert isinstance(piece_node, py.FormattedValue)
+            for inner in py.walk(piece_node.value):
+                py.copy_location(inner, text_node)
+            spec = piece_node.format_spec
+            inner_spec = self._formatted_string(spec, text_node) if isinstance(spec, py.JoinedStr) else None
+            value = self.compile_expr(piece_node.value)
+            texts.append(
+                tree.FormattedValue(self.spans.of(text_node), value, piece_node.conversion, inner_spec)
+            )
+        return tree.FormattedString(self.spans.of(text_node), texts)
 
     def _unary(self, expr: py.UnaryOp, op: py.unaryop, operand: py.expr, span: ast.Span) -> ast.Expr:
         sign, builtin = SYMBOLS[type(op)]
@@ -209,11 +211,11 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     def _binary(self, expr: py.BinOp) -> ast.Expr:
         """Compile an operator; a loop walks down the left side, so that a long sum does not recurse."""
         chain: list[py.BinOp] = []
-        left: py.expr = expr
-        while isinstance(left, py.BinOp):
-            chain.append(left)
-            left = left.left
-        result = self.compile_expr(left)
+        operand: py.expr = expr
+        while isinstance(operand, py.BinOp):
+            chain.append(operand)
+            operand = operand.left
+        result = self.compile_expr(operand)
         for node in reversed(chain):
             sign, op = SYMBOLS[type(node.op)]
             op_span = self.spans.operator(node.left, sign)
@@ -249,12 +251,12 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
 
     def _comprehension(self, expr: py.ListComp | py.GeneratorExp, span: ast.Span) -> ast.Expr:
         generators = []
-        for part in expr.generators:
-            target = self.compile_target(part.target)
-            if target is None or part.is_async:
+        for generator in expr.generators:
+            target = self.compile_target(generator.target)
+            if target is None or generator.is_async:
                 return tree.Invalid(span)
-            iterable = self.compile_expr(part.iter)
-            conditions = [self.compile_expr(condition) for condition in part.ifs]
+            iterable = self.compile_expr(generator.iter)
+            conditions = [self.compile_expr(condition) for condition in generator.ifs]
             generators.append(tree.Generator(target.span, target, iterable, conditions))
         return tree.Comprehension(span, self.compile_expr(expr.elt), generators)
 
@@ -306,10 +308,10 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
 
         ``typed``: whether each needs a type, as the fields of a constructor do.
         """
-        for rest, sign in ((args.vararg, "*"), (args.kwarg, "**")):
-            if rest is not None and (sign == "**" or typed or rest.annotation is not None):
+        for starred, sign in ((args.vararg, "*"), (args.kwarg, "**")):
+            if starred is not None and (sign == "**" or typed or starred.annotation is not None):
                 hint = "give each parameter a name and a type; several tensors go in a tuple[...]"
-                self.refuse(f"`{sign}{rest.arg}` is not part of TinyNN", self.spans.of(rest), hint)
+                self.refuse(f"`{sign}{starred.arg}` is not part of TinyNN", self.spans.of(starred), hint)
         positional = [*args.posonlyargs, *args.args]
         defaults: Sequence[py.expr | None] = [
             *[None] * (len(positional) - len(args.defaults)),
@@ -334,7 +336,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             parameters.append(self._silent_parameter(args.vararg))
         parameters += [] if args.kwarg is None else [self._silent_parameter(args.kwarg)]
         # Python's own compiler reports a name that stands twice; what comes after wants each once.
-        return list({each.name: each for each in parameters}.values())
+        return list({parameter.name: parameter for parameter in parameters}.values())
 
     def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, typed: bool) -> tree.ParameterNode:
         span = self.spans.word(arg.lineno, arg.col_offset)

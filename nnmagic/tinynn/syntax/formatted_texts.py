@@ -11,7 +11,7 @@ from collections.abc import Sequence
 _PLACE = re.compile(r"%(?P<spec>[-+ 0]*\d*(?:\.\d+)?)(?P<kind>[sdifFeEgGr%])")
 
 
-def as_formatted(expr: py.expr) -> py.expr:
+def to_formatted_string(expr: py.expr) -> py.expr:
     """Return a formatted string for an expression that makes a text; any other expression as it is."""
     parts = _parts(expr)
     if parts is None or isinstance(expr, py.JoinedStr | py.Constant):
@@ -28,11 +28,11 @@ def _parts(expr: py.expr) -> Sequence[py.expr] | None:
             return [expr]
         case py.Call(func=py.Name(id="str" | "repr" as name), args=[value], keywords=[]):
             return [_value(value, "r" if name == "repr" else "")]
-        case py.BinOp(left=left, op=py.Add(), right=right):
-            first, second = _parts(left), _parts(right)
+        case py.BinOp(left=lhs, op=py.Add(), right=rhs):
+            first, second = _parts(lhs), _parts(rhs)
             return None if first is None or second is None else [*first, *second]
-        case py.BinOp(left=py.Constant(value=str(text)), op=py.Mod(), right=right):
-            return _of_percent(text, right.elts if isinstance(right, py.Tuple) else [right])
+        case py.BinOp(left=py.Constant(value=str(text)), op=py.Mod(), right=rhs):
+            return _of_percent(text, rhs.elts if isinstance(rhs, py.Tuple) else [rhs])
         case py.Call(
             func=py.Attribute(value=py.Constant(value=str(text)), attr="format"), args=args, keywords=keywords
         ):
@@ -46,35 +46,37 @@ def _value(value: py.expr, conversion: str = "", spec: str = "") -> py.Formatted
 
 
 def _of_percent(text: str, values: Sequence[py.expr]) -> Sequence[py.expr] | None:
-    parts, left, end = list[py.expr](), list(values), 0
+    nodes, remaining, end = list[py.expr](), list(values), 0
     for place in _PLACE.finditer(text):
-        parts.append(py.Constant(text[end : place.start()]))
+        nodes.append(py.Constant(text[end : place.start()]))
         end, kind, spec = place.end(), place["kind"], place["spec"]
         if kind == "%":
-            parts.append(py.Constant("%"))
-        elif not left:
+            nodes.append(py.Constant("%"))
+        elif not remaining:
             return None
         elif kind in "sr":
             if spec:
                 return None
-            parts.append(_value(left.pop(0), kind))
+            nodes.append(_value(remaining.pop(0), kind))
         else:
             alignment = "<" if "-" in spec else ""
-            parts.append(_value(left.pop(0), "", alignment + spec.replace("-", "") + kind.replace("i", "d")))
-    parts.append(py.Constant(text[end:]))
-    return None if left or "%" in _PLACE.sub("", text) else parts
+            nodes.append(
+                _value(remaining.pop(0), "", alignment + spec.replace("-", "") + kind.replace("i", "d"))
+            )
+    nodes.append(py.Constant(text[end:]))
+    return None if remaining or "%" in _PLACE.sub("", text) else nodes
 
 
 def _of_format(
     text: str, args: Sequence[py.expr], keywords: Sequence[py.keyword]
 ) -> Sequence[py.expr] | None:
-    parts, named, number = list[py.expr](), {each.arg: each.value for each in keywords}, 0
+    texts, named, number = list[py.expr](), {keyword.arg: keyword.value for keyword in keywords}, 0
     try:
         pieces = list(string.Formatter().parse(text))
     except ValueError:
         return None
     for literal, name, spec, conversion in pieces:
-        parts.append(py.Constant(literal))
+        texts.append(py.Constant(literal))
         if name is None:
             continue
         key = name or str(number)
@@ -87,5 +89,5 @@ def _of_format(
             return None
         if "{" in (spec or ""):
             return None
-        parts.append(_value(value, conversion or "", spec or ""))
-    return parts
+        texts.append(_value(value, conversion or "", spec or ""))
+    return texts

@@ -39,7 +39,7 @@ def as_assignment(call: py.Call) -> py.Assign | None:
             return _assign(call, owner, py.Call(method, [owner, *rest], keywords))
         case py.Call(
             func=py.Attribute(attr="sort", value=py.Name() as owner), args=args, keywords=keywords
-        ) if len(args) <= 1 and all(each.arg in _OF_SORT for each in keywords):
+        ) if len(args) <= 1 and all(keyword.arg in _OF_SORT for keyword in keywords):
             return _left_by(call, "sort", owner, args, keywords)
         case py.Call(
             func=py.Attribute(attr="put" | "partition" as name, value=py.Name() as owner),
@@ -66,9 +66,9 @@ def by_places(target: py.Subscript) -> py.Subscript:
             chosen = py.Subscript(every, place, py.Load())
             indices = py.Call(py.Attribute(numpy, "unravel_index", py.Load()), [chosen, shape], [])
             made = py.Subscript(owner, indices, ctx)
-            for part in py.walk(made):
-                if isinstance(part, py.expr) and not hasattr(part, "lineno"):
-                    py.copy_location(part, target)
+            for node in py.walk(made):
+                if isinstance(node, py.expr) and not hasattr(node, "lineno"):
+                    py.copy_location(node, target)
             return made
     return target
 

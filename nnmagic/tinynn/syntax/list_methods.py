@@ -43,8 +43,8 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
         ) if word in _INSERTING:
             place = new_name(f"place_in_{owner.id}")
             array = f"numpy.asarray({owner.id})"
-            found = f"numpy.searchsorted({array}, {py.unparse(item)}, side={_INSERTING[word]!r})"
-            yield _at(stmt, py.parse(f"{place} = {found}").body[0])
+            expanded = f"numpy.searchsorted({array}, {py.unparse(item)}, side={_INSERTING[word]!r})"
+            yield _at(stmt, py.parse(f"{place} = {expanded}").body[0])
             yield _change(
                 stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)
             )
@@ -194,7 +194,7 @@ def _pops_in(node: py.AST) -> Iterator[py.Call]:
     match node:
         case py.Call(func=py.Attribute(attr="pop", value=py.Name()), args=args, keywords=[]) if len(
             args
-        ) < 3 and not any(_pops(part) for each in args for part in py.walk(each)):
+        ) < 3 and not any(_pops(part) for arg in args for part in py.walk(arg)):
             yield node
         case py.Call(func=py.Attribute(attr="popleft", value=py.Name()), args=[], keywords=[]):
             yield node
@@ -207,13 +207,13 @@ def _pops(node: py.AST) -> bool:
 def _may_come_first(inside: py.AST, pops: Sequence[py.Call]) -> bool:
     """Return whether items may be taken before the rest of a statement is computed."""
     owners = {_owner(pop) for pop in pops}
-    inner = {id(part) for pop in pops for part in py.walk(pop)}
-    for part in py.walk(inside):
-        if isinstance(part, py.BoolOp | py.IfExp) and any(id(pop) in map(id, py.walk(part)) for pop in pops):
+    inner = {id(node) for pop in pops for node in py.walk(pop)}
+    for node in py.walk(inside):
+        if isinstance(node, py.BoolOp | py.IfExp) and any(id(pop) in map(id, py.walk(node)) for pop in pops):
             return False
-        if not isinstance(part, py.Name) or not isinstance(part.ctx, py.Load) or part.id not in owners:
+        if not isinstance(node, py.Name) or not isinstance(node.ctx, py.Load) or node.id not in owners:
             continue
-        if id(part) not in inner and not _is_appended_to(inside, part):
+        if id(node) not in inner and not _is_appended_to(inside, node):
             return False
     return True
 
@@ -228,15 +228,15 @@ def _is_appended_to(stmt: py.AST, name: py.Name) -> bool:
 
 def _setdefault_in(inside: py.AST) -> tuple[py.stmt, py.Call] | None:
     """Return what ``d.setdefault(k, v)`` does, and the call, if it may come first; else None."""
-    for part in py.walk(inside):
-        match part:
+    for node in py.walk(inside):
+        match node:
             case py.Call(
                 func=py.Attribute(attr="setdefault", value=py.Name(id=owner)), args=[key, value], keywords=[]
-            ) if _is_place(key) and _may_come_first(inside, [part]):
+            ) if _is_place(key) and _may_come_first(inside, [node]):
                 shown = py.unparse(key)
                 text = f"if {shown} not in {owner}:\n    {owner}[{shown}] = {py.unparse(value)}"
                 (stmt,) = py.parse(text).body
-                return _at(part, stmt), part
+                return _at(node, stmt), node
     return None
 
 
@@ -269,7 +269,7 @@ def _place(index: py.expr) -> int | None:
 def _is_place(index: py.expr) -> bool:
     """Return whether an index may be computed twice as well as once: it is made of numbers and names."""
     parts = (py.Name, py.Constant, py.Tuple, py.BinOp, py.UnaryOp, py.Subscript, py.operator, py.unaryop)
-    return all(isinstance(part, (*parts, py.expr_context)) for part in py.walk(index))
+    return all(isinstance(node, (*parts, py.expr_context)) for node in py.walk(index))
 
 
 def _take(pop: py.Call, name: str | None, new_name: Callable[[str], str]) -> Iterator[py.stmt]:

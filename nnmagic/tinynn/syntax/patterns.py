@@ -26,15 +26,18 @@ class PatternCompiler(ExpressionCompiler):
             case py.MatchStar(name=name):
                 return tree.StarPattern(span, name)
             case py.MatchSequence(patterns=parts):
-                return tree.SequencePattern(span, [self.compile_pattern(part) for part in parts])
+                return tree.SequencePattern(span, [self.compile_pattern(subpattern) for subpattern in parts])
             case py.MatchOr(patterns=parts):
-                return tree.OrPattern(span, [self.compile_pattern(part) for part in parts])
+                return tree.OrPattern(span, [self.compile_pattern(subpattern) for subpattern in parts])
             case py.MatchClass(cls=callee, patterns=parts, kwd_attrs=names, kwd_patterns=named):
                 return tree.ConstructorPattern(
                     span,
                     self.compile_expr(callee),
-                    [self.compile_pattern(part) for part in parts],
-                    {name: self.compile_pattern(part) for name, part in zip(names, named, strict=True)},
+                    [self.compile_pattern(subpattern) for subpattern in parts],
+                    {
+                        name: self.compile_pattern(subpattern)
+                        for name, subpattern in zip(names, named, strict=True)
+                    },
                 )
         self.refuse("a dictionary pattern is not part of TinyNN", span, "match a constructor or a tuple")
         return tree.InvalidPattern(span, find_bound_names(pattern))

@@ -15,16 +15,16 @@ _MISSING = {"int": 0, "float": 0.0, "bool": False}
 
 def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
     """Return a function without dictionaries of other kinds, and without sets behind ``in``."""
-    if not any(isinstance(part, py.Set) or _makes_other(part) for part in py.walk(stmt)):
+    if not any(isinstance(node, py.Set) or _makes_other(node) for node in py.walk(stmt)):
         return stmt
     stmt = copy.deepcopy(stmt)
     made = [
-        part for part in py.walk(stmt) if isinstance(part, py.Assign) and _default(part.value) is not None
+        node for node in py.walk(stmt) if isinstance(node, py.Assign) and _default(node.value) is not None
     ]
     defaults = {
-        target.id: _default(part.value)
-        for part in made
-        for target in part.targets
+        target.id: _default(node.value)
+        for node in made
+        for target in node.targets
         if isinstance(target, py.Name)
     }
     changed = _Plain(defaults).visit(stmt)

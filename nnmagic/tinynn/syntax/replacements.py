@@ -24,16 +24,16 @@ def _is_counted(loop: py.AST, function: py.AST | None) -> bool:
         case py.For(iter=py.Name(id=name)) if isinstance(function, py.FunctionDef):
             return any(
                 isinstance(rows, int) and rows <= _MOST_ROUNDS
-                for each in function.args.args
-                if each.arg == name
-                for rows in [_rows(each.annotation)]
+                for argument in function.args.args
+                if argument.arg == name
+                for rows in [_rows(argument.annotation)]
             )
         case py.For(iter=py.List() | py.Tuple()):
             return True
         case py.For(iter=py.Call(func=py.Name(id="range"), args=args)):
-            numbers = [each.value for each in args if isinstance(each, py.Constant)]
+            numbers = [argument.value for argument in args if isinstance(argument, py.Constant)]
             return len(numbers) == len(args) and all(
-                isinstance(each, int) and each <= _MOST_ROUNDS for each in numbers
+                isinstance(argument, int) and argument <= _MOST_ROUNDS for argument in numbers
             )
     return False
 

@@ -16,7 +16,7 @@ from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
-from nnmagic.tinynn.syntax.formatted_texts import as_formatted
+from nnmagic.tinynn.syntax.formatted_texts import to_formatted_string
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.list_methods import CHANGES_LIST, expand_statements
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
@@ -50,7 +50,7 @@ class StatementCompiler(PatternCompiler):
     def _new_name(self, name: str) -> str:
         """Return a name that the function does not mention."""
         assert self.function is not None
-        mentioned = {part.id for part in py.walk(self.function) if isinstance(part, py.Name)}
+        mentioned = {node.id for node in py.walk(self.function) if isinstance(node, py.Name)}
         numbered = (f"{name}_{next(self._messages)}" for _ in count())
         return next(each for each in numbered if each not in mentioned)
 
@@ -70,7 +70,7 @@ class StatementCompiler(PatternCompiler):
             case py.Pass():
                 return tree.Pass(span)
             case py.Import(names=aliases):
-                whole = ((each.name, each.asname) for each in aliases)
+                whole = ((alias.name, alias.asname) for alias in aliases)
                 return tree.Import(
                     span,
                     {
@@ -79,7 +79,9 @@ class StatementCompiler(PatternCompiler):
                     },
                 )
             case py.ImportFrom(module=str() as module, names=aliases, level=0) if aliases[0].name != "*":
-                return tree.Import(span, {each.asname or each.name: (module, each.name) for each in aliases})
+                return tree.Import(
+                    span, {alias.asname or alias.name: (module, alias.name) for alias in aliases}
+                )
             case py.Break():
                 return tree.Break(span)
             case py.Continue():
@@ -155,7 +157,7 @@ class StatementCompiler(PatternCompiler):
         over = self.compile_expr(iterable)
         blocks = self._block(body, span), self._block(orelse, span)
         if loop_target is None:
-            returns = any(isinstance(part, py.Return) for part in py.walk(stmt))
+            returns = any(isinstance(node, py.Return) for node in py.walk(stmt))
             return tree.InvalidStatement(span, find_bound_names(stmt), returns)
         return tree.For(span, loop_target, over, *blocks)
 
@@ -217,7 +219,7 @@ class StatementCompiler(PatternCompiler):
             return tree.UpdateElements(span, target, ast.Op(op_span, op), rhs)
         return tree.UpdateName(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
 
-    def _printed(self, call: py.Call, span: ast.Span) -> tree.Printed:
+    def _compile_print(self, call: py.Call, span: ast.Span) -> tree.Printed:
         """Compile what a call of ``print`` writes."""
         separator, end = " ", "\n"
         for keyword in call.keywords:
@@ -231,15 +233,15 @@ class StatementCompiler(PatternCompiler):
                 case _:
                     hint = "print takes values, and strings for sep and end"
                     self.refuse(f"`{py.unparse(keyword)}` is not supported", self.spans.of(keyword), hint)
-        parts: list[str | tree.FormattedValue] = []
+        texts: list[str | tree.FormattedValue] = []
         for number, arg in enumerate(call.args):
-            parts += [separator] if number else []
-            parts += self._text(arg)
-        return tree.Printed(span, [*parts, end])
+            texts += [separator] if number else []
+            texts += self._text(arg)
+        return tree.Printed(span, [*texts, end])
 
     def _text(self, expr: py.expr) -> Sequence[str | tree.FormattedValue]:
         """Compile what ``print`` and an exception write of a value: the parts of a formatted string."""
-        expr = as_formatted(expr)
+        expr = to_formatted_string(expr)
         value = self.compile_expr(expr)
         if isinstance(value, tree.FormattedString):
             return value.parts
@@ -280,7 +282,7 @@ class StatementCompiler(PatternCompiler):
                 self.refuse(message, span, hint)
                 return tree.InvalidStatement(span, [], returns=False)
             case py.Call(func=py.Name(id="print")):
-                return ast.Assert(span, self._printed(stmt.value, span), None)
+                return ast.Assert(span, self._compile_print(stmt.value, span), None)
             case py.Call(
                 func=py.Attribute(attr="append", value=py.Name() as owner), args=[item], keywords=[]
             ) if not isinstance(item, py.Starred):

@@ -535,22 +535,24 @@ def operation(span: ast.Span, op: ast.BuiltinOp, *operands: ast.Expr) -> ast.Cal
 
 def map_parts(node: ast.Node, change: Callable[[ast.Node], ast.Node]) -> ast.Node:
     """Return a node with its parts changed, also those in lists and dictionaries; itself if none is."""
-    changes = {key: new for key, part in vars(node).items() if (new := _map_part(part, change)) is not part}
+    changes = {
+        key: new for key, child in vars(node).items() if (new := _map_part(child, change)) is not child
+    }
     if not changes:
         return node
     changed = copy.copy(node)
-    for key, part in changes.items():
-        object.__setattr__(changed, key, part)
+    for key, child in changes.items():
+        object.__setattr__(changed, key, child)
     return changed
 
 
-def _map_part(part: object, change: Callable[[ast.Node], ast.Node]) -> object:
-    match part:
+def _map_part(value: object, change: Callable[[ast.Node], ast.Node]) -> object:
+    match value:
         case ast.Node():
-            return change(part)
+            return change(value)
         case list() | tuple():
-            items = [_map_part(item, change) for item in part]
-            return type(part)(items) if any(map(operator.is_not, items, part)) else part
+            items = [_map_part(item, change) for item in value]
+            return type(value)(items) if any(map(operator.is_not, items, value)) else value
         case dict():
-            return {key: _map_part(item, change) for key, item in part.items()} if part else part
-    return part
+            return {key: _map_part(item, change) for key, item in value.items()} if value else value
+    return value

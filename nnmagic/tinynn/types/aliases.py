@@ -51,15 +51,15 @@ def alias_type(value: object, named: Callable[[object], Type | None]) -> Type | 
     return _alias_type(value, named, itertools.count(1))
 
 
-def _annotation(part: object) -> object:
+def _annotation(value: object) -> object:
     """Return the dtype or the tensor annotation that a part of an alias stands for, or the part."""
-    if isinstance(part, str):
+    if isinstance(value, str):
         return None
     try:
-        meant = foreign_annotation(part)
+        meant = foreign_annotation(value)
     except ForeignTypeError:
-        raise NoTypeError(part) from None
-    return as_dtype(part if meant is None else meant) or meant or part
+        raise NoTypeError(value) from None
+    return as_dtype(value if meant is None else meant) or meant or value
 
 
 def _alias_type(value: object, named: Callable[[object], Type | None], count: Iterator[int]) -> Type | None:
@@ -67,7 +67,7 @@ def _alias_type(value: object, named: Callable[[object], Type | None], count: It
     if not is_alias(value):
         return None
     origin: object = getattr(value, "__origin__", None)
-    parts: tuple[object, ...] = getattr(value, "__args__", ())
+    items: tuple[object, ...] = getattr(value, "__args__", ())
 
     def part_type(part: object) -> Type:
         if next(count) > MAX_TUPLE_SIZE:
@@ -81,7 +81,7 @@ def _alias_type(value: object, named: Callable[[object], Type | None], count: It
         return resolved
 
     if origin is tuple:
-        return TupleType(() if parts == ((),) else tuple(map(part_type, parts)))
-    if origin is collections.abc.Callable and Ellipsis not in parts:
-        return FuncType(tuple(map(part_type, parts[:-1])), part_type(parts[-1]))
+        return TupleType(() if items == ((),) else tuple(map(part_type, items)))
+    if origin is collections.abc.Callable and Ellipsis not in items:
+        return FuncType(tuple(map(part_type, items[:-1])), part_type(items[-1]))
     return None

@@ -266,7 +266,7 @@ class OpenTensor(_Annotation):
         return result if len(result) == rank else None
 
     @property
-    def rank_shown(self) -> str:
+    def rank_text(self) -> str:
         """Return the ranks that the annotation allows, as messages say them."""
         assert self.shape is not None
         least = len(self.shape) - (Ellipsis in self.shape)

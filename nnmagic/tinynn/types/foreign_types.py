@@ -108,14 +108,17 @@ def foreign_annotation(value: object) -> object | None:
         return OpenTensor()
     if type(value).__name__ == "_AnnotatedAlias":
         metadata: tuple[object, ...] = getattr(value, "__metadata__", ())
-        own = (each if isinstance(each, Annotation) else foreign_annotation(each) for each in metadata)
-        decided = next((each for each in own if each is not None), None)
+        own = (
+            argument if isinstance(argument, Annotation) else foreign_annotation(argument)
+            for argument in metadata
+        )
+        decided = next((argument for argument in own if argument is not None), None)
         return getattr(value, "__origin__", None) if decided is None else decided
     if isinstance(value, _SUBSCRIPTED):
-        origin, parts = getattr(value, "__origin__", None), _parts(value)
+        origin, arguments = getattr(value, "__origin__", None), _parts(value)
         name = constructor_name(origin)
-        if name == "ndarray" and len(parts) == 2:
-            return OpenTensor(_shape_of(parts[0]), element_of(parts[1]))
+        if name == "ndarray" and len(arguments) == 2:
+            return OpenTensor(_shape_of(arguments[0]), element_of(arguments[1]))
         if name == "dtype":
             return element_of(value)
     if isinstance(value, _UNIONS):
@@ -142,10 +145,10 @@ def element_of(value: object) -> DType | DTypeKind | None:
         return element_of(_parts(value)[0])
     if value is typing.Any or _is_of_numpy(value, "generic"):
         return None
-    found = None if isinstance(value, str) else as_dtype(value) or kind_of_dtypes(value)
-    if found is None:
+    dtype = None if isinstance(value, str) else as_dtype(value) or kind_of_dtypes(value)
+    if dtype is None:
         raise ForeignTypeError(f"an array of `{getattr(value, '__name__', None) or repr(value)}`")
-    return found
+    return dtype
 
 
 def _is_of_numpy(value: object, name: str) -> bool:
@@ -154,13 +157,13 @@ def _is_of_numpy(value: object, name: str) -> bool:
 
 def _one_of(values: Iterable[object]) -> DType | DTypeKind | None:
     """Return the dtypes that one of several element types allows."""
-    parts = [element_of(value) for value in values]
-    if None in parts:
+    dtypes = [element_of(value) for value in values]
+    if None in dtypes:
         return None
     members: list[DType] = []
-    for part in parts:
-        members += part.dtypes if isinstance(part, DTypeKind) else [part] if part is not None else []
-    return members[0] if len(set(members)) == 1 else DTypeKind(" | ".join(map(repr, parts)), tuple(members))
+    for item in dtypes:
+        members += item.dtypes if isinstance(item, DTypeKind) else [item] if item is not None else []
+    return members[0] if len(set(members)) == 1 else DTypeKind(" | ".join(map(repr, dtypes)), tuple(members))
 
 
 def _shape_of(value: object) -> Shape | None:

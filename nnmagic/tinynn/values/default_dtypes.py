@@ -38,15 +38,15 @@ def inherit_default_dtype(result: _Result, values: Iterable[Value]) -> _Result:
 
     Such values are arrays of a default dtype, numbers, and beside f64 narrower floats.
     """
-    parts = [part for value in values for part in parts_of(value)]
-    places = [place for part in parts if (place := getattr(part, "default_dtype", None)) is not None]
+    parts = [item for value in values for item in parts_of(value)]
+    places = [place for item in parts if (place := getattr(item, "default_dtype", None)) is not None]
     narrower = ("float16", "bfloat16", "float32") if _dtype_of(result) == "float64" else ()
     asked = (
-        part
-        for part in parts
-        if getattr(part, "default_dtype", None) is None
-        and not _is_number_or_option(part)
-        and _dtype_of(part) not in narrower
+        item
+        for item in parts
+        if getattr(item, "default_dtype", None) is None
+        and not _is_number_or_option(item)
+        and _dtype_of(item) not in narrower
     )
     return with_default_dtype(result, places[0]) if places and next(asked, None) is None else result
 

@@ -97,11 +97,11 @@ def describe(value: v.Value) -> str:
         case v.TypeOf(type=type_, destination=destination):
             return f"the type {destination}[{format_type(type_)}]"
         case v.Known(value=known):
-            return _describe_known(known)
+            return _describe_static(known)
     return "a value"
 
 
-def _describe_known(value: object) -> str:
+def _describe_static(value: object) -> str:
     match value:
         case None:
             return "None"

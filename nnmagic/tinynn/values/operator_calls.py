@@ -104,8 +104,8 @@ def as_computed(operand: Operand) -> Computed:
         case TupleOf(items=items):
             parts = [as_computed(Operand(item, operand.span)) for item in items]
             return Computed(
-                ir.Tuple(tuple(part.expr for part in parts), span=operand.span),
-                TupleType(tuple(part.type for part in parts)),
+                ir.Tuple(tuple(field.expr for field in parts), span=operand.span),
+                TupleType(tuple(field.type for field in parts)),
             )
     raise RefusalError(f"expected a tensor, found {describe(operand.value)}", operand.span)
 
@@ -145,11 +145,11 @@ def vector_of(numbers: Sequence[Computed], span: Span) -> Computed:
         (dtype,) = {number.type.dtype for number in numbers if isinstance(number.type, TensorType)}
         array = np.array(constants, ARRAY_DTYPES[dtype])
         return Computed(ir.constant(array, dtype, span=span), TensorType((len(numbers),), dtype))
-    parts = [apply("expand_dims", span, number, axis=0) for number in numbers]
-    if len(parts) == 1:
-        return parts[0]
-    types = TupleType(tuple(part.type for part in parts))
-    whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
+    vectors = [apply("expand_dims", span, number, axis=0) for number in numbers]
+    if len(vectors) == 1:
+        return vectors[0]
+    types = TupleType(tuple(vector.type for vector in vectors))
+    whole = Computed(ir.Tuple(tuple(vector.expr for vector in vectors), span=span), types)
     return apply("concatenate", span, whole, axis=0)
 
 

@@ -108,15 +108,15 @@ def _tensor(types: Sequence[ty.Type], index: int) -> ty.TensorType:
 # -- dimensions ---------------------------------------------------------------------------------------
 
 
-def dims_differ(left: ty.Dim, right: ty.Dim) -> bool:
+def dims_differ(lhs: ty.Dim, rhs: ty.Dim) -> bool:
     """Return whether two dimensions that must be equal are not, as far as their annotations say.
 
     Two names, or a name and a number, are different: nothing says that they are equal.
     An unnamed ``?`` may be anything.
     """
-    if left == ty.AnyDim() or right == ty.AnyDim():
+    if lhs == ty.AnyDim() or rhs == ty.AnyDim():
         return False
-    return left != right
+    return lhs != rhs
 
 
 def broadcast_shape(shapes: Sequence[Sequence[ty.Dim]]) -> tuple[ty.Dim, ...] | None:
@@ -135,69 +135,69 @@ def broadcast_shape(shapes: Sequence[Sequence[ty.Dim]]) -> tuple[ty.Dim, ...] | 
     return tuple(result)
 
 
-def _names_hint(left: ty.Dim, right: ty.Dim) -> str | None:
-    if isinstance(left, ty.AnyDim) or isinstance(right, ty.AnyDim):
+def _names_hint(lhs: ty.Dim, rhs: ty.Dim) -> str | None:
+    if isinstance(lhs, ty.AnyDim) or isinstance(rhs, ty.AnyDim):
         return "give both dimensions the same name or number in the annotations"
     return None
 
 
-def _cast_hint(left: str, right: str) -> str:
+def _cast_hint(lhs: str, rhs: str) -> str:
     """Suggest to convert the narrower operand; ``{0}`` and ``{1}`` stand for the two."""
-    target = wider_dtype(left, right)
-    return f"convert one of them, as in {{{0 if left != target else 1}}}.astype({dtype_short_name(target)})"
+    target = wider_dtype(lhs, rhs)
+    return f"convert one of them, as in {{{0 if lhs != target else 1}}}.astype({dtype_short_name(target)})"
 
 
-def _keepdims_hint(left: ty.TensorType, right: ty.TensorType) -> str | None:
+def _keepdims_hint(lhs: ty.TensorType, rhs: ty.TensorType) -> str | None:
     """Suggest ``keepdims`` where one operand lacks a single axis of the other, as ``x.mean(axis=1)`` does."""
-    for number, (whole, reduced) in enumerate(((left, right), (right, left))):
-        for axis in range(1, len(whole.shape)):
-            if reduced.shape == (*whole.shape[:axis], *whole.shape[axis + 1 :]):
+    for number, (full, reduced) in enumerate(((lhs, rhs), (rhs, lhs))):
+        for axis in range(1, len(full.shape)):
+            if reduced.shape == (*full.shape[:axis], *full.shape[axis + 1 :]):
                 lacking = f"{{{1 - number}}}"
                 return f"write expand_dims({lacking}, {axis}), or reduce with keepdims=True"
     return None
 
 
 def check_broadcast(
-    what: str, left: ty.TensorType, right: ty.TensorType, operands: tuple[int, int] = (0, 1)
+    what: str, lhs: ty.TensorType, rhs: ty.TensorType, operands: tuple[int, int] = (0, 1)
 ) -> None:
     """Check NumPy's rule of broadcasting; a named dimension broadcasts with itself and with 1 only."""
-    if left.dtype != right.dtype:
+    if lhs.dtype != rhs.dtype:
         raise RelationError(
-            f"{what} of {dtype_short_name(left.dtype)} and {dtype_short_name(right.dtype)}: "
+            f"{what} of {dtype_short_name(lhs.dtype)} and {dtype_short_name(rhs.dtype)}: "
             "an operator of Relay takes one dtype",
             *operands,
-            hint=_cast_hint(left.dtype, right.dtype),
+            hint=_cast_hint(lhs.dtype, rhs.dtype),
         )
-    for left_dim, right_dim in zip(reversed(left.shape), reversed(right.shape), strict=False):
+    for left_dim, right_dim in zip(reversed(lhs.shape), reversed(rhs.shape), strict=False):
         if left_dim != 1 and right_dim != 1 and dims_differ(left_dim, right_dim):
             raise RelationError(
-                f"{what}: the shapes {format_shape(left.shape)} and {format_shape(right.shape)} "
+                f"{what}: the shapes {format_shape(lhs.shape)} and {format_shape(rhs.shape)} "
                 f"do not broadcast ({format_dim(left_dim)} against {format_dim(right_dim)})",
                 *operands,
-                hint=_keepdims_hint(left, right) or _names_hint(left_dim, right_dim),
+                hint=_keepdims_hint(lhs, rhs) or _names_hint(left_dim, right_dim),
             )
 
 
-def wider_dtype(left: str, right: str) -> str:
+def wider_dtype(lhs: str, rhs: str) -> str:
     """Return the dtype that a hint converts to: complex, floats, then ints; more bits before fewer."""
 
     def order(dtype: str) -> tuple[bool, bool, int]:
         digits = "".join(filter(str.isdigit, dtype))
         return ty.is_complex(dtype), ty.is_float(dtype), int(digits or 1)
 
-    return max(left, right, key=order)
+    return max(lhs, rhs, key=order)
 
 
-def check_product(what: str, left: ty.TensorType, right: ty.TensorType, inner: tuple[int, int]) -> None:
+def check_product(what: str, lhs: ty.TensorType, rhs: ty.TensorType, inner: tuple[int, int]) -> None:
     """Check the dtypes and the dimensions that a matrix product sums over."""
-    if left.dtype != right.dtype:
-        check_broadcast(what, left, right)
-    if left.dtype == "bool":
+    if lhs.dtype != rhs.dtype:
+        check_broadcast(what, lhs, rhs)
+    if lhs.dtype == "bool":
         raise RelationError(f"{what} is defined for numbers, not bool_", 0, hint=_HINTS["numbers"])
-    left_dim, right_dim = left.shape[inner[0]], right.shape[inner[1]]
+    left_dim, right_dim = lhs.shape[inner[0]], rhs.shape[inner[1]]
     if dims_differ(left_dim, right_dim):
         raise RelationError(
-            f"{what}: the inner dimensions of {format_shape(left.shape)} and {format_shape(right.shape)} "
+            f"{what}: the inner dimensions of {format_shape(lhs.shape)} and {format_shape(rhs.shape)} "
             f"differ ({format_dim(left_dim)} and {format_dim(right_dim)})",
             0,
             1,
@@ -221,20 +221,20 @@ def _matmul(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:
 def _batch_matmul(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:
     _rank(name, types, (3, 3))
     inner = (1 if attrs["transpose_a"] else 2, 2 if attrs["transpose_b"] else 1)
-    left, right = _tensor(types, 0), _tensor(types, 1)
-    check_product(name, left, right, inner)
-    if 1 not in (left.shape[0], right.shape[0]) and dims_differ(left.shape[0], right.shape[0]):
-        first, second = format_dim(left.shape[0]), format_dim(right.shape[0])
+    lhs, rhs = _tensor(types, 0), _tensor(types, 1)
+    check_product(name, lhs, rhs, inner)
+    if 1 not in (lhs.shape[0], rhs.shape[0]) and dims_differ(lhs.shape[0], rhs.shape[0]):
+        first, second = format_dim(lhs.shape[0]), format_dim(rhs.shape[0])
         raise RelationError(f"{name}: the batch dimensions {first} and {second} differ", 0, 1)
 
 
 def _dense(name: str, types: Sequence[ty.Type], _attrs: Attrs) -> None:
-    left, right = _tensor(types, 0), _tensor(types, 1)
-    if not left.shape:
-        raise RelationError(f"{name} takes a tensor of rank 1 or more, not {format_type(left)}", 0)
-    if len(right.shape) != 2:
-        raise RelationError(f"{name} takes a weight of rank 2, not {format_type(right)}", 1)
-    check_product(name, left, right, (-1, 1))
+    lhs, rhs = _tensor(types, 0), _tensor(types, 1)
+    if not lhs.shape:
+        raise RelationError(f"{name} takes a tensor of rank 1 or more, not {format_type(lhs)}", 0)
+    if len(rhs.shape) != 2:
+        raise RelationError(f"{name} takes a weight of rank 2, not {format_type(rhs)}", 1)
+    check_product(name, lhs, rhs, (-1, 1))
 
 
 def _broadcast_to(name: str, types: Sequence[ty.Type], attrs: Attrs) -> None:

@@ -82,29 +82,33 @@ def no_common_dtype(what: str, dtypes: Iterable[str]) -> str:
     return f"{what} of {shown}, which have no common dtype"
 
 
-def promote(left: Operand, right: Operand, what: str) -> tuple[Operand, Operand]:
+def promote(lhs: Operand, rhs: Operand, what: str) -> tuple[Operand, Operand]:
     """Return two tensors in the dtype in which they meet.
 
     Raises RefusalError, whose hint names the cast, where there is none.
     """
-    dtypes = [tensor_type(left).dtype, tensor_type(right).dtype]
+    dtypes = [tensor_type(lhs).dtype, tensor_type(rhs).dtype]
     dtype = common_dtype(dtypes)
     if dtype is None:
         target = wider_dtype(*dtypes)
-        text = source_text((left if dtypes[0] != target else right).span)
+        text = source_text((lhs if dtypes[0] != target else rhs).span)
         hint = f"convert one of them, as in {text}.astype({dtype_short_name(target)})"
-        notes = (type_note(left), type_note(right))
-        raise RefusalError(no_common_dtype(what, dtypes), left.span.to(right.span), hint=hint, notes=notes)
-    say_widened([left, right], dtype)
-    return _as_dtype(left, dtype), _as_dtype(right, dtype)
+        notes = (type_note(lhs), type_note(rhs))
+        raise RefusalError(no_common_dtype(what, dtypes), lhs.span.to(rhs.span), hint=hint, notes=notes)
+    note_widening([lhs, rhs], dtype)
+    return _as_dtype(lhs, dtype), _as_dtype(rhs, dtype)
 
 
-def say_widened(operands: Sequence[Operand], dtype: str) -> None:
+def note_widening(operands: Sequence[Operand], dtype: str) -> None:
     """Say that tensors become wider floats because of arrays whose dtype nobody wrote, or of integers."""
     say = _SAYS.get()
-    tensors = [each for each in operands if is_tensor(each.value) and not getattr(each.value, "weak", False)]
-    dtypes = {tensor_type(each).dtype: each for each in tensors}
-    narrower = [each for each in dtypes if is_float(each) and each != dtype]
+    tensors = [
+        operand
+        for operand in operands
+        if is_tensor(operand.value) and not getattr(operand.value, "weak", False)
+    ]
+    dtypes = {tensor_type(operand).dtype: operand for operand in tensors}
+    narrower = [operand for operand in dtypes if is_float(operand) and operand != dtype]
     if say is None or len(dtypes) < 2 or not (is_float(dtype) or is_complex(dtype)):
         return
     if dtype not in dtypes and not narrower:
@@ -112,8 +116,8 @@ def say_widened(operands: Sequence[Operand], dtype: str) -> None:
         shown = " and ".join(map(dtype_short_name, dtypes))
         message = f"{shown} meet in {dtype_short_name(dtype)}, as in NumPy"
         say(message, first.to(second), hint="convert one of them for another dtype, as in x.astype(i64)")
-    wide = [each for each in tensors if tensor_type(each).dtype == dtype]
-    places = [_implicit(each) for each in wide]
+    wide = [operand for operand in tensors if tensor_type(operand).dtype == dtype]
+    places = [_implicit(operand) for operand in wide]
     if not narrower or not wide or not all(places):
         return
     place, short = places[0], dtype_short_name(narrower[0])
@@ -123,7 +127,7 @@ def say_widened(operands: Sequence[Operand], dtype: str) -> None:
     say(message, place, hint=f"to compute in {short}, write {text}.astype({short})")
 
 
-def say_joined(dtype: str, wider: str, span: Span) -> None:
+def note_join(dtype: str, wider: str, span: Span) -> None:
     """Say that a name stands for a wider float because another branch or round gives it one."""
     say = _SAYS.get()
     if say is not None:
@@ -145,17 +149,17 @@ def _implicit(operand: Operand) -> Span | None:
 def floats_meet(operands: Sequence[Operand]) -> list[Operand]:
     """Return the arguments of a function with their tensors of floats in the dtype in which they meet."""
     tensors = [
-        replace(operand, value=part)
+        replace(operand, value=type_)
         for operand in operands
-        for part in parts_of(operand.value)
-        if isinstance(part, Computed) and not part.weak and is_tensor(part)
+        for type_ in parts_of(operand.value)
+        if isinstance(type_, Computed) and not type_.weak and is_tensor(type_)
     ]
-    floats = [each for each in tensors if is_float(tensor_type(each).dtype)]
-    dtype = common_dtype(tensor_type(each).dtype for each in floats) if floats else None
-    if dtype is None or all(tensor_type(each).dtype == dtype for each in floats):
+    floats = [tensor for tensor in tensors if is_float(tensor_type(tensor).dtype)]
+    dtype = common_dtype(tensor_type(tensor).dtype for tensor in floats) if floats else None
+    if dtype is None or all(tensor_type(tensor).dtype == dtype for tensor in floats):
         return list(operands)
-    say_widened(floats, dtype)
-    return [replace(each, value=_with_floats(each, each.value, dtype)) for each in operands]
+    note_widening(floats, dtype)
+    return [replace(tensor, value=_with_floats(tensor, tensor.value, dtype)) for tensor in operands]
 
 
 def _with_floats(operand: Operand, value: Value, dtype: str) -> Value:
@@ -197,12 +201,12 @@ def check_update(sign: str, before: Value, result: Operand) -> Operand:
     """
     if not is_tensor(before) or not is_tensor(result.value):
         return result
-    type_, given = tensor_type(Operand(before, result.span)), tensor_type(result).dtype
-    if not type_.shape or type_.dtype == given:
+    type_, dtype = tensor_type(Operand(before, result.span)), tensor_type(result).dtype
+    if not type_.shape or type_.dtype == dtype:
         return result
-    if _kind_of(given) > _kind_of(type_.dtype):
+    if _kind_of(dtype) > _kind_of(type_.dtype):
         short = dtype_short_name(type_.dtype)
-        message = f"`{sign}` gives {dtype_short_name(given)}, which an array of {short} cannot hold"
+        message = f"`{sign}` gives {dtype_short_name(dtype)}, which an array of {short} cannot hold"
         raise RefusalError(message, result.span, hint="write x = x + y for a new array, or convert x first")
     return _as_dtype(result, type_.dtype)
 

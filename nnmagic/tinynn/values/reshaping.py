@@ -50,20 +50,20 @@ def reshape_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...
     if -1 not in static or (static.count(-1) == 1 and 0 not in static):
         return tuple(static)
     codes: list[int] = []
-    rest = dict(enumerate(given))  # what no code copies
+    dims = dict(enumerate(given))  # what no code copies
     position = 0
     for dim in wanted:
         current, following = (*given[position : position + 2], None, None)[:2]
         if dim == current and dim != ANY and (dim == 0 or not isinstance(dim, int)):
             codes.append(0)
-            del rest[position]
+            del dims[position]
         elif dim == 0:
             return None
         elif isinstance(dim, int):
             codes.append(int(dim))
         elif current is not None and following is not None and dim == multiply(current, following) != ANY:
             codes.append(-3)
-            del rest[position], rest[position + 1]
+            del dims[position], dims[position + 1]
             position += 1
         else:
             codes.append(-1)
@@ -71,7 +71,7 @@ def reshape_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...
     if codes.count(-1) > 1:
         return None
     left = [dim for dim, code in zip(wanted, codes, strict=True) if code not in (0, -3)]
-    return tuple(codes) if product(left) == product(rest.values()) else None
+    return tuple(codes) if product(left) == product(dims.values()) else None
 
 
 def _size(dim: Dim, sources: Sequence[Computed], span: Span) -> Value:
@@ -91,18 +91,18 @@ def _axes_of(dim: Dim, tensor: Computed) -> list[int] | None:
     shape = tensor.type.shape
     if dim != ANY and dim in shape:
         return [shape.index(dim)]
-    rest, axes = as_polynomial(dim), []
-    if rest is None:
+    quotient_left, axes = as_polynomial(dim), []
+    if quotient_left is None:
         return None
     for axis, factor in enumerate(map(as_polynomial, shape)):
         try:
-            quotient = None if factor is None else rest.divide_exactly(factor)
+            quotient = None if factor is None else quotient_left.divide_exactly(factor)
         except NoPolynomialError:
             continue
         if quotient is not None and factor is not None and factor.number != 1:
             axes.append(axis)
-            rest = quotient
-    return axes if rest.number == 1 else None
+            quotient_left = quotient
+    return axes if quotient_left.number == 1 else None
 
 
 def with_checked_sizes(value: Computed, like: Computed, axis: int, span: Span) -> Computed:

@@ -50,10 +50,10 @@ def shape_of(tensor: Computed, span: Span) -> TupleOf:
 
 def same_shape(first: Computed, second: Computed, span: Span) -> bool | Computed:
     """Return whether two tensors have one shape: a bool, or a dynamic one of rank 0."""
-    left, right = shape_of(first, span), shape_of(second, span)
-    equal = _equal_tuples(BuiltinOp.Eq, left, right, span)
+    lhs, rhs = shape_of(first, span), shape_of(second, span)
+    equal = _equal_tuples(BuiltinOp.Eq, lhs, rhs, span)
     if equal is None:
-        return left == right
+        return lhs == rhs
     return equal if isinstance(equal, Computed) else equal == Known(value=True)
 
 
@@ -139,8 +139,8 @@ def with_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
 
 def require_nonnegative(size: Dimension, name: str, span: Span) -> Dimension:
     """Return a size; where it may be negative, have the program raise ValueError if it is."""
-    known = as_polynomial(size.dim)
-    if known is not None and is_nonnegative(known):
+    polynomial = as_polynomial(size.dim)
+    if polynomial is not None and is_nonnegative(polynomial):
         return size
     fine = apply("greater_equal", span, size.number, number_constant(0, "int64", span))
     message = f"{name}: negative dimensions are not allowed"
@@ -164,25 +164,25 @@ _ARITHMETIC: dict[object, tuple[Callable[[Dim, Dim], Dim], str]] = {
 _EQUALITY = (BuiltinOp.Eq, BuiltinOp.NotEq)
 
 
-def calculate_size(op: object, left: Value, right: Value, span: Span) -> Value:
+def calculate_size(op: object, lhs: Value, rhs: Value, span: Span) -> Value:
     """Apply ``+ - * //`` to dimensions and static ints; a number results where all names cancel."""
     on_dims, operator = _ARITHMETIC[op]
-    dim = on_dims(dim_of(left), dim_of(right))
+    dim = on_dims(dim_of(lhs), dim_of(rhs))
     if isinstance(dim, int):
         return Known(int(dim))
     neutral = Known(0 if op in (BuiltinOp.Add, BuiltinOp.Sub) else 1)
-    if isinstance(left, Dimension) and right == neutral:
-        return left
-    if isinstance(right, Dimension) and left == neutral and op in (BuiltinOp.Add, BuiltinOp.Mul):
-        return right
+    if isinstance(lhs, Dimension) and rhs == neutral:
+        return lhs
+    if isinstance(rhs, Dimension) and lhs == neutral and op in (BuiltinOp.Add, BuiltinOp.Mul):
+        return rhs
     assert isinstance(dim, AnyDim)
-    number = apply(operator, span, number_of(left, span), number_of(right, span))
+    number = apply(operator, span, number_of(lhs, span), number_of(rhs, span))
     return Dimension(dim, weak_int(number))
 
 
-def apply_to_dimensions(op: object, left: Operand, right: Operand, span: Span) -> Value | None:
+def apply_to_dimensions(op: object, lhs: Operand, rhs: Operand, span: Span) -> Value | None:
     """Apply an operator to dimensions; None where the result is neither a dimension nor static."""
-    left_value, right_value = left.value, right.value
+    left_value, right_value = lhs.value, rhs.value
     if isinstance(left_value, TupleOf) and isinstance(right_value, TupleOf) and op in _EQUALITY:
         return _equal_tuples(op, left_value, right_value, span)
     if not (is_size(left_value) and is_size(right_value)):
@@ -190,16 +190,16 @@ def apply_to_dimensions(op: object, left: Operand, right: Operand, span: Span) -
     if not (isinstance(left_value, Dimension) or isinstance(right_value, Dimension)):
         return None
     if op is BuiltinOp.FloorDiv and right_value == Known(0):
-        raise RefusalError("division by zero", right.span)
+        raise RefusalError("division by zero", rhs.span)
     if op in _ARITHMETIC:
         return calculate_size(op, left_value, right_value, span)
     held = _decide(op, dim_of(left_value), dim_of(right_value))
     return None if held is None else Known(held)
 
 
-def _decide(op: object, left: Dim, right: Dim) -> bool | None:
+def _decide(op: object, lhs: Dim, rhs: Dim) -> bool | None:
     """Decide a comparison that holds, or fails, for all sizes of the named dimensions; else None."""
-    left_polynomial, right_polynomial = as_polynomial(left), as_polynomial(right)
+    left_polynomial, right_polynomial = as_polynomial(lhs), as_polynomial(rhs)
     if left_polynomial is None or right_polynomial is None:
         return None
     try:
@@ -236,15 +236,15 @@ def _positive(of: Polynomial) -> bool:
     return is_nonnegative(of - constant(1))
 
 
-def _equal_tuples(op: object, left: TupleOf, right: TupleOf, span: Span) -> Value | None:
+def _equal_tuples(op: object, lhs: TupleOf, rhs: TupleOf, span: Span) -> Value | None:
     """Compare shapes that hold dimensions item by item; None where they are no such shapes."""
-    items = [*left.items, *right.items]
+    items = [*lhs.items, *rhs.items]
     if not any(isinstance(item, Dimension) for item in items) or not all(map(is_size, items)):
         return None
-    if len(left.items) != len(right.items):
+    if len(lhs.items) != len(rhs.items):
         return Known(op is BuiltinOp.NotEq)
     undecided: list[Computed] = []
-    for left_size, right_size in zip(left.items, right.items, strict=True):
+    for left_size, right_size in zip(lhs.items, rhs.items, strict=True):
         held = _decide(BuiltinOp.Eq, dim_of(left_size), dim_of(right_size))
         if held is False:
             return Known(op is BuiltinOp.NotEq)

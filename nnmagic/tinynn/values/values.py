@@ -555,11 +555,11 @@ def is_set(value: Value) -> bool:
     return isinstance(value, TupleOf) and value.record is not None and value.record.name == ty.SET
 
 
-def known_value(known: object) -> Value:
+def known_value(constant: object) -> Value:
     """Return what is known at compile time as a value: a tuple as one of values."""
-    if isinstance(known, tuple):
-        return TupleOf(tuple(map(known_value, known)), written="tuple")
-    return Known(known)
+    if isinstance(constant, tuple):
+        return TupleOf(tuple(map(known_value, constant)), written="tuple")
+    return Known(constant)
 
 
 def entries_of(value: Value) -> Mapping[object, Value] | None:
@@ -611,7 +611,7 @@ def functions_in(values: Iterable[Value]) -> Iterator[LocalFunction | ClosureVal
             case TupleOf(items=items):
                 work += items
             case GradientOf(kind=kind, function=function_, arguments=arguments) if kind != "pullback":
-                work += [function_.value, *(each.value for each in arguments)]
+                work += [function_.value, *(argument.value for argument in arguments)]
             case Method(receiver=receiver):
                 work.append(receiver.value)
             case Zipped(parts=parts):

@@ -14,18 +14,18 @@ def is_weak(value: Value) -> bool:
     return isinstance(value, Computed) and value.weak
 
 
-def both_weak(left: Operand, right: Operand) -> bool:
+def both_weak(lhs: Operand, rhs: Operand) -> bool:
     """Return whether an operator has Python numbers on both sides, at least one of them weak."""
-    sides = (left.value, right.value)
+    sides = (lhs.value, rhs.value)
     numbers = all(is_weak(side) or (isinstance(side, Known) and is_number(side.value)) for side in sides)
     return numbers and any(map(is_weak, sides))
 
 
-def promote_weak(left: Operand, right: Operand) -> tuple[Operand, Operand]:
+def promote_weak(lhs: Operand, rhs: Operand) -> tuple[Operand, Operand]:
     """Convert two Python numbers to tensors of the dtype that Python would give; bool counts as int."""
-    dtypes = {_dtype(left.value), _dtype(right.value)}
+    dtypes = {_dtype(lhs.value), _dtype(rhs.value)}
     wanted = next((dtype for dtype in ("complex128", "float64") if dtype in dtypes), "int64")
-    return _as_dtype(left, wanted), _as_dtype(right, wanted)
+    return _as_dtype(lhs, wanted), _as_dtype(rhs, wanted)
 
 
 def _dtype(value: Value) -> str:
@@ -50,16 +50,16 @@ def _as_dtype(operand: Operand, dtype: str) -> Operand:
     return Operand(number_constant(number, dtype, operand.span), operand.span)
 
 
-def adopt_tensor_dtype(left: Operand, right: Operand) -> tuple[Operand, Operand]:
+def adopt_tensor_dtype(lhs: Operand, rhs: Operand) -> tuple[Operand, Operand]:
     """Give a weak number the dtype of the tensor beside it, which may change as beside a static number."""
-    for number, tensor in ((left, right), (right, left)):
+    for number, tensor in ((lhs, rhs), (rhs, lhs)):
         if is_weak(number.value) and is_tensor(tensor.value) and not is_weak(tensor.value):
             like = {"int64": 0, "float64": 0.0, "complex128": 0j, "bool": False}[tensor_type(number).dtype]
             tensor_ = promote_beside_number(tensor, like)
             assert isinstance(number.value, Computed)
             converted = Operand(cast(number.value, tensor_type(tensor_).dtype, number.span), number.span)
-            return (converted, tensor_) if number is left else (tensor_, converted)
-    return left, right
+            return (converted, tensor_) if number is lhs else (tensor_, converted)
+    return lhs, rhs
 
 
 def as_weak(value: Value) -> Value:

@@ -48,7 +48,7 @@ def test_elements_are_between_their_neighbours(a: float | None, exclude: bool) -
     x = np.linspace(0, OLD - 1, NEW)
     given = constant(ROWS), 1, constant(x), number(OLD), a
     if exclude:
-        found = evaluate(resizing.interpolate_normalized(*given, number(1), exclude=True))
+        found = evaluate(resizing.interpolate_with_unit_sum(*given, number(1), exclude=True))
     else:
         found = evaluate(resizing.interpolate(*given))
     if a is None:
@@ -61,7 +61,7 @@ def test_kernels_as_wide_as_new_elements_pass_over_what_is_farther() -> None:
     rows = np.concatenate([ROWS, np.full((2, 6, 3), np.nan)], 1)
     x, shrink = constant((np.arange(4) + 0.5) * 3 - 0.5), number(1 / 3)
     given = constant(rows), 1, x, number(12), None, shrink
-    found = evaluate(resizing.interpolate_normalized(*given, widest=3.0, exclude=True))
+    found = evaluate(resizing.interpolate_with_unit_sum(*given, widest=3.0, exclude=True))
     weights = np.array([2, 3, 2, 1]) / 8
     np.testing.assert_allclose(found[:, 0], np.tensordot(weights, ROWS[:, :4], (0, 1)))
     assert np.isnan(found[:, 1:]).all()

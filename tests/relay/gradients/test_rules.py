@@ -11,7 +11,7 @@ import nnmagic
 from nnmagic import relay
 from nnmagic.relay.gradients.program import reverse
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES, ZERO
-from nnmagic.relay.gradients.transformation import typed
+from nnmagic.relay.gradients.transformation import with_types
 from tests.relay.gradients.operator_cases import CASES, Numbers, Parts
 
 STEP = 1e-5
@@ -56,10 +56,10 @@ def test_the_rule_of_an_operator(case: Any) -> None:
     name, specs, attrs = case
     rng = np.random.default_rng(len(name) + len(specs))
     function, values = program(name, specs, attrs, rng)
-    module = typed(relay.Module({"f": function}))
+    module = with_types(relay.Module({"f": function}))
     made = reverse(module, "f", range(len(values)), {"f"}, seeded=True)
     whole = relay.Module({"main": relay.Function(made.params, made.body), **made.helpers})
-    compiled = nnmagic.compile(typed(whole), cache=False)
+    compiled = nnmagic.compile(with_types(whole), cache=False)
     shapes = [leaf.shape for leaf in leaves(typed_result(module)) if leaf.dtype == "float64"]
     cotangents = [np.asarray(rng.normal(size=shape)) for shape in shapes]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.codegen.aot.linear import Facts, Linear, Symbol
+from nnmagic.engine.relax.codegen.aot.linear import BoundedSymbol, Facts, Linear
 
 pytestmark = pytest.mark.sampled(every=2)
 
@@ -134,9 +134,9 @@ def test_what_is_proved_holds() -> None:
     chance = random.Random(3)
     proved = 0
     for _ in range(400):
-        symbols = [Symbol(chance.randint(-4, 0), chance.randint(1, 4)) for _ in range(3)]
+        symbols = [BoundedSymbol(chance.randint(-4, 0), chance.randint(1, 4)) for _ in range(3)]
 
-        def draw(symbols: list[Symbol] = symbols) -> Linear:
+        def draw(symbols: list[BoundedSymbol] = symbols) -> Linear:
             terms = {symbol: chance.randint(-2, 2) for symbol in symbols}
             return Linear(
                 {symbol: factor for symbol, factor in terms.items() if factor}, chance.randint(-3, 5)
@@ -151,7 +151,7 @@ def test_what_is_proved_holds() -> None:
         for values in itertools.product(*(range(symbol.low, symbol.high + 1) for symbol in symbols)):
             given = dict(zip(symbols, values, strict=True))
 
-            def value(sum_: Linear, given: dict[Symbol, int] = given) -> int:
+            def value(sum_: Linear, given: dict[BoundedSymbol, int] = given) -> int:
                 return sum_.constant + sum(factor * given[symbol] for symbol, factor in sum_.terms.items())
 
             if all(value(fact) >= 0 for fact in facts):

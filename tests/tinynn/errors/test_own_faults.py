@@ -21,7 +21,7 @@ CELL = """def f(x: Tensor[(2,), f32]):
         ("tinynn.syntax.cell.CellCompiler._binary", 4),
         ("tinynn.elaborate.cell.finish_body", 1),
         ("tinynn.elaborate.if_statements.merge_exits", 3),
-        ("tinynn.elaborate.operations.check_unchanged", 3),
+        ("tinynn.elaborate.operations.check_operands", 3),
         ("tinynn.compilation.check_kernels", 1),
     ],
 )
@@ -40,7 +40,7 @@ def test_a_fault_of_ours_is_told_where_it_showed(
 
 
 def test_a_function_says_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnmagic.tinynn.elaborate.operations.check_unchanged", None)
+    monkeypatch.setattr("nnmagic.tinynn.elaborate.operations.check_operands", None)
 
     @nnmagic.function
     def f(x):

@@ -51,12 +51,12 @@ def _find_in_function(function: ir.Function) -> ir.Function:
         return function
     users: dict[ir.Expr, list[ir.Expr]] = {}
     for node in order:
-        for part in ir.children(node):
-            users.setdefault(part, []).append(node)
+        for child in ir.children(node):
+            users.setdefault(child, []).append(node)
 
     def wrap(old: ir.Expr, new: ir.Expr) -> ir.Expr:
-        found = _match(old)
-        if found is None or not _is_private(found, users):
+        matched = _match(old)
+        if matched is None or not _is_private(matched, users):
             return new
         again = _match(new)  # its operands may have become other ones
         return new if again is None else again.wrap(new)
@@ -101,10 +101,10 @@ class _Attention:
         return ir.Call(ir.OpRef(ATTENTION), args, attrs, span=product.span, checked_type=product.checked_type)
 
 
-def _is_private(found: _Attention, users: Mapping[ir.Expr, Sequence[ir.Expr]]) -> bool:
+def _is_private(attention: _Attention, users: Mapping[ir.Expr, Sequence[ir.Expr]]) -> bool:
     """Return whether nothing but the attention reads the elements of what it computes on the way."""
-    inner: set[ir.Expr] = set(found.inner)
-    outside = [user for node in found.inner for user in users[node] if user not in inner]
+    inner: set[ir.Expr] = set(attention.inner)
+    outside = [user for node in attention.inner for user in users[node] if user not in inner]
     return sum(ir.call_of(user, *_SHAPE_READERS) is None for user in outside) == 1
 
 
@@ -158,11 +158,11 @@ def _read_steps(scores: ir.Expr, inner: list[ir.Call]) -> list[_Step] | None:
 
 def _read_step(node: ir.Expr) -> _Step | None:
     if call := ir.call_of(node, *_ARITHMETIC):
-        left, right = call.args
+        lhs, rhs = call.args
         name = ir.operator_of(call)
-        if name in _COMMUTATIVE and not _may_be_scores(left):
-            left, right = right, left
-        return _Step(name, left, right) if _may_be_scores(left) else None
+        if name in _COMMUTATIVE and not _may_be_scores(lhs):
+            lhs, rhs = rhs, lhs
+        return _Step(name, lhs, rhs) if _may_be_scores(lhs) else None
     call = ir.call_of(node, "where")
     if call is None:
         return None
@@ -236,8 +236,8 @@ def _evaluate(expr: ir.Expr) -> np.ndarray | None:
             return None
         if isinstance(node, ir.Constant):
             values[node] = node.data
-        elif isinstance(node, ir.Tuple) and all(part in values for part in node.fields):
-            values[node] = tuple(values[part] for part in node.fields)
+        elif isinstance(node, ir.Tuple) and all(field in values for field in node.fields):
+            values[node] = tuple(values[field] for field in node.fields)
         elif isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef) and isinstance(type_, TensorType):
             sizes = [dim for dim in type_.shape if isinstance(dim, int)]
             small = len(sizes) == len(type_.shape) and math.prod(sizes) <= _MOST_ELEMENTS

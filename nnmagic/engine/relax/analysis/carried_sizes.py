@@ -44,15 +44,15 @@ def name_carried_sizes(module: Module, loops: frozenset[str]) -> Module:
 
     The module must be typed. ``loops``: the names of functions that call themselves.
     """
-    found: dict[str, Sequence[_Shape]] = {}
+    shapes: dict[str, Sequence[_Shape]] = {}
     functions = dict(module.functions)
     for group in components(call_graph(module)):
         (name, *more) = group
         if more or not _is_of_tensors(functions[name]):
             continue
-        found[name] = _result_shapes(functions[name], name, found)
+        shapes[name] = _result_shapes(functions[name], name, shapes)
         if name in loops and _has_unknown(functions[name]):
-            functions[name] = _name(functions[name], found[name])
+            functions[name] = _name(functions[name], shapes[name])
     return replace(module, functions=functions)
 
 
@@ -75,15 +75,15 @@ def _has_unknown(function: Function) -> bool:
 def _leaves(type_: Type) -> Iterator[TensorType]:
     """Yield the tensors of a type, tuples flattened."""
     if isinstance(type_, TupleType):
-        for part in type_.fields:
-            yield from _leaves(part)
+        for field in type_.fields:
+            yield from _leaves(field)
     elif isinstance(type_, TensorType):
         yield type_
 
 
 def _map_leaves(type_: Type, tensors: Iterator[TensorType]) -> Type:
     if isinstance(type_, TupleType):
-        return replace(type_, fields=tuple(_map_leaves(part, tensors) for part in type_.fields))
+        return replace(type_, fields=tuple(_map_leaves(field, tensors) for field in type_.fields))
     return next(tensors) if isinstance(type_, TensorType) else type_
 
 
@@ -113,12 +113,14 @@ def _name(function: Function, shapes: Sequence[_Shape]) -> Function:
     return replace(function, params=params, body=body, ret_type=ret_type, inferred=False, checked_type=None)
 
 
-def _result_shapes(function: Function, name: str, found: Mapping[str, Sequence[_Shape]]) -> Sequence[_Shape]:
+def _result_shapes(
+    function: Function, name: str, result_shapes: Mapping[str, Sequence[_Shape]]
+) -> Sequence[_Shape]:
     """Return whose shape each tensor of a loop's result has: a parameter's whose shape no round changes."""
     assert function.ret_type is not None
     results = list(_leaves(function.ret_type))
     opened: Sequence[_Shape] = [_OPEN] * len(results)
-    shapes = _Shapes(function, {**found, name: opened}, name)
+    shapes = _Shapes(function, {**result_shapes, name: opened}, name)
     ends = list(flatten(shapes.of(function.body)))
     if len(ends) != len(results):
         return [None] * len(results)
@@ -131,8 +133,8 @@ class _Shapes:
     ``found``: the same of the functions that it calls, also of the function ``name`` itself.
     """
 
-    def __init__(self, function: Function, found: Mapping[str, Sequence[_Shape]], name: str) -> None:
-        self.found, self.name = found, name
+    def __init__(self, function: Function, result_shapes: Mapping[str, Sequence[_Shape]], name: str) -> None:
+        self.found, self.name = result_shapes, name
         #: The shapes of the tensors that the function gives itself, of each call.
         self.rounds: list[list[_Shape]] = []
         self.lets: dict[Expr, Expr] = {}
@@ -176,22 +178,22 @@ class _Shapes:
         return []
 
     def _shape(self, node: Expr) -> _Shape:
-        parts = [self.known[part] for part in self._parts(node)]
+        shapes = [self.known[shape] for shape in self._parts(node)]
         match node:
             case Var() | Let():
-                return parts[0] if parts else None
+                return shapes[0] if shapes else None
             case If():
-                return _common(*parts)
+                return _common(*shapes)
             case Tuple():
-                return tuple(parts)
+                return tuple(shapes)
             case TupleGetItem():
-                (whole,) = parts
-                return whole[node.index] if isinstance(whole, tuple) else whole
+                (tuple_shape,) = shapes
+                return tuple_shape[node.index] if isinstance(tuple_shape, tuple) else tuple_shape
             case Call(op=OpRef(name=name)):
-                return self._of_operator(name, node, parts)
+                return self._of_operator(name, node, shapes)
             case Call(op=GlobalVar(name=name)) if name in self.found:
                 given = [
-                    leaf for arg, part in zip(node.args, parts, strict=True) for leaf in _spread(part, arg)
+                    leaf for arg, shape in zip(node.args, shapes, strict=True) for leaf in _spread(shape, arg)
                 ]
                 if name == self.name:
                     self.rounds.append(given)
@@ -200,7 +202,7 @@ class _Shapes:
 
     def keeps(self, number: int) -> bool:
         """Return whether all calls of the function by itself pass on the shape of a tensor that it takes."""
-        return all(given[number] is _OPEN or given[number] == number for given in self.rounds)
+        return all(round_[number] is _OPEN or round_[number] == number for round_ in self.rounds)
 
     def _of_operator(self, name: str, call: Call, parts: Sequence[_Shape]) -> _Shape:
         relation = OPERATORS[name].relation if name in OPERATORS else None
@@ -233,16 +235,16 @@ def _spread(shape: _Shape, arg: Expr) -> list[_Shape]:
 
 def _number(type_: Type, numbers: Iterator[int]) -> _Shape:
     if isinstance(type_, TupleType):
-        return tuple(_number(part, numbers) for part in type_.fields)
+        return tuple(_number(field, numbers) for field in type_.fields)
     return next(numbers) if isinstance(type_, TensorType) else None
 
 
-def _common(left: _Shape, right: _Shape) -> _Shape:
+def _common(lhs: _Shape, rhs: _Shape) -> _Shape:
     """Return the shape that both values have."""
-    if left is _OPEN:
-        return right
-    if right is _OPEN:
-        return left
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return tuple(map(_common, left, right))
-    return left if left == right else None
+    if lhs is _OPEN:
+        return rhs
+    if rhs is _OPEN:
+        return lhs
+    if isinstance(lhs, tuple) and isinstance(rhs, tuple):
+        return tuple(map(_common, lhs, rhs))
+    return lhs if lhs == rhs else None

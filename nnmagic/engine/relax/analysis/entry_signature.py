@@ -83,7 +83,9 @@ def _refuse_unrepresentable(module: Module, type_: Type, what: str, span: Span |
                 if name not in seen and name in module.types:
                     seen.add(name)
                     constructors = module.types[name].constructors
-                    work.extend(part for constructor in constructors for part in constructor.inputs)
+                    work.extend(
+                        input_type for constructor in constructors for input_type in constructor.inputs
+                    )
 
 
 def type_of(var: Var) -> Type:

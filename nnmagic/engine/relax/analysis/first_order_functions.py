@@ -67,4 +67,4 @@ def _is_first_order_node(node: ir.Expr, assumed: set[str]) -> bool:
         case _:
             return False
     values = node.args if isinstance(node, ir.Call) else ir.children(node)
-    return not any(isinstance(part, ir.GlobalVar) for part in values)
+    return not any(isinstance(value, ir.GlobalVar) for value in values)

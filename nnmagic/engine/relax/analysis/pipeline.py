@@ -227,7 +227,7 @@ def optimize(
 
 def _run(state: _State, passes: Sequence[CompilerPass]) -> None:
     """Run those of the passes that the level asks for."""
-    for each in passes:
-        if state.opt_level >= each.opt_level:
-            run = partial(each.run, state)
-            state.module = run_instrumented(each.name, run, state.module, state.runs)
+    for pass_ in passes:
+        if state.opt_level >= pass_.opt_level:
+            run = partial(pass_.run, state)
+            state.module = run_instrumented(pass_.name, run, state.module, state.runs)

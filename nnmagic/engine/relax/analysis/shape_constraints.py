@@ -62,7 +62,7 @@ def _check_sizes(name: str, what: str, tensors: Sequence[TensorType]) -> None:
 def of_shapes(type_: Type, shapes: Iterator[tuple[int, ...]]) -> Type:
     """Return the type with the shapes that its tensors have at run time."""
     if isinstance(type_, TupleType):
-        return TupleType(tuple(of_shapes(part, shapes) for part in type_.fields))
+        return TupleType(tuple(of_shapes(field, shapes) for field in type_.fields))
     assert isinstance(type_, TensorType)
     return TensorType(next(shapes), type_.dtype)
 

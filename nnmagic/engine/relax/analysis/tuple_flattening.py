@@ -16,8 +16,8 @@ def leaves(type_: Type, span: Span | None = None) -> Iterator[TensorType]:
         case TensorType():
             yield type_
         case TupleType(fields=fields):
-            for part in fields:
-                yield from leaves(part, span)
+            for field in fields:
+                yield from leaves(field, span)
         case _:
             raise engine_error(f"the relax engine cannot hold a value of type {type_text(type_)} yet", span)
 
@@ -30,14 +30,14 @@ def named_leaves(name: str, type_: Type, span: Span | None = None) -> Iterator[t
 def nested_source(type_: Type, items: Iterator[str]) -> str:
     """Return the Python expression of what ``rebuild`` makes of the values of the next expressions."""
     if isinstance(type_, TupleType):
-        return f"({''.join(f'{nested_source(part, items)}, ' for part in type_.fields)})"
+        return f"({''.join(f'{nested_source(field, items)}, ' for field in type_.fields)})"
     return next(items)
 
 
 def flat_names(name: str, type_: Type) -> Iterator[str]:
     """Yield a name for each tensor of a parameter: ``t_0_1`` for ``t.0.1``."""
     if isinstance(type_, TupleType):
-        for index, part in enumerate(type_.fields):
-            yield from flat_names(f"{name}_{index}", part)
+        for index, field in enumerate(type_.fields):
+            yield from flat_names(f"{name}_{index}", field)
     else:
         yield name

@@ -30,7 +30,9 @@ def find_conflicts(module: tvm.IRModule) -> list[ir.GlobalVar]:
     conflicts: dict[ir.GlobalVar, None] = {}
     for function in module.functions.values():
         if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
-            bindings = {each.var: each.value for block in function.body.blocks for each in block.bindings}
+            bindings = {
+                binding.var: binding.value for block in function.body.blocks for binding in block.bindings
+            }
             for value in bindings.values():
                 if _assigns(module, value) and not _is_safe(module, bindings, value):
                     conflicts[value.args[0]] = None
@@ -78,17 +80,17 @@ class _Reads:
         if value.same_as(self.data):
             return places is not None and self.positions.is_safe(places)
         bound = self.bindings.get(value, value)
-        parts: Sequence[RelaxExpr] = ()
+        operands: Sequence[RelaxExpr] = ()
         match bound:
             case ir.Call() if bound.op == _CALL_TIR:
                 return _assigns(self.module, bound) or self._is_kernel_safe(bound, places)
             case ir.Call():
-                parts = bound.args
+                operands = bound.args
             case relax.Tuple():
-                parts = bound.fields
+                operands = bound.fields
             case relax.TupleGetItem():
-                parts = [bound.tuple_value]
-        return all(self.are_safe(part, None) for part in parts)
+                operands = [bound.tuple_value]
+        return all(self.are_safe(part, None) for part in operands)
 
     def _is_kernel_safe(self, call: RelaxExpr, places: Sequence[Index] | None) -> bool:
         kernel = self.module[call.args[0]]

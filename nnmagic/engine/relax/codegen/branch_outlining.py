@@ -15,32 +15,32 @@ _BRANCH = "nnmagic.branch"
 def outline_branches(module: tvm.IRModule) -> tvm.IRModule:
     """Return the module with a function for each branch that computes more than one value."""
     outlined: dict[ir.GlobalVar, RelaxExpr] = {}
-    kept = dict(module.functions_items())
+    functions = dict(module.functions_items())
 
     def outline(node: RelaxExpr) -> RelaxExpr:
-        return _with_branches(node, [_call_branch(part, outlined) for part in _branches(node)])
+        return _with_branches(node, [_call_branch(branch, outlined) for branch in _branches(node)])
 
-    for var, function in kept.items():
+    for var, function in functions.items():
         if isinstance(function, relax.Function) and contains(function, relax.If):
-            kept[var] = rewrite(function, [(relax.If, outline)])
-    return tvm.IRModule({**kept, **outlined}, attrs=module.attrs) if outlined else module
+            functions[var] = rewrite(function, [(relax.If, outline)])
+    return tvm.IRModule({**functions, **outlined}, attrs=module.attrs) if outlined else module
 
 
 def inline_branches(module: tvm.IRModule) -> tvm.IRModule:
     """Return the module with what `outline_branches` made functions of back in the branches."""
     functions = dict(module.functions_items())
-    outlined = {var: each for var, each in functions.items() if _BRANCH in (each.attrs or {})}
+    outlined = {var: function for var, function in functions.items() if _BRANCH in (function.attrs or {})}
 
     def inline(node: RelaxExpr) -> RelaxExpr:
-        branches = [_body_of_call(part, outlined) for part in _branches(node)]
-        inner = [rewrite(part, [(relax.If, inline)]) for part in branches]
+        branches = [_body_of_call(branch, outlined) for branch in _branches(node)]
+        inner = [rewrite(branch, [(relax.If, inline)]) for branch in branches]
         return _with_branches(node, inner)
 
     if not outlined:
         return module
     kept = {
-        var: rewrite(each, [(relax.If, inline)]) if isinstance(each, relax.Function) else each
-        for var, each in functions.items()
+        var: rewrite(function, [(relax.If, inline)]) if isinstance(function, relax.Function) else function
+        for var, function in functions.items()
         if var not in outlined
     }
     return tvm.IRModule(kept, attrs=module.attrs)
@@ -53,9 +53,9 @@ def _branches(node: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr]:
 def _with_branches(node: RelaxExpr, branches: list[RelaxExpr]) -> RelaxExpr:
     if all(new.same_as(old) for new, old in zip(branches, _branches(node), strict=True)):
         return node
-    whole = relax.If(node.cond, *branches)
-    relax.expr._update_type(whole, node.ty)
-    return whole
+    conditional = relax.If(node.cond, *branches)
+    relax.expr._update_type(conditional, node.ty)
+    return conditional
 
 
 def _call_branch(branch: RelaxExpr, outlined: dict[ir.GlobalVar, RelaxExpr]) -> RelaxExpr:

@@ -143,8 +143,8 @@ def build_aot(
     if _can_be_called_directly(program):
         caller = compile_direct_call()
         facts["work"] = _work_of(program)
-    artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants, caller)
-    objects = [part.module for part in parts]
+    artifact = Artifact(AOT, facts, [unit.code for unit in parts], b"", constants, caller)
+    objects = [unit.module for unit in parts]
     return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), objects, origins, program, entry_part)
 
 
@@ -232,8 +232,8 @@ def build_interpreter_kernels(
         described.append({**program.facts(), "symbol": symbol, "constants": numbers, "parallel": parallel})
     facts = {**facts, **_needs(target), "programs": described}
     arrays = [np.ascontiguousarray(constant) for _, constant in constants.values()]
-    artifact = Artifact(INTERPRETER, facts, [part.code for part in parts], b"", arrays)
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts], origins)
+    artifact = Artifact(INTERPRETER, facts, [unit.code for unit in parts], b"", arrays)
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [unit.module for unit in parts], origins)
 
 
 def _compile_programs(

@@ -120,15 +120,15 @@ def build_cuda(
     with cuda_compiler.compiling_by(cuda_compiler.source_alone):
         kernels = _schedule(module, grouped, target, origins)
         try:
-            whole = _for_virtual_machine(grouped, kernels, target)
-            source = _source_of(_build(whole, target))
+            program = _for_virtual_machine(grouped, kernels, target)
+            source = _source_of(_build(program, target))
         except Exception as error:  # TVM raises nearly every kind
             message = f"TVM cannot build @{entry} for CUDA: {last_line(error)}"
             raise engine_error(message, span, hint=_HINT) from error
     machine, refusal = None, _refusal(str(target.attrs["arch"]))
     if not refusal:
         try:
-            machine = _compile(whole, target)
+            machine = _compile(program, target)
         except cuda_compiler.CudaCompilerError as error:
             name, reason = _refused_kernel(str(error), source)
             message = f"NVIDIA's compiler refuses the kernel {name}: {reason}"
@@ -273,9 +273,9 @@ def _is_of_sizes(function: tirx.PrimFunc) -> bool:
 
 def _for_gpu(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel without what its loops ask of a CPU, and without addresses of constants."""
-    found: list[bool] = []
-    visit(kernel.body, [(tirx.AttrStmt, lambda node: found.append(node.attr_key == "pragma_scope"))])
-    kernel = relax_alignment(kernel) if any(found) else kernel
+    flags: list[bool] = []
+    visit(kernel.body, [(tirx.AttrStmt, lambda node: flags.append(node.attr_key == "pragma_scope"))])
+    kernel = relax_alignment(kernel) if any(flags) else kernel
     body = rewrite(expand_regions(kernel.body), [(tvm.ir.Call, _fold_reinterpretation)])
     return tirx.PrimFunc(kernel.params, body, kernel.ret_type, kernel.attrs)
 
@@ -284,30 +284,30 @@ def _fold_reinterpretation(call: tvm.ir.Call) -> Any:
     """Return the bits of a constant as an integer: TVM's CUDA would take its address."""
     if getattr(call.op, "name", "") != "tirx.reinterpret" or not isinstance(call.args[0], tirx.FloatImm):
         return call
-    dtype, given = str(call.ty.dtype), call.args[0]
+    dtype, operand = str(call.ty.dtype), call.args[0]
     if not dtype.startswith(("int", "uint")):
         return call
-    bits = np.array(given.value, str(given.ty.dtype)).view(dtype)
+    bits = np.array(operand.value, str(operand.ty.dtype)).view(dtype)
     return tirx.const(int(bits), dtype)
 
 
 def _calls_library(kernel: tirx.PrimFunc) -> bool:
     """Return whether a kernel calls code of the CPU, such as LAPACK's."""
-    found: list[bool] = []
-    look = [(tvm.ir.Call, lambda call: found.append(getattr(call.op, "name", "") in _LIBRARY_CALLS))]
+    library_calls: list[bool] = []
+    look = [(tvm.ir.Call, lambda call: library_calls.append(getattr(call.op, "name", "") in _LIBRARY_CALLS))]
     visit(kernel.body, look)
-    return any(found)
+    return any(library_calls)
 
 
 def _source_of(built: Any) -> str:
     """Return the CUDA of a built module; what computes sizes is the host's."""
-    return "\n".join(part.inspect_source().strip() for part in _modules(built) if part.kind == "cuda")
+    return "\n".join(module.inspect_source().strip() for module in _modules(built) if module.kind == "cuda")
 
 
 def _modules(built: Any) -> Iterator[Any]:
     yield built
-    for part in built.imports:
-        yield from _modules(part)
+    for imported in built.imports:
+        yield from _modules(imported)
 
 
 def _on_one_thread(kernel: tirx.PrimFunc) -> tirx.PrimFunc:

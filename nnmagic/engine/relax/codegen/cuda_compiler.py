@@ -71,8 +71,8 @@ def find_compiler(architecture: str, device: str) -> _Compile | None:
 @cache
 def _nvrtc() -> Any:
     """Return NVRTC, of the toolkits or of the system; None if there is none."""
-    found = (path for path in find_libraries("libnvrtc.so.*") if path.name.count(".") == 2)
-    for name in (*map(str, found), "libnvrtc.so.13", "libnvrtc.so.12"):
+    paths = (path for path in find_libraries("libnvrtc.so.*") if path.name.count(".") == 2)
+    for name in (*map(str, paths), "libnvrtc.so.13", "libnvrtc.so.12"):
         with suppress(OSError):
             return ctypes.CDLL(name)
     return None
@@ -121,11 +121,11 @@ def _by_nvrtc(library: Any, source: str, arch: str) -> bytes:
 def _by_nvcc(nvcc: str, source: str, arch: str) -> bytes:
     kind = "--cubin" if arch.startswith("sm_") else "--ptx"
     with tempfile.TemporaryDirectory() as folder:
-        given, made = Path(folder) / "kernels.cu", Path(folder) / "kernels.bin"
-        given.write_text(source, encoding="utf-8")
-        files = ("-o", os.fspath(made), os.fspath(given))
+        source_file, binary_file = Path(folder) / "kernels.cu", Path(folder) / "kernels.bin"
+        source_file.write_text(source, encoding="utf-8")
+        files = ("-o", os.fspath(binary_file), os.fspath(source_file))
         command = [nvcc, kind, f"--gpu-architecture={arch}", *_OPTIONS, *files]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise CudaCompilerError(run.stderr or run.stdout)
-        return made.read_bytes()
+        return binary_file.read_bytes()

@@ -48,10 +48,10 @@ def teach_reducers() -> None:
     register = tvm.get_global_func("s_tir.schedule.RegisterReducer")
 
     def teach(count: int, *functions: Callable[..., list[PrimExpr]]) -> None:
-        kept = list(map(tvm_ffi.convert, functions))
-        for function in kept:  # TVM would free them when Python has ended
+        converted = list(map(tvm_ffi.convert, functions))
+        for function in converted:  # TVM would free them when Python has ended
             tvm_ffi.LIB.TVMFFIObjectIncRef(ctypes.c_void_p(function.__chandle__()))
-        register(count, *kept)
+        register(count, *converted)
 
     for best, worst in (
         (scalar_functions.maximum, reduction.lowest),
@@ -64,7 +64,7 @@ def teach_reducers() -> None:
 
 
 def _combine_one(best: Callable[..., PrimExpr]) -> Callable[..., list[PrimExpr]]:
-    return lambda left, right: [best(left[0], right[0])]
+    return lambda lhs, rhs: [best(lhs[0], rhs[0])]
 
 
 def _identity(worst: Callable[[str], PrimExpr]) -> Callable[..., list[PrimExpr]]:
@@ -72,7 +72,7 @@ def _identity(worst: Callable[[str], PrimExpr]) -> Callable[..., list[PrimExpr]]
 
 
 def _combine_pairs(better: Callable[..., Any]) -> Callable[..., list[PrimExpr]]:
-    return lambda left, right: list(better(tuple(left), tuple(right)))
+    return lambda lhs, rhs: list(better(tuple(lhs), tuple(rhs)))
 
 
 def _no_pair(values: Sequence[PrimExpr]) -> list[PrimExpr]:

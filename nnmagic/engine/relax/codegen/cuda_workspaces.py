@@ -56,15 +56,15 @@ def with_steps(kernel: tirx.PrimFunc, steps: Stmt, buffers: Sequence[Buffer]) ->
 
 def _without_allocations(kernel: tirx.PrimFunc, steps: Stmt, buffers: list[Buffer]) -> Stmt:
     """Return steps without the arrays inside whose sizes the parameters say; append these to ``buffers``."""
-    known = set[Any]()
+    seen = set[Any]()
     for param in kernel.params:
         is_array = isinstance(param.ty, tirx.BufferType)
-        known.update(dim for dim in param.ty.shape) if is_array else known.add(param)
+        seen.update(dim for dim in param.ty.shape) if is_array else seen.add(param)
 
     def lift(allocation: tirx.AllocBuffer) -> Stmt:
         buffer = allocation.buffer
         sizes = [tirx.Evaluate(dim) for dim in buffer.ty.shape]
-        if not all(var in known for size in sizes for var in tirx.analysis.undefined_vars(size)):
+        if not all(var in seen for size in sizes for var in tirx.analysis.undefined_vars(size)):
             return allocation
         buffers.append(buffer)
         return tirx.Evaluate(0)
@@ -105,8 +105,8 @@ class _Passing(PyExprMutator):  # type: ignore[misc]  # TVM is untyped
         if found is None:
             return super().visit_call_(call)
         var, kernel = found
-        (given,) = call.ty_args
-        results = list(given.fields) if isinstance(given, relax.TupleType) else [given]
+        (type_arg,) = call.ty_args
+        results = list(type_arg.fields) if isinstance(type_arg, relax.TupleType) else [type_arg]
         args = list(call.args[1].fields)
         sizes = _known_sizes(kernel, args, results)
         count = int(kernel.attrs[_WORKSPACES])
@@ -116,8 +116,8 @@ class _Passing(PyExprMutator):  # type: ignore[misc]  # TVM is untyped
         ]
         passed = relax.call_tir(var, relax.Tuple(args), [*results, *spaces])
         whole = self.builder_.emit(passed)
-        own = [self.builder_.emit(relax.TupleGetItem(whole, number)) for number in range(len(results))]
-        return relax.Tuple(own) if isinstance(given, relax.TupleType) else own[0]
+        fields = [self.builder_.emit(relax.TupleGetItem(whole, number)) for number in range(len(results))]
+        return relax.Tuple(fields) if isinstance(type_arg, relax.TupleType) else fields[0]
 
 
 def _known_sizes(

@@ -29,8 +29,8 @@ from nnmagic.engine.relax.runtime.direct_call import (
     MAX_RESULTS,
     NUMBERS,
     RESULT_WORDS,
-    Number,
-    Operator,
+    NumberWords,
+    StackCode,
     Word,
 )
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, RANK, READABLE, TYPE, WORDS
@@ -61,35 +61,35 @@ _BELOW = 3
 #: The instructions that compute ``%value`` of an operator from ``%left`` and ``%right``, the topmost
 #: sizes, and ``%third`` below them.
 _OPERATORS = {
-    Operator.NUMBER: "%value = add i64 %operand, 0",
-    Operator.DIM: "%dim_at = getelementptr i64, ptr %sizes, i64 %operand\n%value = load i64, ptr %dim_at",
-    Operator.ADD: "%value = add i64 %left, %right",
-    Operator.SUBTRACT: "%value = sub i64 %left, %right",
-    Operator.MULTIPLY: "%value = mul i64 %left, %right",
-    Operator.DIVIDE: """%quotient = sdiv i64 %right, %operand
+    StackCode.NUMBER: "%value = add i64 %operand, 0",
+    StackCode.DIM: "%dim_at = getelementptr i64, ptr %sizes, i64 %operand\n%value = load i64, ptr %dim_at",
+    StackCode.ADD: "%value = add i64 %left, %right",
+    StackCode.SUBTRACT: "%value = sub i64 %left, %right",
+    StackCode.MULTIPLY: "%value = mul i64 %left, %right",
+    StackCode.DIVIDE: """%quotient = sdiv i64 %right, %operand
 %rest = srem i64 %right, %operand
 %borrow = ashr i64 %rest, 63
 %value = add i64 %quotient, %borrow""",
-    Operator.REMAINDER: """%rest = srem i64 %right, %operand
+    StackCode.REMAINDER: """%rest = srem i64 %right, %operand
 %sign = ashr i64 %rest, 63
 %borrow = and i64 %sign, %operand
 %value = add i64 %rest, %borrow""",
-    Operator.MINIMUM: "%value = call i64 @llvm.smin.i64(i64 %left, i64 %right)",
-    Operator.MAXIMUM: "%value = call i64 @llvm.smax.i64(i64 %left, i64 %right)",
+    StackCode.MINIMUM: "%value = call i64 @llvm.smin.i64(i64 %left, i64 %right)",
+    StackCode.MAXIMUM: "%value = call i64 @llvm.smax.i64(i64 %left, i64 %right)",
     **{
         operator: f"%holds = icmp {predicate} i64 %left, %right\n%value = zext i1 %holds to i64"
         for operator, predicate in (
-            (Operator.LESS, "slt"),
-            (Operator.AT_MOST, "sle"),
-            (Operator.GREATER, "sgt"),
-            (Operator.AT_LEAST, "sge"),
-            (Operator.EQUAL, "eq"),
-            (Operator.DIFFERENT, "ne"),
+            (StackCode.LESS, "slt"),
+            (StackCode.AT_MOST, "sle"),
+            (StackCode.GREATER, "sgt"),
+            (StackCode.AT_LEAST, "sge"),
+            (StackCode.EQUAL, "eq"),
+            (StackCode.DIFFERENT, "ne"),
         )
     },
-    Operator.AND: "%value = and i64 %left, %right",
-    Operator.OR: "%value = or i64 %left, %right",
-    Operator.IF: "%holds = icmp ne i64 %third, 0\n%value = select i1 %holds, i64 %left, i64 %right",
+    StackCode.AND: "%value = and i64 %left, %right",
+    StackCode.OR: "%value = or i64 %left, %right",
+    StackCode.IF: "%holds = icmp ne i64 %third, 0\n%value = select i1 %holds, i64 %left, i64 %right",
 }
 
 #: What the entry takes after the results: a value of the code, and what has its number. The next one is
@@ -737,10 +737,14 @@ define i32 @__tvm_ffi_{launch}(ptr %self, ptr %arguments, i32 %count, ptr %retur
 def compile_direct_call() -> bytes:
     """Return the object file, for this machine."""
     code = _CODE.format(
-        cases="\n".join(f"    i64 {each.value}, label %{each.name.lower()}" for each in Operator),
-        operators="\n".join(map(_compute, Operator)),
-        pushed=", ".join(f"[ %{each.name.lower()}.value, %{each.name.lower()} ]" for each in Operator),
-        popped=", ".join(f"[ {each.operands}, %{each.name.lower()} ]" for each in Operator),
+        cases="\n".join(
+            f"    i64 {operator.value}, label %{operator.name.lower()}" for operator in StackCode
+        ),
+        operators="\n".join(map(_compute, StackCode)),
+        pushed=", ".join(
+            f"[ %{operator.name.lower()}.value, %{operator.name.lower()} ]" for operator in StackCode
+        ),
+        popped=", ".join(f"[ {operator.operands}, %{operator.name.lower()} ]" for operator in StackCode),
         largest=LARGEST,
         twice_largest=2 * LARGEST,
         stack=_BELOW + MAX_DEPTH,
@@ -762,12 +766,12 @@ def compile_direct_call() -> bytes:
         first=DIMENSIONS,
         integer=_INTEGER,
         numbers=NUMBERS,
-        number_words=len(Number),
+        number_words=len(NumberWords),
         content=_CONTENT,
-        scalar=Number.SCALAR.value,
-        float_kind=Number.FLOAT_KIND.value,
-        least=Number.LEAST.value,
-        largest_int=Number.LARGEST.value,
+        scalar=NumberWords.SCALAR.value,
+        float_kind=NumberWords.FLOAT_KIND.value,
+        least=NumberWords.LEAST.value,
+        largest_int=NumberWords.LARGEST.value,
         largest_single=_LARGEST_SINGLE,
         loads="\n".join(map(_load, Word)),
         loop=LOOP,
@@ -862,7 +866,7 @@ _end:
     return re.sub(r"^_", f"{block}_", text, flags=re.MULTILINE)
 
 
-def _compute(operator: Operator) -> str:
+def _compute(operator: StackCode) -> str:
     """Return the block of instructions that compute the value of an operator of sizes."""
     name = operator.name.lower()
     own = re.sub(r"%(?!(?:third|left|right|operand|sizes)\b)(\w+)", rf"%{name}.\1", _OPERATORS[operator])

@@ -107,7 +107,7 @@ class _Poller:
         """Return a statement with polls; ``nested``: whether it is in a round that asks."""
         match statement:
             case tirx.SeqStmt():
-                return self._together([self.visit(each, nested=nested) for each in statement.seq])
+                return self._together([self.visit(stmt, nested=nested) for stmt in statement.seq])
             case tirx.For() if statement.kind == tirx.ForKind.PARALLEL:
                 return self._parallel_loop(statement)
             case tirx.For():
@@ -130,31 +130,33 @@ class _Poller:
                 return _Polled(statement, 1 + int(statement.value.ty.dtype.lanes) // _LANES)
         return _Polled(statement, 1)
 
-    def _together(self, parts: Sequence[_Polled]) -> _Polled:
-        bound = [each.statement.var for each in parts if isinstance(each.statement, tirx.Bind)]
-        parts = [self._counted(each, bound) for each in parts]
+    def _together(self, statements: Sequence[_Polled]) -> _Polled:
+        bound = [polled.statement.var for polled in statements if isinstance(polled.statement, tirx.Bind)]
+        statements = [self._counted(polled, bound) for polled in statements]
         return _Polled(
-            tirx.SeqStmt([each.statement for each in parts]),
-            sum(each.work for each in parts),
-            any(each.asks for each in parts),
-            max([0, *(each.depth for each in parts)]),
-            functools.reduce(operator.add, (each.spent for each in parts), _NOTHING),
+            tirx.SeqStmt([polled.statement for polled in statements]),
+            sum(polled.work for polled in statements),
+            any(polled.asks for polled in statements),
+            max([0, *(polled.depth for polled in statements)]),
+            functools.reduce(operator.add, (polled.spent for polled in statements), _NOTHING),
         )
 
-    def _counted(self, part: _Polled, bound: Sequence[Var]) -> _Polled:
+    def _counted(self, polled: _Polled, bound: Sequence[Var]) -> _Polled:
         """Return a statement that counts what it does, if variables that are bound around it say how much."""
-        if not _uses(part.spent, bound):
-            return part
-        return replace(part, statement=sequence([part.statement, *self._count(part.spent)]), spent=_NOTHING)
+        if not _uses(polled.spent, bound):
+            return polled
+        return replace(
+            polled, statement=sequence([polled.statement, *self._count(polled.spent)]), spent=_NOTHING
+        )
 
     def _branch(self, branch: tirx.IfThenElse, *, nested: bool) -> _Polled:
         then = self.visit(branch.then_case, nested=nested)
         other = None if branch.else_case is None else self.visit(branch.else_case, nested=nested)
         statement = tirx.IfThenElse(branch.condition, then.statement, other and other.statement)
         both = (then,) if other is None else (then, other)
-        work, depth = 1 + max(each.work for each in both), max(each.depth for each in both)
-        spent = functools.reduce(operator.add, (each.spent for each in both), _NOTHING)
-        return _Polled(statement, work, any(each.asks for each in both), depth, spent)
+        work, depth = 1 + max(outcome.work for outcome in both), max(outcome.depth for outcome in both)
+        spent = functools.reduce(operator.add, (outcome.spent for outcome in both), _NOTHING)
+        return _Polled(statement, work, any(outcome.asks for outcome in both), depth, spent)
 
     def _loop(self, loop: tirx.For, *, nested: bool) -> _Polled:
         """Return a loop whose rounds ask, or pieces of it; inside of others it may leave that to them."""
@@ -180,7 +182,7 @@ class _Poller:
     def _pieces(self, loop: tirx.For, work: PrimExpr, most: PrimExpr) -> Stmt:
         """Return a loop in pieces of some rounds, with a poll after each; ``work``: that of a round."""
         dtype = dtype_of(loop.loop_var)
-        rounds, number, left = (tirx.Var(name, dtype) for name in ("rounds", "piece", "left"))
+        rounds, number, remaining = (tirx.Var(name, dtype) for name in ("rounds", "piece", "left"))
         bound, zero = [tirx.Bind(rounds, most.astype(dtype))], tirx.const(0, dtype)
         if isinstance(most, tirx.IntImm):
             rounds, bound = tirx.const(most.value, dtype), []
@@ -189,9 +191,9 @@ class _Poller:
         first = loop.min.astype(dtype) + number * rounds
         within = tirx.Var("within", dtype)
         body = sequence([tirx.Bind(loop.loop_var, first + within), loop.body])
-        inner = tirx.For(within, zero, left, loop.kind, body, annotations=loop.annotations)
-        spent = left.astype("int64") * work
-        outer = [tirx.Bind(left, tirx.min(rounds, extent - number * rounds)), inner, *self._spend(spent)]
+        inner = tirx.For(within, zero, remaining, loop.kind, body, annotations=loop.annotations)
+        spent = remaining.astype("int64") * work
+        outer = [tirx.Bind(remaining, tirx.min(rounds, extent - number * rounds)), inner, *self._spend(spent)]
         pieces = tirx.For(number, zero, count, tirx.ForKind.SERIAL, sequence(outer))
         return sequence([*bound, pieces])
 
@@ -210,16 +212,16 @@ class _Poller:
         One piece has all rounds if threads do not share them.
         """
         dtype = dtype_of(loop.loop_var)
-        piece, within, share = (tirx.Var(name, dtype) for name in ("piece", "within", "share"))
+        chunk, within, share = (tirx.Var(name, dtype) for name in ("piece", "within", "share"))
         zero, one, extent = tirx.const(0, dtype), tirx.const(1, dtype), loop.extent.astype(dtype)
         rounds = tirx.truncdiv(extent + (_PIECES - 1), tirx.const(_PIECES, dtype))
         if self.threads is not None:
             rounds = tirx.Select(self.threads, rounds, extent)
-        index = tirx.Bind(loop.loop_var, loop.min.astype(dtype) + piece * share + within)
-        left = tirx.min(share, extent - piece * share)
+        index = tirx.Bind(loop.loop_var, loop.min.astype(dtype) + chunk * share + within)
+        left = tirx.min(share, extent - chunk * share)
         inner = tirx.For(within, zero, left, tirx.ForKind.SERIAL, sequence([index, loop.body]))
         count = self._if_shared(tirx.truncdiv(extent + share - one, share), tirx.min(extent, one))
-        return tirx.Bind(share, tirx.max(rounds, one)), tirx.For(piece, zero, count, loop.kind, inner)
+        return tirx.Bind(share, tirx.max(rounds, one)), tirx.For(chunk, zero, count, loop.kind, inner)
 
     def _if_shared(self, value: PrimExpr, alone: PrimExpr) -> PrimExpr:
         """Return a value that takes long, or ``alone`` where threads do not share the loop."""
@@ -228,7 +230,7 @@ class _Poller:
     def _parallel_loop(self, loop: tirx.For) -> _Polled:
         """Return a parallel loop whose rounds end early when the thread of the call is to stop."""
         words, budget = _declare("shared", _WORDS), _declare("budget")
-        own = self._if_shared(tirx.call_extern("int64", self.this_thread), as_expr(0))
+        thread_share = self._if_shared(tirx.call_extern("int64", self.this_thread), as_expr(0))
         is_owner = tirx.Var("is_owner", "bool")
         is_stopped = tirx.NE(_load(words, _STOPPED), as_expr(0))
         leave = tirx.IfThenElse(is_stopped, tirx.Return(tirx.const(0, "int32")), None)
@@ -244,7 +246,7 @@ class _Poller:
         body = thread.visit(loop.body, nested=True)
         first = tirx.Select(is_owner, _load(words, _BUDGET), as_expr(_POLL_WORK))
         rounds = [
-            tirx.Bind(is_owner, tirx.EQ(own, _load(words, _OWNER))),
+            tirx.Bind(is_owner, tirx.EQ(thread_share, _load(words, _OWNER))),
             tirx.AllocBuffer(budget),
             _store(budget, first),
             leave,
@@ -257,7 +259,7 @@ class _Poller:
             tirx.AllocBuffer(words),
             _store(words, as_expr(0), _STOPPED),
             _store(words, _load(self.budget), _BUDGET),
-            _store(words, own, _OWNER),
+            _store(words, thread_share, _OWNER),
             _with_body(loop, sequence(rounds)),
             _store(self.budget, _load(words, _BUDGET)),
             tirx.IfThenElse(is_stopped, self.leave, None),
@@ -333,7 +335,7 @@ def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
     match statement:
         case tirx.IfThenElse(condition=tirx.NE(a=tvm.ir.Call() as call)) if call.op == _FREE:
             pointer = call.args[2]
-        case tirx.Evaluate(value=tvm.ir.Call() as call) if _called(call) in ("free", "_aligned_free"):
+        case tirx.Evaluate(value=tvm.ir.Call() as call) if _callee(call) in ("free", "_aligned_free"):
             pointer = call.args[1]
         case _:
             return None, statement
@@ -345,9 +347,9 @@ def _leaves(call: Call) -> bool:
 
 
 def _uses(expr: PrimExpr, variables: Sequence[Var]) -> bool:
-    found: list[Var] = []
-    visit(expr, [(tirx.Var, found.append)])
-    return any(each.same_as(var) for each in found for var in variables)
+    uses: list[Var] = []
+    visit(expr, [(tirx.Var, uses.append)])
+    return any(each.same_as(var) for each in uses for var in variables)
 
 
 def _calls_functions(statement: Stmt) -> bool:
@@ -358,7 +360,7 @@ def _calls_functions(statement: Stmt) -> bool:
     return not names.isdisjoint(_FUNCTIONS)
 
 
-def _called(call: Call) -> str | None:
+def _callee(call: Call) -> str | None:
     """Return the name of the function of C that is called, if one is."""
     return call.args[0].value if call.op == _EXTERN else None
 

@@ -37,7 +37,7 @@ def prepare_kernels(
 
 def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
     """Return the module with every kernel prepared by `prepare_kernels`."""
-    kernels = [each for each in module.functions_items() if isinstance(each[1], tirx.PrimFunc)]
+    kernels = [item for item in module.functions_items() if isinstance(item[1], tirx.PrimFunc)]
     functions = {**dict(module.functions_items()), **dict(prepare_kernels(kernels, target, opt_level))}
     return tvm.IRModule(functions, attrs=module.attrs)
 
@@ -59,7 +59,7 @@ def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
     of topi are parallel: in a forked child they would wait forever for threads that do not exist there.
     """
     instead: dict[Any, Any] = {
-        param: _element_aligned(param) for param in function.params if isinstance(param.ty, tirx.BufferType)
+        param: _align_to_elements(param) for param in function.params if isinstance(param.ty, tirx.BufferType)
     }
     for param in list(instead):  # arrays begin where their pointer points
         if isinstance(param.ty.elem_offset, tirx.Var):
@@ -80,7 +80,7 @@ def _serial(loop: tirx.For) -> tirx.For:
     return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
 
 
-def _element_aligned(buffer: Any) -> Any:
+def _align_to_elements(buffer: Any) -> Any:
     type_ = buffer.ty
     dtype = str(type_.dtype)
     return tirx.decl_buffer(

@@ -273,17 +273,17 @@ def _is_quick(name: str) -> bool:
 
 def _ziggurat(name: str) -> str:
     """Return the function that draws a number of a ziggurat, as LLVM code."""
-    found = ziggurat(name)
+    tables = ziggurat(name)
     return _ZIGGURAT.format(
         name=name,
-        widths=", ".join(f"double {_hexadecimal(width)}" for width in found.widths),
-        limits=", ".join(f"i64 {limit}" for limit in found.limits),
+        widths=", ".join(f"double {_hexadecimal(width)}" for width in tables.widths),
+        limits=", ".join(f"i64 {limit}" for limit in tables.limits),
         multiplier=_MULTIPLIER,
-        layer_shift=found.layer_shift,
-        bits_shift=found.bits_shift,
-        mask=(1 << found.bits) - 1,
-        sign=found.sign or 0,
-        sign_mask=0 if found.sign is None else -(1 << 63),
+        layer_shift=tables.layer_shift,
+        bits_shift=tables.bits_shift,
+        mask=(1 << tables.bits) - 1,
+        sign=tables.sign or 0,
+        sign_mask=0 if tables.sign is None else -(1 << 63),
     )
 
 
@@ -330,9 +330,9 @@ def _seeding() -> Iterator[str]:
     for source in range(4):
         for target in range(4):
             if source != target:
-                left = compute(f"mul i32 {pool[target]}, {0xCA01F9DD}")
-                right = compute(f"mul i32 {hashed(pool[source])}, {0x4973F715}")
-                pool[target] = scramble(compute(f"sub i32 {left}, {right}"))
+                lhs = compute(f"mul i32 {pool[target]}, {0xCA01F9DD}")
+                rhs = compute(f"mul i32 {hashed(pool[source])}, {0x4973F715}")
+                pool[target] = scramble(compute(f"sub i32 {lhs}, {rhs}"))
     constant = 0x8B51F9DD
     words = [compute(f"zext i32 {hashed(pool[number % 4], 0x58F38DED)} to i128") for number in range(8)]
 

@@ -332,21 +332,21 @@ def compile_parts(
     pool = ThreadPoolExecutor(len(cores()))
     try:
         waiting, last = [], []
-        part: dict[Any, Any] = {}
+        job: dict[Any, Any] = {}
         work = 0
         apart = apart and optimised
         if apart:
             last.append(pool.submit(_compile, _lower(_call_by_symbol(dict(entry)), target), target))
         for var, function in kernels:
             if work >= _PART and optimised:
-                waiting.append(pool.submit(_compile, _lower(_call_by_symbol(part), target), target))
-                part, work = {}, 0
-            part[var] = function
+                waiting.append(pool.submit(_compile, _lower(_call_by_symbol(job), target), target))
+                job, work = {}, 0
+            job[var] = function
             work += _work(function)
         if not apart:
-            part.update(entry)
-        if part:
-            called = _call_by_symbol(part) if waiting or len(entry) > 1 or apart else part
+            job.update(entry)
+        if job:
+            called = _call_by_symbol(job) if waiting or len(entry) > 1 or apart else job
             waiting.append(pool.submit(_compile, _lower(called, target), target))
         while wait([*waiting, *last], timeout=0.05).not_done:
             interrupt_safepoint()

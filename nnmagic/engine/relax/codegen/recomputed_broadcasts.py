@@ -37,7 +37,7 @@ def recompute_broadcasts() -> tvm.transform.Pass:
         changed = {}
         for var, function in module.functions_items():
             repeated = (
-                _find_repeated(function, kernels, cheap) if isinstance(function, relax.Function) else {}
+                _find_repeated_calls(function, kernels, cheap) if isinstance(function, relax.Function) else {}
             )
             if repeated:
                 changed[var] = rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)])
@@ -54,7 +54,7 @@ def _is_cheap(kernel: tirx.PrimFunc) -> bool:
         return False
     if read is None or len(read.stages) != 1 or count_instructions(read.stages[0].value) > CHEAP:
         return False
-    return bool(sources) and all(_is_smaller(each.ty.shape, result.ty.shape) for each in sources)
+    return bool(sources) and all(_is_smaller(source.ty.shape, result.ty.shape) for source in sources)
 
 
 def _is_smaller(shape: Sequence[Any], large: Sequence[Any]) -> bool:
@@ -64,11 +64,11 @@ def _is_smaller(shape: Sequence[Any], large: Sequence[Any]) -> bool:
     return any(static_int(size) != 1 for size in missing)
 
 
-def _find_repeated(
+def _find_repeated_calls(
     function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc], cheap: set[Any]
 ) -> dict[int, relax.Call]:
     """Return calls of cheap kernels whose results several kernels use, by the hashes of these results."""
-    found: dict[int, relax.Call] = {}
+    repeated: dict[int, relax.Call] = {}
     uses: Counter[int] = Counter()
     all_uses: Counter[int] = Counter()
 
@@ -77,7 +77,7 @@ def _find_repeated(
         if not isinstance(call, relax.Call) or call.op != _CALL_TIR:
             return
         if call.args[0] in cheap:
-            found[hash(binding.var)] = call
+            repeated[hash(binding.var)] = call
         kernel = kernels[call.args[0]]
         pattern = int(kernel.attrs["op_pattern"])
         if pattern <= INJECTIVE or pattern == REDUCTION or REDUCES in kernel.attrs:
@@ -86,7 +86,7 @@ def _find_repeated(
     visit(function, [(relax.VarBinding, bind), (relax.Var, lambda var: all_uses.update([hash(var)]))])
     return {
         var: call
-        for var, call in found.items()
+        for var, call in repeated.items()
         if 2 <= uses[var] <= _MOST_USES and all_uses[var] == uses[var] + 1  # and its definition
     }
 

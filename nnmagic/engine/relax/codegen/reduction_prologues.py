@@ -71,12 +71,14 @@ def _find_changes(
     operands = _operands_of_one_call(function, kernels)
     for call in calls:
         kernel = kernels[call.args[0]]
-        found = [operands[hash(each)] for each in call.args[1].fields if hash(each) in operands]
-        if found and REDUCES in kernel.attrs:
+        changes = [operands[hash(reader)] for reader in call.args[1].fields if hash(reader) in operands]
+        if changes and REDUCES in kernel.attrs:
             yield call, REDUCTION
         if _reduces(kernel) or _pattern(kernel) <= BROADCAST:
-            readers = (each for each in found if not _READERS.isdisjoint(kernels[each.args[0]].attrs.keys()))
-            yield from ((each, BROADCAST) for each in readers)
+            readers = (
+                reader for reader in changes if not _READERS.isdisjoint(kernels[reader.args[0]].attrs.keys())
+            )
+            yield from ((reader, BROADCAST) for reader in readers)
 
 
 def _operands_of_one_call(
@@ -103,7 +105,7 @@ def _operands_of_one_call(
         if not isinstance(value, relax.Call) or value.op != _CALL_TIR:
             return
         pattern = _pattern(kernels[value.args[0]])
-        is_after_other = any(hash(each) in after_others for each in value.args[1].fields)
+        is_after_other = any(hash(field) in after_others for field in value.args[1].fields)
         if pattern == OUT_ELEMENTWISE_FUSABLE or (pattern <= INJECTIVE and is_after_other):
             after_others.add(hash(binding.var))
         elif pattern <= INJECTIVE or gathers(value):

@@ -60,7 +60,7 @@ def fuse_kernels(
     last = [transform.ToNonDataflow(), transform.RemovePurityChecking()]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
         fused = inline_branches(run_passes(passes, outline_branches(module)))
-        kernels = [each for each in fused.functions.values() if isinstance(each, tirx.PrimFunc)]
+        kernels = [function for function in fused.functions.values() if isinstance(function, tirx.PrimFunc)]
         if not any(is_huge(kernel) or has_empty_buffer(kernel) for kernel in kernels):
             last.insert(0, transform.RewriteDataflowReshape())
         return run_passes(last, fused)
@@ -68,9 +68,9 @@ def fuse_kernels(
 
 def run_passes(passes: Iterable[tvm.transform.Pass], module: tvm.IRModule) -> tvm.IRModule:
     """Run TVM's passes one by one, so that an interrupt ends the work between two of them."""
-    for each in passes:
+    for pass_ in passes:
         interrupt_safepoint()
-        module = tvm.transform.Sequential([each])(module)
+        module = tvm.transform.Sequential([pass_])(module)
     return module
 
 
@@ -152,7 +152,7 @@ def _group_operators() -> tvm.transform.Pass:
 
     def group_kernels(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         grouped = fuse(module)
-        groups = [each for each in grouped.functions.values() if isinstance(each, relax.Function)]
+        groups = [function for function in grouped.functions.values() if isinstance(function, relax.Function)]
         unfit = [
             kernel
             for group in groups

@@ -45,9 +45,9 @@ def kernel_texts(module: tvm.IRModule) -> dict[str, str]:
 
 def _name_of(text: str) -> str:
     """Return the name of a TIR function; since Python 3.12 its text names sizes after it, ``def f[n](``."""
-    found = re.search(r"def (\w+)", text)
-    assert found is not None
-    return found[1]
+    match = re.search(r"def (\w+)", text)
+    assert match is not None
+    return match[1]
 
 
 def function_code(libraries: Iterable[Any]) -> dict[str, str]:
@@ -55,7 +55,7 @@ def function_code(libraries: Iterable[Any]) -> dict[str, str]:
 
     Directives, what the debugger wants, and tables of constants are left out.
     """
-    found: dict[str, list[str]] = {}
+    bodies: dict[str, list[str]] = {}
     for library in libraries:
         lines: list[str] | None = None
         for line in library.inspect_source("asm").splitlines():
@@ -64,10 +64,10 @@ def function_code(libraries: Iterable[Any]) -> dict[str, str]:
             if name in _SUPPORT or name.startswith(_ENDS):
                 lines = None
             elif name and (name.startswith(_PRIVATE) or not name.startswith((".", "L", "$"))):
-                lines = found.setdefault(name, [])
+                lines = bodies.setdefault(name, [])
             elif lines is not None and line.strip() and not _DIRECTIVE.match(line):
                 lines.append(line.rstrip())
-    texts = {symbol: "\n".join(_without_unused_labels(lines)) for symbol, lines in found.items()}
+    texts = {symbol: "\n".join(_without_unused_labels(lines)) for symbol, lines in bodies.items()}
     return {symbol: text for symbol, text in texts.items() if text}
 
 

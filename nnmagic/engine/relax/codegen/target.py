@@ -137,10 +137,10 @@ def _check_settings(kind: str, settings: Mapping[str, object]) -> None:
 
 def _check_architecture(settings: Mapping[str, object]) -> None:
     """Refuse another architecture or system than this machine's."""
-    own, given = codegen.llvm_get_system_triple(), settings.get("mtriple")
-    if given is not None and _machine(str(given)) != _machine(own):
+    host_triple, triple = codegen.llvm_get_system_triple(), settings.get("mtriple")
+    if triple is not None and _machine(str(triple)) != _machine(host_triple):
         raise engine_error(
-            f"code for {str(given)!r} cannot run on this machine, which is {own!r}",
+            f"code for {str(triple)!r} cannot run on this machine, which is {host_triple!r}",
             hint="nnmagic compiles for the machine that it runs on; leave mtriple out",
         )
 
@@ -174,9 +174,9 @@ def _check_cpu(settings: Mapping[str, object]) -> None:
 
 def _check_features(settings: Mapping[str, object]) -> None:
     """Refuse features (``+avx2``, ``-fma``) that LLVM does not know or this machine lacks."""
-    given = settings.get("mattr", ())
-    assert isinstance(given, Sequence)
-    for feature in given:
+    setting = settings.get("mattr", ())
+    assert isinstance(setting, Sequence)
+    for feature in setting:
         name = feature[1:]
         if feature[:1] not in ("+", "-") or name not in _all_features():
             raise engine_error(f"LLVM does not know the feature {feature!r} (+name or -name)", hint=_HINT)

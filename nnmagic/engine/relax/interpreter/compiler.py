@@ -186,9 +186,9 @@ class _FunctionCompiler:
         while isinstance(value, ir.Let) or (isinstance(value, ir.Var) and value in bound):
             value = value.body if isinstance(value, ir.Let) else bound[value]
         if isinstance(value, ir.TupleGetItem) and value is node:
-            whole = self.meaning[value.tuple_value]
-            if isinstance(whole, ir.Tuple):
-                return self.meaning[whole.fields[value.index]]
+            tuple_ = self.meaning[value.tuple_value]
+            if isinstance(tuple_, ir.Tuple):
+                return self.meaning[tuple_.fields[value.index]]
         return value if value is node else self.meaning.get(value, value)
 
     def _inputs(self, node: ir.Expr) -> Iterator[ir.Expr]:
@@ -231,13 +231,17 @@ class _FunctionCompiler:
                 self._use(node.body)
             elif self._in_kernel(node):
                 if node in self.live:
-                    for part, is_inside in self._operands(node):
-                        (self.live.add if is_inside else self._use)(part)
+                    for operand, is_inside in self._operands(node):
+                        (self.live.add if is_inside else self._use)(operand)
             elif self._is_barrier(node) or node in self.used:
                 callee = self.meaning[node.op] if isinstance(node, ir.Call) else None
-                for part in ir.children(node):
-                    if callee is None or self.meaning[part] is not callee or not isinstance(callee, _KNOWN):
-                        self._use(part)
+                for operand in ir.children(node):
+                    if (
+                        callee is None
+                        or self.meaning[operand] is not callee
+                        or not isinstance(callee, _KNOWN)
+                    ):
+                        self._use(operand)
 
     def _use(self, node: ir.Expr) -> None:
         value = self.meaning.get(node, node)
@@ -252,23 +256,23 @@ class _FunctionCompiler:
         assert isinstance(call, ir.Call)
         work = list(reversed(call.args))
         while work:
-            part = work.pop()
-            part = self.meaning.get(part, part)
-            match part:
+            operand = work.pop()
+            operand = self.meaning.get(operand, operand)
+            match operand:
                 case ir.Constant():
                     pass
                 case ir.Tuple(fields=fields):
                     work.extend(reversed(fields))
-                case ir.TupleGetItem(tuple_value=value) if self._is_inside(part, call):
+                case ir.TupleGetItem(tuple_value=value) if self._is_inside(operand, call):
                     work.append(value)
                 case _:
-                    yield part, self._is_inside(part, call)
+                    yield operand, self._is_inside(operand, call)
 
-    def _is_inside(self, part: ir.Expr, call: ir.Expr) -> bool:
+    def _is_inside(self, node: ir.Expr, call: ir.Expr) -> bool:
         """Return whether the kernel of ``call`` computes a projection or call."""
-        while isinstance(part, ir.TupleGetItem):
-            part = self.meaning[part.tuple_value]
-        return self._in_kernel(part) and self._kernel_of(part) == self._kernel_of(call)
+        while isinstance(node, ir.TupleGetItem):
+            node = self.meaning[node.tuple_value]
+        return self._in_kernel(node) and self._kernel_of(node) == self._kernel_of(call)
 
     # Instructions
 
@@ -317,7 +321,9 @@ class _FunctionCompiler:
             for node in levels[level]:
                 if node in after:
                     continue
-                if any(self.meaning.get(part, part) in after for part in self._inputs(node)):
+                if any(
+                    self.meaning.get(input_type, input_type) in after for input_type in self._inputs(node)
+                ):
                     after.add(node)
                     late.append(node)
                 else:
@@ -336,7 +342,7 @@ class _FunctionCompiler:
             case ir.Constant(data=data):
                 return constant(target, data)
             case ir.Tuple(fields=fields):
-                return make_tuple(target, [self._slot(function, part) for part in fields])
+                return make_tuple(target, [self._slot(function, field) for field in fields])
             case ir.TupleGetItem(tuple_value=value, index=index):
                 return get_field(target, self._slot(function, value), index)
             case ir.GlobalVar(name=name):
@@ -395,8 +401,8 @@ class _FunctionCompiler:
         except TypeError as error:
             hint = "give the call a relay.PythonFunction as its attribute: Relay's text cannot hold one"
             raise engine_error(str(error), node.span, hint=hint) from None
-        types = [_type_of(part) for part in around]
-        inputs = [self._slot(function, part) for part in around]
+        types = [_type_of(param) for param in around]
+        inputs = [self._slot(function, param) for param in around]
         return call_back(target, self._slot(function, node.args[0]), inputs, SizedCallback(callback, types))
 
     # Kernels
@@ -404,7 +410,7 @@ class _FunctionCompiler:
     def _kernel(self, function: ir.Function, nodes: Sequence[ir.Expr]) -> Step:
         """Make a kernel that computes ``nodes``, and return the step that runs it."""
         params: dict[ir.Expr, ir.Var] = {}
-        made: dict[ir.Expr, ir.Expr] = {}
+        replacements: dict[ir.Expr, ir.Expr] = {}
 
         def operand(part: ir.Expr) -> ir.Expr:
             part = self.meaning.get(part, part)
@@ -415,8 +421,8 @@ class _FunctionCompiler:
                     return replace(part, fields=tuple(map(operand, fields)))
                 case ir.TupleGetItem(tuple_value=value) if self._is_inside(part, call):
                     return replace(part, tuple_value=operand(value))
-                case _ if part in made:
-                    return made[part]
+                case _ if part in replacements:
+                    return replacements[part]
             if part not in params:
                 name = part.name_hint if isinstance(part, ir.Var) else f"v{len(params)}"
                 params[part] = ir.Var(name, _type_of(part), span=part.span, checked_type=_type_of(part))
@@ -424,12 +430,16 @@ class _FunctionCompiler:
 
         for call in nodes:
             assert isinstance(call, ir.Call)
-            made[call] = replace(
+            replacements[call] = replace(
                 call, op=self.meaning.get(call.op, call.op), args=tuple(map(operand, call.args))
             )
         self._add_named_dims(function, nodes, params)
         results = [node for node in nodes if node in self.used]
-        body = made[results[0]] if len(results) == 1 else ir.Tuple(tuple(made[node] for node in results))
+        body = (
+            replacements[results[0]]
+            if len(results) == 1
+            else ir.Tuple(tuple(replacements[node] for node in results))
+        )
         types = [_type_of(node) for node in results]
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
         body = body if len(types) == 1 else replace(body, checked_type=type_)

@@ -237,25 +237,25 @@ def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """
     if isinstance(value, np.ndarray):
         return leaf(value)
-    made: list[Any] = []
+    mapped: list[Any] = []
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:
         item, entered = work.pop()
         if not isinstance(item, tuple | list | AdtValue):
-            made.append(leaf(item))
+            mapped.append(leaf(item))
             continue
         parts = item.fields if isinstance(item, AdtValue) else item[1:] if isinstance(item, list) else item
         if not entered:
             work.append((item, True))
             work.extend((part, False) for part in reversed(parts))
             continue
-        fields = tuple(made[len(made) - len(parts) :])
-        del made[len(made) - len(parts) :]
+        fields = tuple(mapped[len(mapped) - len(parts) :])
+        del mapped[len(mapped) - len(parts) :]
         match item:
             case AdtValue(constructor=name):
-                made.append([name, *fields])
+                mapped.append([name, *fields])
             case list():
-                made.append(AdtValue(item[0], fields))
+                mapped.append(AdtValue(item[0], fields))
             case _:
-                made.append(fields)
-    return made[0]
+                mapped.append(fields)
+    return mapped[0]

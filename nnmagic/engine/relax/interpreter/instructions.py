@@ -100,14 +100,18 @@ class Code:
 
     def __post_init__(self) -> None:
         inner = [
-            code for each in self.instructions if isinstance(each, Branch | Select) for code in each.codes
+            code
+            for instruction in self.instructions
+            if isinstance(instruction, Branch | Select)
+            for code in instruction.codes
         ]
         *_, free = live_before(self)
         object.__setattr__(self, "free", frozenset(free))
         object.__setattr__(
             self,
             "calls",
-            any(isinstance(each, Apply) for each in self.instructions) or any(code.calls for code in inner),
+            any(isinstance(instruction, Apply) for instruction in self.instructions)
+            or any(code.calls for code in inner),
         )
         object.__setattr__(self, "nesting", max((1 + code.nesting for code in inner), default=0))
 

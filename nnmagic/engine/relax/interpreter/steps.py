@@ -20,9 +20,9 @@ def make_tuple(target: int, fields: Sequence[int]) -> Step:
     return Step((f"v{target} = {tuple_source(slots(fields))}",), (target,), tuple(fields))
 
 
-def get_field(target: int, whole: int, index: int) -> Step:
+def get_field(target: int, tuple_: int, index: int) -> Step:
     """Take a field of a tuple."""
-    return Step((f"v{target} = v{whole}[{index}]",), (target,), (whole,))
+    return Step((f"v{target} = v{tuple_}[{index}]",), (target,), (tuple_,))
 
 
 def construct(target: int, name: str, fields: Sequence[int]) -> Step:
@@ -67,16 +67,16 @@ def run_kernel(number: int, inputs: Sequence[tuple[int, Type]], targets: Sequenc
 
     """
     reads = tuple(slot for slot, _ in inputs)
-    given = [leaf for slot, part in inputs for leaf in _leaf_sources(f"v{slot}", part)]
+    given = [leaf for slot, operand in inputs for leaf in _leaf_sources(f"v{slot}", operand)]
     call = f"kernels[{number}]({tuple_source(given)})"
     if isinstance(type_, TensorType):
         return Step((f"v{targets[0]} = {call}",), tuple(targets), reads)
-    made = [f"r{index}" for index, _ in enumerate(leaves(type_))]
-    items = iter(made)
+    slots = [f"r{index}" for index, _ in enumerate(leaves(type_))]
+    items = iter(slots)
     types = type_.fields if isinstance(type_, TupleType) and len(targets) > 1 else (type_,)
-    source = [f"{made[0] if len(made) == 1 else tuple_source(made)} = {call}"]
+    source = [f"{slots[0] if len(slots) == 1 else tuple_source(slots)} = {call}"]
     source += [
-        f"v{target} = {nested_source(part, items)}" for target, part in zip(targets, types, strict=True)
+        f"v{target} = {nested_source(operand, items)}" for target, operand in zip(targets, types, strict=True)
     ]
     return Step(tuple(source), tuple(targets), reads)
 
@@ -100,7 +100,7 @@ def tuple_source(parts: Iterable[str]) -> str:
 def _leaf_sources(value: str, type_: Type) -> Iterator[str]:
     """Yield the Python expressions of the tensors of a value."""
     if isinstance(type_, TupleType):
-        for index, part in enumerate(type_.fields):
-            yield from _leaf_sources(f"{value}[{index}]", part)
+        for index, field in enumerate(type_.fields):
+            yield from _leaf_sources(f"{value}[{index}]", field)
     else:
         yield value

@@ -33,7 +33,7 @@ def _attention(call: OpCall) -> Value:
     if not _sizes_agree(call):
         return unfused
     batch, rows, keys, depth, width = _sizes(
-        [shape_of(each) for each in (query, key, value)], transposed, shape_of(unfused)
+        [shape_of(operand) for operand in (query, key, value)], transposed, shape_of(unfused)
     )
     if (
         _is_less(rows, _LEAST_QUERIES)
@@ -44,7 +44,7 @@ def _attention(call: OpCall) -> Value:
         return unfused
     dtype = tensor_dtype(query)
     machine = cpu_model(tvm.target.Target.current())
-    arrays = [each for each in operands if not _is_number(each)]
+    arrays = [operand for operand in operands if not _is_number(operand)]
 
     def compute(result: Sequence[Extent], common: Sequence[Extent], *tensors: Tensor) -> Tensor:
         shapes = [list(map(builders.as_index, tensor.shape)) for tensor in tensors]
@@ -54,7 +54,7 @@ def _attention(call: OpCall) -> Value:
             *sources, target = [view for view, _ in views]
             query, key, value = map(_matrices, sources[:3], shapes[:3], transposed)
             left = map(partial(_operand, common), sources[3:], shapes[3:])
-            numbers = [_number(each) if _is_number(each) else next(left) for each in operands]
+            numbers = [_number(operand) if _is_number(operand) else next(left) for operand in operands]
             attention = Attention(
                 *_sizes(shapes[:3], transposed, result),
                 dtype=dtype,
@@ -103,12 +103,12 @@ def _sizes(
     shapes: Sequence[Sequence[Extent]], transposed: Sequence[bool], result: Sequence[Extent]
 ) -> tuple[Extent, Extent, Extent, Extent, Extent]:
     """Return the sizes: batch, queries, keys, elements of a query and of a value."""
-    query, _, value = map(_as_used, shapes, transposed)
+    query, _, value = map(_shape_in_product, shapes, transposed)
     batch = builders.product(result[:-2])
     return batch, *map(builders.as_index, (query[-2], value[-2], query[-1], value[-1]))
 
 
-def _as_used(shape: Sequence[Extent], is_transposed: bool) -> list[Extent]:
+def _shape_in_product(shape: Sequence[Extent], is_transposed: bool) -> list[Extent]:
     """Return the shape of an operand as the product uses it."""
     *batch, rows, columns = shape
     return [*batch, columns, rows] if is_transposed else [*batch, rows, columns]
@@ -118,18 +118,18 @@ def _sizes_agree(call: OpCall) -> bool:
     """Return whether the sizes clearly fit together as an attention's."""
     result, query, key, value, scores, *operands = call.args
     transposed, steps = _attributes(call)
-    shapes = list(map(_as_used, map(shape_of, (query, key, value)), transposed))
+    shapes = list(map(_shape_in_product, map(shape_of, (query, key, value)), transposed))
     q, k, v = shapes
     out, view = shape_of(result), shape_of(scores)
     pairs = [(q[-1], k[-2]), (k[-1], v[-2]), (out[-2], q[-2]), (out[-1], v[-1]), (view[-1], v[-2])]
-    if any(step.operator == CAUSAL for step in steps) or any(shape_of(each) for each in operands):
+    if any(step.operator == CAUSAL for step in steps) or any(shape_of(operand) for operand in operands):
         if len(view) < 2:
             return False
         pairs += [(view[-2], q[-2]), (builders.product(view[:-2]), builders.product(out[:-2]))]
     return (
-        all(are_equal(left, right) for left, right in pairs)
-        and all(len(each) == len(out) and _broadcasts(each[:-2], out[:-2]) for each in shapes)
-        and all(_broadcasts(shape_of(each), view) for each in operands)
+        all(are_equal(lhs, rhs) for lhs, rhs in pairs)
+        and all(len(operand) == len(out) and _broadcasts(operand[:-2], out[:-2]) for operand in shapes)
+        and all(_broadcasts(shape_of(operand), view) for operand in operands)
     )
 
 

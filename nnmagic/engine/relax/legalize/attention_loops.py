@@ -165,17 +165,19 @@ class _BlockShape:
 
     def tiles(self, count: Extent, compute: Callable[[Tile, Index], Stmt]) -> list[Stmt]:
         """Compute so many rows in tiles: ``compute`` gets a tile and its first row."""
-        whole = count // self.tile_rows if isinstance(count, int) else tirx.floordiv(count, self.tile_rows)
-        done = whole * self.tile_rows
+        full_tiles = (
+            count // self.tile_rows if isinstance(count, int) else tirx.floordiv(count, self.tile_rows)
+        )
+        done = full_tiles * self.tile_rows
         tile = self.tile(self.tile_rows)
         statements = []
-        if not isinstance(whole, int) or whole:
-            statements.append(builders.loop("tile", whole, lambda t: compute(tile, t * self.tile_rows)))
-        rest = count - done
-        if not isinstance(rest, int):
-            statements.append(builders.loop("row", rest, lambda i: compute(self.tile(1), done + i)))
-        elif rest:
-            statements.append(compute(self.tile(rest), done))
+        if not isinstance(full_tiles, int) or full_tiles:
+            statements.append(builders.loop("tile", full_tiles, lambda t: compute(tile, t * self.tile_rows)))
+        remaining = count - done
+        if not isinstance(remaining, int):
+            statements.append(builders.loop("row", remaining, lambda i: compute(self.tile(1), done + i)))
+        elif remaining:
+            statements.append(compute(self.tile(remaining), done))
         return statements
 
 
@@ -221,7 +223,7 @@ class _QueryBlock:
         keys, size = attention.keys, shape.keys
         blocks = keys // size if isinstance(keys, int) else tirx.floordiv(keys, size)
         start = blocks * size
-        rest = keys - start
+        remaining = keys - start
         end = builders.minimum(keys, self.first + shape.queries) if attention.causal else keys
         needed = builders.minimum(blocks, builders.round_up_div(end, size)) if attention.causal else blocks
         statements = [
@@ -233,10 +235,10 @@ class _QueryBlock:
             self._fill(self.sums, attention.width, 0),
             builders.loop("keys", needed, lambda n: self._block(n * size, size)),
         ]
-        if not isinstance(rest, int) or rest:
-            is_needed = builders.as_expr(end) > start if attention.causal else builders.as_expr(rest) > 0
-            last = self._block(start, rest)
-            always = isinstance(rest, int) and not attention.causal
+        if not isinstance(remaining, int) or remaining:
+            is_needed = builders.as_expr(end) > start if attention.causal else builders.as_expr(remaining) > 0
+            last = self._block(start, remaining)
+            always = isinstance(remaining, int) and not attention.causal
             statements.append(last if always else tirx.IfThenElse(is_needed, last, None))
         if attention.causal:
             done = builders.minimum(keys, builders.round_up_div(end, size) * size)
@@ -504,8 +506,8 @@ class _QueryRow:
             ]
         )
 
-    def _multiply(self, columns: Extent, depth: Extent, left: Matrix, right: Matrix, finish: Finish) -> Stmt:
-        product = MatrixProduct(1, columns, depth, self.attention.dtype, left, right, finish)
+    def _multiply(self, columns: Extent, depth: Extent, lhs: Matrix, rhs: Matrix, finish: Finish) -> Stmt:
+        product = MatrixProduct(1, columns, depth, self.attention.dtype, lhs, rhs, finish)
         loops = static_loops if product.is_static else dynamic_loops
         return loops(product, self.machine, threads=False)
 

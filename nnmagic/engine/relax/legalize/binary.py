@@ -76,10 +76,10 @@ def _apply(
     )
 
 
-def broadcast_shape(left: Sequence[Extent], right: Sequence[Extent]) -> list[Extent]:
+def broadcast_shape(lhs: Sequence[Extent], rhs: Sequence[Extent]) -> list[Extent]:
     """Return the shape that broadcasting gives; of two dynamic dimensions, the one that is not 1."""
-    rank = max(len(left), len(right))
-    pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
+    rank = max(len(lhs), len(rhs))
+    pairs = zip([1] * (rank - len(lhs)) + list(lhs), [1] * (rank - len(rhs)) + list(rhs), strict=True)
     return [broadcast_size(a, b) for a, b in pairs]
 
 
@@ -92,11 +92,11 @@ def element_at(operand: Tensor | PrimExpr, index: Sequence[Index], shape: Sequen
     return operand(*(index_in(own, common, i) for own, common, i in dims))
 
 
-def index_in(own: Extent, common: Extent, at: Index) -> PrimExpr:
+def index_in(extent: Extent, common: Extent, at: Index) -> PrimExpr:
     """Return the index in an operand's dimension for an index in the common one."""
-    if static_int(own) == 1:
+    if static_int(extent) == 1:
         return tirx.const(0, "int64")
-    return at if same_size(own, common) else tirx.Select(own == 1, tirx.const(0, "int64"), at)
+    return at if same_size(extent, common) else tirx.Select(extent == 1, tirx.const(0, "int64"), at)
 
 
 def _require_broadcast(call: OpCall, shapes: Sequence[Sequence[Extent]]) -> tuple[list[Extent], bool]:
@@ -104,12 +104,10 @@ def _require_broadcast(call: OpCall, shapes: Sequence[Sequence[Extent]]) -> tupl
     static = True
     result: list[Extent] = []
     for shape in shapes:
-        for left, right in zip(reversed(result), reversed(shape), strict=False):
-            if not (1 in (static_int(left), static_int(right)) or same_size(left, right)):
+        for lhs, rhs in zip(reversed(result), reversed(shape), strict=False):
+            if not (1 in (static_int(lhs), static_int(rhs)) or same_size(lhs, rhs)):
                 static = False
-                call.require(
-                    tirx.any(left == right, left == 1, right == 1), "the shapes do not broadcast together"
-                )
+                call.require(tirx.any(lhs == rhs, lhs == 1, rhs == 1), "the shapes do not broadcast together")
         result = [call.name_size(dim) for dim in broadcast_shape(result, shape)]
     return result, static
 
@@ -128,15 +126,15 @@ def division_rule(
 
     def rule(call: OpCall) -> Value:
         shape, _ = _require_broadcast(call, [shape_of(arg) for arg in call.args])
-        left, right = call.args
-        if by_constant is not None and (divisor := _int64_constant(right)) >= 2:
+        lhs, rhs = call.args
+        if by_constant is not None and (divisor := _int64_constant(rhs)) >= 2:
 
             def divide(value: PrimExpr) -> PrimExpr:
                 if not shape:  # no vector
                     return function(value, tirx.const(divisor, "int64"))
                 return by_constant(value, divisor)
 
-            return _broadcast_to(call, divide, [left], shape)
+            return _broadcast_to(call, divide, [lhs], shape)
         return _broadcast_to(call, function, map(operand, call.args), shape)
 
     return rule
@@ -168,11 +166,11 @@ def _as_immediate(value: Value) -> Value:
 def in_float32(function: ElementFunction) -> ElementFunction:
     """Compute the function in float32 where the operands are narrower."""
 
-    def compute_wide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-        dtype = scalar_functions.dtype_of(left)
+    def compute_wide(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+        dtype = scalar_functions.dtype_of(lhs)
         if dtype not in {"float16", "bfloat16"}:
-            return function(left, right)
-        return function(left.astype("float32"), right.astype("float32")).astype(dtype)
+            return function(lhs, rhs)
+        return function(lhs.astype("float32"), rhs.astype("float32")).astype(dtype)
 
     return compute_wide
 
@@ -234,23 +232,23 @@ def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
             T.buffer_proxy(T.decl_buffer((size,), builders.dtype_of(buffer), data=buffer.data))
             for buffer in buffers
         )
-        square, total, rest = local(wide, lanes), local(wide, lanes), local(dtype, lanes)
+        square, total, exponent_left = local(wide, lanes), local(wide, lanes), local(dtype, lanes)
         bits = local(dtype, 1)
         with T.serial(builders.round_up_div(size, lanes)) as number:
             first = number * lanes
             count = builders.minimum(lanes, size - first)
             with T.serial(lanes) as lane:
-                square[lane], total[lane], rest[lane] = unit, unit, zero
+                square[lane], total[lane], exponent_left[lane] = unit, unit, zero
             bits[0] = zero
             with T.serial(count) as lane:
-                square[lane], rest[lane] = factors[first + lane], powers[first + lane]
-                bits[0] = tirx.bitwise_or(bits[0], rest[lane])
+                square[lane], exponent_left[lane] = factors[first + lane], powers[first + lane]
+                bits[0] = tirx.bitwise_or(bits[0], exponent_left[lane])
             with T.While(bits[0] > zero):
                 with T.serial(lanes) as lane:
-                    is_odd = tirx.bitwise_and(rest[lane], one) == one
+                    is_odd = tirx.bitwise_and(exponent_left[lane], one) == one
                     total[lane] = total[lane] * tirx.Select(is_odd, square[lane], unit)
                     square[lane] = square[lane] * square[lane]
-                    rest[lane] = tirx.shift_right(rest[lane], one)
+                    exponent_left[lane] = tirx.shift_right(exponent_left[lane], one)
                 bits[0] = tirx.shift_right(bits[0], one)
             with T.serial(count) as lane:
                 result[first + lane] = total[lane]

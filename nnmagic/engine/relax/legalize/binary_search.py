@@ -47,7 +47,7 @@ def find_places(ordered: Tensor, values: Tensor, *, right: bool, dtype: str) -> 
 
     return te.extern(
         [values.shape],
-        [widened(ordered), widened(values)],
+        [widen(ordered), widen(values)],
         emit,
         dtype=[dtype],
         name="search",
@@ -55,7 +55,7 @@ def find_places(ordered: Tensor, values: Tensor, *, right: bool, dtype: str) -> 
     )
 
 
-def widened(data: Tensor) -> Tensor:
+def widen(data: Tensor) -> Tensor:
     """Return bfloat16 as float32, of which loops have views."""
     return topi.cast(data, "float32") if scalar_functions.dtype_of(data) == "bfloat16" else data
 
@@ -77,12 +77,12 @@ def _search_rows(ordered: Buffer, values: Buffer, result: Buffer, *, right: bool
 
         def store_place(at: PrimExpr, find: Callable[[PrimExpr], Found]) -> Stmt:
             steps, place = find(tirx.BufferLoad(wanted, [row * count + at]))
-            found = tirx.BufferStore(places, place.astype(dtype_of(result)), [row * count + at])
-            return sequence([*steps, found])
+            position = tirx.BufferStore(places, place.astype(dtype_of(result)), [row * count + at])
+            return sequence([*steps, position])
 
         def by_tree() -> Stmt:
-            found = for_each(count, lambda at: store_place(at, tree.find))
-            return sequence([*tree.build(element), found])
+            position = for_each(count, lambda at: store_place(at, tree.find))
+            return sequence([*tree.build(element), position])
 
         def by_halves() -> Stmt:
             return loop("at", count, lambda at: store_place(at, partial(tree.find_by_halves, element)))
@@ -93,16 +93,16 @@ def _search_rows(ordered: Buffer, values: Buffer, result: Buffer, *, right: bool
 
 
 def _is_worth_a_tree(length: Extent, count: Extent) -> PrimExpr | bool:
-    known, values = static_int(length), static_int(count)
-    if known is not None and values is not None:
-        return values * _ELEMENTS_OF_VALUE >= known
+    static_length, values = static_int(length), static_int(count)
+    if static_length is not None and values is not None:
+        return values * _ELEMENTS_OF_VALUE >= static_length
     return as_expr(count) * _ELEMENTS_OF_VALUE >= as_expr(length)
 
 
 def for_each(count: Extent, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     """Return a loop, in pieces that threads may share if there are several."""
-    known = static_int(count)
-    if known is not None and known <= _PIECE:
+    static_count = static_int(count)
+    if static_count is not None and static_count <= _PIECE:
         return loop("at", count, body)
 
     def piece(number: PrimExpr) -> Stmt:
@@ -110,9 +110,9 @@ def for_each(count: Extent, body: Callable[[PrimExpr], Stmt]) -> Stmt:
         size = tirx.min(as_expr(count) - begin, as_expr(_PIECE))
         return loop("at", size, lambda at: body(begin + at))
 
-    pieces = loop("piece", builders.round_up_div(count, _PIECE), piece)
-    assert isinstance(pieces, tirx.For)
-    return independent_loop(pieces, _PIECE * _OPERATIONS)
+    chunks = loop("piece", builders.round_up_div(count, _PIECE), piece)
+    assert isinstance(chunks, tirx.For)
+    return independent_loop(chunks, _PIECE * _OPERATIONS)
 
 
 class SearchTree:
@@ -202,11 +202,11 @@ class SearchTree:
             tirx.Bind(sought, own + tirx.const(1, self.dtype) if after_equal else own),
             tirx.BufferStore(place, as_expr(0), [0]),
         ]
-        found: PrimExpr = place[0]
+        position: PrimExpr = place[0]
         if self._right:
             last = tirx.isnan(own) if self._is_float else own == tirx.max_value(self.dtype)
-            found = tirx.Select(last, as_expr(self.length), found)
-        return [*begin_at_top, *levels], found
+            position = tirx.Select(last, as_expr(self.length), position)
+        return [*begin_at_top, *levels], position
 
     def _before(self, elements: PrimExpr, sought: PrimExpr, lanes: int = 1) -> PrimExpr:
         """Return which elements come before a value in the tree: before NaN all numbers do."""
@@ -221,7 +221,7 @@ class SearchTree:
     def find_by_halves(self, element: Callable[[PrimExpr], PrimExpr], value: PrimExpr) -> Found:
         """Find the place of a value without the tree."""
         sought, one = tirx.Var("sought", self.dtype), as_expr(1)
-        place, left = (builders.local_array(1, "int64", name) for name in ("place", "left"))
+        place, remaining = (builders.local_array(1, "int64", name) for name in ("place", "left"))
 
         def before(elements: PrimExpr, lanes: int = 1) -> PrimExpr:
             if self._is_float or not self._right:
@@ -235,9 +235,9 @@ class SearchTree:
             return tirx.BufferStore(place, place[0] + skipped, [0])
 
         def halve_to(least: int) -> Stmt:
-            half = tirx.shift_right(left[0], one)
-            halve = [advance(half), tirx.BufferStore(left, left[0] - half, [0])]
-            return tirx.While(left[0] > as_expr(least), sequence(halve))
+            half = tirx.shift_right(remaining[0], one)
+            halve = [advance(half), tirx.BufferStore(remaining, remaining[0] - half, [0])]
+            return tirx.While(remaining[0] > as_expr(least), sequence(halve))
 
         def count_node() -> Stmt:
             """Count in sixteen neighbours among which the place is."""
@@ -246,7 +246,7 @@ class SearchTree:
             return tirx.BufferStore(place, start + _count(before(elements, _NODE)), [0])
 
         def search_few() -> Stmt:
-            return sequence([halve_to(1), tirx.IfThenElse(left[0] > 0, advance(one), None)])
+            return sequence([halve_to(1), tirx.IfThenElse(remaining[0] > 0, advance(one), None)])
 
         steps = [
             branch(
@@ -257,15 +257,15 @@ class SearchTree:
         ]
         begin = [
             tirx.AllocBuffer(place),
-            tirx.AllocBuffer(left),
+            tirx.AllocBuffer(remaining),
             tirx.Bind(sought, value.astype(self.dtype)),
             tirx.BufferStore(place, as_expr(0), [0]),
-            tirx.BufferStore(left, as_expr(self.length), [0]),
+            tirx.BufferStore(remaining, as_expr(self.length), [0]),
         ]
-        found: PrimExpr = place[0]
+        position: PrimExpr = place[0]
         if self._right and self._is_float:
-            found = tirx.Select(tirx.isnan(sought), as_expr(self.length), found)
-        return [*begin, *steps], found
+            position = tirx.Select(tirx.isnan(sought), as_expr(self.length), position)
+        return [*begin, *steps], position
 
 
 def _count(truths: PrimExpr) -> PrimExpr:
@@ -275,8 +275,8 @@ def _count(truths: PrimExpr) -> PrimExpr:
 
 
 def _is_at_least(length: Extent, least: int) -> PrimExpr | bool:
-    known = static_int(length)
-    return as_expr(length) >= as_expr(least) if known is None else known >= least
+    static_length = static_int(length)
+    return as_expr(length) >= as_expr(least) if static_length is None else static_length >= least
 
 
 def _compared_dtype(dtype: str) -> str:

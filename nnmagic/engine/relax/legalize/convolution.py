@@ -17,10 +17,10 @@ from nnmagic.relay.expr import Attrs
 
 def full_padding(attrs: Attrs, spatial: int) -> list[int]:
     """Return one padding for each side: all at the front, then all at the back."""
-    given = integers(attrs["padding"])
-    if len(given) == 1:
-        return given * (2 * spatial)
-    return given * 2 if len(given) == spatial else given
+    padding = integers(attrs["padding"])
+    if len(padding) == 1:
+        return padding * (2 * spatial)
+    return padding * 2 if len(padding) == spatial else padding
 
 
 def to_layout(data: Tensor, source: str, target: str) -> Tensor:
@@ -127,10 +127,10 @@ def _deformable(attrs: Attrs, data: Tensor, offset: Tensor, weight: Tensor) -> T
     return function(data, offset, weight, *steps, *groups, dtype)
 
 
-def _correlation(attrs: Attrs, left: Tensor, right: Tensor) -> Tensor:
+def _correlation(attrs: Attrs, lhs: Tensor, rhs: Tensor) -> Tensor:
     numbers = [integer(attrs[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")]
     return topi.nn.correlation_nchw(
-        left, right, *numbers, integers(attrs["padding"]), bool(attrs["is_multiply"])
+        lhs, rhs, *numbers, integers(attrs["padding"]), bool(attrs["is_multiply"])
     )
 
 

@@ -75,10 +75,10 @@ def _stack_scalars(parts: Sequence[PrimExpr]) -> Tensor:
 
     def element(at: Index) -> PrimExpr:
         zero = tirx.const(0, "int64")
-        first, *rest = [tirx.convert(part).astype("int64") for part in parts] or [zero]
+        first, *rest = [tirx.convert(scalar).astype("int64") for scalar in parts] or [zero]
         result: PrimExpr = first
-        for i, part in enumerate(rest, 1):
-            result = tirx.Select(at == i, part, result)
+        for i, scalar in enumerate(rest, 1):
+            result = tirx.Select(at == i, scalar, result)
         return result
 
     return te.compute((len(parts),), element)
@@ -95,10 +95,10 @@ def _compute_dims(
 
 def _first_element(call: OpCall, operand: Value, what: str) -> Callable[[Tensor], PrimExpr]:
     """Return a function that reads the first element of an operand; require that there is one."""
-    own = shape_of(operand)
-    for dim in own:
+    shape = shape_of(operand)
+    for dim in shape:
         call.require(tirx.convert(dim) > 0, f"{what} has no element")
-    return lambda x: x(*(0 for _ in own))
+    return lambda x: x(*(0 for _ in shape))
 
 
 def _dims_from_operand(call: OpCall, position: int) -> list[Extent]:
@@ -147,9 +147,9 @@ def _reshape(call: OpCall) -> Value:
         at: PrimExpr = zero  # the dimension of the data that the next code is about
         for axis in range(rank):
             code = codes(axis).astype("int64")
-            own = _select_dim(x.shape, at)
-            copied = zero if call.attrs["allowzero"] else own
-            joined = tirx.Select(code == -3, own * _select_dim(x.shape, at + 1), code)
+            dim = _select_dim(x.shape, at)
+            copied = zero if call.attrs["allowzero"] else dim
+            joined = tirx.Select(code == -3, dim * _select_dim(x.shape, at + 1), code)
             given.append(tirx.Select(code == 0, copied, joined))
             at = at + tirx.Select(code == -3, one + one, one)
         static = element_count([tirx.Select(size == -1, one, size) for size in given] or [one])
@@ -384,13 +384,13 @@ def _strided_set(call: OpCall) -> Value:
     rank = len(shape_of(data))
     dims = _compute_dims(
         call,
-        lambda x, *given: [length for _, length, _ in _slice_spans(x.shape, *given)],
+        lambda x, *dim: [length for _, length, _ in _slice_spans(x.shape, *dim)],
         rank,
         data,
         *bounds,
     )
-    for given, length in zip(shape_of(values), dims, strict=True):
-        call.require(given == length, "the values have not the shape of the slice")
+    for dim, length in zip(shape_of(values), dims, strict=True):
+        call.require(dim == length, "the values have not the shape of the slice")
 
     def compute(x: Tensor, new: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
         spans = _slice_spans(x.shape, begin, end, strides)
@@ -573,9 +573,9 @@ def _arange(call: OpCall) -> Value:
         return arange(call)
     dtype = str(call.attrs["dtype"])
     wide = "float64" if is_float(dtype) else "int64"
-    known = None if is_float(dtype) else _count_of_sizes(call)
-    if known is not None:
-        first, size, by = known
+    static_count = None if is_float(dtype) else _count_of_sizes(call)
+    if static_count is not None:
+        first, size, by = static_count
 
         def count(shape: Sequence[Extent], start: Sequence[Extent]) -> Tensor:
             return te.compute(shape, lambda i: (as_expr(start[0]) + i * by).astype(dtype))

@@ -21,7 +21,7 @@ from nnmagic.relay.failures import RAISE
 _PRINTS = "nnmagic.prints"
 
 
-def _called(call: OpCall, callee: str, *more: PrimExpr | str) -> Value:
+def _callback_kernel(call: OpCall, callee: str, *more: PrimExpr | str) -> Value:
     """Return a kernel that calls Python with its arrays, after what else the function takes; it is true."""
     (values,) = call.args
 
@@ -41,12 +41,12 @@ def _called(call: OpCall, callee: str, *more: PrimExpr | str) -> Value:
 
 
 def _print(call: OpCall) -> Value:
-    return _called(call, PRINT)
+    return _callback_kernel(call, PRINT)
 
 
 def _raise(call: OpCall) -> Value:
     number = tirx.const(int(str(call.attrs["number"])), "int64")
-    return _called(call, RAISE_EXCEPTION, str(call.attrs["kind"]), number)
+    return _callback_kernel(call, RAISE_EXCEPTION, str(call.attrs["kind"]), number)
 
 
 def _require(call: OpCall) -> Value:

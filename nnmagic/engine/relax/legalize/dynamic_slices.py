@@ -71,9 +71,9 @@ def resolve_slices(call: OpCall, data: Value, bounds: Sequence[Value]) -> list[A
 
 def _elements(call: OpCall, vector: Value) -> list[Bound]:
     """Return the elements of a vector."""
-    known = call.elements(vector)
-    if known is not None:
-        return known
+    elements = call.elements(vector)
+    if elements is not None:
+        return elements
     bound = call.builder.lookup_binding(vector) if isinstance(vector, relax.Var) else None
     if isinstance(bound, relax.Call) and bound.op == _CONCAT:
         fields = list(bound.args[0].fields)
@@ -104,14 +104,14 @@ def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int | El
         start, length = resolve_slice(dim, begin, end, step)
         return AxisSlice(start, call.name_size(length), step)
     key = ("slice", *map(_key, (begin, end, dim, step)))
-    found = call.size_names.find(key)
-    if found is None and isinstance(step, Element):  # products with a longer one might wrap around
+    resolved = call.size_names.find(key)
+    if resolved is None and isinstance(step, Element):  # products with a longer one might wrap around
         step = Element(_compute(call, [step], (), lambda numbers: clamp_step(numbers[0])))
-    if found is None:
-        found = _compute_slice(call, dim, (begin, end), step)
-        call.size_names.define(key, found)
-    assert isinstance(found, AxisSlice)
-    return found
+    if resolved is None:
+        resolved = _compute_slice(call, dim, (begin, end), step)
+        call.size_names.define(key, resolved)
+    assert isinstance(resolved, AxisSlice)
+    return resolved
 
 
 def clamp_step(step: PrimExpr) -> PrimExpr:
@@ -198,9 +198,9 @@ def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value
 
 def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSlice]) -> Value:
     """Replace the elements of slices: the copy of all the data is left out where it may be changed."""
-    for given, axis in zip(shape_of(values), slices, strict=True):
-        if not same_size(given, axis.length):
-            call.require(as_expr(given) == axis.length, "the values have not the shape of the slice")
+    for size, axis in zip(shape_of(values), slices, strict=True):
+        if not same_size(size, axis.length):
+            call.require(as_expr(size) == axis.length, "the values have not the shape of the slice")
     starts = [axis.start for axis in slices if not isinstance(axis.start, Element)]
     is_region = len(starts) == len(slices) and all(axis.step == 1 for axis in slices)
     if is_region:

@@ -55,28 +55,26 @@ def _sum_of_products(call: OpCall, equation: str, values: Sequence[Value]) -> Va
     return total.value
 
 
-def _contract(call: OpCall, left: _Operand, right: _Operand, result: str) -> _Operand:
+def _contract(call: OpCall, lhs: _Operand, rhs: _Operand, result: str) -> _Operand:
     """Multiply two operands, and sum over the letters that the result does not have."""
-    left, right = (
-        _sum_alone(call, one, other.letters + result) for one, other in ((left, right), (right, left))
-    )
-    for letter in set(left.letters) & set(right.letters):
-        agree = dimensions_agree(left.sizes[letter], right.sizes[letter])
+    lhs, rhs = (_sum_alone(call, one, other.letters + result) for one, other in ((lhs, rhs), (rhs, lhs)))
+    for letter in set(lhs.letters) & set(rhs.letters):
+        agree = dimensions_agree(lhs.sizes[letter], rhs.sizes[letter])
         call.require(agree, f"the dimension {letter!r} of the equation differs")
-    summed = [letter for letter in left.letters if letter not in result]
+    summed = [letter for letter in lhs.letters if letter not in result]
     if not summed:
-        equation = f"{left.letters},{right.letters}->{result}"
-        product = call.te(lambda a, b: topi.einsum(equation, a, b), left.value, right.value)
+        equation = f"{lhs.letters},{rhs.letters}->{result}"
+        product = call.te(lambda a, b: topi.einsum(equation, a, b), lhs.value, rhs.value)
         return _Operand(call.emit(product), result)
-    free = [letter for letter in result if (letter in left.letters) != (letter in right.letters)]
-    if free and free[0] not in left.letters:
-        left, right = right, left
-    batch = "".join(letter for letter in result if letter in left.letters and letter in right.letters)
-    rows, columns = ("".join(letter for letter in free if letter in one.letters) for one in (left, right))
-    sizes = {**left.sizes, **right.sizes}
+    free = [letter for letter in result if (letter in lhs.letters) != (letter in rhs.letters)]
+    if free and free[0] not in lhs.letters:
+        lhs, rhs = rhs, lhs
+    batch = "".join(letter for letter in result if letter in lhs.letters and letter in rhs.letters)
+    rows, columns = ("".join(letter for letter in free if letter in one.letters) for one in (lhs, rhs))
+    sizes = {**lhs.sizes, **rhs.sizes}
     inner = "".join(summed)
-    a = _merge(call, left, batch, {rows: _ROW, inner: _INNER})
-    b = _merge(call, right, batch, {inner: _INNER, columns: _COLUMN})
+    a = _merge(call, lhs, batch, {rows: _ROW, inner: _INNER})
+    b = _merge(call, rhs, batch, {inner: _INNER, columns: _COLUMN})
     product = call.emit(call.te(lambda x, y: _product(x, y, a.letters, b.letters, batch), a.value, b.value))
     order = batch + rows + columns
     if len(rows) != 1 or len(columns) != 1:
@@ -120,23 +118,23 @@ def _merge(call: OpCall, operand: _Operand, batch: str, groups: Mapping[str, str
     return _Operand(call.emit(reshape_to(operand.value, shape)), names)
 
 
-def _product(left: Tensor, right: Tensor, left_names: str, right_names: str, batch: str) -> Tensor:
+def _product(lhs: Tensor, rhs: Tensor, left_names: str, right_names: str, batch: str) -> Tensor:
     """Multiply the matrices of a batch, whose axes may be in any order."""
-    sizes = dict(zip(left_names + right_names, [*left.shape, *right.shape], strict=True))
-    wide = accumulation_dtype(left.dtype, "")
+    sizes = dict(zip(left_names + right_names, [*lhs.shape, *rhs.shape], strict=True))
+    wide = accumulation_dtype(lhs.dtype, "")
     k = te.reduce_axis((0, sizes[_INNER]), "k")
 
     def element(*at: Index) -> PrimExpr:
         index = {_INNER: k, **dict(zip(batch + _ROW + _COLUMN, at, strict=True))}
         a, b = (
             tensor(*(index[name] for name in names)).astype(wide)
-            for tensor, names in ((left, left_names), (right, right_names))
+            for tensor, names in ((lhs, left_names), (rhs, right_names))
         )
         return te.sum(a * b, axis=k)
 
     shape = [sizes[name] for name in batch + _ROW + _COLUMN]
     product = te.compute(shape, element, name="product", attrs={KIND: PRODUCT})
-    return product if wide == left.dtype else topi.cast(product, left.dtype)
+    return product if wide == lhs.dtype else topi.cast(product, lhs.dtype)
 
 
 def _permute(call: OpCall, operand: _Operand, letters: str) -> _Operand:

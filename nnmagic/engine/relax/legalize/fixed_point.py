@@ -71,14 +71,14 @@ class Factors:
         """
         zero, one = tirx.const(0, "int64"), tirx.const(1, "int64")
         exponent = channel_parameter(self.exponent, index, axis)
-        left = tirx.min(tirx.max(exponent, zero), tirx.const(62, "int64"))
-        right = tirx.const(31, "int64") - tirx.min(exponent, zero)
-        total = tirx.min(right, tirx.const(62, "int64"))
-        product = (value << left) * channel_parameter(self.multiplier, index, axis)
+        lhs = tirx.min(tirx.max(exponent, zero), tirx.const(62, "int64"))
+        rhs = tirx.const(31, "int64") - tirx.min(exponent, zero)
+        total = tirx.min(rhs, tirx.const(62, "int64"))
+        product = (value << lhs) * channel_parameter(self.multiplier, index, axis)
         half = one << (total - one)
         if rounding == "TONEAREST":
             half = half - tirx.Select(product < zero, one, zero)
-        return tirx.Select(right == total, (product + half) >> total, zero)
+        return tirx.Select(rhs == total, (product + half) >> total, zero)
 
 
 def scale_ratios(scale: Tensor, output_scale: Tensor) -> Tensor:

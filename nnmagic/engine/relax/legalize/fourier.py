@@ -9,7 +9,7 @@ from functools import partial
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame
+from nnmagic.engine.relax.legalize.fourier_loops import Fourier, TransformSizes
 from nnmagic.engine.relax.legalize.fourier_numbers import Number
 from nnmagic.engine.relax.legalize.fourier_passes import factorize
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
@@ -22,7 +22,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 
 def _by_elements(
-    load: Callable[[PrimExpr], Number], frame: Frame, *, inverse: bool, exponent: float
+    load: Callable[[PrimExpr], Number], frame: TransformSizes, *, inverse: bool, exponent: float
 ) -> Callable[[int, str], Tensor]:
     """Transform on a GPU, whose threads compute each element of a pass: a sum of as many terms as the radix.
 
@@ -38,16 +38,16 @@ def _by_elements(
         re, im = re.astype("float64"), im.astype("float64")
         return (re, tirx.Select(k > n - k, -im, im)) if is_half else (re, im)
 
-    def turn(radix: Extent, rest: Extent, stride: int, source: Callable[..., Number]) -> list[Tensor]:
+    def turn(radix: Extent, quotient: Extent, stride: int, source: Callable[..., Number]) -> list[Tensor]:
         def part(number: int) -> Tensor:
             term = te.reduce_axis((0, radix), "term")
 
             def element(o: Index, t: Index, i: Index) -> PrimExpr:
                 rows, q = tirx.floordiv(t, stride), tirx.floormod(t, stride)
-                row = tirx.floordiv(rows, radix) + rest * term.var
+                row = tirx.floordiv(rows, radix) + quotient * term.var
                 column = tirx.floormod(rows, radix)
                 re, im = source(o, row * stride + q, i)
-                angle = _angle(row, column, radix * rest)
+                angle = _angle(row, column, radix * quotient)
                 sine = tirx.sin(angle) if inverse else -tirx.sin(angle)
                 value = re * sine + im * tirx.cos(angle) if number else re * tirx.cos(angle) - im * sine
                 return te.sum(value, axis=term)
@@ -56,12 +56,12 @@ def _by_elements(
 
         return [part(0), part(1)]
 
-    known = builders.static_int(frame.length)
-    factors = [] if known == 0 else (known and factorize(known)) or [frame.length]
+    static_length = builders.static_int(frame.length)
+    factors = [] if static_length == 0 else (static_length and factorize(static_length)) or [frame.length]
     source, stride = given, 1
     for radix in factors:
-        rest = 1 if known is None else known // stride // radix
-        parts = turn(radix, rest, stride, source)
+        quotient = 1 if static_length is None else static_length // stride // radix
+        parts = turn(radix, quotient, stride, source)
         source = partial(lambda both, *at: (both[0](*at), both[1](*at)), parts)
         stride *= builders.static_int(radix) or 1
     size = n.astype("float64")
@@ -91,11 +91,11 @@ def _dft(call: OpCall) -> Value:
 
     def compute(real: Tensor, imaginary: Tensor) -> Tensors:
         shape = [builders.as_index(dim) for dim in real.shape]
-        frame = Frame(builders.product(shape[:-1]), 1, shape[-1], shape[-1], shape[-1])
+        frame = TransformSizes(builders.product(shape[:-1]), 1, shape[-1], shape[-1], shape[-1])
         if builders.is_for_gpu():
-            parts = _flat(real), _flat(imaginary)
+            pairs = _flat(real), _flat(imaginary)
             made = _by_elements(
-                lambda at: (parts[0](at), parts[1](at)), frame, inverse=inverse, exponent=exponent
+                lambda at: (pairs[0](at), pairs[1](at)), frame, inverse=inverse, exponent=exponent
             )
             return [topi.reshape(made(number, dtype), real.shape) for number in (0, 1)]
 
@@ -104,8 +104,8 @@ def _dft(call: OpCall) -> Value:
                 return builders.load(views[0], at, lanes, wide), builders.load(views[1], at, lanes, wide)
 
             def store(at: PrimExpr, value: Number, lanes: int) -> Stmt:
-                parts = zip(views[2:], value, strict=True)
-                return builders.sequence([_store(view, at, lanes, part) for view, part in parts])
+                pairs = zip(views[2:], value, strict=True)
+                return builders.sequence([_store(view, at, lanes, part) for view, part in pairs])
 
             return Fourier(load, store, frame, wide, inverse=inverse, exponent=exponent).emit()
 
@@ -149,15 +149,15 @@ def _numpy_transform(call: OpCall) -> Value:
     def compute(data: Tensor) -> Tensors:
         shape = [builders.as_index(dim) for dim in data.shape[: None if from_real else -1]]
         axis = integer(attrs["axis"]) % len(shape)
-        given = length = kept = shape[axis]
+        given = length = stored_length = shape[axis]
         if from_real:
-            kept = _half_of(length)
+            stored_length = _half_of(length)
         if to_real:
-            length = kept = integer(attrs["n"]) if attrs["n"] is not None else 2 * (given - 1)
+            length = stored_length = integer(attrs["n"]) if attrs["n"] is not None else 2 * (given - 1)
         outer, inner = builders.product(shape[:axis]), builders.product(shape[axis + 1 :])
         kind = "from real" if from_real else "to real" if to_real else "complex"
-        frame = Frame(outer, inner, given, length, kept, kind)
-        result = [*shape[:axis], kept, *shape[axis + 1 :], *([] if to_real else [2])]
+        frame = TransformSizes(outer, inner, given, length, stored_length, kind)
+        result = [*shape[:axis], stored_length, *shape[axis + 1 :], *([] if to_real else [2])]
         if builders.is_for_gpu():
             flat, zero = _flat(data), tirx.const(0, dtype)
 
@@ -204,8 +204,8 @@ def _load_pairs(view: Buffer, at: PrimExpr, lanes: int) -> Number:
 
 def _store_pairs(view: Buffer, at: PrimExpr, value: Number, lanes: int) -> Stmt:
     if lanes == 1:
-        return builders.sequence([tirx.BufferStore(view, part, [at * 2 + k]) for k, part in enumerate(value)])
-    order = [lane + part for lane in range(lanes) for part in (0, lanes)]
+        return builders.sequence([tirx.BufferStore(view, half, [at * 2 + k]) for k, half in enumerate(value)])
+    order = [lane + half for lane in range(lanes) for half in (0, lanes)]
     stores = [
         builders.store(view, at * 2 + first, lanes, tirx.Shuffle(list(value), order[first : first + lanes]))
         for first in (0, lanes)

@@ -20,10 +20,10 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     cast,
     each,
     pairs,
-    swapped,
+    swap,
     times,
 )
-from nnmagic.engine.relax.legalize.fourier_passes import Columns, Halves, Load, Matrix, Store
+from nnmagic.engine.relax.legalize.fourier_passes import Columns, Halves, Load, SequenceMatrix, Store
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
@@ -40,7 +40,7 @@ _OPERATIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TransformSizes:
     """The sizes of a transform along the middle one of three axes.
 
     outer, inner: those of the other axes. given, length, kept: that of the axis of the operand, of the
@@ -85,7 +85,7 @@ class Fourier:
     """
 
     def __init__(
-        self, load: Load, store: Store, frame: Frame, dtype: str, *, inverse: bool, exponent: float
+        self, load: Load, store: Store, frame: TransformSizes, dtype: str, *, inverse: bool, exponent: float
     ) -> None:
         self.load, self.store, self.frame, self.dtype = load, store, frame, dtype
         self.inverse, self.exponent = inverse, exponent
@@ -97,17 +97,19 @@ class Fourier:
         self.points: Extent = frame.length
         self.is_packed: PrimExpr | bool = False
         self.roots = Roots(frame.length)
-        known = static_int(frame.length)
+        static_length = static_int(frame.length)
         if frame.kind != "complex":
-            self.is_packed = tirx.floormod(self.n, 2) == 0 if known is None else known % 2 == 0
+            self.is_packed = (
+                tirx.floormod(self.n, 2) == 0 if static_length is None else static_length % 2 == 0
+            )
             self.points = tirx.Var("points", "int64")
         if self.is_packed is True:
-            self.points = (known or 0) // 2
+            self.points = (static_length or 0) // 2
 
     def emit(self) -> Stmt:
         """Return the loops."""
-        frame, known = self.frame, static_int(self.frame.length)
-        if known == 0 or static_int(frame.total) == 0:
+        frame, static_length = self.frame, static_int(self.frame.length)
+        if static_length == 0 or static_int(frame.total) == 0:
             return tirx.Evaluate(0)
         value = tirx.const(1, WIDE)
         if self.exponent:
@@ -118,24 +120,24 @@ class Fourier:
             half = tirx.if_then_else(self.is_packed, tirx.floordiv(self.n, 2), self.n)
             statements.append(tirx.Bind(self.points, half))
         halves = Halves(self.points)
-        if known is not None and not halves.is_known:
+        if static_length is not None and not halves.is_known:
             return sequence([*statements, self._by_convolution()])
-        is_short = self.n <= _LONGEST_COLUMN if known is None else known <= _LONGEST_COLUMN
+        is_short = self.n <= _LONGEST_COLUMN if static_length is None else static_length <= _LONGEST_COLUMN
         choice = branch(
             at_least(frame.total * 2, self.lanes),
             lambda: branch(is_short, self._by_columns, self._by_matrix),
             self._by_matrix,
         )
-        if known is None:
+        if static_length is None:
             choice = tirx.IfThenElse(halves.rest == 1, choice, self._by_convolution())
         loops = sequence([*statements, *halves.make(), choice])
         # The factors of 0 would never end.
-        return loops if known is not None else tirx.IfThenElse(self.n > 0, loops, None)
+        return loops if static_length is not None else tirx.IfThenElse(self.n > 0, loops, None)
 
     def given(self, base: PrimExpr, k: PrimExpr, lanes: int = 1) -> Number:
         """Return elements of a sequence; for the inverse transform with their parts exchanged."""
         value = self.load(base + k * self.frame.inner, lanes)
-        return swapped(value) if self.inverse else value
+        return swap(value) if self.inverse else value
 
     def put(self, base: PrimExpr, k: PrimExpr, value: Number, lanes: int = 1) -> Stmt:
         """Store elements of a result."""
@@ -146,7 +148,7 @@ class Fourier:
         if self.exponent:
             factor = builders.broadcast(self.scale, lanes)
             value = value[0] * factor, value[1] * factor
-        return swapped(value) if self.inverse else value
+        return swap(value) if self.inverse else value
 
     def bases(self, number: PrimExpr) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
         """Return where a sequence begins in the operand and in the result, behind statements for these."""
@@ -233,33 +235,35 @@ class Fourier:
             return columns.data.store(columns.at(k + rows), (-im, re), lanes)
 
         square = at_least(rows, lanes) if self.is_dense and lanes > 1 else False
-        given = branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
-        return sequence([given, each(self.n - rows, mirror)]) if self.frame.kind == "to real" else given
+        loaded = branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
+        return sequence([loaded, each(self.n - rows, mirror)]) if self.frame.kind == "to real" else loaded
 
     def _store(self, columns: Columns, target: Callable[[Index], PrimExpr], is_wide: PrimExpr | bool) -> Stmt:
         """Store the results of columns in the same ways."""
-        lanes, kept = self.lanes, self.frame.kept
+        lanes, stored = self.lanes, self.frame.kept
 
         def by_rows() -> Stmt:
-            return columns.store_rows(kept, lambda k, value: self.put(target(0), k, value, lanes))
+            return columns.store_rows(stored, lambda k, value: self.put(target(0), k, value, lanes))
 
         def by_squares() -> Stmt:
-            return columns.store_squares(kept, lambda lane, k, value: self.put(target(lane), k, value, lanes))
+            return columns.store_squares(
+                stored, lambda lane, k, value: self.put(target(lane), k, value, lanes)
+            )
 
         def by_lanes() -> Stmt:
             def of_lane(lane: PrimExpr) -> Stmt:
-                return columns.store_lane(lane, kept, partial(self.put, target(lane)))
+                return columns.store_lane(lane, stored, partial(self.put, target(lane)))
 
             return loop("lane", lanes, of_lane)
 
-        square = at_least(kept, lanes) if self.is_dense and lanes > 1 else False
+        square = at_least(stored, lanes) if self.is_dense and lanes > 1 else False
         return branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
 
     # Few or long sequences: one after the other
 
     def _by_matrix(self) -> Stmt:
         frame = self.frame
-        matrix = Matrix(self.points, self.dtype, self.lanes)
+        matrix = SequenceMatrix(self.points, self.dtype, self.lanes)
         allocation, (work,) = pairs(self.dtype, self.points)
 
         def transform(number: PrimExpr) -> Stmt:
@@ -291,12 +295,12 @@ class Fourier:
         def plain() -> Stmt:
             if self.frame.kind != "to real":
                 return each(self.points, lambda k: put(k, self.given(source, k)))
-            is_mirrored, own = tirx.Var("is_mirrored", "bool"), tirx.Var("own", "int64")
+            is_mirrored, index = tirx.Var("is_mirrored", "bool"), tirx.Var("own", "int64")
 
             def mirror(k: PrimExpr) -> Stmt:
-                im, re = self.given(source, own)
+                im, re = self.given(source, index)
                 value = tirx.Select(is_mirrored, -im, im), re
-                bound = tirx.Bind(own, tirx.min(k, self.n - k)), tirx.Bind(is_mirrored, k > self.n - k)
+                bound = tirx.Bind(index, tirx.min(k, self.n - k)), tirx.Bind(is_mirrored, k > self.n - k)
                 return sequence([*bound, put(k, value)])
 
             return each(self.points, mirror)
@@ -317,7 +321,7 @@ class Fourier:
         total, difference = (x[0] + re, x[1] - im), (x[0] - re, x[1] + im)
         cosine, sine = cast(self.roots.root(k), self.dtype)
         turned = times(difference, (sine, cosine))  # i exp(2 pi i k / n)
-        return swapped((total[0] + turned[0], total[1] + turned[1]))
+        return swap((total[0] + turned[0], total[1] + turned[1]))
 
     def leave(self, get: Callable[[PrimExpr], Number], target: PrimExpr) -> Stmt:
         """Store a result, whose points ``get`` returns."""
@@ -346,16 +350,19 @@ class Fourier:
     def _put_both(self, target: PrimExpr, k: PrimExpr, value: Number) -> Stmt:
         """Store the two real numbers of a point."""
         re, im = self._result(value)
-        places = (target + (k * 2 + part) * self.frame.inner for part in (0, 1))
+        places = (target + (k * 2 + component) * self.frame.inner for component in (0, 1))
         return sequence(
-            [self.store(place, (part, part), 1) for place, part in zip(places, (re, im), strict=True)]
+            [
+                self.store(place, (component, component), 1)
+                for place, component in zip(places, (re, im), strict=True)
+            ]
         )
 
     def _by_convolution(self) -> Stmt:
         """Transform sequences as convolutions with a chirp."""
-        known = static_int(self.points)
-        if known is not None:
-            return _Convolution(self, 1 << (2 * known - 2).bit_length()).statements()
+        static_points = static_int(self.points)
+        if static_points is not None:
+            return _Convolution(self, 1 << (2 * static_points - 2).bit_length()).statements()
         size, padded = State(), tirx.Var("padded", "int64")
         return sequence(
             [
@@ -384,7 +391,7 @@ class _Convolution:
     def __init__(self, fourier: Fourier, size: Extent) -> None:
         self.fourier, self.n, self.size = fourier, as_expr(fourier.points), as_expr(size)
         self.dtype = fourier.dtype
-        self.matrix = Matrix(size, self.dtype, fourier.lanes, (4, 2))
+        self.matrix = SequenceMatrix(size, self.dtype, fourier.lanes, (4, 2))
         sizes = self.n, self.size, self.size
         self.allocation, (self.chirp, self.spectrum, self.work) = pairs(self.dtype, *sizes)
 
@@ -418,7 +425,7 @@ class _Convolution:
             return work.store(k, times(value, self.chirp.load(k)))
 
         def get(k: PrimExpr) -> Number:
-            return times(swapped(work.load(k)), self.chirp.load(k))
+            return times(swap(work.load(k)), self.chirp.load(k))
 
         def pad(k: PrimExpr) -> Stmt:
             zero = tirx.const(0, self.dtype)
@@ -449,5 +456,5 @@ class _Convolution:
 
     def _multiply(self, k: PrimExpr) -> Stmt:
         value = [tirx.Var(name, self.dtype) for name in ("re", "im")]
-        bound = map(tirx.Bind, value, swapped(times(self.work.load(k), self.spectrum.load(k))))
+        bound = map(tirx.Bind, value, swap(times(self.work.load(k), self.spectrum.load(k))))
         return sequence([*bound, self.work.store(k, (value[0], value[1]))])

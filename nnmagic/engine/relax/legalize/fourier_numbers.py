@@ -25,7 +25,7 @@ def times(a: Number, b: Number) -> Number:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
-def swapped(a: Number) -> Number:
+def swap(a: Number) -> Number:
     """Return ``i conj(a)``: a transform of such numbers gives those of the inverse transform."""
     return a[1], a[0]
 
@@ -130,11 +130,11 @@ class Roots:
         """Store a root, from an angle up to an eighth of a turn; beyond the last one any number."""
         length, one = as_expr(self.length), tirx.const(1, WIDE)
         turn = builders.local_array(3, "int64", "turn")
-        parts = builders.local_array(3, WIDE, "parts")
-        number, quarter, rest = (turn[as_expr(at)] for at in range(3))
-        angle, sine, cosine = (parts[as_expr(at)] for at in range(3))
-        is_far = rest * 2 > length
-        near = tirx.Select(is_far, length - rest, rest).astype(WIDE)
+        words = builders.local_array(3, WIDE, "parts")
+        number, quarter, low = (turn[as_expr(at)] for at in range(3))
+        angle, sine, cosine = (words[as_expr(at)] for at in range(3))
+        is_far = low * 2 > length
+        near = tirx.Select(is_far, length - low, low).astype(WIDE)
         turned = tirx.Select(is_far, sine, cosine), tirx.Select(is_far, cosine, sine)
         is_odd = (quarter & 1) == 1
         re, im = tirx.Select(is_odd, turned[1], turned[0]), tirx.Select(is_odd, turned[0], turned[1])
@@ -153,9 +153,9 @@ class Roots:
         return sequence(
             [
                 tirx.AllocBuffer(turn),
-                tirx.AllocBuffer(parts),
+                tirx.AllocBuffer(words),
                 *(tirx.BufferStore(turn, value, [at]) for at, value in enumerate(integers)),
-                *(tirx.BufferStore(parts, value, [at]) for at, value in enumerate(values)),
+                *(tirx.BufferStore(words, value, [at]) for at, value in enumerate(values)),
                 self.fine.store(table * self.size * 2 + k, root),
             ]
         )
@@ -172,7 +172,7 @@ def each(count: Extent, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return tirx.Evaluate(0) if static_int(count) == 0 else loop("k", count, body)
 
 
-def transposed(rows: Sequence[Number]) -> tuple[list[Stmt], list[Number]]:
+def transpose_square(rows: Sequence[Number]) -> tuple[list[Stmt], list[Number]]:
     """Return the columns of a square of vectors, and the statements that they need."""
     dtype = builders.dtype_of(rows[0][0]).split("x")[0]
     parts = [transpose(values, dtype) for values in zip(*rows, strict=True)]

@@ -27,7 +27,7 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     pairs,
     spread,
     times,
-    transposed,
+    transpose_square,
 )
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
@@ -57,12 +57,12 @@ def butterfly(radix: int, lanes: int, a: Pair) -> list[Stmt]:
         return _butterfly_of_two(lanes, a) if radix == 2 else _butterfly_of_four(lanes, a)
     half, dtype = radix // 2, a.dtype
     statements, sums = local_pair(half * lanes, dtype)
-    allocation, rest = local_pair(half * lanes, dtype)
+    allocation, buffer = local_pair(half * lanes, dtype)
     statements += allocation
     for k in range(half):
         (x, y), (z, w) = a.load((k + 1) * lanes, lanes), a.load((radix - 1 - k) * lanes, lanes)
         statements.append(sums.store(k * lanes, (x + z, y + w), lanes))
-        statements.append(rest.store(k * lanes, (x - z, y - w), lanes))
+        statements.append(buffer.store(k * lanes, (x - z, y - w), lanes))
     for j in range(1, half + 1):
         (re, im), sine_re, sine_im = a.load(0, lanes), None, None
         for k in range(half):
@@ -71,7 +71,7 @@ def butterfly(radix: int, lanes: int, a: Pair) -> list[Stmt]:
                 builders.broadcast(tirx.const(value, dtype), lanes)
                 for value in (math.cos(angle), math.sin(angle))
             )
-            (x, y), (z, w) = sums.load(k * lanes, lanes), rest.load(k * lanes, lanes)
+            (x, y), (z, w) = sums.load(k * lanes, lanes), buffer.load(k * lanes, lanes)
             re, im = re + cosine * x, im + cosine * y
             sine_re = sine * z if sine_re is None else sine_re + sine * z
             sine_im = sine * w if sine_im is None else sine_im + sine * w
@@ -117,8 +117,8 @@ class Halves:
 
     def __init__(self, length: Extent, radices: Sequence[int] = RADICES) -> None:
         self.length, self.radices = length, radices
-        known = static_int(length)
-        factors = None if known is None else factorize(known, radices)
+        static_length = static_int(length)
+        factors = None if static_length is None else factorize(static_length, radices)
         self.first: Extent = tirx.Var("first", "int64")
         self.second: Extent = tirx.Var("second", "int64")
         self.rest: Extent = tirx.Var("rest", "int64")
@@ -131,11 +131,11 @@ class Halves:
         """Return the statements that find them: the smaller one gets the next radix."""
         if self.is_known:
             return []
-        first, second, rest = states = [State(), State(), State()]
+        first, second, third = states = [State(), State(), State()]
 
         def push(radix: int) -> Stmt:
             grow = [each.set(each.get() * radix) for each in (second, first)]
-            divided = rest.set(tirx.floordiv(rest.get(), radix))
+            divided = third.set(tirx.floordiv(third.get(), radix))
             return sequence([tirx.IfThenElse(second.get() < first.get(), *grow), divided])
 
         begin = zip(states, (1, 1, self.length), strict=True)
@@ -143,7 +143,7 @@ class Halves:
         return [
             *(tirx.AllocBuffer(state.array) for state in states),
             *(state.set(value) for state, value in begin),
-            *(tirx.While(tirx.floormod(rest.get(), radix) == 0, push(radix)) for radix in self.radices),
+            *(tirx.While(tirx.floormod(third.get(), radix) == 0, push(radix)) for radix in self.radices),
             *(tirx.Bind(variable, state.get()) for variable, state in variables),
         ]
 
@@ -187,12 +187,12 @@ class Columns:
     def transform(self, rows: Extent, roots: Pair) -> Stmt:
         """Transform the first ``rows`` rows, whose roots of one are given."""
         begin = [self.left.set(rows), self.stride.set(1)]
-        known = static_int(rows)
-        factors = self.radices if known is None else factorize(known, self.radices) or ()
+        static_rows = static_int(rows)
+        factors = self.radices if static_rows is None else factorize(static_rows, self.radices) or ()
         radices = [radix for radix in self.radices if radix in factors]
         if not radices:
             return sequence(begin)
-        unrolled = [radix for radix in radices if known is not None or radix <= _LARGEST_UNROLLED]
+        unrolled = [radix for radix in radices if static_rows is not None or radix <= _LARGEST_UNROLLED]
         choice = self._pass(unrolled[-1], partial(self._unrolled, unrolled[-1], roots))
         for radix in unrolled[-2::-1]:
             divides = tirx.floormod(self.left.get(), radix) == 0
@@ -299,12 +299,12 @@ class Columns:
 
         def transform(q: PrimExpr) -> Stmt:
             arrays = [local_pair(size * lanes, self.dtype) for size in (most, most, 1, 1)]
-            sums, rest, total, sine = (pair for _, pair in arrays)
+            sums, difference, total, sine = (pair for _, pair in arrays)
 
             def split(k: PrimExpr) -> Stmt:
                 (x, y), (z, w) = self._given(turn, k + 1, q), self._given(turn, radix - 1 - k, q)
                 added = sums.store(k * lanes, (x + z, y + w), lanes)
-                return sequence([added, rest.store(k * lanes, (x - z, y - w), lanes)])
+                return sequence([added, difference.store(k * lanes, (x - z, y - w), lanes)])
 
             def add(into: Pair, factor: PrimExpr, value: Number) -> Stmt:
                 re, im = into.load(0, lanes)
@@ -319,7 +319,7 @@ class Columns:
                     return sequence(
                         [
                             add(total, cosine, sums.load(k * lanes, lanes)),
-                            add(sine, minus_sine, rest.load(k * lanes, lanes)),
+                            add(sine, minus_sine, difference.load(k * lanes, lanes)),
                         ]
                     )
 
@@ -370,7 +370,7 @@ class Columns:
         lanes = self.lanes
 
         def copy(first: PrimExpr) -> Stmt:
-            statements, turned = transposed([source(lane, first) for lane in range(lanes)])
+            statements, turned = transpose_square([source(lane, first) for lane in range(lanes)])
             for row, value in enumerate(turned):
                 statements.append(self.data.store(self.at(first + row), value, lanes))
             return sequence(statements)
@@ -383,7 +383,7 @@ class Columns:
 
         def copy(first: PrimExpr) -> Stmt:
             given = [self.data.load(self.at(first + row), lanes) for row in range(lanes)]
-            statements, turned = transposed(given)
+            statements, turned = transpose_square(given)
             return sequence([*statements, *(sink(lane, first, value) for lane, value in enumerate(turned))])
 
         return self._squares(rows, copy)
@@ -400,7 +400,7 @@ Load: TypeAlias = Callable[[PrimExpr, int], Number]
 Store: TypeAlias = Callable[[PrimExpr, Number, int], Stmt]
 
 
-class Matrix:
+class SequenceMatrix:
     """The transform of one long sequence as a matrix: of its columns, then of its rows.
 
     The elements between these steps are in ``middle``.

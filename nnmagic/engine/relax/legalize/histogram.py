@@ -62,33 +62,33 @@ class _Histogram:
 
     def emit(self) -> Stmt:
         """Return the loops."""
-        own = tirx.decl_buffer((self.all_bins * self.pieces,), "int64", "own")
+        bins = tirx.decl_buffer((self.all_bins * self.pieces,), "int64", "own")
         size = builders.round_up_div(self.length, self.pieces)
-        pieces = loop("piece", self.pieces, lambda piece: self._count_piece(own, piece, size))
-        if isinstance(pieces, tirx.For) and self.pieces > 1:
-            pieces = independent_loop(pieces, (static_int(size) or _LEAST_ELEMENTS) * _OPERATIONS)
+        counts = loop("piece", self.pieces, lambda chunk: self._count_piece(bins, chunk, size))
+        if isinstance(counts, tirx.For) and self.pieces > 1:
+            counts = independent_loop(counts, (static_int(size) or _LEAST_ELEMENTS) * _OPERATIONS)
 
         def add(at: PrimExpr) -> Stmt:
-            total: PrimExpr = own[at]
-            for piece in range(1, self.pieces):
-                total = total + own[self.all_bins * piece + at]
+            total: PrimExpr = bins[at]
+            for chunk in range(1, self.pieces):
+                total = total + bins[self.all_bins * chunk + at]
             return tirx.BufferStore(self.counts, total, [at])
 
-        return sequence([tirx.AllocBuffer(own), pieces, loop("bin", self.bins, add)])
+        return sequence([tirx.AllocBuffer(bins), counts, loop("bin", self.bins, add)])
 
-    def _count_piece(self, own: Buffer, piece: PrimExpr, size: Extent) -> Stmt:
+    def _count_piece(self, bins: Buffer, chunk: PrimExpr, size: Extent) -> Stmt:
         """Count the elements of a piece in its own bins."""
         limits = tirx.decl_buffer((self.all_bins,), self.dtype, "limits")
         scale = builders.local_array(2, self.dtype, "scale")
         numbers = builders.local_array(_BLOCK, "int32", "numbers")
         number, near = (builders.local_array(1, "int32", name) for name in ("number", "near"))
         infinity, last = tirx.const(float("inf"), self.dtype), as_expr(self.bins)
-        first_bin = piece * self.all_bins
+        first_bin = chunk * self.all_bins
         begin = builders.local_array(2, "int64", "begin")
 
         def count() -> Stmt:
             place = first_bin + number[0].astype("int64")
-            return tirx.BufferStore(own, own[place] + as_expr(1), [place])
+            return tirx.BufferStore(bins, bins[place] + as_expr(1), [place])
 
         def count_element(at: PrimExpr) -> Stmt:
             """Count an element in the bin between whose edges it is."""
@@ -124,7 +124,7 @@ class _Histogram:
         def count_block(block: PrimExpr) -> Stmt:
             return sequence(
                 [
-                    tirx.BufferStore(begin, piece * size + block * _BLOCK, [0]),
+                    tirx.BufferStore(begin, chunk * size + block * _BLOCK, [0]),
                     tirx.BufferStore(near, tirx.const(0, "int32"), [0]),
                     loop("at", _BLOCK, find),
                     tirx.IfThenElse(
@@ -135,20 +135,20 @@ class _Histogram:
                 ]
             )
 
-        length = tirx.max(tirx.min(as_expr(self.length) - piece * size, as_expr(size)), as_expr(0))
+        length = tirx.max(tirx.min(as_expr(self.length) - chunk * size, as_expr(size)), as_expr(0))
         blocks = tirx.floordiv(length, _BLOCK)
         arrays = [limits, scale, numbers, number, near, begin]
         return sequence(
             [
                 *map(tirx.AllocBuffer, arrays),
-                loop("bin", self.all_bins, lambda at: tirx.BufferStore(own, as_expr(0), [first_bin + at])),
+                loop("bin", self.all_bins, lambda at: tirx.BufferStore(bins, as_expr(0), [first_bin + at])),
                 loop("bin", self.bins, lambda at: tirx.BufferStore(limits, self.edges[at], [at])),
                 tirx.BufferStore(limits, infinity, [last]),
                 tirx.BufferStore(limits, -infinity, [last + 1]),
                 tirx.BufferStore(limits, infinity, [last + 2]),
                 *(tirx.BufferStore(scale, value, [at]) for at, value in enumerate(self._scale())),
                 loop("block", blocks, count_block),
-                tirx.BufferStore(begin, piece * size + blocks * _BLOCK, [0]),
+                tirx.BufferStore(begin, chunk * size + blocks * _BLOCK, [0]),
                 loop("at", tirx.floormod(length, _BLOCK), lambda at: count_element(begin[0] + at)),
             ]
         )

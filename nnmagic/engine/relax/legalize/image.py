@@ -26,8 +26,10 @@ def _on_undivided_layout(function: Callable[[Tensor, str], Tensor], data: Tensor
 
 def _rounding(attrs: Attrs) -> str:
     """Return the rounding for TVM's resize: Relay rounds halves up, TVM's ``round`` to even."""
-    given, mode = str(attrs["rounding_method"]), str(attrs["coordinate_transformation_mode"])
-    return "round_prefer_ceil" if given == "round" or (not given and mode == "align_corners") else given
+    rounding, mode = str(attrs["rounding_method"]), str(attrs["coordinate_transformation_mode"])
+    return (
+        "round_prefer_ceil" if rounding == "round" or (not rounding and mode == "align_corners") else rounding
+    )
 
 
 def _resize_rule(function: Callable[..., Tensor], spatial: int) -> Rule:

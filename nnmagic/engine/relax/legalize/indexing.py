@@ -195,8 +195,8 @@ def _counted_from_end(call: OpCall) -> Value | None:
     negative, moved, indices = where.args
     if not (_is_call(negative, "less") and _is_call(moved, "add") and shape_of(call.args[1])):
         return None
-    (left, zero), (right, size) = negative.args, moved.args
-    if not (left is right is indices and isinstance(zero, Constant) and not zero.data.any()):
+    (lhs, zero), (rhs, size) = negative.args, moved.args
+    if not (lhs is rhs is indices and isinstance(zero, Constant) and not zero.data.any()):
         return None
     return bound.args[1].fields[2] if _is_size_of(size, call) else None
 
@@ -459,8 +459,8 @@ def _scatter_row(call: OpCall, how: str, coordinates: Sequence[Value], updates: 
     """Lower the change of one element, or of one row, at coordinates that are in range."""
     combine = _REDUCTIONS[how]
 
-    def loops(data: Buffer, *rest: Buffer) -> None:
-        *where, updates, result = rest
+    def loops(data: Buffer, *row: Buffer) -> None:
+        *where, updates, result = row
         with grid(data.shape) as at:
             T.buffer_store(result, data[tuple(at)], at)
         first = [index[()] for index in where]
@@ -468,8 +468,8 @@ def _scatter_row(call: OpCall, how: str, coordinates: Sequence[Value], updates: 
             target = [*first, *at]
             T.buffer_store(result, combine(result[tuple(target)], updates[tuple(at)]), target)
 
-    def compute(data: Tensor, *rest: Tensor) -> Tensor:
-        return fill_by_loops(loops, (data.shape, data.dtype), data, *rest)
+    def compute(data: Tensor, *row: Tensor) -> Tensor:
+        return fill_by_loops(loops, (data.shape, data.dtype), data, *row)
 
     attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
     return call.te(compute, call.args[0], *coordinates, updates, primfunc_attrs=attrs)

@@ -81,14 +81,14 @@ def _lapack(routine: str, *args: Index | str) -> PrimExpr:
 
     A buffer goes by its address; letters, sizes and numbers go by value.
     """
-    given = []
+    buffers = []
     for arg in args:
         if isinstance(arg, str | int):
-            given.append(tirx.const(ord(arg), "int8") if isinstance(arg, str) else tirx.const(arg, _INT))
+            buffers.append(tirx.const(ord(arg), "int8") if isinstance(arg, str) else tirx.const(arg, _INT))
         else:
             is_size = str(getattr(arg.ty, "dtype", "")) == "int64"  # a pointer has none
-            given.append(arg.astype(_INT) if is_size else arg)
-    return tirx.call_extern(_INT, f"{PREFIX}{routine}", *given)
+            buffers.append(arg.astype(_INT) if is_size else arg)
+    return tirx.call_extern(_INT, f"{PREFIX}{routine}", *buffers)
 
 
 def _load(buffer: Buffer, at: Index) -> PrimExpr:
@@ -364,17 +364,17 @@ def _cholesky(call: OpCall) -> Value:
                 factored = _note(status, found)
 
             def copy_in(row: PrimExpr, column: PrimExpr) -> Stmt:
-                def copy(part: Sequence[Index], at: PrimExpr) -> Stmt:
-                    return _store(a, matrix.load(row, column, *part), at)
+                def copy(batch_index: Sequence[Index], at: PrimExpr) -> Stmt:
+                    return _store(a, matrix.load(row, column, *batch_index), at)
 
                 return _each_part(numbers.pair, row * size + column, copy)
 
             def copy_out(row: PrimExpr, column: PrimExpr) -> Stmt:
                 kept = row <= column if upper else row >= column
 
-                def copy(part: Sequence[Index], at: PrimExpr) -> Stmt:
+                def copy(batch_index: Sequence[Index], at: PrimExpr) -> Stmt:
                     value = tirx.Select(kept, _load(a, at), _number(0))
-                    return factor.store(value, row, column, *part)
+                    return factor.store(value, row, column, *batch_index)
 
                 return _each_part(numbers.pair, row * size + column, copy)
 
@@ -452,7 +452,7 @@ def _slogdet(call: OpCall) -> Value:
 
             def set_sign(value: float) -> Stmt:
                 return _each_part(
-                    numbers.pair, 0, lambda part, at: _store(signs, _number(0 if 1 in part else value), at)
+                    numbers.pair, 0, lambda item, at: _store(signs, _number(0 if 1 in item else value), at)
                 )
 
             singular = [set_sign(0), _store(logarithms, -tirx.infinity(_FLOAT))]
@@ -466,7 +466,7 @@ def _slogdet(call: OpCall) -> Value:
                     loop("k", size, multiply),
                     sequence(singular),
                 ),
-                _each_part(numbers.pair, 0, lambda part, at: sign.store(_load(signs, at), *part)),
+                _each_part(numbers.pair, 0, lambda item, at: sign.store(_load(signs, at), *item)),
                 logarithm.store(_load(logarithms, 0)),
             ]
 
@@ -513,19 +513,19 @@ def _svd(call: OpCall) -> Value:
 
     def kernel(rows: Extent, columns: Extent) -> _Kernel:
         least, stride = minimum(rows, columns), maximum(rows, 1)
-        left, right = (rows, columns) if full else (least, least)
+        lhs, rhs = (rows, columns) if full else (least, least)
         length = 4 * least * least + 7 * least + (_BLOCK + 1) * (rows + columns) + 1
         real = 5 * least * least + 7 * least + 2 * least * maximum(rows, columns)
         pair = numbers.pair
 
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, *parts), (status, a, values, u, vh, space, integers, *rest) = items, work
+            (matrix, *outputs), (status, a, values, u, vh, space, integers, *rest) = items, work
             found = _lapack(
                 *(numbers.routine("gesdd"), job, rows, columns, _address(a), stride, _address(values)),
-                *(_address(u), stride, _address(vh), maximum(right, 1)),
+                *(_address(u), stride, _address(vh), maximum(rhs, 1)),
                 *(_address(space), length, *map(_address, rest), _address(integers)),
             )
-            singular = parts[1] if vectors else parts[0]
+            singular = outputs[1] if vectors else outputs[0]
             statements = [
                 _to_columns(matrix, a),
                 _if_finite(status, [(a, product((rows, columns, *pair)))], _note(status, found)),
@@ -535,15 +535,15 @@ def _svd(call: OpCall) -> Value:
                 units = sequence([_unit_matrix(rows, u, pair), _unit_matrix(columns, vh, pair)])
                 statements.append(tirx.IfThenElse(as_expr(least) <= 0, units, None))
             if vectors:
-                statements += [_from_columns(u, parts[0]), _from_columns(vh, parts[2])]
+                statements += [_from_columns(u, outputs[0]), _from_columns(vh, outputs[2])]
             return statements
 
-        u, vh = (((rows, left), (right, columns))) if vectors else ((1,), (1,))
+        u, vh = (((rows, lhs), (rhs, columns))) if vectors else ((1,), (1,))
         work = [numbers.work(rows, columns), ((least,), _FLOAT), numbers.work(*u), numbers.work(*vh)]
         work += [numbers.work(length), ((8 * least,), _INT)]
         if numbers.is_complex:
             work.append(((real,), _FLOAT))
-        results = [((rows, left, *pair), dtype), ((least,), dtype), ((right, columns, *pair), dtype)]
+        results = [((rows, lhs, *pair), dtype), ((least,), dtype), ((rhs, columns, *pair), dtype)]
         return (results if vectors else results[1:2]), work, body
 
     return _compute(call, kernel, "SVD did not converge")
@@ -591,16 +591,16 @@ def _eig(call: OpCall) -> Value:
         length = (_BLOCK + 4) * size + 1
 
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, re, im, *parts), (status, a, found, columns, space, *rest) = items, work
-            stride, own = maximum(size, 1), (_address(columns), maximum(size, 1))
-            values = (_address(found),) if numbers.is_complex else (_address(found), _address(found, size))
+            (matrix, re, im, *parts), (status, a, info, columns, space, *rest) = items, work
+            stride, leading = maximum(size, 1), (_address(columns), maximum(size, 1))
+            values = (_address(info),) if numbers.is_complex else (_address(info), _address(info, size))
             solved = _lapack(
                 *(numbers.routine("geev"), "N", "V" if vectors else "N", size, _address(a), stride),
-                *(*values, *own, *own, _address(space), length, *map(_address, rest)),
+                *(*values, *leading, *leading, _address(space), length, *map(_address, rest)),
             )
 
-            def value(k: PrimExpr, part: int) -> PrimExpr:
-                return _load(found, k * 2 + part if numbers.is_complex else k + size * part)
+            def value(k: PrimExpr, component: int) -> PrimExpr:
+                return _load(info, k * 2 + component if numbers.is_complex else k + size * component)
 
             def vector(row: PrimExpr, column: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
                 at = column * size + row
@@ -613,7 +613,7 @@ def _eig(call: OpCall) -> Value:
 
             def store_vector(row: PrimExpr, column: PrimExpr) -> Stmt:
                 both = zip(parts, vector(row, column), strict=True)
-                return sequence([part.store(number, row, column) for part, number in both])
+                return sequence([component.store(number, row, column) for component, number in both])
 
             statements = [
                 _to_columns(matrix, a),
@@ -734,9 +734,9 @@ def _full_rank(call: OpCall) -> Value:
     """Lower to the data as they are, after a check; of no data there is nothing to check."""
     data, rank, matrix = call.args
 
-    def check(found: Tensor, sizes: Sequence[Extent]) -> Tensor:
+    def check(status: Tensor, sizes: Sequence[Extent]) -> Tensor:
         count, rows, columns = map(as_expr, sizes)
-        is_full = tirx.EQ(found().astype("int64"), columns)
+        is_full = tirx.EQ(status().astype("int64"), columns)
         return te.compute((), lambda: tirx.any(count <= 0, tirx.all(is_full, rows > columns)))
 
     sizes = [product(data.ty.shape.values), *matrix.ty.shape.values]

@@ -57,16 +57,16 @@ def _stack(call: OpCall) -> Value:
     return call.te(lambda *tensors: topi.stack(list(tensors), axis), *parts)
 
 
-def _join(call: OpCall, parts: Sequence[Value], axis: int) -> Value:
+def _join(call: OpCall, tensors: Sequence[Value], axis: int) -> Value:
     """Concatenate tensors; many of them in groups, by kernels that TVM does not fuse."""
-    while len(parts) > _MOST_JOINED:
-        parts = [call.emit(_join_by_kernel(call, group, axis, _APART)) for group in _groups(parts)]
-    sizes = [shape_of(part)[axis] for part in parts]
+    while len(tensors) > _MOST_JOINED:
+        tensors = [call.emit(_join_by_kernel(call, group, axis, _APART)) for group in _groups(tensors)]
+    sizes = [shape_of(part)[axis] for part in tensors]
     if all(isinstance(size, int) for size in sizes) and _have_same_shape(
-        parts, axis % len(shape_of(parts[0]))
+        tensors, axis % len(shape_of(tensors[0]))
     ):
-        return relax.op.concat(list(parts), axis=axis)
-    return _join_by_kernel(call, parts, axis, None)
+        return relax.op.concat(list(tensors), axis=axis)
+    return _join_by_kernel(call, tensors, axis, None)
 
 
 _APART = {"op_pattern": OPAQUE}
@@ -146,20 +146,20 @@ def _split_dynamic(data: Tensor, count: int, axis: int) -> list[Tensor]:
     size = tirx.floordiv(data.shape[axis], tirx.const(count, "int64"))
     shape = [*data.shape[:axis], size, *data.shape[axis + 1 :]]
 
-    def take_part(part: int) -> Tensor:
+    def take_part(section: int) -> Tensor:
         def element(*index: Index) -> PrimExpr:
-            return data(*index[:axis], index[axis] + size * part, *index[axis + 1 :])
+            return data(*index[:axis], index[axis] + size * section, *index[axis + 1 :])
 
         return te.compute(shape, element)
 
-    return [take_part(part) for part in range(count)]
+    return [take_part(section) for section in range(count)]
 
 
 def _meshgrid(call: OpCall) -> Value:
-    (parts,) = call.args
-    if len(parts) == 1:
-        return (call.emit(reshape_to(parts[0], [element_count(shape_of(parts[0]))])),)
-    return call.te(lambda *tensors: topi.meshgrid(list(tensors), call.attrs["indexing"]), *parts)
+    (vectors,) = call.args
+    if len(vectors) == 1:
+        return (call.emit(reshape_to(vectors[0], [element_count(shape_of(vectors[0]))])),)
+    return call.te(lambda *tensors: topi.meshgrid(list(tensors), call.attrs["indexing"]), *vectors)
 
 
 def _fifo_buffer(attrs: Attrs, data: Tensor, buffer: Tensor) -> Tensor:
@@ -256,9 +256,9 @@ def _block_pairs(attrs: Attrs, name: str) -> tuple[list[int], list[int], list[in
 def _space_to_batch(attrs: Attrs, data: Tensor) -> Tensor:
     """Turn each position in a block into an image of the batch; positions vary slowest."""
     lengths, before, after = _block_pairs(attrs, "paddings")
-    count, rest = len(lengths), [0] * (len(data.shape) - 1 - len(lengths))
+    count, zeros = len(lengths), [0] * (len(data.shape) - 1 - len(lengths))
     value = tirx.const(number(attrs["pad_value"]), data.dtype)
-    wide = pad_with(data, [0, *before, *rest], [0, *after, *rest], value) if any(before + after) else data
+    wide = pad_with(data, [0, *before, *zeros], [0, *after, *zeros], value) if any(before + after) else data
     spatial = [dim // length for dim, length in zip(wide.shape[1:], lengths, strict=False)]
 
     def element(image: Index, *at: Index) -> PrimExpr:

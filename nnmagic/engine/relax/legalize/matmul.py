@@ -28,8 +28,8 @@ def accumulation_dtype(dtype: str, out_dtype: str) -> str:
 
 
 def matrix_product(
-    left: Tensor,
-    right: Tensor,
+    lhs: Tensor,
+    rhs: Tensor,
     out_dtype: str,
     *,
     transpose_a: bool = False,
@@ -40,22 +40,22 @@ def matrix_product(
 
     With ``columns``, the right matrix has that many, and is packed in panels: [columns / width][k][width].
     """
-    wide, wanted = accumulation_dtype(left.dtype, out_dtype), out_dtype or left.dtype
-    rows, inner = (left.shape[-1], left.shape[-2]) if transpose_a else (left.shape[-2], left.shape[-1])
+    wide, wanted = accumulation_dtype(lhs.dtype, out_dtype), out_dtype or lhs.dtype
+    rows, inner = (lhs.shape[-1], lhs.shape[-2]) if transpose_a else (lhs.shape[-2], lhs.shape[-1])
     k = te.reduce_axis((0, inner), "k")
-    width = right.shape[-1]
+    width = rhs.shape[-1]
     packed = columns is not None
-    batch = broadcast_shape(left.shape[:-2], [] if packed else right.shape[:-2])
+    batch = broadcast_shape(lhs.shape[:-2], [] if packed else rhs.shape[:-2])
     if columns is None:
-        columns = right.shape[-2] if transpose_b else right.shape[-1]
+        columns = rhs.shape[-2] if transpose_b else rhs.shape[-1]
 
     def element(*index: Index) -> PrimExpr:
         *outer, i, j = index
-        a = left(*_batch_index(left, outer, batch), *((k, i) if transpose_a else (i, k))).astype(wide)
+        a = lhs(*_batch_index(lhs, outer, batch), *((k, i) if transpose_a else (i, k))).astype(wide)
         if packed:
-            b = right(tirx.floordiv(j, width), k, tirx.floormod(j, width))
+            b = rhs(tirx.floordiv(j, width), k, tirx.floormod(j, width))
         else:
-            b = right(*_batch_index(right, outer, batch), *((j, k) if transpose_b else (k, j)))
+            b = rhs(*_batch_index(rhs, outer, batch), *((j, k) if transpose_b else (k, j)))
         return te.sum(a * b.astype(wide), axis=k)
 
     product = te.compute((*batch, rows, columns), element, name="product", attrs={KIND: PRODUCT})
@@ -86,15 +86,15 @@ def _pack_constant(matrix: Value, *, transposed: bool) -> tuple[Value, int | Non
 
 def _batch_index(tensor: Tensor, outer: Sequence[Index], batch: Sequence[Extent]) -> list[Index]:
     """Return the index of a matrix in an operand whose batch dimensions are broadcast."""
-    own = tensor.shape[:-2]
-    skipped = len(batch) - len(own)
-    dims = zip(own, batch[skipped:], outer[skipped:], strict=True)
+    batch_shape = tensor.shape[:-2]
+    skipped = len(batch) - len(batch_shape)
+    dims = zip(batch_shape, batch[skipped:], outer[skipped:], strict=True)
     return [index_in(dim, common, i) for dim, common, i in dims]
 
 
 def _matmul(call: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
-    left, right = call.args
-    a, b = shape_of(left), shape_of(right)
+    lhs, rhs = call.args
+    a, b = shape_of(lhs), shape_of(rhs)
     inner = a[-2] if transpose_a else a[-1], b[-1] if transpose_b else b[-2]
     call.require(dimensions_agree(*inner), "the inner dimensions differ")
     for dim, other in zip(reversed(a[:-2]), reversed(b[:-2]), strict=False):
@@ -107,22 +107,22 @@ def _matmul(call: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
     if units is not None:
         columns = b[-2] if transpose_b else b[-1]
         call.require(dimensions_agree(columns, units), f"the weight has not {units} units")
-    packed, panels = _pack_constant(right, transposed=transpose_b)
-    transpose_b = transpose_b and packed is right
+    packed, panels = _pack_constant(rhs, transposed=transpose_b)
+    transpose_b = transpose_b and packed is rhs
     return call.te(
         lambda x, y: matrix_product(
             x, y, out_dtype, transpose_a=transpose_a, transpose_b=transpose_b, columns=panels
         ),
-        left,
+        lhs,
         packed,
     )
 
 
-def dimensions_agree(left: Extent, right: Extent) -> PrimExpr | bool:
+def dimensions_agree(lhs: Extent, rhs: Extent) -> PrimExpr | bool:
     """Return whether two dimensions are equal: a bool, or a condition on dynamic ones."""
-    if isinstance(left, int) and isinstance(right, int):
-        return left == right
-    return True if left is right else topi.utils.simplify(left == right)
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return lhs == rhs
+    return True if lhs is rhs else topi.utils.simplify(lhs == rhs)
 
 
 def _matmul_by_attributes(call: OpCall) -> Value:
@@ -131,9 +131,9 @@ def _matmul_by_attributes(call: OpCall) -> Value:
 
 
 def _bias_add(call: OpCall) -> Value:
-    own, (size,) = map(shape_of, call.args)
-    axis = integer(call.attrs["axis"]) % len(own)
-    call.require(dimensions_agree(own[axis], size), "the bias has not the length of the axis")
+    shape, (size,) = map(shape_of, call.args)
+    axis = integer(call.attrs["axis"]) % len(shape)
+    call.require(dimensions_agree(shape[axis], size), "the bias has not the length of the axis")
 
     def compute(data: Tensor, bias: Tensor) -> Tensor:
         return te.compute(data.shape, lambda *index: data(*index) + bias(index[axis]))

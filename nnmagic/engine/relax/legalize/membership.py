@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tvm
 from tvm import te, tirx
 
-from nnmagic.engine.relax.legalize.binary_search import SearchTree, for_each, widened
+from nnmagic.engine.relax.legalize.binary_search import SearchTree, for_each, widen
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.sort_loops import sort_buffer
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -28,7 +28,7 @@ def _isin(call: OpCall) -> Value:
 
         return te.extern(
             [data.shape],
-            [widened(data), widened(others)],
+            [widen(data), widen(others)],
             emit,
             dtype=["bool"],
             name="isin",
@@ -52,11 +52,11 @@ class _Membership:
     def emit(self) -> Stmt:
         """Return the loops."""
         some = self.length > 0 if isinstance(self.length, int) else as_expr(self.length) > 0
-        found = self._by_search if self.dtype.startswith(("float", "bfloat")) else self._of_integers
-        return sequence([*self.views, branch(some, found, self._nowhere)])
+        search = self._by_search if self.dtype.startswith(("float", "bfloat")) else self._of_integers
+        return sequence([*self.views, branch(some, search, self._nowhere)])
 
-    def _store(self, at: PrimExpr, found: PrimExpr) -> Stmt:
-        return tirx.BufferStore(self.result, found, [at])
+    def _store(self, at: PrimExpr, position: PrimExpr) -> Stmt:
+        return tirx.BufferStore(self.result, position, [at])
 
     def _nowhere(self) -> Stmt:
         return for_each(self.count, lambda at: self._store(at, tirx.const(0, "bool")))

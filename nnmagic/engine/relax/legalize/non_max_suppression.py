@@ -73,8 +73,8 @@ def _overlap(corner_a: Callable[[int], PrimExpr], corner_b: Callable[[int], Prim
     ]
     for (low_a, high_a), (low_b, high_b) in zip(*bounds, strict=True):
         sides.append(tirx.max(zero, tirx.min(high_a, high_b) - tirx.max(low_a, low_b)))
-    for (left, right), (top, bottom) in bounds:
-        areas.append((right - left) * (bottom - top))
+    for (lhs, rhs), (top, bottom) in bounds:
+        areas.append((rhs - lhs) * (bottom - top))
     shared = sides[1] * sides[0]
     both = areas[0] + areas[1] - shared
     return tirx.Select(both <= zero, zero, shared / both)
@@ -121,10 +121,10 @@ def _get_valid_counts(attrs: Attrs, data: Tensor, threshold: Tensor) -> Tensors:
         with T.serial(0, batch) as i:
             count[i] = _int(0)
             with T.serial(0, boxes) as j:
-                kept = data[i, j, score].astype("float64") > least[0]
+                valid = data[i, j, score].astype("float64") > least[0]
                 if index >= 0:
-                    kept = tirx.all(kept, _is_not_negative(data[i, j, index]))
-                with _when(kept):
+                    valid = tirx.all(valid, _is_not_negative(data[i, j, index]))
+                with _when(valid):
                     _copy(data, (i, j), moved, (i, count[i]))
                     positions[i, count[i]] = j.astype("int32")
                     count[i] = count[i] + _int(1)
@@ -156,27 +156,27 @@ def _non_max_suppression(
         least: Buffer,
         *outs: Buffer,
     ) -> None:
-        kept, positions = outs
+        selected, positions = outs
         with T.serial(0, batch) as i:
             with T.If(least[0] > tirx.const(0, "float64")):
                 with T.Then():
-                    _take_best(integer(attrs["top_k"]), i, counts[i], data, best, kept, positions)
-                    _suppress(attrs, i, counts[i], most[0], least[0], kept, positions)
+                    _take_best(integer(attrs["top_k"]), i, counts[i], data, best, selected, positions)
+                    _suppress(attrs, i, counts[i], most[0], least[0], selected, positions)
                 with T.Else(), T.serial(0, counts[i]) as j:
-                    _copy(data, (i, j), kept, (i, j))
+                    _copy(data, (i, j), selected, (i, j))
                     positions[i, j] = j.astype("int32")
             with T.serial(0, boxes) as j:
                 with _when(j >= counts[i]):
-                    _drop(kept, positions, i, j)
+                    _drop(selected, positions, i, j)
                 if attrs["return_indices"]:
                     with _when(positions[i, j] >= 0):
                         positions[i, j] = indices[i, positions[i, j]].astype("int32")
 
     inputs = [data, best, counts, indices, _scalar(most, "int64"), _scalar(least, "float64")]
-    kept, positions = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
+    selected, positions = _kernel(body, inputs, [data.shape, (batch, boxes)], [data.dtype, "int32"])
     if attrs["return_indices"]:
         return _indices_first(positions)
-    return _boxes_first(kept) if attrs["invalid_to_bottom"] else kept
+    return _boxes_first(selected) if attrs["invalid_to_bottom"] else selected
 
 
 def _best_first(data: Tensor, counts: Tensor, score: int) -> Tensor:
@@ -189,20 +189,26 @@ def _best_first(data: Tensor, counts: Tensor, score: int) -> Tensor:
 
 
 def _take_best(
-    top: int, i: Index, count: PrimExpr, data: Buffer, best: Buffer, kept: Buffer, positions: Buffer
+    top: int, i: Index, count: PrimExpr, data: Buffer, best: Buffer, survivors: Buffer, positions: Buffer
 ) -> None:
     """Copy the boxes of an image in order, and drop all but the best ``top`` if that is positive."""
     limit = tirx.min(count, _int(top)) if top > 0 else count
     with T.serial(0, count) as j, T.If(j < limit):
         with T.Then():
-            _copy(data, (i, best[i, j]), kept, (i, j))
+            _copy(data, (i, best[i, j]), survivors, (i, j))
             positions[i, j] = best[i, j]
         with T.Else():
-            _drop(kept, positions, i, j)
+            _drop(survivors, positions, i, j)
 
 
 def _suppress(
-    attrs: Attrs, i: Index, count: PrimExpr, most: PrimExpr, least: PrimExpr, kept: Buffer, positions: Buffer
+    attrs: Attrs,
+    i: Index,
+    count: PrimExpr,
+    most: PrimExpr,
+    least: PrimExpr,
+    survivors: Buffer,
+    positions: Buffer,
 ) -> None:
     """Drop the boxes of an image that overlap a better one, and those after ``most`` that do not."""
     start, score = integer(attrs["coord_start"]), integer(attrs["score_index"])
@@ -210,24 +216,29 @@ def _suppress(
     number[0] = _int(0)
     with T.serial(0, count) as j:
         good[0] = (number[0].astype("int64") != most).astype("int32")
-        with _when(tirx.all(good[0] == 1, _is_positive(kept[i, j, score]))):
-            with T.serial(0, j) as k, _when(tirx.all(good[0] == 1, *_may_suppress(attrs, kept, i, k, j))):
-                overlap = _overlap(lambda at: kept[i, j, start + at], lambda at: kept[i, k, start + at])
+        with _when(tirx.all(good[0] == 1, _is_positive(survivors[i, j, score]))):
+            with (
+                T.serial(0, j) as k,
+                _when(tirx.all(good[0] == 1, *_may_suppress(attrs, survivors, i, k, j))),
+            ):
+                overlap = _overlap(
+                    lambda at: survivors[i, j, start + at], lambda at: survivors[i, k, start + at]
+                )
                 with _when(overlap.astype("float64") >= least):
                     good[0] = _int(0)
             number[0] = number[0] + good[0]
         with _when(good[0] == 0):
-            _drop(kept, positions, i, j)
+            _drop(survivors, positions, i, j)
 
 
-def _may_suppress(attrs: Attrs, kept: Buffer, i: Index, k: Index, j: Index) -> Iterator[PrimExpr]:
+def _may_suppress(attrs: Attrs, survivors: Buffer, i: Index, k: Index, j: Index) -> Iterator[PrimExpr]:
     """Yield the conditions for box ``k`` to suppress box ``j``: it is kept, and of the same class."""
-    yield _is_positive(kept[i, k, integer(attrs["score_index"])])
+    yield _is_positive(survivors[i, k, integer(attrs["score_index"])])
     index = integer(attrs["id_index"])
     if index >= 0:
-        yield _is_not_negative(kept[i, k, index])
+        yield _is_not_negative(survivors[i, k, index])
         if not attrs["force_suppress"]:
-            yield kept[i, j, index] == kept[i, k, index]
+            yield survivors[i, j, index] == survivors[i, k, index]
 
 
 def _indices_first(positions: Tensor) -> Tensors:

@@ -81,9 +81,9 @@ def _kernel(
     shape = list(like.ty.shape.values)
 
     def compute(state: Tensor, *rest: Tensor) -> Tensors:
-        *given, dims = rest
+        *inputs, dims = rest
         sizes = [as_index(dim) for dim in dims]
-        spaces = work(sizes, [[as_index(dim) for dim in each.shape] for each in given])
+        spaces = work(sizes, [[as_index(dim) for dim in buffer.shape] for buffer in inputs])
 
         def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
             after, numbers, *workspaces = outs
@@ -91,8 +91,8 @@ def _kernel(
             return sequence([copy, *body(_address(after), ins[1:], numbers, workspaces)])
 
         shapes = [[_WORDS], sizes, *([size] for size, _ in spaces)]
-        dtypes = ["uint64", dtype, *(each for _, each in spaces)]
-        return te.extern(shapes, [state, *given], emit, dtype=dtypes, name="random_pcg64")
+        dtypes = ["uint64", dtype, *(buffer for _, buffer in spaces)]
+        return te.extern(shapes, [state, *inputs], emit, dtype=dtypes, name="random_pcg64")
 
     attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
     parts = call.emit(call.te(compute, state, *parameters, relax.ShapeExpr(shape), primfunc_attrs=attrs))
@@ -111,7 +111,7 @@ def _draw(call: OpCall) -> Value:
     return _BODIES.get(function, _draw_elements)(call, function)
 
 
-def _draw_filled(call: OpCall, function: str) -> Value:
+def _draw_without_parameters(call: OpCall, function: str) -> Value:
     """Fill an array with numbers that have no parameters."""
     name = _NAMES.get(function, function)
 
@@ -184,11 +184,11 @@ def _draw_integers(call: OpCall, _function: str) -> Value:
 
 
 def _swap(buffer: Buffer, row: Sequence[Index], one: PrimExpr, other: PrimExpr) -> list[Stmt]:
-    kept = tirx.Var("kept", dtype_of(buffer))
+    saved = tirx.Var("kept", dtype_of(buffer))
     return [
-        tirx.Bind(kept, _load(buffer, *row, one)),
+        tirx.Bind(saved, _load(buffer, *row, one)),
         _store(buffer, _load(buffer, *row, other), *row, one),
-        _store(buffer, kept, *row, other),
+        _store(buffer, saved, *row, other),
     ]
 
 
@@ -245,7 +245,7 @@ def _draw_orders(call: OpCall, _function: str) -> Value:
 # -- choices and vectors ---------------------------------------------------------------------------------
 
 
-def _written(emit: Callable[[], None]) -> list[Stmt]:
+def _build_statements(emit: Callable[[], None]) -> list[Stmt]:
     """Return the statements that a function writes by TVM's builder."""
     with IRBuilder() as builder:
         with T.seq_scope():
@@ -267,21 +267,23 @@ _LEAST_SHUFFLED = 10000
 
 def _draw_choice(call: OpCall, function: str) -> Value:
     """Draw different indices, by a shuffle of all, or by Floyd's algorithm with a table (Bentley 1987)."""
-    given = call.node.args[2]
-    count = given.fields[0] if isinstance(given, Tuple) else None
-    known = int(count.data.item()) if isinstance(count, Constant) else None
+    probabilities = call.node.args[2]
+    count = probabilities.fields[0] if isinstance(probabilities, Tuple) else None
+    static_count = int(count.data.item()) if isinstance(count, Constant) else None
     ratio = _SHUFFLED[function]
 
     def work(sizes: list[Extent], _shapes: object) -> list[tuple[Extent, str]]:
         size = sizes[0]
-        room = size * ratio if known is None else known if known > _LEAST_SHUFFLED else 1
+        room = size * ratio if static_count is None else static_count if static_count > _LEAST_SHUFFLED else 1
         return [(maximum(room, 1), "int64"), (size * 3 + 2, "int64")]
 
-    def body(state: PrimExpr, given: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]) -> list[Stmt]:
+    def body(
+        state: PrimExpr, probabilities: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]
+    ) -> list[Stmt]:
         size = _int(_sizes(out)[0])
 
         def emit() -> None:
-            population = T.bind(_load(given[0]).astype("int64"))
+            population = T.bind(_load(probabilities[0]).astype("int64"))
             result, everything, table = map(T.buffer_proxy, (out, *work))
             whole = tirx.And(population > _LEAST_SHUFFLED, size > tirx.floordiv(population, _int(ratio)))
             with T.If(whole):
@@ -297,7 +299,7 @@ def _draw_choice(call: OpCall, function: str) -> Value:
                     if function == "choice":
                         T.add_to_parent(_shuffle(state, out, (), size, 1, masked=False))
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body, work)
 
@@ -350,39 +352,39 @@ def _emit_search(state: PrimExpr, total: Buffer, size: PrimExpr) -> PrimExpr:
     return tirx.min(low[0], size - 1)
 
 
-def _draw_weighted(call: OpCall, function: str) -> Value:
+def _draw_by_weights(call: OpCall, function: str) -> Value:
     """Draw indices with probabilities, which may repeat or not."""
     different = function == "weighted different"
 
     def work(_sizes: object, shapes: Sequence[Sequence[Extent]]) -> list[tuple[Extent, str]]:
         return [(maximum(shapes[0][0], 1), "float64")] * (1 + different)
 
-    def body(state: PrimExpr, given: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]) -> list[Stmt]:
-        size = _int(_sizes(given[0])[0])
+    def body(state: PrimExpr, buffers: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]) -> list[Stmt]:
+        size = _int(_sizes(buffers[0])[0])
 
         def emit() -> None:
             total = T.buffer_proxy(work[0])
             if not different:
-                _emit_cumulative(T.buffer_proxy(given[0]), total, size)
+                _emit_cumulative(T.buffer_proxy(buffers[0]), total, size)
                 with grid(_sizes(out)) as at:
                     T.buffer_store(out, _emit_search(state, total, size), at)
                 return
             p, result = T.buffer_proxy(work[1]), T.buffer_proxy(out)
             with T.serial(0, size) as i:
-                p[i] = given[0][i]
-            found = _register("int64", _int(0))
+                p[i] = buffers[0][i]
+            low_index = _register("int64", _int(0))
             wanted = _int(_sizes(out)[0])
-            with T.While(found[0] < wanted):
+            with T.While(low_index[0] < wanted):
                 _emit_cumulative(p, total, size)
-                left = T.bind(wanted - found[0])
+                left = T.bind(wanted - low_index[0])
                 with T.serial(0, left):
                     index = T.bind(_emit_search(state, total, size))
                     with T.If(p[index] != tirx.const(0, "float64")), T.Then():
-                        result[found[0]] = index
-                        found[0] = found[0] + 1
+                        result[low_index[0]] = index
+                        low_index[0] = low_index[0] + 1
                         p[index] = tirx.const(0, "float64")
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body, work)
 
@@ -427,7 +429,7 @@ def _draw_colors(call: OpCall, function: str) -> Value:
             else:
                 T.add_to_parent(_run(name, state, *arguments))
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body)
 
@@ -455,7 +457,7 @@ def _draw_dirichlet(call: OpCall, _function: str) -> Value:
                 sums[i] = total[0]
             with T.If(largest[0] < tirx.const(_SMALL_ALPHA, "float64")):
                 with T.Then(), grid(rows) as at:
-                    rest = _register("float64", one)
+                    remaining = _register("float64", one)
                     with T.serial(0, count) as i:
                         T.buffer_store(out, zero, [*at, i])
                     with T.If(tirx.And(total[0] > zero, count > 0)), T.Then():
@@ -463,12 +465,12 @@ def _draw_dirichlet(call: OpCall, _function: str) -> Value:
                         i = _register("int64", _int(0))
                         with T.While(i[0] < ends[0]):
                             part = T.bind(_call("float64", "beta", state, alpha[i[0]], sums[i[0] + 1]))
-                            T.buffer_store(out, rest[0] * part, [*at, i[0]])
-                            rest[0] = rest[0] * (one - part)
+                            T.buffer_store(out, remaining[0] * part, [*at, i[0]])
+                            remaining[0] = remaining[0] * (one - part)
                             with T.If(sums[i[0] + 1] <= zero), T.Then():
                                 ends[0] = _int(0)
                             i[0] = i[0] + 1
-                        T.buffer_store(out, rest[0], [*at, count - 1])
+                        T.buffer_store(out, remaining[0], [*at, count - 1])
                 with T.Else(), grid(rows) as at:
                     running = _register("float64", zero)
                     with T.serial(0, count) as i:
@@ -479,20 +481,21 @@ def _draw_dirichlet(call: OpCall, _function: str) -> Value:
                     with T.serial(0, count) as i:
                         T.buffer_store(out, _load(out, *at, i) * inverse, [*at, i])
 
-        return _written(emit)
+        return _build_statements(emit)
 
     return _kernel(call, body, work)
 
 
 _BODIES: dict[str, Callable[[OpCall, str], Value]] = {
     **dict.fromkeys(
-        ("random", "standard_normal", "standard_exponential", "standard_exponential inv"), _draw_filled
+        ("random", "standard_normal", "standard_exponential", "standard_exponential inv"),
+        _draw_without_parameters,
     ),
     "integers": _draw_integers,
     "order": _draw_order,
     "orders": _draw_orders,
     **dict.fromkeys(_SHUFFLED, _draw_choice),
-    **dict.fromkeys(("weighted", "weighted different"), _draw_weighted),
+    **dict.fromkeys(("weighted", "weighted different"), _draw_by_weights),
     "multinomial": _draw_multinomial,
     **dict.fromkeys(
         (f"multivariate_hypergeometric {method}" for method in ("marginals", "count")), _draw_colors

@@ -132,10 +132,10 @@ class _Partition:
         if 0 in (static_int(self.length), static_int(self.sort.total)):
             return tirx.Evaluate(0)
         sequences = loop("sequence", self.sort.total, self._of_sequence)
-        known = static_int(self.length)
-        if known is None:  # both ways would take long to compile
+        static_length = static_int(self.length)
+        if static_length is None:  # both ways would take long to compile
             return sequences if static_int(self.sort.total) == 1 else self.sort.emit()
-        return self.sort.independent(sequences, 1) if known >= _LEAST else self.sort.emit()
+        return self.sort.independent(sequences, 1) if static_length >= _LEAST else self.sort.emit()
 
     def _of_sequence(self, number: PrimExpr) -> Stmt:
         index = partial(self.sort.index, number)
@@ -143,7 +143,7 @@ class _Partition:
         def element(at: PrimExpr) -> PrimExpr:
             return tirx.BufferLoad(self.data, index(at))
 
-        given = _Source(item=(lambda at: at) if self.by_index else element, number=element)
+        source = _Source(item=(lambda at: at) if self.by_index else element, number=element)
 
         result = _Result(
             load=lambda at: tirx.BufferLoad(self.result, index(at)),
@@ -168,9 +168,9 @@ class _Partition:
                     self._set(_SIDE, as_expr(0)),
                     tirx.IfThenElse(
                         self._get(_COUNT) > _FEW,
-                        self._round(wanted, given, result),
+                        self._round(wanted, source, result),
                         loop(
-                            "at", self.length, lambda at: tirx.BufferStore(self.spare, given.item(at), [at])
+                            "at", self.length, lambda at: tirx.BufferStore(self.spare, source.item(at), [at])
                         ),
                     ),
                 ]
@@ -203,7 +203,7 @@ class _Partition:
             return tirx.IfThenElse(is_open, select, None)
 
         def copy_all(at: PrimExpr) -> Stmt:
-            return result.put(at, given.item(at))
+            return result.put(at, source.item(at))
 
         count = self.kth.ty.shape[0]
         nothing = tirx.all(self._get(_PLACED) == 0, self._get(_FAILED) == 0)
@@ -297,18 +297,18 @@ class _Partition:
 
     def _choose(self, wanted: PrimExpr, result: _Result) -> Stmt:
         """Go on with the elements among which the wanted one is; kept ones that are all equal are placed."""
-        front, count, left = map(self._get, (_FRONT, _COUNT, _LEFT))
+        front, count, remaining = map(self._get, (_FRONT, _COUNT, _LEFT))
         end = front + count - self._get(_ABOVE)
-        inside = tirx.all(wanted >= left, wanted < end)
+        inside = tirx.all(wanted >= remaining, wanted < end)
 
         def place_kept(at: PrimExpr) -> Stmt:
             between = (as_expr(1) - self._get(_SIDE)) * self.length
-            return result.put(left + at, self.spare[between + at])
+            return result.put(remaining + at, self.spare[between + at])
 
         keep = sequence(
             [
                 self._set(_NARROW, (self._get(_KEPT) == count).astype("int64")),
-                self._set(_FRONT, left),
+                self._set(_FRONT, remaining),
                 self._set(_COUNT, self._get(_KEPT)),
                 self._set(_SIDE, as_expr(1) - self._get(_SIDE)),
             ]
@@ -321,7 +321,7 @@ class _Partition:
                 tirx.IfThenElse(
                     inside,
                     sequence([self._set(_FRONT, end), self._set(_COUNT, as_expr(0))]),
-                    tirx.IfThenElse(wanted < left, self._set(_COUNT, left - front), go_behind),
+                    tirx.IfThenElse(wanted < remaining, self._set(_COUNT, remaining - front), go_behind),
                 ),
                 loop("at", self._get(_COUNT), partial(self._take_back, result)),
             ]

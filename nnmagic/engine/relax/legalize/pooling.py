@@ -25,7 +25,7 @@ def _pool_rule(spatial: int, kind: str) -> Rule:
         strides, pads = integers(attrs["strides"]), full_padding(attrs, spatial)
         if attrs["ceil_mode"]:  # pad for all of Relay's windows, some of which TVM drops
             if attrs.get("count_include_pad", False):
-                return _mean_pool_padded(attrs, data, spatial)
+                return _mean_pool_beyond_padding(attrs, data, spatial)
             pads = [
                 *pads[:spatial],
                 *(pad + stride - 1 for pad, stride in zip(pads[spatial:], strides, strict=True)),
@@ -71,7 +71,7 @@ def _max_pool(attrs: Attrs, data: Tensor, pads: Sequence[int]) -> Tensor:
     return te.compute(shape, element)
 
 
-def _mean_pool_padded(attrs: Attrs, data: Tensor, spatial: int) -> Tensor:
+def _mean_pool_beyond_padding(attrs: Attrs, data: Tensor, spatial: int) -> Tensor:
     """Return the means of windows that may exceed the padded data; only data and padding are counted."""
     layout = parse_layout(attrs["layout"])
     axes = [layout.index(letter) for letter in "DHW"[3 - spatial :]]
@@ -130,10 +130,10 @@ def _adaptive_rule(spatial: int, kind: str) -> Rule:
         (data,) = call.args
         layout = str(call.attrs["layout"])
         axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
-        given = call.attrs["output_size"]
-        if given is None or given == ():
+        sizes = call.attrs["output_size"]
+        if sizes is None or sizes == ():
             return data
-        size = integers(given) * (spatial if len(integers(given)) == 1 else 1)
+        size = integers(sizes) * (spatial if len(integers(sizes)) == 1 else 1)
         assert len(axes) == spatial
         if set(size) == {1}:
             return call.te(lambda x: _GLOBAL[kind](x, axes), data)

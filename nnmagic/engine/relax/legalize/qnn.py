@@ -56,8 +56,8 @@ def _requantize(call: OpCall) -> Value:
 def _sum_rule(sign: int) -> Rule:
     """Requantize both operands to the result's scale and zero point, and subtract the second zero point."""
 
-    def add(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-        return left + right if sign > 0 else left - right
+    def add(term: PrimExpr, right: PrimExpr) -> PrimExpr:
+        return term + right if sign > 0 else term - right
 
     def rule(call: OpCall) -> Value:
         dtype = tensor_dtype(call.args[0])
@@ -69,9 +69,9 @@ def _sum_rule(sign: int) -> Rule:
 
             return call.emit(call.te(compute, data, *own, scale, zero_point))
 
-        left = side(lhs, parameters[:2], call.attrs["lhs_axis"])
+        term = side(lhs, parameters[:2], call.attrs["lhs_axis"])
         right = side(rhs, parameters[2:], call.attrs["rhs_axis"])
-        total = call.emit(broadcast_rule(add)(replace(call, args=(left, right))))
+        total = call.emit(broadcast_rule(add)(replace(call, args=(term, right))))
 
         def without(x: Tensor, once: Tensor) -> Tensor:
             step = once().astype("int64")
@@ -186,9 +186,9 @@ def _product_rule(name: str, weight_axis: Callable[[OpCall], int], dtype: str = 
     def rule(call: OpCall) -> Value:
         data, weight, data_zero_point, weight_zero_point, *_ = call.args
         axis = weight_axis(call)
-        left = _center(call, data, data_zero_point, 0, dtype)
-        right = _center(call, weight, weight_zero_point, axis, dtype)
-        return RULES[name](replace(call, args=(left, right)))
+        lhs = _center(call, data, data_zero_point, 0, dtype)
+        rhs = _center(call, weight, weight_zero_point, axis, dtype)
+        return RULES[name](replace(call, args=(lhs, rhs)))
 
     return rule
 
@@ -219,9 +219,9 @@ def _table_rule(function: Callable[[np.ndarray], np.ndarray]) -> Rule:
         numbers = np.arange(256, dtype="uint8").view(dtype).astype("int32")
         with np.errstate(all="ignore"):
             real = function((numbers - zero_point).astype("float32") * scale) / output_scale
-            whole = np.trunc(real + np.copysign(np.float32(0.5), real)) + np.float32(output_zero_point)
+            rounded = np.trunc(real + np.copysign(np.float32(0.5), real)) + np.float32(output_zero_point)
             low, high = dtype_limits(dtype)
-            within = np.where(np.isnan(whole), high, np.clip(whole, low, high))  # as Relay's clip has it
+            within = np.where(np.isnan(rounded), high, np.clip(rounded, low, high))  # as Relay's clip has it
 
         def compute(data: Tensor, table: Tensor) -> Tensor:
             return te.compute(data.shape, lambda *at: table(data(*at).astype("int32") & 255))
@@ -278,15 +278,15 @@ def _softmax(call: OpCall) -> Value:
             return below + (below >> 1) - (below >> 4)
 
         exponent = te.compute(data.shape, power)
-        whole = te.compute(
+        quotient = te.compute(
             data.shape,
             lambda *i: scalar_functions.clip(tirx.truncdiv(exponent(*i), tirx.const(-unit, "int32")), 0, 20),
         )
-        most = topi.max(whole, axis, keepdims=True)
+        most = topi.max(quotient, axis, keepdims=True)
 
         def mantissa(*index: Index) -> PrimExpr:
-            rest = exponent(*index) + whole(*index) * unit
-            return ((rest >> 1) + unit) << (along(most, index) - whole(*index))
+            rest = exponent(*index) + quotient(*index) * unit
+            return ((rest >> 1) + unit) << (along(most, index) - quotient(*index))
 
         terms = te.compute(data.shape, mantissa)
         total = topi.sum(terms, axis, keepdims=True)

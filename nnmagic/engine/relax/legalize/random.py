@@ -44,9 +44,9 @@ def _shift_right(word: PrimExpr, count: int) -> PrimExpr:
     return (word >> _word(count)) & _word((1 << (64 - count)) - 1)
 
 
-def _less_unsigned(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def _is_less_in_magnitude(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return whether a word is smaller, both as unsigned numbers."""
-    return (left ^ _word(_TOP)) < (right ^ _word(_TOP))
+    return (lhs ^ _word(_TOP)) < (rhs ^ _word(_TOP))
 
 
 def _local(size: int) -> Buffer:
@@ -84,11 +84,11 @@ def _hash(key: Buffer | _Words, counter: Sequence[PrimExpr]) -> list[PrimExpr]:
                 words[i] = words[i] + schedule[(part + i) % 5]
             words[3] = words[3] + _word(part)
         for pair, rotation in enumerate(_ROTATIONS[number % 8]):
-            left, right = order[2 * pair], order[2 * pair + 1]
-            words[left] = words[left] + words[right]
-            turned = (words[right] << _word(rotation)) | _shift_right(words[right], 64 - rotation)
+            lhs, rhs = order[2 * pair], order[2 * pair + 1]
+            words[lhs] = words[lhs] + words[rhs]
+            turned = (words[rhs] << _word(rotation)) | _shift_right(words[rhs], 64 - rotation)
             # Threefry has words[left] here. Relay reads both words after it has written the sum; so do we.
-            words[right] = (words[left] + words[right]) ^ turned
+            words[rhs] = (words[lhs] + words[rhs]) ^ turned
         order = [order[0], order[3], order[2], order[1]]
     return [words[i] for i in range(4)]
 
@@ -108,18 +108,18 @@ def _next_bit(key: _Words) -> tuple[PrimExpr, PrimExpr]:
     return _shift_right(key[8], 1), tirx.Select(key[8] == _word(1), _word(_TOP), _word(0))
 
 
-def _split(key: _Words, left: _Words, right: _Words) -> None:
+def _split(key: _Words, lhs: _Words, rhs: _Words) -> None:
     """Emit two keys: that with a 0 at the end of its path, and that with a 1."""
     with T.If(_is_full(key)):
         with T.Then():
             hashed = _hash(key, [key[4 + i] for i in range(4)])
-            for half, bit in ((left, 0), (right, _TOP)):
+            for half, bit in ((lhs, 0), (rhs, _TOP)):
                 _write(half, [*hashed, *map(_word, (bit, 0, 0, 0, 1 << 62, 0))])
         with T.Else():
-            for half in (left, right):
+            for half in (lhs, rhs):
                 _write(half, [*(key[i] for i in range(8)), *_next_bit(key)])
             for i in (4, 5):
-                right[i] = key[i] | key[i + 4]
+                rhs[i] = key[i] | key[i + 4]
 
 
 def _make_room(key: _Words, count: PrimExpr, ready: Buffer) -> None:
@@ -129,7 +129,7 @@ def _make_room(key: _Words, count: PrimExpr, ready: Buffer) -> None:
     hashed, as Relay's comment says.
     """
     zero = _word(0)
-    with T.If(_less_unsigned(key[7], _word(-1) - count)):
+    with T.If(_is_less_in_magnitude(key[7], _word(-1) - count)):
         with T.Then():
             _write(ready, [key[i] for i in range(_KEY)])
         with T.Else(), T.If(_is_full(key)):
@@ -149,7 +149,7 @@ def _generate(key: _Words, after: _Words, numbers: _Words, count: Extent) -> Non
     end, in the last word of the counter alone.
     """
     count = tirx.convert(count).astype("int64")
-    full, rest = tirx.floordiv(count, _word(4)), tirx.floormod(count, _word(4))
+    full, partial = tirx.floordiv(count, _word(4)), tirx.floormod(count, _word(4))
     ready = _local(_KEY)
     _make_room(key, count, ready)
     with T.serial(0, full) as block:
@@ -158,10 +158,10 @@ def _generate(key: _Words, after: _Words, numbers: _Words, count: Extent) -> Non
         for i, word in enumerate(words):
             numbers[step * 4 + i] = word
     ready[7] = ready[7] + full * 4
-    with T.If(rest > 0), T.Then():
+    with T.If(partial > 0), T.Then():
         words = _hash(ready, [ready[4 + i] for i in range(4)])
         for i, word in enumerate(words[:3]):
-            with T.If(rest > i), T.Then():
+            with T.If(partial > i), T.Then():
                 numbers[full * 4 + i] = word
         ready[7] = ready[7] + _word(4)
     ready[6] = _word(0)

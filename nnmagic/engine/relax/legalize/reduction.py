@@ -181,13 +181,13 @@ def _truth_rule(reducer: Reducer) -> Rule:
         axes = _axes(attrs, data)
         if not axes:
             return topi.identity(data)
-        found = reduce(
+        result = reduce(
             lambda where, reduce_axes: reducer(data(*where).astype("uint8"), axis=reduce_axes),
             data,
             axes,
             keepdims=bool(attrs["keepdims"]),
         )
-        return te.compute(found.shape, lambda *at: found(*at) != tirx.const(0, "uint8"))
+        return te.compute(result.shape, lambda *at: result(*at) != tirx.const(0, "uint8"))
 
     # A reduction for TVM, which would fuse the comparison with sizes that only the run knows, and fail.
     return lambda call: call.te(
@@ -216,7 +216,7 @@ def accumulate(
     return result if wide == data.dtype else topi.cast(result, data.dtype)
 
 
-def count_reduced(data: Tensor, axes: Sequence[int]) -> Extent:
+def count_combined_elements(data: Tensor, axes: Sequence[int]) -> Extent:
     """Return how many elements each result combines."""
     number: PrimExpr = tirx.const(1, "int64")
     for axis in axes:
@@ -229,7 +229,7 @@ def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> Tensor
     dtype = data.dtype
     if dtype in scalar_functions.NARROW_FLOATS:  # the sum may exceed what they hold
         data = topi.cast(data, "float32")
-    result = _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_reduced(data, axes))
+    result = _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_combined_elements(data, axes))
     return result if data.dtype == dtype else topi.cast(result, dtype)
 
 
@@ -281,7 +281,7 @@ def _mean_squared_distance(attrs: Attrs, data: Tensor, center: Tensor) -> Tensor
     axes = _axes(attrs, data)
     distance = broadcast(lambda x, middle: x - middle, data, center)
     squares = topi.multiply(distance, distance)
-    number = count_reduced(data, axes)
+    number = count_combined_elements(data, axes)
     if attrs["unbiased"]:
         number = tirx.max(number, tirx.const(1, "int64")) - 1  # of no elements NaN, not 0 / -1
     sums = accumulate(squares, axes, keepdims=bool(attrs["keepdims"]))
@@ -295,8 +295,8 @@ _Pair: TypeAlias = tuple[PrimExpr, PrimExpr]
 def better_pair(tie_rule: str) -> Callable[[_Pair, _Pair], _Pair]:
     """Return a function that returns the better of two (index, value) pairs; NaN is the best value."""
 
-    def combine(left: _Pair, right: _Pair) -> _Pair:
-        (i, a), (j, b) = left, right
+    def combine(lhs: _Pair, rhs: _Pair) -> _Pair:
+        (i, a), (j, b) = lhs, rhs
         keep = tirx.any(j < 0, tirx.all(i >= 0, keeps_first(tie_rule, i, a, j, b)))  # -1: no element yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
@@ -338,8 +338,8 @@ def _argreduce_rule(name: str) -> Rule:
         count = element_count([shape_of(data)[axis] for axis in axes])
         narrow = isinstance(count, int) and count <= 2**31
         dtype = "int32" if narrow else "int64"
-        found = call.te(lambda x: compute(call.attrs, x, axes, dtype), data)
-        return found if narrow else narrow_indices(call, found)
+        result = call.te(lambda x: compute(call.attrs, x, axes, dtype), data)
+        return result if narrow else narrow_indices(call, result)
 
     return rule
 

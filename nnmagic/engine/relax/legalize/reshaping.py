@@ -96,9 +96,9 @@ def _check_and_reshape(call: OpCall, data: Value, shape: Sequence[Extent]) -> Va
     return reshape_to(data, shape)
 
 
-def same_element_count(left: Sequence[Extent], right: Sequence[Extent]) -> PrimExpr | bool:
+def same_element_count(lhs: Sequence[Extent], rhs: Sequence[Extent]) -> PrimExpr | bool:
     """Return whether two shapes have as many elements: a bool, or a condition on dynamic dimensions."""
-    before, after = element_count(left), element_count(right)
+    before, after = element_count(lhs), element_count(rhs)
     if isinstance(before, int) and isinstance(after, int):
         return before == after
     distance = difference(before, after)
@@ -119,15 +119,15 @@ def _reverse_reshape(call: OpCall) -> Value:
 
 def _reshape_like(call: OpCall) -> Value:
     data, like = call.args
-    left, right = shape_of(data), shape_of(like)
+    lhs, rhs = shape_of(data), shape_of(like)
     spans = []
-    for side, shape in (("lhs", left), ("rhs", right)):
+    for side, shape in (("lhs", lhs), ("rhs", rhs)):
         begin, end = call.attrs[f"{side}_begin"], call.attrs[f"{side}_end"]
         first = integer(begin)
         last = len(shape) if end is None else integer(end)
         spans.append((first % len(shape) if first < 0 else first, last % len(shape) if last < 0 else last))
     (a, b), (c, d) = spans
-    return _check_and_reshape(call, data, [*left[:a], *right[c:d], *left[b:]])
+    return _check_and_reshape(call, data, [*lhs[:a], *rhs[c:d], *lhs[b:]])
 
 
 def _batch_flatten(call: OpCall) -> Value:

@@ -82,34 +82,34 @@ class Resizing:
 
     def _position(self, at: Index, size: PrimExpr, wanted: PrimExpr, axis: int, kind: str) -> PrimExpr:
         """Return where a pixel of the result lies along an axis of the image."""
-        x, own, new = (as_expr(each).astype(kind) for each in (at, size, wanted))
+        x, size_along, new = (as_expr(each).astype(kind) for each in (at, size, wanted))
         half, one = tirx.const(0.5, kind), tirx.const(1, kind)
         start, end = (tirx.const(self.roi[part], kind) for part in (axis, axis + len(self.roi) // 2))
         several = wanted > 1
         gaps = tirx.max(new - one, one)
         match self.mode:
             case "half_pixel":
-                return (x + half) * (own / new) - half
+                return (x + half) * (size_along / new) - half
             case "align_corners":
-                return tirx.Select(several, (own - one) / gaps * x, x)
+                return tirx.Select(several, (size_along - one) / gaps * x, x)
             case "asymmetric":
                 times = tirx.max(tirx.floordiv(wanted, size), as_expr(1)).astype(kind)
-                return tirx.Select(tirx.floormod(wanted, size) == 0, x / times, own / new * x)
+                return tirx.Select(tirx.floormod(wanted, size) == 0, x / times, size_along / new * x)
             case "pytorch_half_pixel":
-                return tirx.Select(several, (x + half) * (own / new) - half, x)
+                return tirx.Select(several, (x + half) * (size_along / new) - half, x)
             case "tf_half_pixel_for_nn":
-                return (x + half) * (own / new)
-        along = start * (own - one) + x * (end - start) * (own - one) / gaps
-        return tirx.Select(several, along, x + half * (start + end) * (own - one))
+                return (x + half) * (size_along / new)
+        along = start * (size_along - one) + x * (end - start) * (size_along - one) / gaps
+        return tirx.Select(several, along, x + half * (start + end) * (size_along - one))
 
     def _taps(self, at: PrimExpr, size: PrimExpr) -> list[_Tap]:
         if self.takes_one_pixel:
             return [(self._nearest(at).astype("int64"), None)]
         low = tirx.floor(at)
-        part, first = at - low, low.astype("int64")
+        fraction, first = at - low, low.astype("int64")
         if self.method == "linear":
-            return [(first, 1 - part), (first + 1, part)]
-        weights = self._cubic(part)
+            return [(first, 1 - fraction), (first + 1, fraction)]
+        weights = self._cubic(fraction)
         if self.exclude:
             inside = [tirx.all(first - 1 + k >= 0, first + k <= size) for k in range(4)]
             weights = [tirx.Select(test, w, _number(0, w)) for test, w in zip(inside, weights, strict=True)]

@@ -61,9 +61,9 @@ def is_true(value: PrimExpr) -> PrimExpr:
     return value if dtype_of(value) == "bool" else not_equal(value, constant(0, value))
 
 
-def logical_or(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def logical_or(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return whether one of two truth values holds. (TVM takes ``x < y or x >= y`` for true, even of NaN.)"""
-    return tirx.const(0, "int8") < tirx.bitwise_or(left.astype("int8"), right.astype("int8"))
+    return tirx.const(0, "int8") < tirx.bitwise_or(lhs.astype("int8"), rhs.astype("int8"))
 
 
 def logical_not(value: PrimExpr) -> PrimExpr:
@@ -71,50 +71,50 @@ def logical_not(value: PrimExpr) -> PrimExpr:
     return value.astype("int8") < tirx.const(1, "int8")
 
 
-def maximum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def maximum(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return the larger number, or NaN if either is NaN."""
-    if dtype_of(left) == "bool":
-        return tirx.any(left, right)
-    if not is_float(dtype_of(left)):
-        return tirx.max(left, right)
-    return tirx.Select(tirx.any(left > right, is_nan(left)), left, right)
+    if dtype_of(lhs) == "bool":
+        return tirx.any(lhs, rhs)
+    if not is_float(dtype_of(lhs)):
+        return tirx.max(lhs, rhs)
+    return tirx.Select(tirx.any(lhs > rhs, is_nan(lhs)), lhs, rhs)
 
 
-def minimum(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def minimum(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return the smaller number, or NaN if either is NaN."""
-    if dtype_of(left) == "bool":
-        return tirx.all(left, right)
-    if not is_float(dtype_of(left)):
-        return tirx.min(left, right)
-    return tirx.Select(tirx.any(left < right, is_nan(left)), left, right)
+    if dtype_of(lhs) == "bool":
+        return tirx.all(lhs, rhs)
+    if not is_float(dtype_of(lhs)):
+        return tirx.min(lhs, rhs)
+    return tirx.Select(tirx.any(lhs < rhs, is_nan(lhs)), lhs, rhs)
 
 
-def not_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def not_equal(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return whether two numbers differ; NaN differs from everything."""
-    if dtype_of(left) == "bool":
-        return tirx.any(tirx.all(left, logical_not(right)), tirx.all(logical_not(left), right))
-    if not is_float(dtype_of(left)):
-        return left != right
-    return tirx.any(left < right, left > right, is_nan(left), is_nan(right))
+    if dtype_of(lhs) == "bool":
+        return tirx.any(tirx.all(lhs, logical_not(rhs)), tirx.all(logical_not(lhs), rhs))
+    if not is_float(dtype_of(lhs)):
+        return lhs != rhs
+    return tirx.any(lhs < rhs, lhs > rhs, is_nan(lhs), is_nan(rhs))
 
 
-def equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def equal(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return whether two numbers are equal.
 
     LLVM refuses TVM's own comparison of truth values, and TVM takes ``x == x`` for true, even of NaN.
     """
-    exact = dtype_of(left) != "bool" and not is_float(dtype_of(left))
-    return left == right if exact else logical_not(not_equal(left, right))
+    exact = dtype_of(lhs) != "bool" and not is_float(dtype_of(lhs))
+    return lhs == rhs if exact else logical_not(not_equal(lhs, rhs))
 
 
-def less(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Return whether ``left`` is smaller; False is smaller than True."""
-    return tirx.all(logical_not(left), right) if dtype_of(left) == "bool" else left < right
+def less(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+    """Return whether ``lhs`` is smaller; False is smaller than True."""
+    return tirx.all(logical_not(lhs), rhs) if dtype_of(lhs) == "bool" else lhs < rhs
 
 
-def less_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Return whether ``left`` is not larger; False is smaller than True."""
-    return tirx.any(logical_not(left), right) if dtype_of(left) == "bool" else left <= right
+def less_equal(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+    """Return whether ``lhs`` is not larger; False is smaller than True."""
+    return tirx.any(logical_not(lhs), rhs) if dtype_of(lhs) == "bool" else lhs <= rhs
 
 
 #: The dtype to compute in so that overflow wraps; in these dtypes TVM tells LLVM that there is no overflow.
@@ -166,15 +166,15 @@ def multiply_all(factors: Sequence[PrimExpr]) -> PrimExpr:
 def guard_division(divide: ElementFunction, by_minus_one: ElementFunction) -> ElementFunction:
     """Return an integer division that cannot trap: by 0 it gives 0, as NumPy does; by -1 ``by_minus_one``."""
 
-    def divide_safely(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-        zero, one = constant(0, right), constant(1, right)
-        if dtype_of(right).startswith("uint"):
-            safe = tirx.Select(right == zero, one, right)
-            return tirx.Select(right == zero, zero, divide(left, safe))
-        minus = constant(-1, right)
-        safe = tirx.Select(tirx.any(right == zero, right == minus), one, right)
-        quotient = tirx.Select(right == minus, by_minus_one(left), divide(left, safe))
-        return tirx.Select(right == zero, zero, quotient)
+    def divide_safely(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+        zero, one = constant(0, rhs), constant(1, rhs)
+        if dtype_of(rhs).startswith("uint"):
+            safe = tirx.Select(rhs == zero, one, rhs)
+            return tirx.Select(rhs == zero, zero, divide(lhs, safe))
+        minus = constant(-1, rhs)
+        safe = tirx.Select(tirx.any(rhs == zero, rhs == minus), one, rhs)
+        quotient = tirx.Select(rhs == minus, by_minus_one(lhs), divide(lhs, safe))
+        return tirx.Select(rhs == zero, zero, quotient)
 
     return divide_safely
 
@@ -193,46 +193,48 @@ _FLOOR_DIVIDE = guard_division(tirx.floordiv, _negate)
 _FLOOR_MOD = guard_division(tirx.floormod, _zero_like)
 
 
-def trunc_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def trunc_divide(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Divide and round towards zero."""
-    return tirx.trunc(left / right) if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
+    return tirx.trunc(lhs / rhs) if is_float(dtype_of(lhs)) else _TRUNC_DIVIDE(lhs, rhs)
 
 
-def trunc_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Return the remainder of truncated division, with the sign of ``left``; exact, also of floats."""
-    return vector_math.fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
+def trunc_mod(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+    """Return the remainder of truncated division, with the sign of ``lhs``; exact, also of floats."""
+    return vector_math.fmod(lhs, rhs) if is_float(dtype_of(lhs)) else _TRUNC_MOD(lhs, rhs)
 
 
-def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def floor_divide(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Divide and round down; for floats, as NumPy, subtract the exact remainder first."""
-    if not is_float(dtype_of(left)):
-        return _FLOOR_DIVIDE(left, right)
-    rest, q = (tirx.Var(name, dtype_of(left)) for name in ("rest", "quotient"))
-    quotient = (left - rest) / right
-    below = tirx.Select(_differs_in_sign(rest, right), quotient - constant(1, left), quotient)
+    if not is_float(dtype_of(lhs)):
+        return _FLOOR_DIVIDE(lhs, rhs)
+    remainder, q = (tirx.Var(name, dtype_of(lhs)) for name in ("rest", "quotient"))
+    quotient = (lhs - remainder) / rhs
+    below = tirx.Select(_differs_in_sign(remainder, rhs), quotient - constant(1, lhs), quotient)
     floor = tirx.floor(q)
-    nearest = tirx.Select(q - floor > constant(0.5, left), floor + constant(1, left), floor)
-    signed = tirx.Select(q == constant(0, left), _zero_of_quotient(left, right), nearest)
-    floored = tirx.Let(rest, vector_math.fmod(left, right), tirx.Let(q, below, signed))
-    return tirx.Select(right == constant(0, left), left / right, floored)
+    nearest = tirx.Select(q - floor > constant(0.5, lhs), floor + constant(1, lhs), floor)
+    signed = tirx.Select(q == constant(0, lhs), _zero_of_quotient(lhs, rhs), nearest)
+    floored = tirx.Let(remainder, vector_math.fmod(lhs, rhs), tirx.Let(q, below, signed))
+    return tirx.Select(rhs == constant(0, lhs), lhs / rhs, floored)
 
 
-def _zero_of_quotient(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def _zero_of_quotient(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return 0 with the sign of ``left / right``, by the bits: TVM takes ``0 / x`` for 0, ignoring signs."""
-    dtype = dtype_of(left)
+    dtype = dtype_of(lhs)
     bits = {"float32": "int32", "float64": "int64"}[dtype]
-    sign = tirx.reinterpret(bits, left) ^ tirx.reinterpret(bits, right)
+    sign = tirx.reinterpret(bits, lhs) ^ tirx.reinterpret(bits, rhs)
     return tirx.reinterpret(dtype, sign & tirx.min_value(bits))
 
 
-def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Return the remainder of floored division, with the sign of ``right``; exact, also of floats."""
-    if not is_float(dtype_of(left)):
-        return _FLOOR_MOD(left, right)
-    zero, rest = constant(0, left), tirx.Var("rest", dtype_of(left))
-    nothing = tirx.Select(right < zero, -tirx.abs(rest), tirx.abs(rest))
-    q = tirx.Select(_differs_in_sign(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
-    return tirx.Let(rest, vector_math.fmod(left, right), q)
+def floor_mod(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
+    """Return the remainder of floored division, with the sign of ``rhs``; exact, also of floats."""
+    if not is_float(dtype_of(lhs)):
+        return _FLOOR_MOD(lhs, rhs)
+    zero, remainder = constant(0, lhs), tirx.Var("rest", dtype_of(lhs))
+    nothing = tirx.Select(rhs < zero, -tirx.abs(remainder), tirx.abs(remainder))
+    q = tirx.Select(
+        _differs_in_sign(remainder, rhs), remainder + rhs, tirx.Select(remainder == zero, nothing, remainder)
+    )
+    return tirx.Let(remainder, vector_math.fmod(lhs, rhs), q)
 
 
 def floor_divide_by(value: PrimExpr, divisor: int) -> PrimExpr:
@@ -266,52 +268,54 @@ def _high_half(value: PrimExpr, factor: int) -> PrimExpr:
     return upper * of_upper + tirx.shift_right(middle, half) + tirx.shift_right(other, half)
 
 
-def _differs_in_sign(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
+def _differs_in_sign(remainder: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Return whether a remainder other than 0 differs in sign from the divisor; false for NaN."""
     zero = constant(0, right)
-    return tirx.any(tirx.all(rest < zero, right > zero), tirx.all(rest > zero, right < zero))
+    return tirx.any(tirx.all(remainder < zero, right > zero), tirx.all(remainder > zero, right < zero))
 
 
-def divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def divide(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Divide floats; of integers the quotient is truncated, as in Relay."""
-    return left / right if is_float(dtype_of(left)) else _TRUNC_DIVIDE(left, right)
+    return lhs / rhs if is_float(dtype_of(lhs)) else _TRUNC_DIVIDE(lhs, rhs)
 
 
-def shift_left(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def shift_left(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return ``left << right``, or 0 where that shifts everything out."""
-    return _shift(left, right, tirx.shift_left, constant(0, left))
+    return _shift(lhs, rhs, tirx.shift_left, constant(0, lhs))
 
 
-def shift_right(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def shift_right(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return ``left >> right`` with the sign kept; only the sign is left where that shifts everything out."""
-    nothing = constant(0, left)
-    if dtype_of(left).startswith("int"):
-        nothing = tirx.Select(left < nothing, constant(-1, left), nothing)
-    return _shift(left, right, tirx.shift_right, nothing)
+    nothing = constant(0, lhs)
+    if dtype_of(lhs).startswith("int"):
+        nothing = tirx.Select(lhs < nothing, constant(-1, lhs), nothing)
+    return _shift(lhs, rhs, tirx.shift_right, nothing)
 
 
-def _shift(left: PrimExpr, right: PrimExpr, shift: ElementFunction, beyond: PrimExpr) -> PrimExpr:
-    bits = tvm.DataType(dtype_of(left)).bits
-    outside = tirx.any(right < constant(0, right), right >= constant(bits, right))
-    return tirx.Select(outside, beyond, shift(left, tirx.Select(outside, constant(0, right), right)))
+def _shift(lhs: PrimExpr, rhs: PrimExpr, shift: ElementFunction, beyond: PrimExpr) -> PrimExpr:
+    bits = tvm.DataType(dtype_of(lhs)).bits
+    outside = tirx.any(rhs < constant(0, rhs), rhs >= constant(bits, rhs))
+    return tirx.Select(outside, beyond, shift(lhs, tirx.Select(outside, constant(0, rhs), rhs)))
 
 
 def round_half_away(value: PrimExpr) -> PrimExpr:
     """Round to the nearest whole number, halves away from zero as in Relay (NumPy: to even)."""
     if not is_float(dtype_of(value)):
         return value
-    whole = tirx.trunc(value)
+    integer_part = tirx.trunc(value)
     step = tirx.Select(value < constant(0, value), constant(-1, value), constant(1, value))
-    return tirx.Select(tirx.abs(value - whole) >= constant(0.5, value), whole + step, whole)
+    return tirx.Select(
+        tirx.abs(value - integer_part) >= constant(0.5, value), integer_part + step, integer_part
+    )
 
 
 def sign(value: PrimExpr) -> PrimExpr:
     """Return -1, 0 or 1; of both zeros 0, NaN stays NaN."""
     zero = constant(0, value)
-    rest = tirx.Select(is_nan(value), value, zero) if is_float(dtype_of(value)) else zero
+    remainder = tirx.Select(is_nan(value), value, zero) if is_float(dtype_of(value)) else zero
     if not dtype_of(value).startswith("uint"):
-        rest = tirx.Select(value < zero, constant(-1, value), rest)
-    return tirx.Select(value > zero, constant(1, value), rest)
+        remainder = tirx.Select(value < zero, constant(-1, value), remainder)
+    return tirx.Select(value > zero, constant(1, value), remainder)
 
 
 def inverse_square_root(value: PrimExpr) -> PrimExpr:

@@ -47,20 +47,22 @@ def select_lowest(
             at = last - step
             lower = tirx.Var("lower", "bool")
             stores: list[Stmt] = [tirx.Bind(lower, kept[0][at] < kept[0][at - 1])]
-            for part in kept:
-                left, right = (tirx.Var(name, builders.dtype_of(part)) for name in ("left", "right"))
+            for buffer in kept:
+                lhs, rhs = (tirx.Var(name, builders.dtype_of(buffer)) for name in ("left", "right"))
                 stores += [
-                    tirx.Bind(left, part[at - 1]),
-                    tirx.Bind(right, part[at]),
-                    tirx.BufferStore(part, tirx.Select(lower, right, left), [at - 1]),
-                    tirx.BufferStore(part, tirx.Select(lower, left, right), [at]),
+                    tirx.Bind(lhs, buffer[at - 1]),
+                    tirx.Bind(rhs, buffer[at]),
+                    tirx.BufferStore(buffer, tirx.Select(lower, rhs, lhs), [at - 1]),
+                    tirx.BufferStore(buffer, tirx.Select(lower, lhs, rhs), [at]),
                 ]
             return sequence(stores)
 
         return loop("step", last, exchange)
 
     def put(at: PrimExpr, source: PrimExpr) -> Stmt:
-        stores = [tirx.BufferStore(part, value, [at]) for part, value in zip(kept, word(source), strict=True)]
+        stores = [
+            tirx.BufferStore(buffer, value, [at]) for buffer, value in zip(kept, word(source), strict=True)
+        ]
         return sequence([*stores, bubble(at)])
 
     def put_if_lower(value: PrimExpr, source: PrimExpr) -> Stmt:
@@ -88,8 +90,8 @@ def select_lowest(
             ]
         )
 
-    rest = as_expr(length) - count
-    blocks = tirx.floordiv(rest, _BLOCK)
+    remaining = as_expr(length) - count
+    blocks = tirx.floordiv(remaining, _BLOCK)
     return [
         tirx.AllocBuffer(block),
         tirx.AllocBuffer(lowest),
@@ -97,7 +99,7 @@ def select_lowest(
         loop("block", blocks, look_at_block),
         loop(
             "at",
-            tirx.floormod(rest, _BLOCK),
+            tirx.floormod(remaining, _BLOCK),
             lambda at: put_if_lower(word(blocks * _BLOCK + count + at)[0], blocks * _BLOCK + count + at),
         ),
     ]

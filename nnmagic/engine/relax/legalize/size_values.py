@@ -27,7 +27,7 @@ _MOST_CONSTANTS = 64
 
 
 def _arithmetic(function: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> Callable[[Extent, Extent], Extent]:
-    return lambda left, right: simplify(function(as_expr(left), as_expr(right)))
+    return lambda lhs, rhs: simplify(function(as_expr(lhs), as_expr(rhs)))
 
 
 _BINARY: dict[str, Callable[[Extent, Extent], Extent]] = {
@@ -84,8 +84,8 @@ class SizeValues:
         if name == "strided_slice":
             return self._slice(call.args[0], call.attrs)
         if name in _BINARY:
-            left, right = map(self.elements, call.args)
-            return None if left is None or right is None else _apply(_BINARY[name], left, right)
+            lhs, rhs = map(self.elements, call.args)
+            return None if lhs is None or rhs is None else _apply(_BINARY[name], lhs, rhs)
         return None
 
     def _join(self, parts: Sequence[Value]) -> Elements | None:
@@ -115,16 +115,18 @@ class SizeValues:
         bounds = (attrs["begin"], attrs["end"], attrs["strides"] or (1,))
         if elements is None or attrs["slice_mode"] != "end" or data.ty.ndim != 1:
             return None
-        (begin,), (end,), (step,) = ([int(item) for item in cast("tuple[int, ...]", each)] for each in bounds)
+        (begin,), (end,), (step,) = (
+            [int(item) for item in cast("tuple[int, ...]", bound)] for bound in bounds
+        )
         return elements[begin:end:step] if 0 <= begin <= end <= len(elements) and step > 0 else None
 
 
-def _apply(function: Callable[[Extent, Extent], Extent], left: Elements, right: Elements) -> Elements | None:
+def _apply(function: Callable[[Extent, Extent], Extent], lhs: Elements, rhs: Elements) -> Elements | None:
     """Apply an operator to elements that broadcast; None for a divisor that may be 0."""
-    if function is _BINARY["floor_divide"] and not all(isinstance(by, int) and by for by in right):
+    if function is _BINARY["floor_divide"] and not all(isinstance(by, int) and by for by in rhs):
         return None
-    size = len(right) if len(left) == 1 else len(left)
-    if len(right) not in (1, size):
+    size = len(rhs) if len(lhs) == 1 else len(lhs)
+    if len(rhs) not in (1, size):
         return None
-    left, right = (side * size if len(side) == 1 else side for side in (left, right))
-    return tuple(function(a, b) for a, b in zip(left, right, strict=True))
+    lhs, rhs = (side * size if len(side) == 1 else side for side in (lhs, rhs))
+    return tuple(function(a, b) for a, b in zip(lhs, rhs, strict=True))

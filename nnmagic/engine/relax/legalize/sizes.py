@@ -53,17 +53,17 @@ def is_complicated(size: Extent) -> bool:
     return bool(selections) or (bool(bounds) and len(dims) > 1)
 
 
-def same_size(left: Extent, right: Extent) -> bool:
+def same_size(lhs: Extent, rhs: Extent) -> bool:
     """Return whether two sizes are certainly equal."""
-    return left is right or difference(left, right) == 0 or bool(tvm_ffi.structural_equal(left, right))
+    return lhs is rhs or difference(lhs, rhs) == 0 or bool(tvm_ffi.structural_equal(lhs, rhs))
 
 
-def difference(left: Extent, right: Extent) -> int | None:
+def difference(lhs: Extent, rhs: Extent) -> int | None:
     """Return ``left - right`` if it is the same number for all values of their variables."""
-    a, b = static_int(left), static_int(right)
+    a, b = static_int(lhs), static_int(rhs)
     if a is not None and b is not None:
         return a - b
-    normal = normal_form(as_expr(left) - as_expr(right))
+    normal = normal_form(as_expr(lhs) - as_expr(rhs))
     return None if normal is None else normal[0].number
 
 
@@ -86,15 +86,15 @@ def is_nonnegative(size: Extent) -> bool:
     return normal is not None and polynomials.is_nonnegative(normal[0])
 
 
-def maximum(left: Extent, right: Extent) -> Extent:
+def maximum(lhs: Extent, rhs: Extent) -> Extent:
     """Return the larger of two sizes."""
-    inner = _shifted_maximum(left)
+    inner = _shifted_maximum(lhs)
     if inner is not None:
         size, least, shift = inner
-        bound = static_int(right)
+        bound = static_int(rhs)
         if bound is not None and least + shift <= bound:  # max(max(n - 1, 0) - 1, 0) is max(n - 2, 0)
-            left = simplify(size + shift)
-    return simplify(tirx.max(as_expr(left), as_expr(right)))
+            lhs = simplify(size + shift)
+    return simplify(tirx.max(as_expr(lhs), as_expr(rhs)))
 
 
 def _shifted_maximum(size: Extent) -> tuple[Extent, int, int] | None:
@@ -108,19 +108,19 @@ def _shifted_maximum(size: Extent) -> tuple[Extent, int, int] | None:
     return None
 
 
-def minimum(left: Extent, right: Extent) -> Extent:
+def minimum(lhs: Extent, rhs: Extent) -> Extent:
     """Return the smaller of two sizes."""
-    return simplify(tirx.min(as_expr(left), as_expr(right)))
+    return simplify(tirx.min(as_expr(lhs), as_expr(rhs)))
 
 
-def broadcast_size(left: Extent, right: Extent) -> Extent:
+def broadcast_size(lhs: Extent, rhs: Extent) -> Extent:
     """Return the one of two sizes that is not 1; where neither is, they are equal."""
-    a, b = static_int(left), static_int(right)
+    a, b = static_int(lhs), static_int(rhs)
     if a == 1 or (b is not None and b != 1):
-        return right
-    if b == 1 or a is not None or same_size(left, right):
-        return left
-    return tirx.Select(left == 1, right, left)
+        return rhs
+    if b == 1 or a is not None or same_size(lhs, rhs):
+        return lhs
+    return tirx.Select(lhs == 1, rhs, lhs)
 
 
 def normal_form(size: PrimExpr) -> tuple[Polynomial, dict[str, Var]] | None:
@@ -176,10 +176,10 @@ def _sum(size: Polynomial, variables: Mapping[str, Var]) -> PrimExpr:
     for monomial, number in size.terms:
         match monomial:
             case (Positive(argument=argument),) if number in (1, -1):
-                rest = size - Polynomial(((monomial, number),))
-                other = rest + argument * constant(number)
+                remainder = size - Polynomial(((monomial, number),))
+                other = remainder + argument * constant(number)
                 if len(other.terms) < len(argument.terms):
-                    both = _sum(other, variables), _sum(rest, variables)
+                    both = _sum(other, variables), _sum(remainder, variables)
                     return tirx.max(*both) if number > 0 else tirx.min(*both)
     total: PrimExpr | None = None
     for monomial, number in size.terms:

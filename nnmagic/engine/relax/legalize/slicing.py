@@ -215,17 +215,17 @@ def set_region(
     shape = shape_of(data)
     if any(static_int(length) == 0 for length in lengths):
         return data
-    whole = [
+    covers = [
         static_int(start) == 0 and same_size(length, dim)
         for start, length, dim in zip(starts, lengths, shape, strict=False)
     ]
-    if len(whole) == len(shape) and all(whole):
+    if len(covers) == len(shape) and all(covers):
         return values
     source_of, axes = _without_units(call, values)
 
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
         def element(*index: Index) -> PrimExpr:
-            spans = list(zip(index, first, size, whole, strict=False))
+            spans = list(zip(index, first, size, covers, strict=False))
             positions = [i if all_ else i - start for i, start, _, all_ in spans]
             conditions = [inside(i, start, length) for i, start, length, all_ in spans if not all_]
             places = [*positions, *index[len(positions) :]]

@@ -40,12 +40,12 @@ def factor(
             return tirx.BufferStore(row, tirx.Select(is_larger, place, row[0]), [as_expr(0)])
 
         def exchange(array: Buffer, column: PrimExpr) -> Stmt:
-            kept = tirx.Var("kept", dtype_of(array))
+            saved = tirx.Var("kept", dtype_of(array))
             return sequence(
                 [
-                    tirx.Bind(kept, _at(array, size, k, column)),
+                    tirx.Bind(saved, _at(array, size, k, column)),
                     _set(array, size, k, column, _at(array, size, row[0], column)),
-                    _set(array, size, row[0], column, kept),
+                    _set(array, size, row[0], column, saved),
                 ]
             )
 
@@ -124,14 +124,14 @@ def factor_symmetric(a: Buffer, size: int, status: Buffer, *, upper: bool) -> St
             divided = a[place(row, column)] / a[place(column, column)]
             return sequence([*compute(row, column), tirx.BufferStore(a, divided, [place(row, column)])])
 
-        own = a[place(row, row)]
-        failed = tirx.Select(own > _number(0), tirx.const(0, "int32"), tirx.const(1, "int32"))
+        diagonal = a[place(row, row)]
+        failed = tirx.Select(diagonal > _number(0), tirx.const(0, "int32"), tirx.const(1, "int32"))
         return sequence(
             [
                 loop("column", row, left),
                 *compute(row, row),
                 tirx.BufferStore(status, tirx.bitwise_or(status[0], failed), [as_expr(0)]),
-                tirx.BufferStore(a, tirx.sqrt(own), [place(row, row)]),
+                tirx.BufferStore(a, tirx.sqrt(diagonal), [place(row, row)]),
             ]
         )
 

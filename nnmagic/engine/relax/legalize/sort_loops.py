@@ -12,7 +12,7 @@ from tvm import te, tirx
 from nnmagic.engine.relax.legalize.radix_sort import radix_sort
 from nnmagic.engine.relax.legalize.selection import LEAST_RATIO, MOST_SELECTED, select_lowest
 from nnmagic.engine.relax.legalize.sort_keys import from_sort_key, join_zeros, key_dtype, sort_key
-from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, merge_columns, sort_columns
+from nnmagic.engine.relax.legalize.sorting_network import BLOCK, SortedColumns, merge_columns, sort_columns
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
 from nnmagic.engine.relax.schedules.registry import KIND
@@ -180,12 +180,12 @@ class SequenceSort:
     def index(self, sequence_: Index, at: Index) -> list[Index]:
         """Return the index of an element of a sequence along the axis, counted over the other axes."""
         result: list[Index] = []
-        rest = as_expr(sequence_)
+        quotient = as_expr(sequence_)
         for position, dim in enumerate(reversed(self.other)):
             is_first = position == len(self.other) - 1
             size = builders.maximum(dim, 1)
-            result.insert(0, rest if is_first else tirx.floormod(rest, as_expr(size)))
-            rest = rest if is_first else tirx.floordiv(rest, as_expr(size))
+            result.insert(0, quotient if is_first else tirx.floormod(quotient, as_expr(size)))
+            quotient = quotient if is_first else tirx.floordiv(quotient, as_expr(size))
         result.insert(self.axis, at)
         return result
 
@@ -220,12 +220,12 @@ class SequenceSort:
 
     def _sort_groups(self, groups: Extent, index: _GroupIndex) -> Stmt:
         length, lanes = self.length, self.lanes
-        known = static_int(length)
-        block = BLOCK if known is None else min(BLOCK, 1 << (known - 1).bit_length())
+        static_length = static_int(length)
+        block = BLOCK if static_length is None else min(BLOCK, 1 << (static_length - 1).bit_length())
         rows = builders.round_up_div(length, block) * block
         parts = tuple(tirx.decl_buffer((rows * lanes,), word, "words") for word in self.words)
         kept, (rows,) = _keep_in_memory(rows)
-        columns = Columns(parts, lanes, rows, block)
+        columns = SortedColumns(parts, lanes, rows, block)
         highest = [builders.broadcast(tirx.max_value(word), lanes) for word in self.words]
 
         def pad(row: PrimExpr) -> Stmt:
@@ -235,7 +235,7 @@ class SequenceSort:
             at = partial(index, group)
             statements: list[Stmt] = [*map(tirx.AllocBuffer, parts), *kept]
             statements.append(self._load(columns, at))
-            if known is None or known % block:
+            if static_length is None or static_length % block:
                 statements.append(loop("row", rows - length, pad))
             statements.append(sort_columns(columns))
             statements += [self._store(columns, name, at) for name in self.outputs]
@@ -245,7 +245,7 @@ class SequenceSort:
 
         return self.independent(loop("group", groups, sort_group), lanes)
 
-    def _load(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _load(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         by_columns = partial(self._load_columns, columns, index)
         if self.axis != len(self.other):
             return by_columns()
@@ -253,7 +253,7 @@ class SequenceSort:
             at_least(self.length, columns.lanes), partial(self._load_rows, columns, index), by_columns
         )
 
-    def _store(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+    def _store(self, columns: SortedColumns, name: str, index: _SequenceIndex) -> Stmt:
         by_columns = partial(self._store_columns, columns, name, index)
         if self.axis != len(self.other):
             return by_columns()
@@ -261,7 +261,7 @@ class SequenceSort:
             at_least(self.count, columns.lanes), partial(self._store_rows, columns, name, index), by_columns
         )
 
-    def _load_columns(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _load_columns(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         def copy(row: PrimExpr) -> Stmt:
             def element(lane: PrimExpr) -> Stmt:
                 values = self._word(index(lane, row))
@@ -271,7 +271,7 @@ class SequenceSort:
 
         return loop("row", self.length, copy)
 
-    def _store_columns(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+    def _store_columns(self, columns: SortedColumns, name: str, index: _SequenceIndex) -> Stmt:
         def copy(row: PrimExpr) -> Stmt:
             def element(lane: PrimExpr) -> Stmt:
                 words = [tirx.BufferLoad(part, [row * columns.lanes + lane]) for part in columns.parts]
@@ -282,7 +282,7 @@ class SequenceSort:
 
         return loop("row", self.count, copy)
 
-    def _load_rows(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _load_rows(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         """Load the sequences, which are rows, by squares of them that are transposed."""
         lanes = columns.lanes
 
@@ -302,7 +302,7 @@ class SequenceSort:
 
         return loop("square", builders.round_up_div(self.length, lanes), copy)
 
-    def _store_rows(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+    def _store_rows(self, columns: SortedColumns, name: str, index: _SequenceIndex) -> Stmt:
         lanes = columns.lanes
 
         def copy(number: PrimExpr) -> Stmt:
@@ -322,7 +322,7 @@ class SequenceSort:
 
         return loop("square", builders.round_up_div(self.count, lanes), copy)
 
-    def _order_zeros(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+    def _order_zeros(self, columns: SortedColumns, index: _SequenceIndex) -> Stmt:
         """Put zeros of both signs in the order of the data, in the sequences that have them."""
         (words,), lanes = columns.parts, self.lanes
         has = builders.local_array(lanes, self.kind, "has_negative_zero")
@@ -416,9 +416,9 @@ class SequenceSort:
         capacities = [BLOCK * self.lanes]
         while capacities[-1] < _LONGEST_OF_FEW:
             capacities.append(2 * capacities[-1])
-        known = static_int(self.length)
-        if known is not None:
-            return sum(known > capacity for capacity in capacities)
+        static_length = static_int(self.length)
+        if static_length is not None:
+            return sum(static_length > capacity for capacity in capacities)
         level = as_expr(0)
         for capacity in capacities:
             level = level + (as_expr(self.length) > capacity).astype("int64")
@@ -433,7 +433,7 @@ class SequenceSort:
         flat = [tirx.decl_buffer((size,), word, "merged") for word in self.words]
         kept, (level, rows) = _keep_in_memory(level, rows)
         size = rows * lanes
-        columns = Columns(tuple(matrix), lanes, rows, BLOCK)
+        columns = SortedColumns(tuple(matrix), lanes, rows, BLOCK)
 
         def load(at: PrimExpr) -> Stmt:
             return sequence(_store_elements(matrix, at, self._word(index(at))))
@@ -482,19 +482,19 @@ class SequenceSort:
     def _select(self, number: PrimExpr) -> Stmt:
         index = partial(self.index, number)
         count = int(self.count)
-        kept = [builders.local_array(count, word, "kept") for word in self.words]
+        registers = [builders.local_array(count, word, "kept") for word in self.words]
 
         def store(at: PrimExpr) -> Stmt:
             stores = [
                 tirx.BufferStore(
-                    output, self._result(name, [part[at] for part in kept], index(at)), index(at)
+                    output, self._result(name, [part[at] for part in registers], index(at)), index(at)
                 )
                 for name, output in self.outputs.items()
             ]
             return sequence(stores)
 
-        selected = select_lowest(lambda at: self._word(index(at)), self.length, kept)
-        return sequence([*map(tirx.AllocBuffer, kept), *selected, loop("at", count, store)])
+        selected = select_lowest(lambda at: self._word(index(at)), self.length, registers)
+        return sequence([*map(tirx.AllocBuffer, registers), *selected, loop("at", count, store)])
 
     # Long sequences: one after the other, by their digits
 
@@ -532,14 +532,14 @@ class SequenceSort:
         def store(at: PrimExpr) -> Stmt:
             place = side[0] * length + at
             if order:
-                parts = [words[place], order[0][place]]
+                columns = [words[place], order[0][place]]
             elif self.packed:
-                parts = [tirx.reinterpret("int64", words[place])]
+                columns = [tirx.reinterpret("int64", words[place])]
             else:
                 lifted = tirx.reinterpret("int64", words[place].astype("uint64")) + lowest[0].astype("int64")
-                parts = [lifted.astype(self.kind)]
+                columns = [lifted.astype(self.kind)]
             stores = [
-                tirx.BufferStore(output, self._result(name, parts, index(at)), index(at))
+                tirx.BufferStore(output, self._result(name, columns, index(at)), index(at))
                 for name, output in self.outputs.items()
             ]
             return sequence(stores)

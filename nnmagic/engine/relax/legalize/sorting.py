@@ -33,14 +33,14 @@ def _topk(call: OpCall) -> Value:
     kind, dtype = str(attrs["ret_type"]), str(attrs["dtype"])
     if kind != "values" and not dtype:
         call.refuse("the indices need a dtype")
-    own, k = shape_of(call.args[0]), integer(attrs["k"])
-    axis = integer(attrs["axis"]) % len(own)
-    call.require(k <= own[axis], f"k is {k}, more elements than axis {axis} has")
+    shape, k = shape_of(call.args[0]), integer(attrs["k"])
+    axis = integer(attrs["axis"]) % len(shape)
+    call.require(k <= shape[axis], f"k is {k}, more elements than axis {axis} has")
 
     outputs = [("values", tensor_dtype(call.args[0]))] if kind != "indices" else []
     if kind != "values":
         outputs.append(("indices", dtype))
-    count = k if k > 0 else own[axis]
+    count = k if k > 0 else shape[axis]
 
     def compute(data: Tensor) -> Tensors:
         return sort_along(data, axis, outputs, ascending=bool(attrs["is_ascend"]), count=count)

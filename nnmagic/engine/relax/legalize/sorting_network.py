@@ -29,7 +29,7 @@ _Row = Sequence[PrimExpr]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class SortedColumns:
     """A matrix that is sorted by columns, row after row in memory, for each part of its elements.
 
     parts: the keys; or keys and indices. rows: a multiple of ``block``, which is a power of two.
@@ -51,18 +51,18 @@ class Columns:
         return [builders.store(part, row * self.lanes, self.lanes, value) for part, value in pairs]
 
 
-def sort_columns(columns: Columns) -> Stmt:
+def sort_columns(columns: SortedColumns) -> Stmt:
     """Sort each column, the smallest element first."""
     rows, block = columns.rows, columns.block
-    known = builders.static_int(rows)
+    static_rows = builders.static_int(rows)
     blocks = builders.round_up_div(rows, block)
     statements = [loop("block", blocks, lambda at: _in_registers(columns, at * block, batcher_pairs(block)))]
-    levels = _MOST_LEVELS if known is None else max(known // block - 1, 0).bit_length()
+    levels = _MOST_LEVELS if static_rows is None else max(static_rows // block - 1, 0).bit_length()
 
     def merge_if_needed(level: PrimExpr) -> Stmt:
         run = tirx.shift_left(as_expr(block), level)
         merge = _merge_runs(columns, level, run)
-        return merge if known is not None else tirx.IfThenElse(run < rows, merge, None)
+        return merge if static_rows is not None else tirx.IfThenElse(run < rows, merge, None)
 
     if levels:
         statements.append(loop("level", levels, merge_if_needed))
@@ -90,7 +90,7 @@ def _bitonic_pairs(count: int) -> Iterator[tuple[int, int]]:
         stride //= 2
 
 
-def _merge_runs(columns: Columns, level: PrimExpr, run: PrimExpr) -> Stmt:
+def _merge_runs(columns: SortedColumns, level: PrimExpr, run: PrimExpr) -> Stmt:
     """Merge neighbouring sorted runs, each of ``run`` rows, the block times 2 to the level.
 
     Rows behind the last one count as the highest. They stay there: the upper of two rows gets the higher
@@ -113,7 +113,7 @@ def _merge_runs(columns: Columns, level: PrimExpr, run: PrimExpr) -> Stmt:
     return sequence([loop("pair", pairs, mirror), _clean_runs(columns, level, run)])
 
 
-def _clean_runs(columns: Columns, level: Index, run: PrimExpr) -> Stmt:
+def _clean_runs(columns: SortedColumns, level: Index, run: PrimExpr) -> Stmt:
     """Sort runs that are bitonic: compare rows at half the length of a run, at a fourth, and so on."""
     rows, block = as_expr(columns.rows), columns.block
 
@@ -134,13 +134,13 @@ def _clean_runs(columns: Columns, level: Index, run: PrimExpr) -> Stmt:
     return sequence([loop("step", level, clean), blocks])
 
 
-def _groups(columns: Columns, rows: PrimExpr, level: PrimExpr) -> PrimExpr:
+def _groups(columns: SortedColumns, rows: PrimExpr, level: PrimExpr) -> PrimExpr:
     """Return how many groups of the block times 2 to the level cover the rows."""
     bits = as_expr(level) + (columns.block.bit_length() - 1)
     return tirx.shift_right(rows + tirx.shift_left(as_expr(1), bits) - 1, bits)
 
 
-def merge_columns(columns: Columns, level: Index) -> Stmt:
+def merge_columns(columns: SortedColumns, level: Index) -> Stmt:
     """Merge sorted columns to one sequence, column after column.
 
     The number of rows is the block times 2 to the level. Neighbours are merged, then pairs of these, and
@@ -161,14 +161,14 @@ def merge_columns(columns: Columns, level: Index) -> Stmt:
     return loop("stage", columns.lanes.bit_length() - 1, merge)
 
 
-def _mirror_lanes(columns: Columns, width: int, row: PrimExpr) -> Stmt:
+def _mirror_lanes(columns: SortedColumns, width: int, row: PrimExpr) -> Stmt:
     """Compare a row with the one as far from the end, the lanes of groups of ``2 * width`` in reverse.
 
     The lower elements go to the first half of each group. Then compare lanes at half the distance, and so on.
     """
     lanes, last = columns.lanes, as_expr(columns.rows) - 1
     arrays = [builders.local_array(4 * lanes, builders.dtype_of(part), "rows") for part in columns.parts]
-    registers = Columns(tuple(arrays), lanes, 4, 4)
+    registers = SortedColumns(tuple(arrays), lanes, 4, 4)
 
     def shuffle(target: int, source: int, distance: int) -> list[Stmt]:
         order = [lane ^ distance for lane in range(lanes)]
@@ -194,18 +194,18 @@ def _mirror_lanes(columns: Columns, width: int, row: PrimExpr) -> Stmt:
     return sequence(statements)
 
 
-def _in_registers(columns: Columns, first: Index, pairs: Iterator[tuple[int, int]]) -> Stmt:
+def _in_registers(columns: SortedColumns, first: Index, pairs: Iterator[tuple[int, int]]) -> Stmt:
     """Load a block of rows, compare these pairs of them, and store them."""
     block, lanes = columns.block, columns.lanes
     arrays = [builders.local_array(block * lanes, builders.dtype_of(part), "rows") for part in columns.parts]
-    registers = Columns(tuple(arrays), lanes, block, block)
-    moves = [each for row in range(block) for each in registers.store(row, columns.load(first + row))]
+    registers = SortedColumns(tuple(arrays), lanes, block, block)
+    moves = [register for row in range(block) for register in registers.store(row, columns.load(first + row))]
     compared = [_exchange(registers, low, high) for low, high in pairs]
-    back = [each for row in range(block) for each in columns.store(first + row, registers.load(row))]
+    back = [register for row in range(block) for register in columns.store(first + row, registers.load(row))]
     return sequence([*map(tirx.AllocBuffer, arrays), *moves, *compared, *back])
 
 
-def _exchange(columns: Columns, first: Index, second: Index) -> Stmt:
+def _exchange(columns: SortedColumns, first: Index, second: Index) -> Stmt:
     """Give the lower elements of two rows to the first one, and the higher elements to the second.
 
     What is computed lies in small arrays, since TVM's simplifier substitutes variables.
@@ -238,7 +238,9 @@ def _swap_mask(lanes: int, keys: tuple[PrimExpr, PrimExpr], indices: tuple[PrimE
     A mask, because TVM cannot analyse vectors of truth values.
     """
     conditions = keys[0] > keys[1], keys[0] == keys[1], indices[0] > indices[1]
-    higher, equal, later = (tirx.Cast(builders.vector_type("uint8", lanes), each) for each in conditions)
+    higher, equal, later = (
+        tirx.Cast(builders.vector_type("uint8", lanes), condition) for condition in conditions
+    )
     swap = tirx.bitwise_or(higher, tirx.bitwise_and(equal, later))
     zero = builders.broadcast(tirx.const(0, "int64"), lanes)
     return zero - tirx.Cast(builders.vector_type("int64", lanes), swap)

@@ -47,7 +47,7 @@ def _probe(slots: Buffer, keys: Buffer, key: Sequence[PrimExpr]) -> tuple[list[S
     Whatever the slots hold, they look into each of them once at most, and at keys that there are.
     """
     size, rows, free = (as_expr(each) for each in (_length(slots), _length(keys), FREE))
-    at, entry, left = (local_array(1, "int64", name) for name in ("at", "entry", "left"))
+    at, entry, remaining = (local_array(1, "int64", name) for name in ("at", "entry", "left"))
 
     def read() -> Stmt:
         return tirx.BufferStore(entry, tirx.BufferLoad(slots, [at[0]]).astype("int64"), [0])
@@ -60,9 +60,9 @@ def _probe(slots: Buffer, keys: Buffer, key: Sequence[PrimExpr]) -> tuple[list[S
     go_on = [
         tirx.BufferStore(at, following, [0]),
         read(),
-        tirx.BufferStore(left, left[0] - 1, [0]),
+        tirx.BufferStore(remaining, remaining[0] - 1, [0]),
     ]
-    is_not_last = tirx.And(entry[0] != free, left[0] > as_expr(0))
+    is_not_last = tirx.And(entry[0] != free, remaining[0] > as_expr(0))
     search = [
         tirx.BufferStore(at, _first_slot(key, size), [0]),
         read(),
@@ -70,10 +70,10 @@ def _probe(slots: Buffer, keys: Buffer, key: Sequence[PrimExpr]) -> tuple[list[S
     ]
     has_some = tirx.And(size > as_expr(0), rows > as_expr(0))
     steps = [
-        *map(tirx.AllocBuffer, (at, entry, left)),
+        *map(tirx.AllocBuffer, (at, entry, remaining)),
         tirx.BufferStore(at, as_expr(0), [0]),
         tirx.BufferStore(entry, free, [0]),
-        tirx.BufferStore(left, size - 1, [0]),
+        tirx.BufferStore(remaining, size - 1, [0]),
         tirx.IfThenElse(has_some, sequence(search), None),
     ]
     return steps, at, entry
@@ -111,7 +111,7 @@ def _find(call: OpCall) -> Value:
     return relax.Tuple([relax.TupleGetItem(both, number) for number in (0, 1)])
 
 
-def _found(call: OpCall) -> Value:
+def _lower_found(call: OpCall) -> Value:
     (entry,) = call.args
 
     def is_there(number: Tensor) -> Tensor:
@@ -162,4 +162,4 @@ def _alive(call: OpCall) -> Value:
     return _extern(call, emit, lambda given: [(given[1].shape[0],)], "bool")
 
 
-RULES.update({"table.find": _find, "table.found": _found, "table.slots": _slots, "table.alive": _alive})
+RULES.update({"table.find": _find, "table.found": _lower_found, "table.slots": _slots, "table.alive": _alive})

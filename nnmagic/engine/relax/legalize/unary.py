@@ -103,11 +103,11 @@ def _clip(attrs: Attrs, data: Tensor) -> Tensor:
 def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
     """Compute ``data * multiplier * 2**(shift - 31)`` in 64-bit integers, rounded half up."""
     multiplier, shift = integer(attrs["multiplier"]), integer(attrs["shift"])
-    left, right = max(shift, 0), 31 - min(shift, 0)
+    lhs, rhs = max(shift, 0), 31 - min(shift, 0)
 
     def element(*index: Index) -> PrimExpr:
-        wide = data(*index).astype("int64") * tirx.const(multiplier << left, "int64")
-        return ((wide + tirx.const(1 << (right - 1), "int64")) >> right).astype(data.dtype)
+        wide = data(*index).astype("int64") * tirx.const(multiplier << lhs, "int64")
+        return ((wide + tirx.const(1 << (rhs - 1), "int64")) >> rhs).astype(data.dtype)
 
     return te.compute(data.shape, element)
 

@@ -164,7 +164,7 @@ class _Lowering:
             self._define(self.module.functions[name], self.declared[name])
         module = self.builder.get()
         if self.has_alternatives:
-            module = _remove_unused(module)
+            module = _remove_unused_bindings(module)
         return module.with_attr("deep_calls", 1) if self.declared else module
 
     def _define(self, function: ir.Function, name: str | tvm.ir.GlobalVar) -> None:
@@ -291,7 +291,7 @@ class _Lowering:
             case ir.Constant(data=data):
                 return relax.const(as_tensor(data))
             case ir.Tuple(fields=fields):
-                return tuple(values[part] for part in fields)
+                return tuple(values[field] for field in fields)
             case ir.TupleGetItem(tuple_value=value, index=index):
                 return values[value][index]
             case ir.Let(body=body):
@@ -451,7 +451,7 @@ class _Lowering:
         return value
 
 
-def _remove_unused(module: tvm.IRModule) -> tvm.IRModule:
+def _remove_unused_bindings(module: tvm.IRModule) -> tvm.IRModule:
     """Remove what is computed and not used."""
     transform = relax.transform
     passes = [transform.ConvertToDataflow(1), transform.DeadCodeElimination(), transform.ToNonDataflow()]

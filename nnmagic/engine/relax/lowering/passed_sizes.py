@@ -86,9 +86,9 @@ class PassedSizes:
         integers: dict[int, tuple[_Size[_Axis], ...]] = {}
         for number in _invariant_integers(function, name):
             sizes = [_in_terms_of(size, axes) for size in elements(args[number]) or (None,)]
-            known = tuple(size for size in sizes if size is not None)
-            if len(known) == len(sizes) and (name, None) not in self.excluded:
-                integers[number] = known
+            recorded = tuple(size for size in sizes if size is not None)
+            if len(recorded) == len(sizes) and (name, None) not in self.excluded:
+                integers[number] = recorded
         labeled = self._labeled(function, args)
         labels = _dependent(
             {label: labeled[label] for label in labeled if (name, label) not in self.excluded}
@@ -96,7 +96,7 @@ class PassedSizes:
         if name in self._integers:
             lost: set[tuple[str, str | int | None]] = set()
             before = self._integers[name].items()
-            if not all(_are_same(known, integers.get(number)) for number, known in before):
+            if not all(_are_same(recorded, integers.get(number)) for number, recorded in before):
                 lost.add((name, None))
             for label, size in self._labels[name].items():
                 if not size.is_same(labels.get(label)):
@@ -184,16 +184,16 @@ def _dependent(sizes: Mapping[str, Extent]) -> dict[str, _Size[str]]:
             groups.append({label: 0})
     bases = {base: sizes[base] for base in (min(group, key=group.__getitem__) for group in groups)}
     others = {label: size for label, size in bases.items() if isinstance(size, tirx.Var)}
-    found: dict[str, _Size[str]] = {}  # what others are computed from comes first
+    dependent: dict[str, _Size[str]] = {}  # what others are computed from comes first
     for base, size in bases.items():
         if not isinstance(size, int | tirx.Var) and (computed := _in_terms_of(size, others)):
-            found[base] = computed
+            dependent[base] = computed
     for group, base in zip(groups, bases, strict=True):
         for label, more in group.items():
             if label != base:
                 variable = tirx.Var("size", "int64")
-                found[label] = _Size(variable + (more - group[base]), ((variable, base),))
-    return found
+                dependent[label] = _Size(variable + (more - group[base]), ((variable, base),))
+    return dependent
 
 
 def _are_same(sizes: Sequence[_Size[_Axis]], others: Sequence[_Size[_Axis]] | None) -> bool:

@@ -137,27 +137,27 @@ def _fits(call: OpCall) -> PrimExpr:
             wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
             return _all_equal(wanted, updates) if len(wanted) == len(updates) else never
         case "reshape_like":
-            parts = []
+            conditions = []
             for side, shape in zip(("lhs", "rhs"), shapes, strict=True):
                 end = call.attrs[f"{side}_end"]
-                parts.append(
+                conditions.append(
                     shape[integer(call.attrs[f"{side}_begin"]) : end if end is None else integer(end)]
                 )
-            return _all_equal(*parts) if len(parts[0]) == len(parts[1]) else never
+            return _all_equal(*conditions) if len(conditions[0]) == len(conditions[1]) else never
         case "concatenate" if len({len(shape) for shape in shapes}) == 1:
             axis = integer(call.attrs["axis"]) % len(shapes[0])
             first, *rest = ([*shape[:axis], *shape[axis + 1 :]] for shape in shapes)
             return tirx.all(*(_all_equal(first, shape) for shape in rest), tirx.const(1, "bool"))
         case "broadcast_to_like":
-            given, like = shapes
-            pairs = zip(given, like[len(like) - len(given) :], strict=True)
-            fits = [tirx.Or(as_expr(own) == size, as_expr(own) == 1) for own, size in pairs]
-            return tirx.all(*fits) if len(given) <= len(like) and fits else never
+            actual, like = shapes
+            pairs = zip(actual, like[len(like) - len(actual) :], strict=True)
+            fits = [tirx.Or(as_expr(dim) == size, as_expr(dim) == 1) for dim, size in pairs]
+            return tirx.all(*fits) if len(actual) <= len(like) and fits else never
     return never
 
 
-def _all_equal(left: Sequence[Extent], right: Sequence[Extent]) -> PrimExpr:
-    pairs = [as_expr(a) == b for a, b in zip(left, right, strict=True)]
+def _all_equal(lhs: Sequence[Extent], rhs: Sequence[Extent]) -> PrimExpr:
+    pairs = [as_expr(a) == b for a, b in zip(lhs, rhs, strict=True)]
     return tirx.all(*pairs) if pairs else tirx.const(1, "bool")
 
 

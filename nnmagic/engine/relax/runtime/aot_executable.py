@@ -124,14 +124,14 @@ class AotExecutable:
 
         """
         values = arrays if self._flat else list(flatten(tuple(arrays)))
-        given = [
+        inputs = [
             _readable(value, expected, name)
             for value, expected, name in zip(values, self._arrays, self._names, strict=True)
         ]
-        if any(given[self._first_tensors[number]] < 0 for number in self._lengths):
+        if any(inputs[self._first_tensors[number]] < 0 for number in self._lengths):
             return self._run_general(arrays, destinations, changed)
-        sizes = self._entry.sizes_of(given)
-        for array, expected, name in zip(given, self._arrays, self._names, strict=True):
+        sizes = self._entry.sizes_of(inputs)
+        for array, expected, name in zip(inputs, self._arrays, self._names, strict=True):
             shape = expected.shape_of(*sizes)
             if array.shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
@@ -139,29 +139,29 @@ class AotExecutable:
         for number, (parameter, is_read) in enumerate(destinations, self._first_destination(destinations)):
             tensor = self._first_tensors[parameter]
             is_free = number in self._in_place or not is_read or tensor in self._unread
-            if is_free and _is_alone(values, given, tensor):
-                results[number] = given[tensor]
+            if is_free and _is_alone(values, inputs, tensor):
+                results[number] = inputs[tensor]
                 changed.append(parameter)
         for number, tensor in self._in_place.items():
             if results[number] is None:
-                given[tensor] = results[number] = np.array(given[tensor], order="C")
-        return rebuild(self._result, iter(self._run(given, results)))
+                inputs[tensor] = results[number] = np.array(inputs[tensor], order="C")
+        return rebuild(self._result, iter(self._run(inputs, results)))
 
     def _first_destination(self, destinations: Sequence[tuple[int, bool]]) -> int:
         """Return the number of the first of the last results, which are for the caller's arrays."""
         return (self._addresses if self._left else len(self._results)) - len(destinations)
 
-    def _run(self, given: Sequence[np.ndarray], results: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    def _run(self, inputs: Sequence[np.ndarray], results: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Run the machine code, with new arrays for the results that have none, and return the results."""
-        sizes = self._entry.sizes_of(given)
+        sizes = self._entry.sizes_of(inputs)
         pairs = zip(results, self._results, strict=True)
         made = [kind.new(sizes, self._name) if result is None else result for result, kind in pairs]
-        left = self._entry([*given, *made])
-        if left is None:
+        status = self._entry([*inputs, *made])
+        if status is None:
             raise AssertionError("the machine code refuses arrays that were made for it")
         if self._left:
             del made[self._addresses]
-        for (number, _, _), array in zip(self._left, left, strict=True):
+        for (number, _, _), array in zip(self._left, status, strict=True):
             made.insert(number, array)
         return made
 
@@ -272,12 +272,12 @@ class AotExecutable:
         if not in_place or not self._flat or numpy_abi.address is not id:
             return None
         names = (f"r{number}" for number in range(len(self._results)))
-        own = ""
+        prefix = ""
         if first:
             assert isinstance(self._result, TupleType)
-            own = f"{nested_source(self._result.fields[0], names)}, "
+            prefix = f"{nested_source(self._result.fields[0], names)}, "
         more = {"ndarray": np.ndarray, "overlap": np.may_share_memory}
-        return self._make_fast_path("None", written, f"({own})", **more)
+        return self._make_fast_path("None", written, f"({prefix})", **more)
 
     def _make_fast_path(
         self, otherwise: str, written: Mapping[int, int] | None = None, result: str = "", **more: Any
@@ -315,11 +315,11 @@ class AotExecutable:
         )
 
 
-def _is_alone(values: Sequence[Any], given: Sequence[np.ndarray], number: int) -> bool:
+def _is_alone(values: Sequence[Any], inputs: Sequence[np.ndarray], number: int) -> bool:
     """Return whether an argument is given as it is, and no other one may share memory with it."""
-    array = given[number]
+    array = inputs[number]
     return array is values[number] and not any(
-        np.may_share_memory(array, other) for index, other in enumerate(given) if index != number
+        np.may_share_memory(array, other) for index, other in enumerate(inputs) if index != number
     )
 
 

@@ -154,7 +154,7 @@ def take_pending() -> BaseException | None:
     return error
 
 
-def take_raised() -> str:
+def take_error_kind() -> str:
     """Return the kind of the error that TVM holds for this thread, once; "" if it has none."""
     handle = ctypes.c_void_p()
     tvm_ffi.LIB.TVMFFIErrorMoveFromRaised(ctypes.byref(handle))

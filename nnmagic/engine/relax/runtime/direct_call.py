@@ -96,7 +96,7 @@ class Word(Enum):
         return self.value <= Word.SKIPS.value or self.value >= Word.STATE.value
 
 
-class Operator(Enum):
+class StackCode(Enum):
     """The instructions that compute the shape of a result on a stack: two words each, this and an operand."""
 
     NUMBER = 0
@@ -122,34 +122,34 @@ class Operator(Enum):
     def operands(self) -> int:
         """The sizes that it takes from the stack."""
         match self:
-            case Operator.NUMBER | Operator.DIM:
+            case StackCode.NUMBER | StackCode.DIM:
                 return 0
-            case Operator.DIVIDE | Operator.REMAINDER:  # by the operand, a number above 0
+            case StackCode.DIVIDE | StackCode.REMAINDER:  # by the operand, a number above 0
                 return 1
-        return 3 if self is Operator.IF else 2
+        return 3 if self is StackCode.IF else 2
 
 
 #: The operators of sizes and conditions, as an artifact states them.
 _OPERATORS = {
-    "+": Operator.ADD,
-    "-": Operator.SUBTRACT,
-    "*": Operator.MULTIPLY,
-    "min": Operator.MINIMUM,
-    "max": Operator.MAXIMUM,
-    "<": Operator.LESS,
-    "<=": Operator.AT_MOST,
-    ">": Operator.GREATER,
-    ">=": Operator.AT_LEAST,
-    "==": Operator.EQUAL,
-    "!=": Operator.DIFFERENT,
-    "and": Operator.AND,
-    "or": Operator.OR,
-    "if": Operator.IF,
+    "+": StackCode.ADD,
+    "-": StackCode.SUBTRACT,
+    "*": StackCode.MULTIPLY,
+    "min": StackCode.MINIMUM,
+    "max": StackCode.MAXIMUM,
+    "<": StackCode.LESS,
+    "<=": StackCode.AT_MOST,
+    ">": StackCode.GREATER,
+    ">=": StackCode.AT_LEAST,
+    "==": StackCode.EQUAL,
+    "!=": StackCode.DIFFERENT,
+    "and": StackCode.AND,
+    "or": StackCode.OR,
+    "if": StackCode.IF,
 }
-_DIVISIONS = {"//": Operator.DIVIDE, "%": Operator.REMAINDER}
+_DIVISIONS = {"//": StackCode.DIVIDE, "%": StackCode.REMAINDER}
 
 
-class Number(Enum):
+class NumberWords(Enum):
     """The words of an argument of rank 0, with their places.
 
     ARRAY: an array of eight bytes that a number is put into, 0 where none is taken. SCALAR: NumPy's type of
@@ -173,7 +173,7 @@ NUMBERS = len(Word)
 #: leaves. At last, for each of all results, its number among those that are filled and then those that are
 #: left.
 RESULT_WORDS, LEFT_WORDS = 5, 3
-DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
+DIMENSIONS = NUMBERS + MAX_ARITY * len(NumberWords)
 
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
@@ -249,7 +249,7 @@ def make_direct_call(
     filled = [np.zeros((), dtype) if program.scalars and not shape else None for shape, dtype in results]
     described = [_describe(*result, slot) for result, slot in zip(results, filled, strict=True)]
     of_results = max(_known_elements(shape) for shape, _ in results) if results else 1
-    shapes = [own for own, _ in parameters]
+    shapes = [name_ for name_, _ in parameters]
     constant = max([*map(_known_elements, shapes), of_results])
     is_light = constant <= _MOST_LOCKED if program.work is None else program.work <= _MOST_WORK
     if (
@@ -282,17 +282,17 @@ def make_direct_call(
         Word.RELEASE: 0 if run[1] is None else run[1].__chandle__(),
         Word.STATE: state_address(held[0]),
         Word.LEFT_COUNT: len(program.left),
-        Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(each or ()) for each in described),
+        Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(argument or ()) for argument in described),
         Word.MARK: launch_mark().value if program.parallel else 0,
         Word.SCALARS: sum(slot is not None for slot in filled),
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
-    slots = [None if own else _slot(kind) for own, kind in parameters]
-    numbers = np.zeros((MAX_ARITY, len(Number)), np.int64)
+    slots = [None if name_ else _slot(kind) for name_, kind in parameters]
+    numbers = np.zeros((MAX_ARITY, len(NumberWords)), np.int64)
     for at, (slot, (_, kind)) in enumerate(zip(slots, parameters, strict=True)):
         if slot is not None:
             numbers[at] = _number_words(slot, kind)
-    of_result = [word for each in described for word in each or ()]
+    of_result = [word for argument in described for word in argument or ()]
     of_left = [word for _, dtype, rank in program.left for word in (id(dtype), rank, dtype.itemsize)]
     order = list(range(len(results)))
     for at, (number, _, _) in enumerate(program.left, len(results)):
@@ -324,7 +324,7 @@ def _slot(dtype: np.dtype[Any]) -> np.ndarray | None:
 
 
 def _number_words(slot: np.ndarray, dtype: np.dtype[Any]) -> list[int]:
-    """Return the words of an argument, as ``Number`` has them: no ints where they may have to be rounded."""
+    """Return the words of an argument, as ``NumberWords`` has them: no ints where they may have to be rounded."""
     float_kind = {"float64": 1, "float32": 2}.get(dtype.name, 0)
     takes_ints = float_kind or (dtype.kind in "iu" and dtype != np.uint64)  # which are read as int64
     least, largest = exact_ints(dtype.name) if takes_ints else (1, 0)
@@ -337,9 +337,9 @@ def _instructions(size: Json, depth: int) -> list[tuple[int, int]] | None:
         return None
     match size:
         case int() if abs(size) <= LARGEST:
-            return [(Operator.NUMBER.value, size)]
+            return [(StackCode.NUMBER.value, size)]
         case ["dim", int() as number]:
-            return [(Operator.DIM.value, number)]
+            return [(StackCode.DIM.value, number)]
         case [str() as name, part, int() as divisor] if name in _DIVISIONS and 0 < divisor <= LARGEST:
             inner = _instructions(part, depth)
             return None if inner is None else [*inner, (_DIVISIONS[name].value, divisor)]

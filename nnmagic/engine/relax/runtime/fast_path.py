@@ -64,7 +64,7 @@ def make_fast_path(
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
     lines = _unpack(types, "args", iter(arguments), count(), otherwise)
-    lines += _refuse_shared(parameters, written, otherwise)
+    lines += _refuse_shared_memory(parameters, written, otherwise)
     scalars = [(number, dtype) for number, (dtype, rank) in enumerate(parameters) if rank == 0]
     names = {**names, **{f"s{number}": names[f"p{number}"].type for number, _ in scalars}}
     for number, dtype in scalars:
@@ -121,7 +121,7 @@ def _unpack(
     return [f"{', '.join(names)}, = {source}" if names else f"() = {source}", *lines]
 
 
-def _refuse_shared(
+def _refuse_shared_memory(
     parameters: Sequence[tuple[str, int]],
     written: Mapping[int, int],
     otherwise: str,

@@ -50,7 +50,7 @@ def _hidden() -> Iterator[None]:
     hider = _Hider()
     sys.meta_path.insert(0, hider)
     try:
-        with garbage_collection.paused():
+        with garbage_collection.pause():
             yield
     finally:
         sys.meta_path.remove(hider)

@@ -24,8 +24,8 @@ def names_after(prefix: str, code: Iterable[bytes]) -> list[str]:
     """Return the names of the routines that occur after a prefix in object files."""
     text = prefix.encode()
     pattern = re.compile(rb"(?<![A-Za-z])%s([a-z0-9_]+)" % text)
-    parts = (part for part in code if text in part)  # a search of bytes is far quicker
-    return sorted({name.decode() for part in parts for name in pattern.findall(part)})
+    parts = (name_ for name_ in code if text in name_)  # a search of bytes is far quicker
+    return sorted({name.decode() for name_ in parts for name in pattern.findall(name_)})
 
 
 def set_routines(

@@ -194,7 +194,7 @@ class NativeEntry:
             case _ if code == TOO_DEEP:
                 return RecursionError(TOO_DEEP_MESSAGE)
             case _ if code < FAILURES:
-                is_interrupt = callbacks.take_raised() == KeyboardInterrupt.__name__
+                is_interrupt = callbacks.take_error_kind() == KeyboardInterrupt.__name__
                 return KeyboardInterrupt() if is_interrupt else out_of_memory(self.name)
         match self._failures[code - FAILURES]:
             case ["assertion", int() as number]:

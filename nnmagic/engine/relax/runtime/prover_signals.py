@@ -49,12 +49,16 @@ def keep_handler(library: str = "libtvm_compiler.so") -> bool:
         return False
     try:
         libc = ctypes.CDLL(None)
-        signal, nothing = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (libc.signal, libc.abs))
+        signal, nothing = (
+            ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (libc.signal, libc.abs)
+        )
         handle = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_NOLOAD)._handle
         link_map = ctypes.POINTER(_LinkMap)()
         if libc.dlinfo(ctypes.c_void_p(handle), _LINK_MAP, ctypes.byref(link_map)):
             return False
-        slots = [each for each in _slots(link_map.contents, b"signal", kind) if _is_writable(each)]
+        slots = [
+            function for function in _slots(link_map.contents, b"signal", kind) if _is_writable(function)
+        ]
     except (OSError, AttributeError):  # it is not loaded, or this C library has no such function
         return False
     if len(slots) != 1 or (slot := ctypes.c_uint64.from_address(slots[0])).value not in (signal, nothing):
@@ -73,13 +77,13 @@ def _slots(library: _LinkMap, function: bytes, kind: int) -> list[int]:
     strings, symbols, relocations = (
         entries[tag] + (library.base if entries[tag] < library.base else 0) for tag in needed[:3]
     )
-    found = []
+    slots = []
     for place in range(relocations, relocations + entries[_PLT_BYTES], _RELOCATION_BYTES):
         offset, info = (ctypes.c_uint64 * 2).from_address(place)
         name = ctypes.c_uint32.from_address(symbols + (info >> 32) * _SYMBOL_BYTES).value
         if info & 0xFFFFFFFF == kind and ctypes.string_at(strings + name) == function:
-            found.append(library.base + offset)
-    return found
+            slots.append(library.base + offset)
+    return slots
 
 
 def _dynamic_entries(address: int) -> list[tuple[int, int]]:

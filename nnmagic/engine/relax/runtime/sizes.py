@@ -26,12 +26,12 @@ def size_source(size: Json) -> str:
             return str(size)
         case ["dim", int() as number]:
             return f"d{number}"
-        case [str() as operator, left, right] if operator in _INFIX:
-            return f"({size_source(left)} {operator} {size_source(right)})"
-        case ["min" | "max" as function, left, right]:
-            return f"{function}({size_source(left)}, {size_source(right)})"
-        case ["if", condition, left, right]:
-            return f"({size_source(left)} if {size_source(condition)} else {size_source(right)})"
+        case [str() as operator, lhs, rhs] if operator in _INFIX:
+            return f"({size_source(lhs)} {operator} {size_source(rhs)})"
+        case ["min" | "max" as function, lhs, rhs]:
+            return f"{function}({size_source(lhs)}, {size_source(rhs)})"
+        case ["if", condition, lhs, rhs]:
+            return f"({size_source(lhs)} if {size_source(condition)} else {size_source(rhs)})"
     raise ValueError(f"{size!r} is no size")
 
 

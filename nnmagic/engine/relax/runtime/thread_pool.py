@@ -62,7 +62,7 @@ def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> 
 
     def call(*args: Any) -> Any:
         if uninterruptible:
-            return wait_uninterrupted(_pools.on_own_thread, run, args)
+            return wait_without_interrupts(_pools.on_own_thread, run, args)
         future = _pools.on_own_thread(run, args)
         wait_in_steps(future)
         return future.result()
@@ -70,7 +70,7 @@ def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> 
     return call
 
 
-_Job = tuple[Callable[..., Any], tuple[Any, ...], "Work"]
+_Job = tuple[Callable[..., Any], tuple[Any, ...], "PoolWork"]
 
 
 class _Running(threading.local):
@@ -82,7 +82,7 @@ class _Running(threading.local):
 _running = _Running()
 
 
-class Work(Future[Any]):
+class PoolWork(Future[Any]):
     """What a thread runs for another one, and whether it is to end soon, because that was interrupted."""
 
     is_stopping = False
@@ -90,7 +90,7 @@ class Work(Future[Any]):
 
 def is_stopping() -> bool:
     """Return whether this thread is to end what it runs for another one."""
-    return isinstance(_running.future, Work) and _running.future.is_stopping
+    return isinstance(_running.future, PoolWork) and _running.future.is_stopping
 
 
 class _Pools:
@@ -120,14 +120,14 @@ class _Pools:
                 self._worker_size = size
             return run(*args)
 
-    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Work:
+    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> PoolWork:
         """Submit ``run(*args)`` to the worker thread, whose pool serves all threads but the main one."""
         with self._starting:
             if self._jobs is None:
                 jobs: SimpleQueue[_Job] = SimpleQueue()
                 start_deep(self._serve, jobs)
                 self._jobs = jobs
-        future = Work()
+        future = PoolWork()
         self._jobs.put((run, args, future))
         return future
 
@@ -152,7 +152,7 @@ def run_into(future: Future[Any], function: Callable[..., Any], *args: Any) -> N
         future.set_result(result)
 
 
-def wait_uninterrupted(start: Callable[..., Work], *args: Any) -> Any:
+def wait_without_interrupts(start: Callable[..., PoolWork], *args: Any) -> Any:
     """Return the result of the future that ``start(*args)`` returns.
 
     What the handler of an interrupt raises meanwhile is raised after the end, which it hastens: no moment is
@@ -161,7 +161,7 @@ def wait_uninterrupted(start: Callable[..., Work], *args: Any) -> Any:
     handler = signal.getsignal(signal.SIGINT)
     is_deferred = get_ident() == threading.main_thread().ident and callable(handler)
     interrupts: list[BaseException] = []
-    futures: list[Work] = []
+    futures: list[PoolWork] = []
 
     def defer(number: int, frame: FrameType | None) -> None:
         try:
@@ -185,7 +185,7 @@ def wait_uninterrupted(start: Callable[..., Work], *args: Any) -> Any:
     return futures[0].result()
 
 
-def _wait_for_end(futures: list[Work], interrupts: list[BaseException]) -> None:
+def _wait_for_end(futures: list[PoolWork], interrupts: list[BaseException]) -> None:
     """Wait; what the handlers of other signals raise meanwhile joins the interrupts."""
     while True:
         try:
@@ -198,7 +198,7 @@ def _wait_for_end(futures: list[Work], interrupts: list[BaseException]) -> None:
             return
 
 
-def _stop(futures: list[Work]) -> None:
+def _stop(futures: list[PoolWork]) -> None:
     for future in futures:
         future.is_stopping = True
 
@@ -214,12 +214,12 @@ def wait_in_steps(future: Future[Any]) -> None:
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
     """Call ``run(*args)`` on a thread with a C stack for deep recursion, and wait for its end."""
 
-    def start() -> Work:
-        future = Work()
+    def start() -> PoolWork:
+        future = PoolWork()
         start_deep(run_into, future, run, *args)
         return future
 
-    return wait_uninterrupted(start)
+    return wait_without_interrupts(start)
 
 
 def start_deep(target: Callable[..., Any], *args: Any, stack_bytes: int = DEEP_STACK) -> threading.Thread:

@@ -41,7 +41,7 @@ _FROM_FUNCTIONS, _NO_IDENTITY = 31, -1
 MOST_OPERANDS = 8
 
 
-class Loop(Protocol):
+class UfuncLoop(Protocol):
     """A loop, which takes an array for each operand: its rows are along the first axis."""
 
     #: The words that machine code finds at the address of its data.
@@ -99,10 +99,10 @@ class _Fields(ctypes.Structure):
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class UfuncParts:
     """What a ufunc is made of, which it keeps alive; ``owner`` is pickled in its place by ``restore``."""
 
-    loops: Sequence[Loop]
+    loops: Sequence[UfuncLoop]
     owner: object
     restore: Callable[..., np.ufunc]
     memory: Sequence[object]
@@ -125,7 +125,7 @@ def make_ufunc(
     name: str,
     doc: str,
     rows: Rows,
-    loops: Sequence[tuple[Sequence[np.dtype[Any]], Loop]],
+    loops: Sequence[tuple[Sequence[np.dtype[Any]], UfuncLoop]],
     owner: object,
     restore: Callable[..., np.ufunc],
 ) -> np.ufunc:
@@ -143,30 +143,32 @@ def make_ufunc(
     """
     words = [_words(dtypes, rows, loop) for dtypes, loop in loops]
     functions = (ctypes.c_void_p * len(loops))(*[_loop_address(code)] * len(loops))
-    data = (ctypes.c_void_p * len(loops))(*(each.ctypes.data for each in words))
+    data = (ctypes.c_void_p * len(loops))(*(word.ctypes.data for word in words))
     types = ctypes.create_string_buffer(bytes(dtype.num for dtypes, _ in loops for dtype in dtypes))
     texts = [ctypes.create_string_buffer(text.encode()) for text in (name, doc)]
-    parts = Parts([loop for _, loop in loops], owner, restore, (words, functions, data, types, texts, loops))
+    parts = UfuncParts(
+        [loop for _, loop in loops], owner, restore, (words, functions, data, types, texts, loops)
+    )
     outputs = len(rows.sizes) - rows.inputs
-    made: np.ufunc = _from_functions()(
+    ufunc: np.ufunc = _from_functions()(
         *(functions, data, types, len(loops), rows.inputs, outputs, _NO_IDENTITY),
         *(*texts, 0, rows.signature.encode() if rows.signature else None),
     )
-    fields = _fields_of(made)
+    fields = _fields_of(ufunc)
     if fields.name != ctypes.addressof(texts[0]) or fields.object:
         raise RuntimeError("this version of NumPy has ufuncs of another layout")
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(parts))
     fields.object = id(parts)
-    if not gc.is_tracked(made):  # as those of np.frompyfunc are: its parts may hold it
-        ctypes.pythonapi.PyObject_GC_Track(ctypes.py_object(made))
+    if not gc.is_tracked(ufunc):  # as those of np.frompyfunc are: its parts may hold it
+        ctypes.pythonapi.PyObject_GC_Track(ctypes.py_object(ufunc))
     _pickle_ufuncs()
-    return made
+    return ufunc
 
 
-def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: Loop) -> np.ndarray:
+def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: UfuncLoop) -> np.ndarray:
     """Return the data of a loop for the machine code."""
     clear, flags = _float_flags()
-    found: dict[LoopWord, Any] = {
+    words: dict[LoopWord, Any] = {
         **_functions(),
         LoopWord.PYTHON: id(loop),
         LoopWord.ARRAY_TYPE: id(np.ndarray),
@@ -182,7 +184,7 @@ def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: Loop) -> np.ndarra
         for dtype, sizes in zip(dtypes, rows.sizes, strict=True)
         for word in (id(dtype), dtype.itemsize, len(sizes), *(1 + number for number in sizes))
     ]
-    loop.words = np.array([*(found[word] for word in LoopWord), *operands], np.int64)
+    loop.words = np.array([*(words[word] for word in LoopWord), *operands], np.int64)
     return loop.words
 
 
@@ -264,11 +266,11 @@ def _fields_of(ufunc: np.ufunc) -> _Fields:
     return _Fields.from_address(id(ufunc) + object.__basicsize__)
 
 
-def parts_of(ufunc: np.ufunc) -> Parts | None:
+def parts_of(ufunc: np.ufunc) -> UfuncParts | None:
     """Return what a ufunc was made of by ``make_ufunc``; None for any other."""
     address = _fields_of(ufunc).object
-    found: object = ctypes.cast(address, ctypes.py_object).value if address else None
-    return found if isinstance(found, Parts) else None
+    object_: object = ctypes.cast(address, ctypes.py_object).value if address else None
+    return object_ if isinstance(object_, UfuncParts) else None
 
 
 @cache
@@ -277,9 +279,9 @@ def _pickle_ufuncs() -> None:
     otherwise: Callable[[np.ufunc], str] = copyreg.dispatch_table.get(np.ufunc, lambda ufunc: ufunc.__name__)
 
     def reduce(ufunc: np.ufunc) -> str | tuple[Any, ...]:
-        parts = parts_of(ufunc)
-        if parts is None:
+        fields = parts_of(ufunc)
+        if fields is None:
             return otherwise(ufunc)
-        return parts.restore, (parts.owner, parts.loops)
+        return fields.restore, (fields.owner, fields.loops)
 
     copyreg.pickle(np.ufunc, reduce)

@@ -39,7 +39,7 @@ def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimF
     fast = schedule(common)
     if any(isinstance(version.body, s_tir.SBlockRealize) for version in (fast, general)):
         return general  # its loops are TVM's
-    assert all(own.same_as(other) for own, other in zip(fast.params, general.params, strict=True))
+    assert all(param.same_as(other) for param, other in zip(fast.params, general.params, strict=True))
     is_common = tirx.all(*(condition.a != condition.b for condition in repeated.values()))
     body = tirx.IfThenElse(is_common, fast.body, general.body)
     return tirx.PrimFunc(general.params, body, general.ret_type, general.attrs)

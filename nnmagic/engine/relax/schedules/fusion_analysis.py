@@ -61,7 +61,7 @@ class FusedKernel:
         return [as_index(self.extents[axis]) for axis in stage.axes]
 
 
-def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
+def analyze_fused_kernel(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
     """Split a kernel with one main block of the kind; return None where it has another form.
 
     The stages after the main block must have its shape, and read it and each other at the same element.

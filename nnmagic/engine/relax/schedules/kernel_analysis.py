@@ -124,8 +124,8 @@ def _blocks_in_loops(nest: Stmt, loops: dict[Var, Extent]) -> list[tuple[Node, d
                 return None
             return _blocks_in_loops(nest.body, {**loops, nest.loop_var: nest.extent})
         case tirx.SeqStmt():
-            parts = [_blocks_in_loops(part, loops) for part in nest.seq]
-            return [block for part in parts for block in part or ()] if None not in parts else None
+            parts = [_blocks_in_loops(stmt, loops) for stmt in nest.seq]
+            return [block for stmt in parts for block in stmt or ()] if None not in parts else None
         case s_tir.SBlockRealize():
             return [(nest, loops)] if _is_int(nest.predicate, 1) else None
         case _:

@@ -136,13 +136,13 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
                 statements.append(statement if whole else tirx.IfThenElse(lane < used, statement, None))
             return sequence(statements)
 
-        rest = size % lanes
+        remainder = size % lanes
 
         def copy_rest(w: PrimExpr) -> Stmt:
-            return loop("lane", used, lambda lane: copy_element(size - rest + w, lane))
+            return loop("lane", used, lambda lane: copy_element(size - remainder + w, lane))
 
         squares = [loop("square", size // lanes, transpose_square)] if size >= lanes else []
-        return sequence([*squares, *([loop("w", rest, copy_rest)] if rest else [])])
+        return sequence([*squares, *([loop("w", remainder, copy_rest)] if remainder else [])])
 
     body = choose_threads(
         machine,

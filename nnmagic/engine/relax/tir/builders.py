@@ -86,16 +86,16 @@ def branch(condition: PrimExpr | bool, yes: Callable[[], Stmt], no: Callable[[],
     return tirx.IfThenElse(condition, yes(), no())
 
 
-def minimum(left: Index, right: Index) -> Index:
+def minimum(lhs: Index, rhs: Index) -> Index:
     """Return the smaller of two indices."""
-    a, b = static_int(left), static_int(right)
-    return min(a, b) if a is not None and b is not None else tirx.min(as_expr(left), as_expr(right))
+    a, b = static_int(lhs), static_int(rhs)
+    return min(a, b) if a is not None and b is not None else tirx.min(as_expr(lhs), as_expr(rhs))
 
 
-def maximum(left: Index, right: Index) -> Index:
+def maximum(lhs: Index, rhs: Index) -> Index:
     """Return the larger of two indices."""
-    a, b = static_int(left), static_int(right)
-    return max(a, b) if a is not None and b is not None else tirx.max(as_expr(left), as_expr(right))
+    a, b = static_int(lhs), static_int(rhs)
+    return max(a, b) if a is not None and b is not None else tirx.max(as_expr(lhs), as_expr(rhs))
 
 
 def product(extents: Iterable[Extent]) -> Extent:
@@ -106,12 +106,12 @@ def product(extents: Iterable[Extent]) -> Extent:
     return result
 
 
-def are_equal(left: Extent, right: Extent) -> bool:
+def are_equal(lhs: Extent, rhs: Extent) -> bool:
     """Return whether two extents are provably equal for all sizes."""
-    a, b = static_int(left), static_int(right)
+    a, b = static_int(lhs), static_int(rhs)
     if a is not None or b is not None:
         return a == b
-    return bool(tvm_ffi.structural_equal(left, right) or sym.Analyzer().can_prove_equal(left, right))
+    return bool(tvm_ffi.structural_equal(lhs, rhs) or sym.Analyzer().can_prove_equal(lhs, rhs))
 
 
 def item_bytes(dtype: str) -> int:

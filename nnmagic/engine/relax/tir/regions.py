@@ -54,18 +54,18 @@ def region_of(value: PrimExpr, axes: Sequence[Index]) -> Region | None:
     if not isinstance(value, ir.Call) or value.op != _CHOICE:
         return None
     condition, new, old = value.args
-    parts, work = [], [condition]
+    conjuncts, work = [], [condition]
     while work:
         part = work.pop()
         if isinstance(part, tirx.And):
             work += [part.a, part.b]
         else:
-            parts.append(part)
-    if not all(map(_is_inside, parts)) or not isinstance(old, ir.TensorLoad):
+            conjuncts.append(part)
+    if not all(map(_is_inside, conjuncts)) or not isinstance(old, ir.TensorLoad):
         return None
     if not indices_are_axes(old.indices, axes):
         return None
-    return Region(new, old, {part.args[1]: (part.args[2], part.args[3]) for part in parts})
+    return Region(new, old, {part.args[1]: (part.args[2], part.args[3]) for part in conjuncts})
 
 
 def last_store(kernel: PrimFunc) -> tirx.BufferStore | None:

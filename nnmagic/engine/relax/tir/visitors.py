@@ -64,9 +64,9 @@ def replace_vars(root: Node, replacements: Mapping[Var, Node]) -> Node:
 
 def contains(root: Node, kind: type) -> bool:
     """Return whether a node of the kind is in the tree."""
-    found: list[Node] = []
-    visit(root, [(kind, found.append)])
-    return bool(found)
+    matches: list[Node] = []
+    visit(root, [(kind, matches.append)])
+    return bool(matches)
 
 
 def _entries(callbacks: Callbacks) -> list[tuple[int, Callable[[Any], Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.operators.layouts import (
     both_sides,
     channels_first,
@@ -12,11 +12,11 @@ from nnmagic.exporters.onnx.operators.layouts import (
 )
 from nnmagic.exporters.onnx.operators.shaping import permutation
 from nnmagic.exporters.onnx.registry import operator
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.types import is_float
 
 
-def _windows(site: Site, spatial: int) -> dict[str, object]:
+def _windows(site: ExportCall, spatial: int) -> dict[str, object]:
     return {
         "strides": per_axis(site.integers("strides"), spatial),
         "pads": both_sides(site.integers("padding"), spatial),
@@ -25,11 +25,11 @@ def _windows(site: Site, spatial: int) -> dict[str, object]:
     }
 
 
-def _operands(site: Site, kernel: str) -> tuple[str, str, str]:
+def _operands(site: ExportCall, kernel: str) -> tuple[str, str, str]:
     """Return data and weights in ONNX's layouts, and that of the data."""
     dtype = site.result_dtype
     if not is_float(dtype):
-        raise UnsupportedError(f"ONNX's Conv does not compute {dtype}")
+        raise ExportRefusalError(f"ONNX's Conv does not compute {dtype}")
     data, layout = channels_first(site, site.operand(0, dtype), data_layout(site))
     axes = [letter for letter in layout if letter not in "NC"]
     weight = site.transpose(
@@ -38,12 +38,12 @@ def _operands(site: Site, kernel: str) -> tuple[str, str, str]:
     return data, weight, layout
 
 
-def _in_layout(site: Site, name: str, layout: str) -> str:
+def _in_layout(site: ExportCall, name: str, layout: str) -> str:
     return from_channels_first(site, name, layout, str(site.attrs["out_layout"]) or data_layout(site))
 
 
 @operator("nn.conv1d", "nn.conv2d", "nn.conv3d", note="of floats, in layouts that are not divided")
-def _conv(site: Site) -> str:
+def _conv(site: ExportCall) -> str:
     data, weight, layout = _operands(site, "OI")
     return _in_layout(site, site.node("Conv", data, weight, **_windows(site, len(layout) - 2)), layout)
 
@@ -54,7 +54,7 @@ def _conv(site: Site) -> str:
     "nn.conv3d_transpose",
     note="of floats, in layouts that are not divided",
 )
-def _conv_transpose(site: Site) -> str:
+def _conv_transpose(site: ExportCall) -> str:
     data, weight, layout = _operands(site, "IO")
     spatial = len(layout) - 2
     extra = per_axis(site.integers("output_padding"), spatial)
@@ -63,9 +63,9 @@ def _conv_transpose(site: Site) -> str:
 
 
 @operator("nn.deformable_conv2d", note="of floats, in layouts that are not divided")
-def _deformable_conv2d(site: Site) -> str:
+def _deformable_conv2d(site: ExportCall) -> str:
     if data_layout(site) != "NCHW" or site.attrs["kernel_layout"] != "OIHW":
-        raise UnsupportedError("the layouts must be NCHW and OIHW")
+        raise ExportRefusalError("the layouts must be NCHW and OIHW")
     data, offset, weight = site.args
     groups = site.integer("deformable_groups")
     return site.node("DeformConv", data, weight, offset, offset_group=groups, **_windows(site, 2))

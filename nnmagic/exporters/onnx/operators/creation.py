@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from nnmagic.exporters.onnx.registry import operator, operators
-from nnmagic.exporters.onnx.sites import Site, static
+from nnmagic.exporters.onnx.sites import ExportCall, static
 
 
-def _filled(site: Site, value: str, shape: str) -> str:
+def _filled(site: ExportCall, value: str, shape: str) -> str:
     return site.node("Expand", value, shape)
 
 
 def _declare(name: str, value: int) -> None:
     @operator(name)
-    def _of_shape(site: Site) -> str:
+    def _of_shape(site: ExportCall) -> str:
         shape = site.vector(list(static(site.type.shape)))
         return _filled(site, site.constant(value, site.result_dtype), shape)
 
     @operator(f"{name}_like")
-    def _like(site: Site) -> str:
+    def _like(site: ExportCall) -> str:
         return _filled(site, site.constant(value), site.node("Shape", site.args[0]))
 
 
@@ -26,30 +26,30 @@ _declare("ones", 1)
 
 
 @operator("full")
-def _full(site: Site) -> str:
+def _full(site: ExportCall) -> str:
     return _filled(site, site.operand(0, site.result_dtype), site.vector(list(static(site.type.shape))))
 
 
 @operator("broadcast_to")
-def _broadcast_to(site: Site) -> str:
+def _broadcast_to(site: ExportCall) -> str:
     return site.node("Expand", site.args[0], site.vector(list(static(site.type.shape))))
 
 
 @operator("broadcast_to_like")
-def _broadcast_to_like(site: Site) -> str:
+def _broadcast_to_like(site: ExportCall) -> str:
     expanded = site.node("Expand", site.args[0], site.node("Shape", site.args[1]))
     return expanded if site.result_dtype == site.dtype else site.cast(expanded, site.result_dtype)
 
 
 @operator("arange")
-def _arange(site: Site) -> str:
+def _arange(site: ExportCall) -> str:
     return site.to_result(
         site.node("Range", *(site.operand(index, site.dtype) for index in range(3))), site.dtype
     )
 
 
 @operator("one_hot")
-def _one_hot(site: Site) -> str:
+def _one_hot(site: ExportCall) -> str:
     """Compare with the range of classes: ONNX's OneHot takes negative indices, Relay's gives zeros."""
     axis = site.integer("axis") % (site.rank + 1)
     depth = site.integer("depth")
@@ -60,7 +60,7 @@ def _one_hot(site: Site) -> str:
 
 
 @operator("dyn.one_hot")
-def _dyn_one_hot(site: Site) -> str:
+def _dyn_one_hot(site: ExportCall) -> str:
     axis = site.integer("axis") % (site.rank + 1)
     zero, one = site.constant(0, "int64"), site.constant(1, "int64")
     depth = site.reshape(site.operand(3, "int64"), [])
@@ -70,17 +70,17 @@ def _dyn_one_hot(site: Site) -> str:
 
 
 @operator("trilu")
-def _trilu(site: Site) -> str:
+def _trilu(site: ExportCall) -> str:
     return site.node("Trilu", site.args[0], site.operand(1, "int64"), upper=int(bool(site.attrs["upper"])))
 
 
 @operator("nn.pad")
-def _pad(site: Site) -> str:
+def _pad(site: ExportCall) -> str:
     mode = str(site.attrs["pad_mode"])
     return _padded(site, site.args[0], mode, [site.operand(1, site.dtype)] if mode == "constant" else [])
 
 
-def _padded(site: Site, name: str, mode: str, value: list[str]) -> str:
+def _padded(site: ExportCall, name: str, mode: str, value: list[str]) -> str:
     pairs = site.attrs["pad_width"]
     assert isinstance(pairs, tuple | list)
     widths = [int(pair[0]) for pair in pairs] + [int(pair[1]) for pair in pairs]
@@ -88,7 +88,7 @@ def _padded(site: Site, name: str, mode: str, value: list[str]) -> str:
 
 
 @operator("nn.mirror_pad")
-def _mirror_pad(site: Site) -> str:
+def _mirror_pad(site: ExportCall) -> str:
     if site.attrs["mode"] == "REFLECT":
         return _padded(site, site.args[0], "reflect", [])
     name, pairs = site.args[0], site.attrs["pad_width"]
@@ -101,7 +101,7 @@ def _mirror_pad(site: Site) -> str:
 
 
 @operator("dyn.nn.pad")
-def _dyn_pad(site: Site) -> str:
+def _dyn_pad(site: ExportCall) -> str:
     mode = str(site.attrs["pad_mode"])
     widths = site.reshape(site.transpose(site.operand(1, "int64"), (1, 0)), [-1])
     return site.node(
@@ -110,7 +110,7 @@ def _dyn_pad(site: Site) -> str:
 
 
 @operator("nn.dilate")
-def _dilate(site: Site) -> str:
+def _dilate(site: ExportCall) -> str:
     """Put each element before its gap, and cut off the last gap."""
     name, value = site.args[0], site.constant(site.number("dilation_value"))
     for axis, stride in enumerate(site.integers("strides")):
@@ -121,7 +121,7 @@ def _dilate(site: Site) -> str:
         widths[rank + 1 + axis + 1] = stride - 1
         spread = site.node("Pad", site.unsqueeze(name, [axis + 1]), site.vector(widths), value)
         shape = site.node("Shape", name)
-        times = site.constant([stride if each == axis else 1 for each in range(rank)], "int64")
+        times = site.constant([stride if index == axis else 1 for index in range(rank)], "int64")
         spread = site.node("Reshape", spread, site.node("Mul", shape, times))
         name = site.node("Slice", spread, site.vector([0]), site.vector([1 - stride]), site.vector([axis]))
     return name

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.registry import direct, operator, operators
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.types import is_float, is_integer
 
 direct(
@@ -44,7 +44,7 @@ def _declare_of_bools(name: str) -> None:
     numbers, bools = _OF_BOOLS[name]
 
     @operator(name)
-    def _rule(site: Site) -> str:
+    def _rule(site: ExportCall) -> str:
         return site.node(bools if site.dtype == "bool" else numbers, *site.args)
 
 
@@ -54,11 +54,11 @@ for _name in _OF_BOOLS:
 
 def _declare_logical(name: str, onnx_name: str) -> None:
     @operator(f"logical_{name}")
-    def _logical(site: Site) -> str:
+    def _logical(site: ExportCall) -> str:
         return site.to_result(site.node(onnx_name, site.operand(0, "bool"), site.operand(1, "bool")), "bool")
 
     @operator(f"bitwise_{name}")
-    def _bitwise(site: Site) -> str:
+    def _bitwise(site: ExportCall) -> str:
         return site.node(onnx_name if site.dtype == "bool" else f"Bitwise{onnx_name}", *site.args)
 
 
@@ -70,32 +70,32 @@ for _name in ("and", "or", "xor"):
 
 
 @operator("trunc_divide")
-def _trunc_divide(site: Site) -> str:
+def _trunc_divide(site: ExportCall) -> str:
     quotient = site.node("Div", *site.args)
     return truncate(site, quotient) if is_float(site.dtype) else quotient
 
 
 @operator("floor_divide")
-def _floor_divide(site: Site) -> str:
+def _floor_divide(site: ExportCall) -> str:
     if is_float(site.dtype):
         return site.node("Floor", site.node("Div", *site.args))
     return floor_divide(site, *site.args)
 
 
 @operator("floor_mod")
-def _floor_mod(site: Site) -> str:
+def _floor_mod(site: ExportCall) -> str:
     if not is_float(site.dtype):
         return site.node("Mod", *site.args)
-    left, right = site.args
-    return site.node("Sub", left, site.node("Mul", site.node("Floor", site.node("Div", left, right)), right))
+    lhs, rhs = site.args
+    return site.node("Sub", lhs, site.node("Mul", site.node("Floor", site.node("Div", lhs, rhs)), rhs))
 
 
-def floor_divide(site: Site, left: str, right: str) -> str:
+def floor_divide(site: ExportCall, lhs: str, rhs: str) -> str:
     """Divide integers and round towards minus infinity: what is left over is divided exactly."""
-    return site.node("Div", site.node("Sub", left, site.node("Mod", left, right)), right)
+    return site.node("Div", site.node("Sub", lhs, site.node("Mod", lhs, rhs)), rhs)
 
 
-def truncate(site: Site, name: str) -> str:
+def truncate(site: ExportCall, name: str) -> str:
     """Round towards zero."""
     return site.node("Mul", site.node("Sign", name), site.node("Floor", site.node("Abs", name)))
 
@@ -104,22 +104,22 @@ def truncate(site: Site, name: str) -> str:
 
 
 @operator("power")
-def _power(site: Site) -> str:
+def _power(site: ExportCall) -> str:
     """Raise integers to powers by squaring: Pow of integers rounds in onnxruntime, and takes few dtypes."""
     if is_float(site.dtype):
         return site.node("Pow", *site.args)
-    square, rest = site.args
-    known = site.known(1)
-    if site.dtype == "bool" or (known is not None and (known < 0).any()):
-        raise UnsupportedError("a power of bools, or of integers to a negative number, is not defined")
-    largest = np.iinfo(site.dtype).max if known is None else known.max(initial=1)
+    square, exponent = site.args
+    static = site.known(1)
+    if site.dtype == "bool" or (static is not None and (static < 0).any()):
+        raise ExportRefusalError("a power of bools, or of integers to a negative number, is not defined")
+    largest = np.iinfo(site.dtype).max if static is None else static.max(initial=1)
     bits = int(largest).bit_length()
     power, one, two = site.constant(1), site.constant(1), site.constant(2)
     for bit in range(bits):
-        is_set = site.node("Equal", site.node("Mod", rest, two), one)
+        is_set = site.node("Equal", site.node("Mod", exponent, two), one)
         power = site.node("Where", is_set, site.node("Mul", power, square), power)
         if bit < bits - 1:
-            rest, square = site.node("Div", rest, two), site.node("Mul", square, square)
+            exponent, square = site.node("Div", exponent, two), site.node("Mul", square, square)
     return power
 
 
@@ -127,24 +127,24 @@ def _power(site: Site) -> str:
 
 
 @operator("left_shift")
-def _left_shift(site: Site) -> str:
+def _left_shift(site: ExportCall) -> str:
     if site.dtype.startswith("uint"):
         return site.node("BitShift", *site.args, direction="LEFT")
     return site.node("Mul", site.args[0], _power_of_two(site, site.args[1]))
 
 
 @operator("right_shift")
-def _right_shift(site: Site) -> str:
-    left, count = site.args
+def _right_shift(site: ExportCall) -> str:
+    shifted, count = site.args
     if site.dtype.startswith("uint"):
-        return site.node("BitShift", left, count, direction="RIGHT")
+        return site.node("BitShift", shifted, count, direction="RIGHT")
     half = site.node("Div", count, site.constant(2))  # the largest power of two is no signed number
     for part in (half, site.node("Sub", count, half)):
-        left = floor_divide(site, left, _power_of_two(site, part))
-    return left
+        shifted = floor_divide(site, shifted, _power_of_two(site, part))
+    return shifted
 
 
-def _power_of_two(site: Site, exponent: str) -> str:
+def _power_of_two(site: ExportCall, exponent: str) -> str:
     bits = np.dtype(site.dtype).itemsize * 8
     table = np.array([1 << bit for bit in range(bits)], np.uint64).astype(site.dtype)
     return site.node("Gather", site.constant(table), site.cast(exponent, "int64"))
@@ -154,12 +154,12 @@ def _power_of_two(site: Site, exponent: str) -> str:
 
 
 @operator("round")
-def _round(site: Site) -> str:
+def _round(site: ExportCall) -> str:
     """Round half away from zero; ONNX's Round rounds half to even."""
     return round_away(site, site.args[0]) if is_float(site.dtype) else site.args[0]
 
 
-def round_away(site: Site, name: str, dtype: str | None = None) -> str:
+def round_away(site: ExportCall, name: str, dtype: str | None = None) -> str:
     """Round to the nearest integer, and half away from zero."""
     magnitude = site.node("Abs", name)
     below = site.node("Floor", magnitude)
@@ -169,24 +169,24 @@ def round_away(site: Site, name: str, dtype: str | None = None) -> str:
 
 
 @operator("isfinite")
-def _isfinite(site: Site) -> str:
+def _isfinite(site: ExportCall) -> str:
     name = _as_float(site)
     return site.node("Not", site.node("Or", site.node("IsNaN", name), site.node("IsInf", name)))
 
 
-def _as_float(site: Site) -> str:
+def _as_float(site: ExportCall) -> str:
     return site.args[0] if is_float(site.dtype) else site.cast(site.args[0], "float32")
 
 
 @operator("reinterpret", note="to the same dtype")
-def _reinterpret(site: Site) -> str:
+def _reinterpret(site: ExportCall) -> str:
     if site.result_dtype != site.dtype:
-        raise UnsupportedError(f"the opset 21 of ONNX does not read the bits of {site.dtype} otherwise")
+        raise ExportRefusalError(f"the opset 21 of ONNX does not read the bits of {site.dtype} otherwise")
     return site.node("Identity", site.args[0])
 
 
 @operator("clip")
-def _clip(site: Site) -> str:
+def _clip(site: ExportCall) -> str:
     low, high = site.number("a_min"), site.number("a_max")
     if is_integer(site.dtype):
         limits = np.iinfo(site.dtype)
@@ -202,26 +202,26 @@ def _clip(site: Site) -> str:
 
 
 @operator("nn.relu")
-def _relu(site: Site) -> str:
+def _relu(site: ExportCall) -> str:
     return site.node("Relu" if is_float(site.dtype) else "Max", site.args[0], *_zero_of_integers(site))
 
 
-def _zero_of_integers(site: Site) -> list[str]:
+def _zero_of_integers(site: ExportCall) -> list[str]:
     return [] if is_float(site.dtype) else [site.constant(0)]
 
 
 @operator("nn.prelu")
-def _prelu(site: Site) -> str:
+def _prelu(site: ExportCall) -> str:
     return site.node("PRelu", site.args[0], site.along(site.args[1], site.axis(), site.rank))
 
 
 @operator("nn.bias_add")
-def _bias_add(site: Site) -> str:
+def _bias_add(site: ExportCall) -> str:
     return site.node("Add", site.args[0], site.along(site.args[1], site.axis(), site.rank))
 
 
 @operator("nn.dropout")
-def _dropout(site: Site) -> list[str]:
+def _dropout(site: ExportCall) -> list[str]:
     """Keep the data, as at inference; the mask is of ones."""
     ones = site.node("Expand", site.constant(1), site.node("Shape", site.args[0]))
     return [site.args[0], ones]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.operators.layouts import channels_first, data_layout, from_channels_first
 from nnmagic.exporters.onnx.operators.shaping import permutation
 from nnmagic.exporters.onnx.registry import operator
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 
 _METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
 _ROUNDINGS = {
@@ -18,10 +18,10 @@ _ROUNDINGS = {
 
 
 @operator("image.resize1d", "image.resize2d", "image.resize3d", note="without a region of interest")
-def _resize(site: Site) -> str:
+def _resize(site: ExportCall) -> str:
     method, mode = str(site.attrs["method"]), str(site.attrs["coordinate_transformation_mode"])
     if mode not in ("half_pixel", "align_corners", "asymmetric") or site.dtype not in ("float32", "float64"):
-        raise UnsupportedError(f"ONNX does not resize {site.dtype} with the mode {mode} so")
+        raise ExportRefusalError(f"ONNX does not resize {site.dtype} with the mode {mode} so")
     data, layout = channels_first(site, site.args[0], data_layout(site))
     attrs: dict[str, object] = {"mode": _METHODS[method], "coordinate_transformation_mode": mode}
     if method == "nearest_neighbor":
@@ -32,13 +32,13 @@ def _resize(site: Site) -> str:
         attrs["exclude_outside"] = site.integer("cubic_exclude")
     order = permutation(data_layout(site), layout)
     sizes = [site.size(order[0]), site.size(order[1]), *site.integers("size")]
-    made = site.node("Resize", data, "", "", site.vector(sizes), **attrs)
-    made = from_channels_first(site, made, layout, data_layout(site))
-    return site.to_result(made, site.dtype)
+    resized = site.node("Resize", data, "", "", site.vector(sizes), **attrs)
+    resized = from_channels_first(site, resized, layout, data_layout(site))
+    return site.to_result(resized, site.dtype)
 
 
 @operator("nn.depth_to_space")
-def _depth_to_space(site: Site) -> str:
+def _depth_to_space(site: ExportCall) -> str:
     data, layout = channels_first(site, site.args[0], data_layout(site))
     block, mode = site.integer("block_size"), str(site.attrs["mode"])
     made = site.node("DepthToSpace", data, blocksize=block, mode=mode)
@@ -46,7 +46,7 @@ def _depth_to_space(site: Site) -> str:
 
 
 @operator("nn.space_to_depth")
-def _space_to_depth(site: Site) -> str:
+def _space_to_depth(site: ExportCall) -> str:
     data, layout = channels_first(site, site.args[0], data_layout(site))
     made = site.node("SpaceToDepth", data, blocksize=site.integer("block_size"))
     return from_channels_first(site, made, layout, data_layout(site))
@@ -55,10 +55,10 @@ def _space_to_depth(site: Site) -> str:
 @operator(
     "image.grid_sample", note="in the layouts NCHW and NCDHW, without the padding mode reflection of Relay"
 )
-def _grid_sample(site: Site) -> str:
+def _grid_sample(site: ExportCall) -> str:
     layout, padding = str(site.attrs["layout"]), str(site.attrs["padding_mode"])
     if layout not in ("NCHW", "NCDHW") or padding == "reflection":
-        raise UnsupportedError(f"the layout {layout} with the padding mode {padding} is not supported")
+        raise ExportRefusalError(f"the layout {layout} with the padding mode {padding} is not supported")
     method = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}[str(site.attrs["method"])]
     rank = len(site.shape(1))
     grid = site.transpose(site.args[1], [0, *range(2, rank), 1])
@@ -69,9 +69,9 @@ def _grid_sample(site: Site) -> str:
 
 
 @operator("vision.roi_align", note="in the layout NCHW")
-def _roi_align(site: Site) -> str:
+def _roi_align(site: ExportCall) -> str:
     if site.attrs["layout"] != "NCHW" or site.attrs["mode"] != "avg":
-        raise UnsupportedError("the layout must be NCHW, and the mode avg")
+        raise ExportRefusalError("the layout must be NCHW, and the mode avg")
     data, rois = site.args
     number = site.node("Slice", rois, site.vector([0]), site.vector([1]), site.vector([1]))
     batch = site.cast(site.reshape(number, [-1]), "int64")

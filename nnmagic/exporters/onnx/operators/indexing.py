@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.registry import operator
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 
 
 @operator("python.require", note="the condition is not checked")
-def _require(site: Site) -> str:
+def _require(site: ExportCall) -> str:
     return site.args[0]
 
 
 @operator("take", note="without batch dimensions")
-def _take(site: Site) -> str:
+def _take(site: ExportCall) -> str:
     if site.integer("batch_dims"):
-        raise UnsupportedError("ONNX's Gather has no batch dimensions")
+        raise ExportRefusalError("ONNX's Gather has no batch dimensions")
     data, axis = site.args[0], 0
     if site.attrs["axis"] is None:
         data, size = site.reshape(data, [-1]), site.node("Size", data)
@@ -27,11 +27,11 @@ def _take(site: Site) -> str:
     return site.node("Gather", data, _indices(site, size), axis=axis)
 
 
-def _indices(site: Site, size: str) -> str:
+def _indices(site: ExportCall, size: str) -> str:
     """Return the indices of a take as its mode wants them."""
-    known, length = site.known(1), site.writer.constants.get(size)
+    static, length = site.known(1), site.writer.constants.get(size)
     indices = site.operand(1, "int64")
-    if known is not None and length is not None and ((known >= 0) & (known < length)).all():
+    if static is not None and length is not None and ((static >= 0) & (static < length)).all():
         return indices
     if site.attrs["mode"] == "wrap":
         return site.node("Mod", indices, size)
@@ -42,24 +42,24 @@ def _indices(site: Site, size: str) -> str:
 
 
 @operator("gather")
-def _gather(site: Site) -> str:
+def _gather(site: ExportCall) -> str:
     return site.node("GatherElements", site.args[0], site.operand(1, "int64"), axis=site.axis())
 
 
 @operator("gather_nd")
-def _gather_nd(site: Site) -> str:
+def _gather_nd(site: ExportCall) -> str:
     indices = coordinates_last(site, 1)
     return site.node("GatherND", site.args[0], indices, batch_dims=site.integer("batch_dims"))
 
 
-def coordinates_last(site: Site, index: int) -> str:
+def coordinates_last(site: ExportCall, index: int) -> str:
     """Return indices whose coordinates lie along the last axis, as ONNX wants them."""
     rank = len(site.shape(index))
     return site.transpose(site.operand(index, "int64"), [*range(1, rank), 0])
 
 
 @operator("adv_index")
-def _adv_index(site: Site) -> str:
+def _adv_index(site: ExportCall) -> str:
     names = [site.operand(index, "int64") for index in range(1, len(site.args))]
     rank = max(len(site.shape(index)) for index in range(1, len(site.args)))
     if len(names) > 1:
@@ -68,19 +68,19 @@ def _adv_index(site: Site) -> str:
             zero = site.node("Add", zero, name)
         shape = site.node("Shape", zero)
         names = [site.node("Expand", name, shape) for name in names]
-    parts = [site.unsqueeze(name, [rank]) for name in names]
-    indices = parts[0] if len(parts) == 1 else site.node("Concat", *parts, axis=rank)
+    columns = [site.unsqueeze(name, [rank]) for name in names]
+    indices = columns[0] if len(columns) == 1 else site.node("Concat", *columns, axis=rank)
     return site.node("GatherND", site.args[0], indices)
 
 
 @operator("argwhere")
-def _argwhere(site: Site) -> str:
-    found = site.node("Transpose", site.node("NonZero", site.args[0]), perm=[1, 0])
-    return site.to_result(found, "int64")
+def _argwhere(site: ExportCall) -> str:
+    places = site.node("Transpose", site.node("NonZero", site.args[0]), perm=[1, 0])
+    return site.to_result(places, "int64")
 
 
 @operator("strided_slice")
-def _strided_slice(site: Site) -> str:
+def _strided_slice(site: ExportCall) -> str:
     rank = site.rank
     begin, end, strides = (list(site.integers(name)) for name in ("begin", "end", "strides"))
     if site.attrs["axes"] is None:
@@ -103,9 +103,9 @@ _FAR = 2**63 - 1
 
 
 @operator("dyn.strided_slice", note="with the mode end")
-def _dyn_strided_slice(site: Site) -> str:
+def _dyn_strided_slice(site: ExportCall) -> str:
     if site.attrs["slice_mode"] == "size":
-        raise UnsupportedError("its slices are given by sizes", "give them by ends")
+        raise ExportRefusalError("its slices are given by sizes", "give them by ends")
     begin, end, strides = (site.operand(index, "int64") for index in (1, 2, 3))
     (count,) = site.static_shape(1)
     axes = range(count) if site.attrs.get("axes") is None else site.integers("axes")
@@ -113,7 +113,7 @@ def _dyn_strided_slice(site: Site) -> str:
 
 
 @operator("slice_like")
-def _slice_like(site: Site) -> str:
+def _slice_like(site: ExportCall) -> str:
     chosen = site.attrs["axes"]
     axes = list(range(site.rank)) if not chosen else [axis % site.rank for axis in site.integers("axes")]
     ends = site.vector([site.size(axis, 1) for axis in axes])
@@ -121,7 +121,7 @@ def _slice_like(site: Site) -> str:
 
 
 @operator("sequence_mask")
-def _sequence_mask(site: Site) -> str:
+def _sequence_mask(site: ExportCall) -> str:
     axis = site.axis()
     length = site.reshape(site.vector([site.size(axis)]), [])
     steps = site.node("Range", site.constant(0, "int64"), length, site.constant(1, "int64"))
@@ -129,16 +129,16 @@ def _sequence_mask(site: Site) -> str:
     other = 1 - axis
     first, second = (steps, lengths) if axis < other else (lengths, steps)
     first = site.unsqueeze(first, [1])
-    kept = site.node("Less", first, second) if axis < other else site.node("Greater", first, second)
-    kept = site.unsqueeze(kept, range(2, site.rank))
-    return site.node("Where", kept, site.args[0], site.constant(site.number("mask_value")))
+    mask = site.node("Less", first, second) if axis < other else site.node("Greater", first, second)
+    mask = site.unsqueeze(mask, range(2, site.rank))
+    return site.node("Where", mask, site.args[0], site.constant(site.number("mask_value")))
 
 
 @operator("unravel_index", note="of a shape that is a constant")
-def _unravel_index(site: Site) -> str:
+def _unravel_index(site: ExportCall) -> str:
     shape = site.known(1)
     if shape is None:
-        raise UnsupportedError("the shape must be a constant")
+        raise ExportRefusalError("the shape must be a constant")
     data, rows = site.operand(0, "int64"), []
     factor = int(np.prod(shape, dtype=np.int64))
     for size in shape.reshape(-1).tolist():

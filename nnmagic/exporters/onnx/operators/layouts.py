@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.exporters.onnx.operators.shaping import permutation
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 
 
-def channels_first(site: Site, name: str, layout: str) -> tuple[str, str]:
+def channels_first(site: ExportCall, name: str, layout: str) -> tuple[str, str]:
     """Return images with their channels before the spatial axes, and that layout."""
     target = "NC" + "".join(letter for letter in layout if letter not in "NC")
     return site.transpose(name, permutation(layout, target)), target
 
 
-def from_channels_first(site: Site, name: str, source: str, layout: str) -> str:
+def from_channels_first(site: ExportCall, name: str, source: str, layout: str) -> str:
     """Return images in a layout."""
     return site.transpose(name, permutation(source, layout))
 
 
-def data_layout(site: Site) -> str:
+def data_layout(site: ExportCall) -> str:
     """Return the layout of a call's data."""
     return str(site.attrs.get("data_layout") or site.attrs.get("layout"))
 

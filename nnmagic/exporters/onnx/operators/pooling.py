@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.operators.layouts import (
     both_sides,
     channels_first,
@@ -14,15 +14,15 @@ from nnmagic.exporters.onnx.operators.layouts import (
 )
 from nnmagic.exporters.onnx.operators.shaping import permutation
 from nnmagic.exporters.onnx.registry import operator
-from nnmagic.exporters.onnx.sites import Site, static
+from nnmagic.exporters.onnx.sites import ExportCall, static
 from nnmagic.relay.types import is_float
 
 
-def _in_layout(site: Site, name: str, layout: str) -> str:
+def _in_layout(site: ExportCall, name: str, layout: str) -> str:
     return from_channels_first(site, name, layout, str(site.attrs["out_layout"]) or data_layout(site))
 
 
-def _sizes(site: Site, layout: str) -> tuple[list[int], list[int]]:
+def _sizes(site: ExportCall, layout: str) -> tuple[list[int], list[int]]:
     """Return the spatial sizes of the data and of the result."""
     out = static(site.type.shape)
     order = permutation(str(site.attrs["out_layout"]) or data_layout(site), layout)
@@ -30,7 +30,7 @@ def _sizes(site: Site, layout: str) -> tuple[list[int], list[int]]:
     return before[2:], [out[axis] for axis in order][2:]
 
 
-def _pads(site: Site, layout: str, window: Sequence[int], strides: Sequence[int]) -> list[int]:
+def _pads(site: ExportCall, layout: str, window: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Return the padding; ONNX drops a last window that only the ceil mode gives, so it is padded for."""
     spatial = len(window)
     pads = both_sides(site.integers("padding"), spatial)
@@ -42,16 +42,16 @@ def _pads(site: Site, layout: str, window: Sequence[int], strides: Sequence[int]
             missing = reach - before[axis] - pads[axis] - pads[axis + spatial]
             pads[axis + spatial] += max(missing, 0)
     if any(pad >= size for pad, size in zip(pads, [*window, *window], strict=True)):
-        raise UnsupportedError("ONNX pads pooling by less than the window")
+        raise ExportRefusalError("ONNX pads pooling by less than the window")
     return pads
 
 
 def _declare(kind: str, onnx_name: str, rank: int) -> None:
     @operator(f"nn.{kind}_pool{rank}d", note="in layouts that are not divided")
-    def _rule(site: Site) -> str:
+    def _rule(site: ExportCall) -> str:
         data, layout = channels_first(site, site.args[0], data_layout(site))
         if kind == "avg" and not is_float(site.dtype):
-            raise UnsupportedError(f"ONNX's AveragePool does not compute {site.dtype}")
+            raise ExportRefusalError(f"ONNX's AveragePool does not compute {site.dtype}")
         if kind == "max" and site.dtype in _AS_DOUBLE:
             data = site.cast(data, "float64")
         window = per_axis(site.integers("pool_size"), rank)
@@ -68,13 +68,13 @@ def _declare(kind: str, onnx_name: str, rank: int) -> None:
         return site.cast(made, site.dtype) if kind == "max" and site.dtype in _AS_DOUBLE else made
 
     @operator(f"nn.adaptive_{kind}_pool{rank}d", note="to one element, or of known sizes")
-    def _adaptive(site: Site) -> str:
+    def _adaptive(site: ExportCall) -> str:
         return _adaptive_pool(site, kind)
 
     if rank == 2:
 
         @operator(f"nn.global_{kind}_pool2d")
-        def _global(site: Site) -> str:
+        def _global(site: ExportCall) -> str:
             data, layout = channels_first(site, site.args[0], data_layout(site))
             return _in_layout(site, _reduced(site, kind, data, [2, 3]), layout)
 
@@ -83,7 +83,7 @@ def _declare(kind: str, onnx_name: str, rank: int) -> None:
 _AS_DOUBLE = ("int16", "uint16", "int32", "uint32")
 
 
-def _zeros_around(site: Site, data: str, rank: int, attrs: dict[str, object]) -> str:
+def _zeros_around(site: ExportCall, data: str, rank: int, attrs: dict[str, object]) -> str:
     """Pad with zeros that the mean counts; what the ceil mode adds, it does not count."""
     pads = both_sides(site.integers("padding"), rank)
     if not any(pads):
@@ -95,12 +95,12 @@ def _zeros_around(site: Site, data: str, rank: int, attrs: dict[str, object]) ->
     return site.node("Pad", data, site.vector(widths))
 
 
-def _reduced(site: Site, kind: str, name: str, axes: Sequence[int]) -> str:
+def _reduced(site: ExportCall, kind: str, name: str, axes: Sequence[int]) -> str:
     op = "ReduceMax" if kind == "max" else "ReduceMean"
     return site.node(op, name, site.vector(list(axes)), keepdims=1)
 
 
-def _adaptive_pool(site: Site, kind: str) -> str:
+def _adaptive_pool(site: ExportCall, kind: str) -> str:
     """Reduce the slices that make each element of the result, axis by axis."""
     data, layout = channels_first(site, site.args[0], data_layout(site))
     if not site.attrs["output_size"]:
@@ -112,12 +112,12 @@ def _adaptive_pool(site: Site, kind: str) -> str:
     for axis, (size, count) in enumerate(zip(before, after, strict=True), 2):
         if size == count:
             continue
-        parts = []
+        slices = []
         for index in range(count):
             bounds = index * size // count, -(-(index + 1) * size // count)
             vectors = (site.vector([number]) for number in (*bounds, axis))
-            parts.append(_reduced(site, kind, site.node("Slice", data, *vectors), [axis]))
-        data = parts[0] if count == 1 else site.node("Concat", *parts, axis=axis)
+            slices.append(_reduced(site, kind, site.node("Slice", data, *vectors), [axis]))
+        data = slices[0] if count == 1 else site.node("Concat", *slices, axis=axis)
     return _in_layout(site, data, layout)
 
 

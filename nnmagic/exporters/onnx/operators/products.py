@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nnmagic.exporters.onnx.registry import operator
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 
 
 @operator("nn.dense")
-def _dense(site: Site) -> str:
+def _dense(site: ExportCall) -> str:
     dtype = site.result_dtype
     data, weight = site.operand(0, dtype), site.operand(1, dtype)
     if site.rank == 2 and dtype in ("float32", "float64", "float16"):
@@ -16,7 +16,7 @@ def _dense(site: Site) -> str:
 
 
 @operator("nn.matmul", "nn.batch_matmul")
-def _matmul(site: Site) -> str:
+def _matmul(site: ExportCall) -> str:
     operands = []
     for index, flag in enumerate(("transpose_a", "transpose_b")):
         name, rank = site.operand(index, site.result_dtype), len(site.shape(index))
@@ -26,5 +26,5 @@ def _matmul(site: Site) -> str:
 
 
 @operator("einsum")
-def _einsum(site: Site) -> str:
+def _einsum(site: ExportCall) -> str:
     return site.node("Einsum", *site.args, equation=str(site.attrs["equation"]).replace(" ", ""))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.operators.elementwise import round_away
 from nnmagic.exporters.onnx.registry import operator
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.types import is_integer
 
 
 @operator("qnn.quantize")
-def _quantize(site: Site) -> str:
+def _quantize(site: ExportCall) -> str:
     """Round half away from zero, as Relay does; ONNX's QuantizeLinear rounds half to even."""
     axis = site.axis() if site.rank else 0
     scale = site.along(site.args[1], axis, site.rank) if site.shape(1) else site.args[1]
@@ -25,11 +25,11 @@ def _quantize(site: Site) -> str:
 
 
 @operator("qnn.dequantize")
-def _dequantize(site: Site) -> str:
+def _dequantize(site: ExportCall) -> str:
     axis = site.axis() if site.rank else 0
     scale = site.along(site.args[1], axis, site.rank) if site.shape(1) else site.args[1]
     zero = site.along(site.args[2], axis, site.rank) if site.shape(2) else site.args[2]
     if not is_integer(site.dtype):
-        raise UnsupportedError(f"ONNX does not dequantize {site.dtype}")
+        raise ExportRefusalError(f"ONNX does not dequantize {site.dtype}")
     distance = site.node("Sub", site.operand(0, "int32"), site.cast(zero, "int32"))
     return site.node("Mul", site.cast(distance, site.result_dtype), scale)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.registry import operator, operators
-from nnmagic.exporters.onnx.sites import Site
+from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.types import is_float
 
 #: The dtypes that ONNX does not reduce, with those in which the result is the same.
 _WIDE = dict.fromkeys(("int8", "int16", "uint8", "uint16"), "int32")
 
 
-def reduced_axes(site: Site) -> list[int]:
+def reduced_axes(site: ExportCall) -> list[int]:
     """Return the axes along which a call reduces."""
     given = range(site.rank) if site.attrs["axis"] is None else site.integers("axis")
     axes = [axis % site.rank for axis in given]
@@ -20,7 +20,7 @@ def reduced_axes(site: Site) -> list[int]:
     return sorted(axes)
 
 
-def reduce(site: Site, op: str, name: str, *, keepdims: bool | None = None) -> str:
+def reduce(site: ExportCall, op: str, name: str, *, keepdims: bool | None = None) -> str:
     """Reduce a tensor along the axes of a call."""
     kept = bool(site.attrs["keepdims"]) if keepdims is None else keepdims
     axes = reduced_axes(site)
@@ -29,13 +29,13 @@ def reduce(site: Site, op: str, name: str, *, keepdims: bool | None = None) -> s
     wide = _WIDE.get(site.dtype)
     if wide is None:
         return site.node(op, name, site.vector(axes), keepdims=int(kept))
-    found = site.node(op, site.cast(name, wide), site.vector(axes), keepdims=int(kept))
-    return site.cast(found, site.dtype)
+    reduced = site.node(op, site.cast(name, wide), site.vector(axes), keepdims=int(kept))
+    return site.cast(reduced, site.dtype)
 
 
 def _declare(name: str, onnx_name: str) -> None:
     @operator(name)
-    def _rule(site: Site) -> str:
+    def _rule(site: ExportCall) -> str:
         if site.dtype == "bool":
             return _REDUCE_BOOLS[name](site, site.args[0])
         return reduce(site, onnx_name, site.args[0])
@@ -50,7 +50,7 @@ for _name, _onnx_name in (
     _declare(_name, _onnx_name)
 
 
-def _any_of(site: Site, name: str) -> str:
+def _any_of(site: ExportCall, name: str) -> str:
     """Return whether any bool is true; a sum is 0 where there are none, a maximum is not."""
     numbers, axes = site.cast(name, "int64"), reduced_axes(site)
     if axes:
@@ -59,7 +59,7 @@ def _any_of(site: Site, name: str) -> str:
     return site.cast(numbers, "bool")
 
 
-def _all_of(site: Site, name: str) -> str:
+def _all_of(site: ExportCall, name: str) -> str:
     return site.node("Not", _any_of(site, site.node("Not", name)))
 
 
@@ -68,20 +68,20 @@ _REDUCE_BOOLS = {"sum": _any_of, "prod": _all_of, "max": _any_of, "min": _all_of
 
 
 @operator("mean")
-def _mean(site: Site) -> str:
+def _mean(site: ExportCall) -> str:
     if is_float(site.dtype):
         return reduce(site, "ReduceMean", site.args[0])
     return site.node("Div", reduce(site, "ReduceSum", site.args[0]), site.cast(_count(site), site.dtype))
 
 
-def _count(site: Site) -> str:
+def _count(site: ExportCall) -> str:
     """Return how many elements a call combines, as an int64 scalar."""
     sizes = site.vector([site.size(axis) for axis in reduced_axes(site)])
     return site.node("ReduceProd", sizes, keepdims=0)
 
 
 @operator("variance")
-def _variance(site: Site) -> str:
+def _variance(site: ExportCall) -> str:
     distance = site.node("Sub", *site.args)
     square = site.node("Mul", distance, distance)
     if not site.attrs["unbiased"]:
@@ -92,19 +92,19 @@ def _variance(site: Site) -> str:
 
 def _declare_arg(name: str, onnx_name: str) -> None:
     @operator(name, note="along one axis, or all")
-    def _rule(site: Site) -> str:
+    def _rule(site: ExportCall) -> str:
         axes, data, kept = reduced_axes(site), site.args[0], int(bool(site.attrs["keepdims"]))
         last = int(bool(site.attrs["select_last_index"]))
         if len(axes) == 1:
             (axis,) = axes
-            found = site.node(onnx_name, data, axis=axis, keepdims=kept, select_last_index=last)
+            index = site.node(onnx_name, data, axis=axis, keepdims=kept, select_last_index=last)
         elif len(axes) == site.rank:
             flat = site.reshape(data, [-1])
-            found = site.node(onnx_name, flat, axis=0, keepdims=0, select_last_index=last)
-            found = site.reshape(found, [1] * site.rank) if kept else found
+            index = site.node(onnx_name, flat, axis=0, keepdims=0, select_last_index=last)
+            index = site.reshape(index, [1] * site.rank) if kept else index
         else:
-            raise UnsupportedError("ONNX searches along one axis, or all")
-        return site.to_result(found, "int64")
+            raise ExportRefusalError("ONNX searches along one axis, or all")
+        return site.to_result(index, "int64")
 
 
 for _name, _onnx_name in (("argmax", "ArgMax"), ("argmin", "ArgMin")):
@@ -112,7 +112,7 @@ for _name, _onnx_name in (("argmax", "ArgMax"), ("argmin", "ArgMin")):
 
 
 @operator("cumsum")
-def _cumsum(site: Site) -> str:
+def _cumsum(site: ExportCall) -> str:
     dtype = {"bool": "int64", **_WIDE}.get(site.result_dtype, site.result_dtype)
     name = site.operand(0, dtype)
     if site.attrs["axis"] is None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.onnx.values import constant as constant_of
@@ -14,7 +14,7 @@ from nnmagic.relay.functions import activations, special
 
 
 @operator("PRelu")
-def _prelu(node: Node) -> Value:
+def _prelu(node: OnnxNode) -> Value:
     data, slope = node[0], node[1]
     if node.since < 7 and slope.rank == 1 and data.rank > 2:
         slope = op("expand_dims", slope, axis=1, num_newaxis=data.rank - 2)
@@ -22,25 +22,25 @@ def _prelu(node: Node) -> Value:
 
 
 @operator("Celu")
-def _celu(node: Node) -> Value:
+def _celu(node: OnnxNode) -> Value:
     alpha = node.number("alpha", 1.0)
     return activations.elu(node[0], alpha, 1 / alpha if alpha else math.inf)
 
 
 @operator("Selu")
-def _selu(node: Node) -> Value:
+def _selu(node: OnnxNode) -> Value:
     alpha, gamma = node.number("alpha", 1.6732631921768188), node.number("gamma", 1.0507010221481323)
     return activations.elu(node[0], alpha) * gamma
 
 
 @operator("Gelu")
 @operator("Gelu", domain="com.microsoft")
-def _gelu(node: Node) -> Value:
+def _gelu(node: OnnxNode) -> Value:
     return activations.gelu(node[0], node.text("approximate", "none"))
 
 
 @operator("Shrink")
-def _shrink(node: Node) -> Value:
+def _shrink(node: OnnxNode) -> Value:
     data, bias, border = node[0], node.number("bias"), node.number("lambd", 0.5)
     if not data.is_float:
         raise UnsupportedError(f"tensors of {data.dtype} are not supported", "cast to float32 before it")
@@ -56,7 +56,7 @@ def flatten_at(data: Value, axis: int) -> Value:
     return reshape(data, [product(data.shape[:axis]), product(data.shape[axis:])])
 
 
-def _normalized(node: Node, relay: str) -> Value:
+def _normalize(node: OnnxNode, relay: str) -> Value:
     """Apply softmax or its kind: before opset 13 to the matrix that is flattened at the axis."""
     data = node[0]
     if node.since >= 13:
@@ -70,7 +70,7 @@ def _normalized(node: Node, relay: str) -> Value:
 
 
 @operator("Hardmax")
-def _hardmax(node: Node) -> Value:
+def _hardmax(node: OnnxNode) -> Value:
     from nnmagic.importers.onnx.shapes import reshape
 
     data = node[0]
@@ -122,7 +122,7 @@ def activation(name: str, x: Value, alpha: float | None = None, beta: float | No
 
 def _declare(name: str) -> None:
     @operator(name)
-    def rule(node: Node) -> Value:
+    def rule(node: OnnxNode) -> Value:
         numbers = [node.number(each) if each in node.attributes else None for each in ("alpha", "beta")]
         return activation(name, node[0], *numbers)
 
@@ -139,9 +139,9 @@ def pick(values: Sequence[float] | None, index: int) -> float | None:
 operators(
     {
         "HardSwish": lambda node: activations.hard_swish(node[0]),
-        "LogSoftmax": lambda node: _normalized(node, "nn.log_softmax"),
+        "LogSoftmax": lambda node: _normalize(node, "nn.log_softmax"),
         "Mish": lambda node: activations.mish(node[0]),
-        "Softmax": lambda node: _normalized(node, "nn.softmax"),
+        "Softmax": lambda node: _normalize(node, "nn.softmax"),
         "Swish": lambda node: activations.swish(node[0], node.number("alpha", 1.0)),
     }
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
@@ -23,18 +23,18 @@ def floats_of(data: Value) -> Value:
 
 
 @operator("Binarizer", domain=_ML)
-def _binarizer(node: Node) -> Value:
+def _binarizer(node: OnnxNode) -> Value:
     return (node[0] > node[0].like(node.number("threshold"))).cast(node[0].dtype)
 
 
 @operator("Scaler", domain=_ML)
-def _scaler(node: Node) -> Value:
+def _scaler(node: OnnxNode) -> Value:
     offset, scale = (constant(np.asarray(node.floats(name), "float32")) for name in ("offset", "scale"))
     return (node[0].cast("float32") - offset) * scale
 
 
 @operator("Normalizer", domain=_ML)
-def _normalizer(node: Node) -> Value:
+def _normalizer(node: OnnxNode) -> Value:
     data, norm = node[0].cast("float32"), node.text("norm", "MAX")
     axis = (data.rank - 1,)
     match norm:
@@ -50,7 +50,7 @@ def _normalizer(node: Node) -> Value:
 
 
 @operator("Imputer", domain=_ML)
-def _imputer(node: Node) -> Value:
+def _imputer(node: OnnxNode) -> Value:
     data = node[0]
     values = node.floats("imputed_value_floats") if data.is_float else node.ints("imputed_value_int64s")
     if not values:
@@ -64,14 +64,14 @@ def _imputer(node: Node) -> Value:
 
 
 @operator("FeatureVectorizer", domain=_ML)
-def _feature_vectorizer(node: Node) -> Value:
-    parts = [node[index].cast("float32") for index in range(len(node.inputs))]
-    parts = [shapes.unsqueeze(part, [0]) if part.rank == 1 else part for part in parts]
-    return op("concatenate", parts, axis=1) if len(parts) > 1 else parts[0]
+def _feature_vectorizer(node: OnnxNode) -> Value:
+    columns = [node[index].cast("float32") for index in range(len(node.inputs))]
+    columns = [shapes.unsqueeze(column, [0]) if column.rank == 1 else column for column in columns]
+    return op("concatenate", columns, axis=1) if len(columns) > 1 else columns[0]
 
 
 @operator("OneHotEncoder", domain=_ML, note="of integers")
-def _one_hot_encoder(node: Node) -> Value:
+def _one_hot_encoder(node: OnnxNode) -> Value:
     categories = node.ints("cats_int64s")
     if not categories:
         raise UnsupportedError("strings are not supported", "encode the strings before the model")
@@ -83,7 +83,7 @@ def _one_hot_encoder(node: Node) -> Value:
     return equal.cast("float32")
 
 
-def _table(node: Node, kind: str) -> np.ndarray | None:
+def _table(node: OnnxNode, kind: str) -> np.ndarray | None:
     for suffix, dtype in (("int64s", "int64"), ("floats", "float32")):
         value = node.attr(f"{kind}_{suffix}")
         if value:
@@ -93,7 +93,7 @@ def _table(node: Node, kind: str) -> np.ndarray | None:
 
 
 @operator("LabelEncoder", domain=_ML, note="of numbers")
-def _label_encoder(node: Node) -> Value:
+def _label_encoder(node: OnnxNode) -> Value:
     """Look each element up in a list of keys; NaN is equal to NaN."""
     keys, values = _table(node, "keys"), _table(node, "values")
     if keys is None or values is None:
@@ -111,16 +111,16 @@ def _label_encoder(node: Node) -> Value:
     equal = wide.equal(table)
     if data.is_float:
         equal = op("logical_or", equal, op("logical_and", op("isnan", wide), op("isnan", table)))
-    found = op("any", equal, axis=(data.rank,))
+    is_known_label = op("any", equal, axis=(data.rank,))
     first = op("argmax", equal.cast("int32"), axis=(data.rank,))
     looked = op("take", constant(values), first, axis=0, mode="clip")
-    return found.choose(looked, looked.like(default))
+    return is_known_label.choose(looked, looked.like(default))
 
 
 # -- linear models -------------------------------------------------------------------------------------
 
 
-def post_transform(node: Node, scores: Value) -> Value:
+def post_transform(node: OnnxNode, scores: Value) -> Value:
     """Apply the transformation of scores that a model names."""
     match node.text("post_transform", "NONE"):
         case "NONE":
@@ -138,11 +138,11 @@ def post_transform(node: Node, scores: Value) -> Value:
 
 
 @operator("LinearRegressor", domain=_ML)
-def _linear_regressor(node: Node) -> Value:
+def _linear_regressor(node: OnnxNode) -> Value:
     return post_transform(node, _linear_scores(node, node.integer("targets", 1)))
 
 
-def _linear_scores(node: Node, targets: int) -> Value:
+def _linear_scores(node: OnnxNode, targets: int) -> Value:
     data = node[0].cast("float32")
     data = shapes.unsqueeze(data, [0]) if data.rank == 1 else data
     weights = np.asarray(node.floats("coefficients"), "float32").reshape(targets, -1)
@@ -151,7 +151,7 @@ def _linear_scores(node: Node, targets: int) -> Value:
     return scores + constant(np.asarray(intercepts, "float32")) if intercepts else scores
 
 
-def labels_of(node: Node, *names: str) -> np.ndarray:
+def labels_of(node: OnnxNode, *names: str) -> np.ndarray:
     """Return integer labels. Raises UnsupportedError for strings."""
     for name in names:
         labels = node.ints(name)
@@ -161,7 +161,7 @@ def labels_of(node: Node, *names: str) -> np.ndarray:
 
 
 @operator("LinearClassifier", domain=_ML, note="with integer labels")
-def _linear_classifier(node: Node) -> list[Value]:
+def _linear_classifier(node: OnnxNode) -> list[Value]:
     labels = labels_of(node, "classlabels_ints")
     count = len(node.floats("coefficients") or [])
     width = node[0].shape[-1]

@@ -10,11 +10,11 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
-    check_made,
+    check_new_array,
     constant,
     count_up,
     op,
@@ -28,7 +28,7 @@ from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
 
 
 @operator("Constant", note="no strings, no sparse tensors")
-def _constant(node: Node) -> Value:
+def _constant(node: OnnxNode) -> Value:
     for name, dtype in (("value_float", "float32"), ("value_floats", "float32")):
         if node.attr(name) is not None:
             return constant(np.asarray(node.attr(name), dtype))
@@ -44,7 +44,7 @@ def _constant(node: Node) -> Value:
     raise UnsupportedError(f"a constant of {', '.join(node.attributes) or 'nothing'} is not supported")
 
 
-def target_shape(node: Node, index: int) -> tuple[list[Dim], Value | None]:
+def target_shape(node: OnnxNode, index: int) -> tuple[list[Dim], Value | None]:
     """Return a shape that is an input, as far as it is known, and the vector to compute it from."""
     vector = node[index].cast("int64")
     sizes = sizes_of(vector)
@@ -57,7 +57,7 @@ def target_shape(node: Node, index: int) -> tuple[list[Dim], Value | None]:
 
 
 @operator("ConstantOfShape")
-def _constant_of_shape(node: Node) -> Value:
+def _constant_of_shape(node: OnnxNode) -> Value:
     value = node.attr("value")
     fill = constant(np.zeros(1, "float32") if value is None else cast(np.ndarray, value))
     fill = shapes.scalar(fill)
@@ -75,7 +75,7 @@ def arange(start: Value, stop: Value, step: Value, dtype: str) -> Value:
         first, last_, by = (cast(np.ndarray, end.known).item() for end in ends.values())
         if not by:
             raise UnsupportedError("the step is 0")
-        check_made(max(0, math.ceil((last_ - first) / by)))
+        check_new_array(max(0, math.ceil((last_ - first) / by)))
         return constant(np.arange(first, last_, by).astype(NUMPY_DTYPES[dtype]))
     attributes = {
         name: end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
@@ -89,7 +89,7 @@ def arange(start: Value, stop: Value, step: Value, dtype: str) -> Value:
 
 
 @operator("Range")
-def _range(node: Node) -> Value:
+def _range(node: OnnxNode) -> Value:
     start, stop, step = (shapes.scalar(node[index]) for index in range(3))
     declared = node.output_shape()
     if all(value.known is not None for value in (start, stop, step)):
@@ -109,16 +109,16 @@ def _range(node: Node) -> Value:
 
 
 @operator("EyeLike")
-def _eye_like(node: Node) -> Value:
+def _eye_like(node: OnnxNode) -> Value:
     rows, columns = shapes.static_shape(node[0])
     number = node.attr("dtype")
     dtype = node[0].dtype if number is None else dtype_of(node.integer("dtype"))
-    check_made(rows, columns)
+    check_new_array(rows, columns)
     return constant(np.eye(rows, columns, node.integer("k"), dtype=NUMPY_DTYPES[dtype]))
 
 
 @operator("OneHot")
-def _one_hot(node: Node) -> Value:
+def _one_hot(node: OnnxNode) -> Value:
     """Return rows that are "off" except at an index; negative indices count from the end."""
     indices, values = node[0], node[2]
     rank = indices.rank + 1
@@ -135,7 +135,7 @@ def _one_hot(node: Node) -> Value:
 
 
 @operator("Trilu")
-def _trilu(node: Node) -> Value:
+def _trilu(node: OnnxNode) -> Value:
     data, k = node[0], node.get(1)
     diagonal = constant(0, "int64") if k is None else shapes.scalar(k)
     if data.dtype == "bool":
@@ -143,7 +143,7 @@ def _trilu(node: Node) -> Value:
     return _triangle(data, diagonal, node)
 
 
-def _triangle(data: Value, diagonal: Value, node: Node) -> Value:
+def _triangle(data: Value, diagonal: Value, node: OnnxNode) -> Value:
     rows = arange(constant(0, "int64"), shapes.size_along(data, -2), constant(1, "int64"), "int64")
     columns = arange(constant(0, "int64"), shapes.size_along(data, -1), constant(1, "int64"), "int64")
     offset = columns - op("expand_dims", rows, axis=1)
@@ -160,7 +160,7 @@ _WINDOWS = {
 
 
 @operator(*_WINDOWS)
-def _window(node: Node) -> Value:
+def _window(node: OnnxNode) -> Value:
     declared = node.output_shape()
     size = node.static(0, lambda: declared and np.array(declared[0]))[0]
     dtype = dtype_of(node.integer("output_datatype", 1))
@@ -171,7 +171,7 @@ def _window(node: Node) -> Value:
 
 
 @operator("MelWeightMatrix", note="all inputs constants")
-def _mel_weight_matrix(node: Node) -> Value:
+def _mel_weight_matrix(node: OnnxNode) -> Value:
     dtype = NUMPY_DTYPES[dtype_of(node.integer("output_datatype", 1))]
     declared = node.output_shape()
 

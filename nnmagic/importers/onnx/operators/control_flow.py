@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import carried_types, emit_loop
-from nnmagic.importers.onnx.nodes import Node, merge
+from nnmagic.importers.onnx.nodes import OnnxNode, merge
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.relay import expr as ir
@@ -30,14 +30,16 @@ class _BodyFailedError(UnsupportedError):
 
 
 def _run(
-    node: Node, graph: GraphProto, block: Block, given: Sequence[Value], *, binds_outer: bool
+    node: OnnxNode, graph: GraphProto, block: OnnxBlock, arguments: Sequence[Value], *, binds_outer: bool
 ) -> list[Value]:
     """Import a subgraph into a block, for inputs."""
-    if len(graph.input) != len(given):
-        raise UnsupportedError(f"the graph {graph.name!r} has {len(graph.input)} inputs, not {len(given)}")
+    if len(graph.input) != len(arguments):
+        raise UnsupportedError(
+            f"the graph {graph.name!r} has {len(graph.input)} inputs, not {len(arguments)}"
+        )
     scope = node.importer.import_branch(graph, node.scope, binds_outer=binds_outer)
     scope.block = block
-    for info, value in zip(graph.input, given, strict=True):
+    for info, value in zip(graph.input, arguments, strict=True):
         scope.names[info.name] = value
     outputs = node.importer.outputs_of_branch(graph, scope)
     if outputs is None:
@@ -46,12 +48,12 @@ def _run(
 
 
 @operator("If")
-def _if(node: Node) -> list[Value]:
+def _if(node: OnnxNode) -> list[Value]:
     condition = shapes.scalar(node[0])
     graphs = [node.graph("then_branch"), node.graph("else_branch")]
     if condition.known is not None:
         return _run(node, graphs[0 if bool(condition.known) else 1], node.block, [], binds_outer=False)
-    blocks = [Block(), Block()]
+    blocks = [OnnxBlock(), OnnxBlock()]
     results = [
         _run(node, graph, block, [], binds_outer=False) for graph, block in zip(graphs, blocks, strict=True)
     ]
@@ -62,15 +64,15 @@ def _if(node: Node) -> list[Value]:
         block.finish(values[0].expr if len(values) == 1 else ir.Tuple(tuple(value.expr for value in values)))
         for block, values in zip(blocks, results, strict=True)
     ]
-    whole = ir.Var("chosen")
-    node.block.items.append((whole, ir.If(condition.expr, arms[0], arms[1])))
+    chosen = ir.Var("chosen")
+    node.block.items.append((chosen, ir.If(condition.expr, arms[0], arms[1])))
     if len(types) == 1:
-        return [Value(whole, types[0])]
-    return [Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate(types)]
+        return [Value(chosen, types[0])]
+    return [Value(ir.TupleGetItem(chosen, index), type_) for index, type_ in enumerate(types)]
 
 
 @operator("Loop", note="of tensors")
-def _loop(node: Node) -> list[Value]:
+def _loop(node: OnnxNode) -> list[Value]:
     graph = node.graph("body")
     limit = None if node.get(0) is None else shapes.scalar(node[0])
     condition = _TRUE if node.get(1) is None else shapes.scalar(node[1])
@@ -80,7 +82,7 @@ def _loop(node: Node) -> list[Value]:
     if unrolled is not None:
         return unrolled
 
-    def round_of(block: Block, step: Value, flag: Value, carried: Sequence[Value]) -> list[Value]:
+    def round_of(block: OnnxBlock, step: Value, flag: Value, carried: Sequence[Value]) -> list[Value]:
         return _run(node, graph, block, [step, flag, *carried], binds_outer=True)
 
     # what a round gives decides how the loop is written
@@ -88,7 +90,7 @@ def _loop(node: Node) -> list[Value]:
     probe = Value(ir.Var("again", flag_type), flag_type)
     probed: list[Value] = []
 
-    def trial(block: Block, step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+    def trial(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
         probed[:] = round_of(block, step, probe, carried)
         return shapes.scalar(probed[0]), probed[1 : 1 + count]
 
@@ -109,7 +111,9 @@ def _loop(node: Node) -> list[Value]:
     else:
         buffers = [_empty(type_) for type_ in scanned]
 
-    def build(block: Block, step: Value, carried: Sequence[Value]) -> tuple[Value | None, Sequence[Value]]:
+    def build(
+        block: OnnxBlock, step: Value, carried: Sequence[Value]
+    ) -> tuple[Value | None, Sequence[Value]]:
         flag = _TRUE if counted else probe
         outputs = round_of(block, step, flag, carried[:count])
         written = [
@@ -171,7 +175,7 @@ def write_row(buffer: Value, value: Value, step: Value) -> Value:
 
 
 def _unroll(
-    node: Node, graph: GraphProto, limit: Value | None, condition: Value, start: Sequence[Value]
+    node: OnnxNode, graph: GraphProto, limit: Value | None, condition: Value, start: Sequence[Value]
 ) -> list[Value] | None:
     """Write the rounds of a loop out, where there are few and their number is known."""
     if limit is None or limit.known is None or condition.known is None:
@@ -200,7 +204,7 @@ def _unroll(
 
 
 @operator("Scan")
-def _scan(node: Node) -> list[Value]:
+def _scan(node: OnnxNode) -> list[Value]:
     graph = node.graph("body")
     scanned = node.integer("num_scan_inputs")
     if node.since >= 9:
@@ -223,7 +227,7 @@ def _scan(node: Node) -> list[Value]:
 
 
 def _scan_over(
-    node: Node, graph: GraphProto, states: Sequence[Value], inputs: Sequence[Value]
+    node: OnnxNode, graph: GraphProto, states: Sequence[Value], inputs: Sequence[Value]
 ) -> list[Value]:
     by_input = node.since >= 9
     names = ("scan_input_directions", "scan_output_directions") if by_input else ("directions", "")
@@ -241,7 +245,7 @@ def _scan_over(
     length = node.block.bind(length, "count")
     count = len(states)
 
-    def round_of(block: Block, step: Value, carried: Sequence[Value]) -> list[Value]:
+    def round_of(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> list[Value]:
         items = []
         for value, reverse in zip(bound, backwards, strict=True):
             at = length - 1 - step if reverse else step
@@ -250,7 +254,7 @@ def _scan_over(
 
     probed: list[Value] = []
 
-    def trial(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+    def trial(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
         probed[:] = round_of(block, step, carried)
         return None, probed[:count]
 
@@ -260,13 +264,13 @@ def _scan_over(
         for value in probed[count:]
     ]
 
-    def build(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        found = round_of(block, step, carried[:count])
+    def build(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+        result = round_of(block, step, carried[:count])
         written = [
             write_row(buffer, value, length - 1 - step if reverse else step)
-            for buffer, value, reverse in zip(carried[count:], found[count:], out_backwards, strict=True)
+            for buffer, value, reverse in zip(carried[count:], result[count:], out_backwards, strict=True)
         ]
-        return None, [*found[:count], *written]
+        return None, [*result[:count], *written]
 
     end = emit_loop(node.block, [*states, *buffers], length, None, build)
     results = [

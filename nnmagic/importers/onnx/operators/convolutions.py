@@ -11,13 +11,13 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.integer_products import convolve_integers
 from nnmagic.importers.onnx.operators.padding import dynamic_pad
 from nnmagic.importers.onnx.operators.padding import pad as pad_tensor
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator, operators
-from nnmagic.importers.onnx.values import Value, check_made, constant, count_up, integers, op, with_shape
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, integers, op, with_shape
 from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.ops.dims import ceil_divide
 from nnmagic.relay.types import Dim, is_float
@@ -27,7 +27,7 @@ SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
 def window(
-    node: Node, data: Value, kernel: Sequence[int]
+    node: OnnxNode, data: Value, kernel: Sequence[int]
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     """Return strides, dilations, and the padding before and after each spatial axis."""
     rank = len(kernel)
@@ -71,8 +71,8 @@ def same_padding(
 
 
 def padded_open(
-    node: Node, data: Value, kernel: Sequence[int], fill: Value
-) -> tuple[Node, Value, list[Dim]] | None:
+    node: OnnxNode, data: Value, kernel: Sequence[int], fill: Value
+) -> tuple[OnnxNode, Value, list[Dim]] | None:
     """Pad images whose padding depends on sizes that are known at the call; None for others.
 
     Returns the node without padding, the images and the sizes that an output has.
@@ -100,7 +100,7 @@ def padded_open(
     return bare, padded, [ceil_divide(size, stride) for size, stride in zip(sizes, strides, strict=True)]
 
 
-def kernel_of(node: Node, weight: Value) -> list[int]:
+def kernel_of(node: OnnxNode, weight: Value) -> list[int]:
     """Return the sizes of the window, which the weight has, too."""
     sizes = weight.shape[2:]
     if not shapes.is_static(sizes):
@@ -114,7 +114,7 @@ def kernel_of(node: Node, weight: Value) -> list[int]:
     return kernel
 
 
-def convolve(node: Node, data: Value, weight: Value) -> Value:
+def convolve(node: OnnxNode, data: Value, weight: Value) -> Value:
     """Convolve over one to three axes."""
     if data.rank != weight.rank:
         raise UnsupportedError(f"the data has rank {data.rank}, the weight {weight.rank}")
@@ -156,17 +156,17 @@ def with_bias(data: Value, bias: Value | None) -> Value:
     return data if bias is None else op("nn.bias_add", data, bias, axis=1)
 
 
-def _convolve_integers(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> Value:
+def _convolve_integers(node: OnnxNode, data: tuple[int, int], weight: tuple[int, int]) -> Value:
     """Convolve integers; the two of each pair are the numbers of the inputs: integers, zero points."""
     return convolve_integers(
         *(node[data[0]], node.get(data[1]), node[weight[0]], node.get(weight[1])),
         node.integer("group", 1),
-        lambda left, right: convolve(node, left, right),
+        lambda lhs, rhs: convolve(node, lhs, rhs),
     )
 
 
 @operator("QLinearConv")
-def _qlinear_conv(node: Node) -> Value:
+def _qlinear_conv(node: OnnxNode) -> Value:
     total = _convolve_integers(node, (0, 2), (3, 5))
     if node.get(8) is not None:
         total = with_bias(total.cast("int32"), node[8])
@@ -182,7 +182,7 @@ def _qlinear_conv(node: Node) -> Value:
 
 
 @operator("ConvTranspose")
-def _conv_transpose(node: Node) -> Value:
+def _conv_transpose(node: OnnxNode) -> Value:
     data, weight = node[0], node[1]
     kernel = kernel_of(node, weight)
     rank = len(kernel)
@@ -234,7 +234,7 @@ def _conv_transpose(node: Node) -> Value:
     return with_bias(result, node.get(2))
 
 
-def _cut_open(node: Node, result: Value, wanted: Sequence[int], mode: str) -> Value:
+def _cut_open(node: OnnxNode, result: Value, wanted: Sequence[int], mode: str) -> Value:
     """Cut a transposed convolution without padding, whose size the call knows, to the wanted sizes."""
     rank = len(wanted)
     extra = node.ints("output_padding") or [0] * rank
@@ -252,19 +252,19 @@ def _cut_open(node: Node, result: Value, wanted: Sequence[int], mode: str) -> Va
 
 
 @operator("DeformConv")
-def _deform_conv(node: Node) -> Value:
+def _deform_conv(node: OnnxNode) -> Value:
     """Sample the image at shifted places, bilinearly, and multiply by the weight."""
     data, weight, offset, bias, mask = node[0], node[1], node[2], node.get(3), node.get(4)
     kernel = kernel_of(node, weight)
     if len(kernel) != 2:
         raise UnsupportedError("only images of two axes are supported")
     strides, dilations, before, _ = window(node, data, kernel)
-    groups, parts = node.integer("group", 1), node.integer("offset_group", 1)
+    groups, offset_groups = node.integer("group", 1), node.integer("offset_group", 1)
     batch, channels, height, width = shapes.static_shape(data)
     rows, columns = shapes.static_shape(offset)[2:]
     count = kernel[0] * kernel[1]
-    check_made(count, rows + columns)
-    shifts = shapes.reshape(offset, [batch, parts, count, 2, rows, columns])
+    check_new_array(count, rows + columns)
+    shifts = shapes.reshape(offset, [batch, offset_groups, count, 2, rows, columns])
     base = []
     for axis, length in enumerate((rows, columns)):
         start = count_up(length) * strides[axis] - before[axis]
@@ -279,11 +279,13 @@ def _deform_conv(node: Node) -> Value:
         shapes.squeeze(shapes.slice_axis(shifts, 3, axis, axis + 1), [3]) + shifts.like(base[axis])
         for axis in range(2)
     ]
-    images = shapes.reshape(data, [batch, parts, channels // parts, height * width])
-    sampled = sample_bilinear(images, at[0], at[1], height, width, [batch, parts, count * rows * columns])
-    sampled = shapes.reshape(sampled, [batch, parts, channels // parts, count, rows, columns])
+    images = shapes.reshape(data, [batch, offset_groups, channels // offset_groups, height * width])
+    sampled = sample_bilinear(
+        images, at[0], at[1], height, width, [batch, offset_groups, count * rows * columns]
+    )
+    sampled = shapes.reshape(sampled, [batch, offset_groups, channels // offset_groups, count, rows, columns])
     if mask is not None:
-        sampled = sampled * shapes.reshape(mask, [batch, parts, 1, count, rows, columns])
+        sampled = sampled * shapes.reshape(mask, [batch, offset_groups, 1, count, rows, columns])
     inputs, outputs = channels // groups, int(cast(int, weight.shape[0]))
     patches = shapes.reshape(sampled, [batch, groups, inputs * count, rows * columns])
     matrix = shapes.reshape(weight, [1, groups, outputs // groups, inputs * count])
@@ -317,7 +319,7 @@ def sample_bilinear(images: Value, y: Value, x: Value, height: int, width: int, 
 
 
 @operator("Col2Im")
-def _col2im(node: Node) -> Value:
+def _col2im(node: OnnxNode) -> Value:
     """Add blocks at their places, by one scatter whose indices are known."""
     declared = node.output_shape()
     image = node.static(1, lambda: declared and declared[2:])
@@ -329,7 +331,7 @@ def _col2im(node: Node) -> Value:
     return _image_of(node, image, node.static(2))
 
 
-def _image_of(node: Node, image: Sequence[int], block: Sequence[int]) -> Value:
+def _image_of(node: OnnxNode, image: Sequence[int], block: Sequence[int]) -> Value:
     rank = len(image)
     strides = node.ints("strides") or [1] * rank
     dilations = node.ints("dilations") or [1] * rank
@@ -344,7 +346,7 @@ def _image_of(node: Node, image: Sequence[int], block: Sequence[int]) -> Value:
     taps = math.prod(block)
     if math.prod(counts) != length or wide % taps:
         raise UnsupportedError(f"blocks of {block} do not fit an image of {image}")
-    check_made(*block, *counts)
+    check_new_array(*block, *counts)
     places = []
     for axis in range(rank):
         position = (
@@ -366,7 +368,7 @@ def _image_of(node: Node, image: Sequence[int], block: Sequence[int]) -> Value:
     )
 
 
-def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
+def _possible_blocks(node: OnnxNode, image: Sequence[int]) -> list[list[int]]:
     """Return the blocks that the number of channels allows."""
     declared = node.output_shape()
     if declared is None:
@@ -377,9 +379,9 @@ def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
     dilations = node.ints("dilations") or [1] * rank
     pads = node.ints("pads") or [0] * (2 * rank)
     length = shapes.static_shape(node[0])[2]
-    found: list[list[int]] = []
+    blocks: list[list[int]] = []
     if not 0 < taps**rank <= MAX_ITEMS**2:
-        return found
+        return blocks
     for block in np.ndindex(*[taps] * rank):
         sizes = [size + 1 for size in block]
         if math.prod(sizes) != taps:
@@ -389,8 +391,8 @@ def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
             for a in range(rank)
         ]
         if min(counts) > 0 and math.prod(counts) == length:
-            found.append(sizes)
-    return found
+            blocks.append(sizes)
+    return blocks
 
 
 operators(

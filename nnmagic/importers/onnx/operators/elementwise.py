@@ -10,7 +10,7 @@ from typing import cast
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
@@ -34,17 +34,17 @@ _unary("Round", "numpy.rint")
 # -- two operands --------------------------------------------------------------------------------------
 
 
-def broadcast(node: Node) -> tuple[Value, Value]:
+def broadcast(node: OnnxNode) -> tuple[Value, Value]:
     """Return two operands; before opset 7 an attribute says how the second is broadcast."""
-    left, right = node[0], node[1]
+    lhs, rhs = node[0], node[1]
     if node.since >= 7 or not node.integer("broadcast"):
-        return left, right
+        return lhs, rhs
     axis = node.attr("axis")
-    if axis is None or not right.rank:
-        return left, right
-    first = node.integer("axis") % left.rank
-    after = left.rank - first - right.rank
-    return left, op("expand_dims", right, axis=right.rank, num_newaxis=after) if after else right
+    if axis is None or not rhs.rank:
+        return lhs, rhs
+    first = node.integer("axis") % lhs.rank
+    after = lhs.rank - first - rhs.rank
+    return lhs, op("expand_dims", rhs, axis=rhs.rank, num_newaxis=after) if after else rhs
 
 
 def _binary(name: str, relay: str) -> None:
@@ -71,27 +71,27 @@ for _name, _relay in {
 
 
 @operator("Div")
-def _div(node: Node) -> Value:
-    left, right = broadcast(node)
-    if is_integer(left.dtype):
-        sizes = left.sizes is not None or right.sizes is not None
-        return op("floor_divide" if sizes or left.dtype.startswith("uint") else "divide", left, right)
-    return op("divide", left, right)
+def _div(node: OnnxNode) -> Value:
+    lhs, rhs = broadcast(node)
+    if is_integer(lhs.dtype):
+        sizes = lhs.sizes is not None or rhs.sizes is not None
+        return op("floor_divide" if sizes or lhs.dtype.startswith("uint") else "divide", lhs, rhs)
+    return op("divide", lhs, rhs)
 
 
 @operator("Mod")
-def _mod(node: Node) -> Value:
+def _mod(node: OnnxNode) -> Value:
     """Return the remainder: with the sign of the divisor, or, with ``fmod``, of the dividend."""
-    left, right = broadcast(node)
-    return op("mod" if node.integer("fmod") else "floor_mod", left, right)
+    lhs, rhs = broadcast(node)
+    return op("mod" if node.integer("fmod") else "floor_mod", lhs, rhs)
 
 
 @operator("Pow")
-def _pow(node: Node) -> Value:
+def _pow(node: OnnxNode) -> Value:
     base, exponent = broadcast(node)
     if base.dtype == exponent.dtype and base.is_float:
-        known = exponent.known
-        if known is not None and known.size == 1 and float(known.reshape(-1)[0]) == 2.0:
+        static = exponent.known
+        if static is not None and static.size == 1 and float(static.reshape(-1)[0]) == 2.0:
             squared = base * base
             return squared if squared.shape == (base * exponent).shape else op("power", base, exponent)
         return op("power", base, exponent)
@@ -112,17 +112,17 @@ def _integer_power(base: Value, exponent: Value) -> Value:
 
 
 @operator("BitShift")
-def _bit_shift(node: Node) -> Value:
-    left, right = broadcast(node)
-    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
+def _bit_shift(node: OnnxNode) -> Value:
+    lhs, rhs = broadcast(node)
+    bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
     direction = node.text("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise UnsupportedError(f"direction must be 'LEFT' or 'RIGHT', not {direction!r}")
     name = "left_shift" if direction == "LEFT" else "right_shift"
-    if direction == "RIGHT" and left.dtype.startswith("int"):  # the sign fills the bits
-        return op(name, left, (right < bits).choose(right, bits - 1))
-    in_range = right < bits
-    return in_range.choose(op(name, left, in_range.choose(right, 0)), 0)
+    if direction == "RIGHT" and lhs.dtype.startswith("int"):  # the sign fills the bits
+        return op(name, lhs, (rhs < bits).choose(rhs, bits - 1))
+    in_range = rhs < bits
+    return in_range.choose(op(name, lhs, in_range.choose(rhs, 0)), 0)
 
 
 # -- any number of operands ----------------------------------------------------------------------------
@@ -138,29 +138,29 @@ _fold("Sum", lambda left, right: left + right)
 
 
 @operator("Mean")
-def _mean(node: Node) -> Value:
+def _mean(node: OnnxNode) -> Value:
     values = [node[index] for index in range(len(node.inputs))]
-    return reduce(lambda left, right: left + right, values) / len(values)
+    return reduce(lambda lhs, rhs: lhs + rhs, values) / len(values)
 
 
 @operator("Where")
-def _where(node: Node) -> Value:
+def _where(node: OnnxNode) -> Value:
     result = op("where", node[0], node[1], node[2])
     test = node[0].known
     same = all(value.type == result.type for value in (node[1], node[2]))
     if test is None or result.rank != 1 or test.shape != result.shape or len(test) > 64 or not same:
         return result
     # Exporters choose the items of a target shape so: they stay sizes if nothing is computed.
-    parts = []
+    operands = []
     for chosen, run in itertools.groupby(range(len(test)), key=lambda index: bool(test[index])):
         places = list(run)
-        parts.append(shapes.slice_axis(node[1] if chosen else node[2], 0, places[0], places[-1] + 1))
-    joined = op("concatenate", parts, axis=0) if len(parts) > 1 else parts[0] if parts else result
+        operands.append(shapes.slice_axis(node[1] if chosen else node[2], 0, places[0], places[-1] + 1))
+    joined = op("concatenate", operands, axis=0) if len(operands) > 1 else operands[0] if operands else result
     return joined if result.sizes is None else with_sizes(joined, result.sizes)
 
 
 @operator("Clip")
-def _clip(node: Node) -> Value:
+def _clip(node: OnnxNode) -> Value:
     data = node[0]
     if node.since < 11:
         low, high = node.attr("min"), node.attr("max")
@@ -179,7 +179,7 @@ def _clip(node: Node) -> Value:
 
 
 @operator("IsInf")
-def _is_inf(node: Node) -> Value:
+def _is_inf(node: OnnxNode) -> Value:
     data = node[0]
     inf = op("isinf", data)
     if not node.integer("detect_positive", 1):
@@ -208,7 +208,7 @@ def convert(data: Value, dtype: str) -> Value:
 
 
 @operator("Cast", note="of numbers and bools; no strings, float8, float4, int4, uint4")
-def _cast(node: Node) -> Value:
+def _cast(node: OnnxNode) -> Value:
     to = node.attr("to")
     if isinstance(to, str):  # opsets before 6 name it
         names = {name.upper(): name for name in DTYPES.values()} | {"FLOAT": "float32", "DOUBLE": "float64"}
@@ -219,12 +219,12 @@ def _cast(node: Node) -> Value:
 
 
 @operator("CastLike", note="as Cast")
-def _cast_like(node: Node) -> Value:
+def _cast_like(node: OnnxNode) -> Value:
     return convert(node[0], node[1].dtype)
 
 
 @operator("BitCast")
-def _bit_cast(node: Node) -> Value:
+def _bit_cast(node: OnnxNode) -> Value:
     dtype = dtype_of(node.integer("to"))
     data = node[0]
     if NUMPY_DTYPES[dtype].itemsize != NUMPY_DTYPES[data.dtype].itemsize:

@@ -9,7 +9,7 @@ from typing import cast
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.fused import MICROSOFT, only
 from nnmagic.importers.onnx.operators.fused_decoders import turn_heads
 from nnmagic.importers.onnx.operators.products import matmul
@@ -20,7 +20,7 @@ _MASKS = "with masks of 0 and 1"
 
 
 @operator("Attention", domain=MICROSOFT, note=_MASKS)
-def _attention(node: Node) -> list[Value | None]:
+def _attention(node: OnnxNode) -> list[Value | None]:
     only(node, "num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes")
     _refuse(node, (6,), outputs=2)
     count = node.integer("num_heads")
@@ -37,9 +37,9 @@ def _attention(node: Node) -> list[Value | None]:
     past = node.get(4)
     if past is not None:
         key, value = (
-            _extended(shapes.slice_axis(past, 0, at, at + 1), new) for at, new in ((0, key), (1, value))
+            _prepend_past(shapes.slice_axis(past, 0, at, at + 1), new) for at, new in ((0, key), (1, value))
         )
-    added = _masked(node, node.get(3), product.dtype)
+    added = _mask_bias(node, node.get(3), product.dtype)
     if node.get(5) is not None:
         added.append(node[5])
     if node.integer("unidirectional"):
@@ -51,7 +51,7 @@ def _attention(node: Node) -> list[Value | None]:
 
 
 @operator("MultiHeadAttention", domain=MICROSOFT, note=_MASKS)
-def _multi_head_attention(node: Node) -> list[Value | None]:
+def _multi_head_attention(node: OnnxNode) -> list[Value | None]:
     only(node, "num_heads", "unidirectional", "scale", "mask_filter_value")
     _refuse(node, (8, 9), outputs=3)
     count = node.integer("num_heads")
@@ -60,16 +60,16 @@ def _multi_head_attention(node: Node) -> list[Value | None]:
         raise UnsupportedError("packed queries, keys and values are not supported")
     bias = node.get(3)
     if bias is not None:
-        sizes = [int(cast(int, each.shape[2])) for each in (query, key, value)]
+        sizes = [int(cast(int, tensor.shape[2])) for tensor in (query, key, value)]
         ends = [sum(sizes[: index + 1]) for index in range(3)]
         biases = [shapes.slice_axis(bias, 0, end - size, end) for end, size in zip(ends, sizes, strict=True)]
         query, key, value = query + biases[0], key + biases[1], value + biases[2]
-    added = _masked(node, node.get(4), query.dtype)
+    added = _mask_bias(node, node.get(4), query.dtype)
     if node.get(5) is not None:
         added.append(node[5])
-    query, key, value = (_heads(each, count) for each in (query, key, value))
+    query, key, value = (_heads(tensor, count) for tensor in (query, key, value))
     if node.get(6) is not None:
-        key, value = _extended(node[6], key), _extended(node[7], value)
+        key, value = _prepend_past(node[6], key), _prepend_past(node[7], value)
     if node.integer("unidirectional"):
         added.append(_causal(query, key))
     scale = node.number("scale") or 1 / math.sqrt(int(cast(int, query.shape[3])))
@@ -78,7 +78,7 @@ def _multi_head_attention(node: Node) -> list[Value | None]:
 
 
 @operator("GroupQueryAttention", domain=MICROSOFT, note="of sequences that are all of one length")
-def _group_query_attention(node: Node) -> list[Value | None]:
+def _group_query_attention(node: OnnxNode) -> list[Value | None]:
     """Attend with several heads of queries for each head of keys; the keys of the past come first."""
     names = ("num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved")
     only(node, *names, "local_window_size", "smooth_softmax")
@@ -99,14 +99,14 @@ def _group_query_attention(node: Node) -> list[Value | None]:
             begin = length - shapes.size_along(query, 1)
             places = op("expand_dims", shapes.counting(query, 1) + begin, axis=0)
         interleaved = bool(node.integer("rotary_interleaved"))
-        query, key = (turn_heads(each, places, node[7], node[8], interleaved) for each in (query, key))
-    query, key, value = (shapes.transpose(each, [0, 2, 1, 3]) for each in (query, key, value))
+        query, key = (turn_heads(tensor, places, node[7], node[8], interleaved) for tensor in (query, key))
+    query, key, value = (shapes.transpose(tensor, [0, 2, 1, 3]) for tensor in (query, key, value))
     if past is not None:
-        key, value = _extended(past, key), _extended(node[4], value)
+        key, value = _prepend_past(past, key), _prepend_past(node[4], value)
     size = int(cast(int, query.shape[3]))
     batch, new = query.shape[0], query.shape[2]
     apart = shapes.reshape(query, [batch, groups, count // groups, new, size], query)
-    keys, values = (op("expand_dims", each, axis=2) for each in (key, value))
+    keys, values = (op("expand_dims", tensor, axis=2) for tensor in (key, value))
     scores = matmul(apart, shapes.transpose(keys, [0, 1, 2, 4, 3])) * (
         node.number("scale") or 1 / math.sqrt(size)
     )
@@ -118,11 +118,11 @@ def _group_query_attention(node: Node) -> list[Value | None]:
         scores = scores + shapes.reshape(bias, [bias.shape[0], *parts, *bias.shape[2:]], bias)
     result = matmul(op("nn.softmax", scores + _causal(query, key), axis=-1), values)
     result = shapes.reshape(result, [batch, count, new, size], query)
-    results: list[Value | None] = [_joined(result), key, value]
+    results: list[Value | None] = [_join_heads(result), key, value]
     return results[: node.output_count]
 
 
-def _grouped_heads(node: Node, count: int, groups: int) -> tuple[Value, Value, Value]:
+def _grouped_heads(node: OnnxNode, count: int, groups: int) -> tuple[Value, Value, Value]:
     """Return queries, keys and values of (batch, length, heads, size), which may come as one array."""
     query, key, value = node[0], node.get(1), node.get(2)
     if key is None or value is None:
@@ -131,7 +131,7 @@ def _grouped_heads(node: Node, count: int, groups: int) -> tuple[Value, Value, V
         query, key, value = (
             shapes.slice_axis(query, 2, begin, end) for begin, end in itertools.pairwise([0, *ends])
         )
-    return _parted(query, count), _parted(key, groups), _parted(value, groups)
+    return _split_heads(query, count), _split_heads(key, groups), _split_heads(value, groups)
 
 
 def _width(data: Value) -> int:
@@ -141,24 +141,24 @@ def _width(data: Value) -> int:
     return int(width)
 
 
-def _parted(data: Value, count: int) -> Value:
+def _split_heads(data: Value, count: int) -> Value:
     """Return (batch, length, heads * size) as (batch, length, heads, size)."""
     return shapes.reshape(data, [data.shape[0], data.shape[1], count, _width(data) // count], data)
 
 
 def _heads(data: Value, count: int) -> Value:
     """Return (batch, length, heads * size) as (batch, heads, length, size)."""
-    return shapes.transpose(_parted(data, count), [0, 2, 1, 3])
+    return shapes.transpose(_split_heads(data, count), [0, 2, 1, 3])
 
 
-def _joined(heads: Value) -> Value:
+def _join_heads(heads: Value) -> Value:
     """Return (batch, heads, length, size) as (batch, length, heads * size)."""
     result = shapes.transpose(heads, [0, 2, 1, 3])
     width = int(cast(int, result.shape[2])) * int(cast(int, result.shape[3]))
     return shapes.reshape(result, [result.shape[0], result.shape[1], width], result)
 
 
-def _extended(past: Value, new: Value) -> Value:
+def _prepend_past(past: Value, new: Value) -> Value:
     """Return keys or values of (batch, heads, length, size), those of the past first."""
     past = shapes.squeeze(past, [0]) if past.rank > new.rank else past
     return op("concatenate", [past, new], axis=2)
@@ -169,10 +169,10 @@ def _attend(query: Value, key: Value, value: Value, added: Sequence[Value], scal
     scores = matmul(query, shapes.transpose(key, [0, 1, 3, 2])) * scale
     for each in added:
         scores = scores + each
-    return _joined(matmul(op("nn.softmax", scores, axis=-1), value))
+    return _join_heads(matmul(op("nn.softmax", scores, axis=-1), value))
 
 
-def _masked(node: Node, mask: Value | None, dtype: str) -> list[Value]:
+def _mask_bias(node: OnnxNode, mask: Value | None, dtype: str) -> list[Value]:
     """Return what a mask of ones and zeros for each key adds to the scores."""
     if mask is None:
         return []
@@ -182,7 +182,7 @@ def _masked(node: Node, mask: Value | None, dtype: str) -> list[Value]:
     return [(1 - kept.cast(dtype)) * node.number("mask_filter_value", -10000.0)]
 
 
-def _refuse(node: Node, indices: Sequence[int], outputs: int) -> None:
+def _refuse(node: OnnxNode, indices: Sequence[int], outputs: int) -> None:
     """Refuse inputs, and more outputs than so many."""
     given = [index for index in indices if index < len(node.inputs) and node.inputs[index] is not None]
     if given:

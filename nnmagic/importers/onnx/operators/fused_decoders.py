@@ -8,8 +8,8 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
-from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column, quantized
+from nnmagic.importers.onnx.nodes import OnnxNode
+from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column, quantize_floats
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.registry import operator
@@ -17,7 +17,7 @@ from nnmagic.importers.onnx.values import Value, constant, op
 
 
 @operator("SimplifiedLayerNormalization", note="without the output inv_std_var, over the last axis")
-def _simplified_layer_normalization(node: Node) -> Value:
+def _simplified_layer_normalization(node: OnnxNode) -> Value:
     """Onnxruntime's optimiser writes it into the standard's domain."""
     only(node, "axis", "epsilon", "stash_type")
     data = node[0]
@@ -32,7 +32,7 @@ def _simplified_layer_normalization(node: Node) -> Value:
 
 
 @operator("RotaryEmbedding", domain=MICROSOFT, note="without packed batches")
-def _rotary_embedding(node: Node) -> Value:
+def _rotary_embedding(node: OnnxNode) -> Value:
     only(node, "interleaved", "is_packed_batching", "num_heads", "rotary_embedding_dim", "scale")
     if node.integer("is_packed_batching") or node.number("scale", 1.0) != 1.0:
         raise UnsupportedError("packed batches and scales are not supported")
@@ -71,20 +71,20 @@ def turn_heads(data: Value, places: Value, cosines: Value, sines: Value, interle
         first, second = (shapes.squeeze(shapes.slice_axis(pairs, 4, at, at + 1), [4]) for at in range(2))
     else:
         first, second = (shapes.slice_axis(turning, 3, at, at + half) for at in (0, half))
-    parts = [first * cosine - second * sine, first * sine + second * cosine]
+    halves = [first * cosine - second * sine, first * sine + second * cosine]
     if interleaved:
-        both = op("concatenate", [op("expand_dims", part, axis=4) for part in parts], axis=4)
-        parts = [shapes.reshape(both, [*data.shape[:3], 2 * half], data)]
+        both = op("concatenate", [op("expand_dims", part, axis=4) for part in halves], axis=4)
+        halves = [shapes.reshape(both, [*data.shape[:3], 2 * half], data)]
     if size > 2 * half:
-        parts.append(shapes.slice_axis(data, 3, 2 * half, size))
-    return op("concatenate", parts, axis=3) if len(parts) > 1 else parts[0]
+        halves.append(shapes.slice_axis(data, 3, 2 * half, size))
+    return op("concatenate", halves, axis=3) if len(halves) > 1 else halves[0]
 
 
 # -- small weights -----------------------------------------------------------------------------------------
 
 
 @operator("MatMulNBits", domain=MICROSOFT, note="with constant weights of 4 or 8 bits, without g_idx")
-def _matmul_n_bits(node: Node) -> Value:
+def _matmul_n_bits(node: OnnxNode) -> Value:
     """Multiply by a matrix of integers of few bits, which has a scale for each block of a column."""
     only(node, "K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked")
     bits, block = node.integer("bits", 4), node.integer("block_size")
@@ -96,11 +96,11 @@ def _matmul_n_bits(node: Node) -> Value:
         raise UnsupportedError("the weights, scales and zero points must be constants")
     rows, columns = node.integer("K"), node.integer("N")
     blocks = -(-rows // block)
-    numbers = _unpacked(packed.reshape(columns, -1), bits)[:, : blocks * block]
+    numbers = _unpack(packed.reshape(columns, -1), bits)[:, : blocks * block]
     if zeros is None:
         zero = np.full((columns, blocks), 2 ** (bits - 1), "float32")
     elif zeros.dtype == np.uint8:
-        zero = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks].astype("float32")
+        zero = _unpack(zeros.reshape(columns, -1), bits)[:, :blocks].astype("float32")
     else:
         zero = zeros.reshape(columns, blocks).astype("float32")
     parts = numbers.reshape(columns, blocks, block).astype("float32") - zero[:, :, None]
@@ -109,7 +109,7 @@ def _matmul_n_bits(node: Node) -> Value:
     return result if node.get(5) is None else result + node[5]
 
 
-def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+def _unpack(packed: np.ndarray, bits: int) -> np.ndarray:
     """Return the numbers in the bytes of each row, the lowest bits first."""
     if bits == 8:
         return packed
@@ -117,15 +117,15 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 
 
 @operator("QGemm", domain=MICROSOFT)
-def _q_gemm(node: Node) -> Value:
+def _q_gemm(node: OnnxNode) -> Value:
     only(node, "alpha", "transA", "transB")
-    left, right = (
+    lhs, rhs = (
         shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]
         for index, name in ((0, "transA"), (3, "transB"))
     )
-    total = multiply_matrices(left, node[2], right, node[5], matmul)
+    total = multiply_matrices(lhs, node[2], rhs, node[5], matmul)
     if node.get(6) is not None:
         total = total.cast("int32") + node[6]
     scale = shapes.scalar(node[1]) * per_column(node[4]) * node.number("alpha", 1.0)
     result = total.cast("float32") * scale
-    return result if node.get(7) is None else quantized(result, node[7], node.get(8), node[0].dtype)
+    return result if node.get(7) is None else quantize_floats(result, node[7], node.get(8), node[0].dtype)

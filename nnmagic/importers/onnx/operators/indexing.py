@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
@@ -24,17 +24,17 @@ from nnmagic.relay.types import ANY
 
 
 @operator("Gather")
-def _gather(node: Node) -> Value:
+def _gather(node: OnnxNode) -> Value:
     return shapes.take(node[0], node[1], node.axis(node[0].rank))
 
 
 @operator("GatherElements")
-def _gather_elements(node: Node) -> Value:
+def _gather_elements(node: OnnxNode) -> Value:
     data, axis = node[0], node.axis(node[0].rank)
-    return op("gather", data, _checked(node, node[1], data, axis), axis=axis)
+    return op("gather", data, _check(node, node[1], data, axis), axis=axis)
 
 
-def _checked(node: Node, indices: Value, data: Value, axis: int) -> Value:
+def _check(node: OnnxNode, indices: Value, data: Value, axis: int) -> Value:
     """Return indices counted from the front; a call with one that is out of range fails."""
     counted = shapes.from_end(indices, data, axis)
     if indices.known is None and 0 not in indices.shape:
@@ -52,7 +52,7 @@ def _checked(node: Node, indices: Value, data: Value, axis: int) -> Value:
 
 
 @operator("GatherND")
-def _gather_nd(node: Node) -> Value:
+def _gather_nd(node: OnnxNode) -> Value:
     data, indices, batch = node[0], node[1], node.integer("batch_dims")
     depth = indices.shape[-1]
     if not isinstance(depth, int):
@@ -62,7 +62,7 @@ def _gather_nd(node: Node) -> Value:
     return op("gather_nd", data, shapes.transpose(counted, order), batch_dims=batch, index_rank=int(depth))
 
 
-def _checked_tuples(node: Node, indices: Value, data: Value, batch: int, depth: int) -> Value:
+def _checked_tuples(node: OnnxNode, indices: Value, data: Value, batch: int, depth: int) -> Value:
     """Return tuples of indices counted from the front; a call with one that is out of range fails."""
     limits = op(
         "concatenate",
@@ -81,7 +81,7 @@ def _checked_tuples(node: Node, indices: Value, data: Value, batch: int, depth: 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
-def _reduction(node: Node) -> str:
+def _reduction(node: OnnxNode) -> str:
     name = node.text("reduction", "none")
     if name not in _REDUCTIONS:
         raise UnsupportedError(f"the reduction {name!r} is not known")
@@ -89,12 +89,12 @@ def _reduction(node: Node) -> str:
 
 
 @operator("Scatter", "ScatterElements")
-def _scatter_elements(node: Node) -> Value:
+def _scatter_elements(node: OnnxNode) -> Value:
     data = node[0]
     axis = node.axis(data.rank)
     if 0 in node[1].shape:
         return data
-    indices = _checked(node, node[1], data, axis)
+    indices = _check(node, node[1], data, axis)
     return _on_numbers(
         lambda x, updates: op("scatter_elements", x, indices, updates, axis=axis, reduction=_reduction(node)),
         data,
@@ -109,7 +109,7 @@ def _on_numbers(scatter: object, data: Value, updates: Value) -> Value:
 
 
 @operator("ScatterND")
-def _scatter_nd(node: Node) -> Value:
+def _scatter_nd(node: OnnxNode) -> Value:
     data, indices = node[0], node[1]
     depth = indices.shape[-1]
     if not isinstance(depth, int):
@@ -125,7 +125,7 @@ def _scatter_nd(node: Node) -> Value:
 
 
 @operator("TensorScatter")
-def _tensor_scatter(node: Node) -> Value:
+def _tensor_scatter(node: OnnxNode) -> Value:
     """Write a sequence into a cache, for each row of the batch from an index on."""
     cache, update, starts = node[0], node[1], node.get(2)
     axis = node.axis(cache.rank, -2)
@@ -150,7 +150,7 @@ def _tensor_scatter(node: Node) -> Value:
 
 
 @operator("TopK")
-def _top_k(node: Node) -> list[Value]:
+def _top_k(node: OnnxNode) -> list[Value]:
     data = node[0]
     axis = node.axis(data.rank, -1)
     declared = node.output_shape()
@@ -186,7 +186,7 @@ def _top_k(node: Node) -> list[Value]:
 
 
 @operator("NonZero")
-def _non_zero(node: Node) -> Value:
+def _non_zero(node: OnnxNode) -> Value:
     data = node[0]
     if not data.rank:
         data = shapes.reshape(data, [1])
@@ -195,12 +195,12 @@ def _non_zero(node: Node) -> Value:
 
 
 def _non_zero_rows(data: Value) -> Value:
-    found = op("argwhere", op("not_equal", data, data.like(0)) if data.dtype != "bool" else data)
-    return op("transpose", found.cast("int64"), axes=(1, 0))
+    places = op("argwhere", op("not_equal", data, data.like(0)) if data.dtype != "bool" else data)
+    return op("transpose", places.cast("int64"), axes=(1, 0))
 
 
 @operator("Compress")
-def _compress(node: Node) -> Value:
+def _compress(node: OnnxNode) -> Value:
     data, condition = node[0], node[1]
     if node.attr("axis") is None:
         data, axis = shapes.reshape(data, [ANY if not shapes.is_static(data.shape) else _count(data)]), 0
@@ -215,7 +215,7 @@ def _count(data: Value) -> int:
 
 
 @operator("Unique", note="of static length")
-def _unique(node: Node) -> list[Value | None]:
+def _unique(node: OnnxNode) -> list[Value | None]:
     """Sort, mark where a new element begins, and count; only the declared length is kept."""
     data, is_sorted = node[0], bool(node.integer("sorted", 1))
     if node.attr("axis") is None:
@@ -231,9 +231,9 @@ def _unique(node: Node) -> list[Value | None]:
     if not length:
         raise UnsupportedError("a tensor without elements is not supported")
     # two rows are equal where all columns are; rows are ordered by their first differing column
-    left, right = op("expand_dims", rows, axis=1), op("expand_dims", rows, axis=0)
-    equal = op("all", left.equal(right), axis=2)
-    less = _row_less(left, right, width)
+    lhs, rhs = op("expand_dims", rows, axis=1), op("expand_dims", rows, axis=0)
+    equal = op("all", lhs.equal(rhs), axis=2)
+    less = _row_less(lhs, rhs, width)
     number = constant(count_up(length), "int64")
     earlier = op("expand_dims", number, axis=0) < op("expand_dims", number, axis=1)
     is_first = op("logical_not", op("any", op("logical_and", equal, earlier), axis=1))
@@ -246,11 +246,11 @@ def _unique(node: Node) -> list[Value | None]:
         first_of = op("argmax", equal.cast("int32"), axis=1).cast("int64")
         running = op("cumsum", is_first.cast("int64"), axis=0) - 1
         place = op("take", running, first_of, axis=0, mode="clip")
-    found = op("squeeze", op("argwhere", is_first).cast("int64"), axis=(1,))
+    first_places = op("squeeze", op("argwhere", is_first).cast("int64"), axis=(1,))
     total = op("sum", is_first.cast("int64"))
-    places = op("take", place, found, axis=0, mode="clip")
+    places = op("take", place, first_places, axis=0, mode="clip")
     kept = op("argsort", places, axis=0, dtype="int64")
-    first_index = op("take", found, kept, axis=0, mode="clip")
+    first_index = op("take", first_places, kept, axis=0, mode="clip")
     counts = op("sum", equal.cast("int64"), axis=1)
     values = op("take", rows, first_index, axis=0, mode="clip")
     assert total.rank == 0
@@ -264,11 +264,11 @@ def _unique(node: Node) -> list[Value | None]:
     return [result, first_index, place, op("take", counts, first_index, axis=0, mode="clip")]
 
 
-def _row_less(left: Value, right: Value, width: int) -> Value:
+def _row_less(lhs: Value, rhs: Value, width: int) -> Value:
     """Return whether a row is less than another, compared column by column."""
-    if left.dtype == "bool":
-        left, right = left.cast("int8"), right.cast("int8")
-    smaller, same = left < right, left.equal(right)
+    if lhs.dtype == "bool":
+        lhs, rhs = lhs.cast("int8"), rhs.cast("int8")
+    smaller, same = lhs < rhs, lhs.equal(rhs)
     if width == 1:
         return shapes.squeeze(smaller, [2])
     unequal = op("logical_not", same)
@@ -278,7 +278,7 @@ def _row_less(left: Value, right: Value, width: int) -> Value:
 
 
 @operator("ReverseSequence")
-def _reverse_sequence(node: Node) -> Value:
+def _reverse_sequence(node: OnnxNode) -> Value:
     return op(
         "reverse_sequence",
         node[0],
@@ -289,7 +289,7 @@ def _reverse_sequence(node: Node) -> Value:
 
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
-def _array_feature_extractor(node: Node) -> Value:
+def _array_feature_extractor(node: OnnxNode) -> Value:
     data = node[0]
     indices = shapes.reshape(node[1], [product(node[1].shape)], node[1])
     result = shapes.take(data, indices, data.rank - 1)
@@ -297,7 +297,7 @@ def _array_feature_extractor(node: Node) -> Value:
 
 
 @operator("NonMaxSuppression")
-def _non_max_suppression(node: Node) -> Value:
+def _non_max_suppression(node: OnnxNode) -> Value:
     boxes, scores = node[0], node[1]
     if node.integer("center_point_box"):
         middle, extent = shapes.slice_axis(boxes, 2, 0, 2), shapes.slice_axis(boxes, 2, 2, 4) * 0.5

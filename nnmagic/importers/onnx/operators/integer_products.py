@@ -31,17 +31,17 @@ def shifted(value: Value, zero: Value | None, axis: int | None = None, dtype: st
 
 
 def multiply_matrices(
-    left: Value, left_zero: Value | None, right: Value, right_zero: Value | None, multiply: Multiply
+    lhs: Value, left_zero: Value | None, rhs: Value, right_zero: Value | None, multiply: Multiply
 ) -> Value:
     """Return the product of matrices less their zero points, as whole numbers of float32 or int32."""
-    weights = _known(right, right_zero, -1)
+    weights = _static_weights(rhs, right_zero, -1)
     if weights is not None:
         sizes = np.abs(weights).max(tuple(range(weights.ndim - 2)), initial=0).T
-        parts = _parts(left, left_zero, sizes)
+        parts = _parts(lhs, left_zero, sizes)
         if parts is not None:
-            data = shifted(left, left_zero, -2, "float32")
+            data = shifted(lhs, left_zero, -2, "float32")
             return _sum(data, data.rank - 1, weights, weights.ndim - 2, parts, multiply)
-    return multiply(shifted(left, left_zero, -2), shifted(right, right_zero, -1))
+    return multiply(shifted(lhs, left_zero, -2), shifted(rhs, right_zero, -1))
 
 
 def convolve_integers(
@@ -53,27 +53,27 @@ def convolve_integers(
     multiply: Multiply,
 ) -> Value:
     """Return the convolution of channels less their zero points, as whole numbers of float32 or int32."""
-    weights = _known(weight, weight_zero, 0)
+    weights = _static_weights(weight, weight_zero, 0)
     if weights is not None:
-        parts = _parts(data, data_zero, np.abs(weights).sum(tuple(range(2, weights.ndim))))
-        if parts is not None and (groups == 1 or len(parts) == 1):
-            return _sum(shifted(data, data_zero, 1, "float32"), 1, weights, 1, parts, multiply)
+        terms = _parts(data, data_zero, np.abs(weights).sum(tuple(range(2, weights.ndim))))
+        if terms is not None and (groups == 1 or len(terms) == 1):
+            return _sum(shifted(data, data_zero, 1, "float32"), 1, weights, 1, terms, multiply)
     return multiply(shifted(data, data_zero, 1), shifted(weight, weight_zero, 0))
 
 
-def _known(weight: Value, zero: Value | None, axis: int) -> np.ndarray | None:
+def _static_weights(weight: Value, zero: Value | None, axis: int) -> np.ndarray | None:
     """Return weights less their zero points, if they are constants of 8 bits."""
-    whole = weight.known
-    if whole is None or weight.dtype not in ("int8", "uint8") or whole.ndim < 2 or not whole.size:
+    static = weight.known
+    if static is None or weight.dtype not in ("int8", "uint8") or static.ndim < 2 or not static.size:
         return None
     if zero is None:
-        return whole.astype("int32")
+        return static.astype("int32")
     if zero.known is None:
         return None
     zeros = zero.known.astype("int32")
     if zeros.ndim == 1 and zeros.size > 1:
-        zeros = zeros.reshape([-1 if at == axis % whole.ndim else 1 for at in range(whole.ndim)])
-    less: np.ndarray = whole - zeros
+        zeros = zeros.reshape([-1 if at == axis % static.ndim else 1 for at in range(static.ndim)])
+    less: np.ndarray = static - zeros
     return less
 
 

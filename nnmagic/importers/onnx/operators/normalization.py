@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.limits import MAX_ITEMS
@@ -20,7 +20,7 @@ from nnmagic.relay.functions.normalization import (
 
 
 @operator("BatchNormalization")
-def _batch_normalization(node: Node) -> list[Value]:
+def _batch_normalization(node: OnnxNode) -> list[Value]:
     data, scale, bias, mean, variance = (node[index] for index in range(5))
     epsilon = node.number("epsilon", 1e-5)
     training = node.integer("training_mode") if node.since >= 14 else 0
@@ -55,14 +55,14 @@ def _normalize(data: Value, scale: Value, bias: Value, mean: Value, variance: Va
 
 
 @operator("InstanceNormalization")
-def _instance_normalization(node: Node) -> Value:
+def _instance_normalization(node: OnnxNode) -> Value:
     data = node[0]
     normal = standardize(data, range(2, data.rank), node.number("epsilon", 1e-5))[0]
     return scale_channels(normal, node[1], node[2])
 
 
 @operator("LayerNormalization")
-def _layer_normalization(node: Node) -> list[Value]:
+def _layer_normalization(node: OnnxNode) -> list[Value]:
     data, scale, bias = node[0], node[1], node.get(2)
     axis = node.axis(data.rank, -1)
     epsilon = node.number("epsilon", 1e-5)
@@ -81,7 +81,7 @@ def _layer_normalization(node: Node) -> list[Value]:
 
 
 @operator("RMSNormalization")
-def _rms_normalization(node: Node) -> Value:
+def _rms_normalization(node: OnnxNode) -> Value:
     data = node[0]
     axis = node.axis(data.rank, -1)
     wide = data.cast(dtype_of(node.integer("stash_type", 1)))
@@ -90,7 +90,7 @@ def _rms_normalization(node: Node) -> Value:
 
 
 @operator("LRN")
-def _lrn(node: Node) -> Value:
+def _lrn(node: OnnxNode) -> Value:
     """Divide by a power of the mean square over neighbouring channels."""
     data, size = node[0], node.integer("size")
     if not 0 < size <= MAX_ITEMS:
@@ -112,7 +112,7 @@ def _lrn(node: Node) -> Value:
 
 
 @operator("MeanVarianceNormalization")
-def _mean_variance_normalization(node: Node) -> Value:
+def _mean_variance_normalization(node: OnnxNode) -> Value:
     data = node[0]
     axes = tuple(axis % data.rank for axis in (node.ints("axes") or [0, 2, 3]))
     mean, variance = moments(data, axes)
@@ -120,7 +120,7 @@ def _mean_variance_normalization(node: Node) -> Value:
 
 
 @operator("Dropout", note="of inference")
-def _dropout(node: Node) -> list[Value]:
+def _dropout(node: OnnxNode) -> list[Value]:
     data = node[0]
     if node.since >= 12 and node.get(2) is not None:
         training = shapes.scalar(node[2])

@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
 
 _TRAINING = "ai.onnx.preview.training"
 
 #: (node, rate, step, the tensors that belong together) -> the new tensors, without the gradient.
-Step = Callable[[Node, Value, Value, Sequence[Value]], "list[Value]"]
+Step = Callable[[OnnxNode, Value, Value, Sequence[Value]], "list[Value]"]
 
 
 def _optimizer(name: str, groups: int, step: Step) -> None:
     @operator(name, domain=_TRAINING)
-    def rule(node: Node) -> list[Value]:
+    def rule(node: OnnxNode) -> list[Value]:
         rate, count = shapes.scalar(node[0]), shapes.scalar(node[1])
         tensors = [node[index] for index in range(2, len(node.inputs))]
         if len(tensors) % groups:
@@ -28,7 +28,7 @@ def _optimizer(name: str, groups: int, step: Step) -> None:
         return [value for together in zip(*results, strict=True) for value in together]
 
 
-def _adagrad(node: Node, rate: Value, count: Value, tensors: Sequence[Value]) -> list[Value]:
+def _adagrad(node: OnnxNode, rate: Value, count: Value, tensors: Sequence[Value]) -> list[Value]:
     x, gradient, squares = tensors
     rate = rate / (1 + count.cast(rate.dtype) * node.number("decay_factor"))
     gradient = x * node.number("norm_coefficient") + gradient
@@ -36,7 +36,7 @@ def _adagrad(node: Node, rate: Value, count: Value, tensors: Sequence[Value]) ->
     return [x - rate * gradient / (op("sqrt", squares) + node.number("epsilon")), squares]
 
 
-def _adam(node: Node, rate: Value, count: Value, tensors: Sequence[Value]) -> list[Value]:
+def _adam(node: OnnxNode, rate: Value, count: Value, tensors: Sequence[Value]) -> list[Value]:
     x, gradient, mean, squares = tensors
     alpha, beta = node.number("alpha", 0.9), node.number("beta", 0.999)
     gradient = x * node.number("norm_coefficient") + gradient
@@ -49,7 +49,7 @@ def _adam(node: Node, rate: Value, count: Value, tensors: Sequence[Value]) -> li
     return [new * (1 - node.number("norm_coefficient_post")), mean, squares]
 
 
-def _momentum(node: Node, rate: Value, count: Value, tensors: Sequence[Value]) -> list[Value]:
+def _momentum(node: OnnxNode, rate: Value, count: Value, tensors: Sequence[Value]) -> list[Value]:
     x, gradient, velocity = tensors
     alpha, mode = node.number("alpha"), node.text("mode")
     if mode not in ("standard", "nesterov"):

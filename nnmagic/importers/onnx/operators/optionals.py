@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant
 
 
 @operator("OptionalHasElement", note="of tensors")
-def _optional_has_element(node: Node) -> Value:
+def _optional_has_element(node: OnnxNode) -> Value:
     return constant(node.get(0) is not None, "bool")
 
 
 @operator("OptionalGetElement", note="of tensors")
-def _optional_get_element(node: Node) -> Value:
+def _optional_get_element(node: OnnxNode) -> Value:
     return node[0]

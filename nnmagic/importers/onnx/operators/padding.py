@@ -9,12 +9,12 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.slicing import positions, spread
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
-    check_made,
+    check_new_array,
     constant,
     count_up,
     op,
@@ -27,7 +27,7 @@ _FAR = 2**48
 
 
 @operator("Pad")
-def _pad(node: Node) -> Value:
+def _pad(node: OnnxNode) -> Value:
     data, mode = node[0], node.text("mode", "constant")
     declared = node.output_shape()
     fill: Value | None
@@ -54,7 +54,7 @@ def _pad(node: Node) -> Value:
     return pad(data, before, after, mode, fill)
 
 
-def _pad_dynamic_axes(node: Node, mode: str, fill: Value | None) -> Value:
+def _pad_dynamic_axes(node: OnnxNode, mode: str, fill: Value | None) -> Value:
     """Pad axes that are given at the call."""
     rank, axes, pads = node[0].rank, node[3], node[1]
     count = axes.shape[0]
@@ -98,13 +98,13 @@ def _pad_axis(data: Value, axis: int, first: int, last: int, mode: str) -> Value
     numpy_mode = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}[mode]
     if not size:
         raise UnsupportedError("an axis without elements cannot be padded from its own")
-    check_made(int(size) + first + last)
+    check_new_array(int(size) + first + last)
     indices = np.pad(count_up(int(size)), (first, last), numpy_mode)  # type: ignore[call-overload]  # one of its modes
     return op("take", data, constant(indices.astype("int64")), axis=axis, mode="clip")
 
 
 def dynamic_pad(
-    node: Node, axes: Sequence[int], mode: str, fill: Value | None, declared: tuple[int, ...] | None
+    node: OnnxNode, axes: Sequence[int], mode: str, fill: Value | None, declared: tuple[int, ...] | None
 ) -> Value:
     """Pad by widths that are given at the call; the declared shape says how large the result is."""
     data, pads = node[0], node[1].cast("int64")
@@ -145,7 +145,7 @@ def dynamic_pad(
 
 
 @operator("CenterCropPad")
-def _center_crop_pad(node: Node) -> Value:
+def _center_crop_pad(node: OnnxNode) -> Value:
     data = node[0]
     axes = [normalize_axis(axis, data.rank) for axis in node.ints("axes") or range(data.rank)]
     declared = node.output_shape()

@@ -11,10 +11,10 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
 from nnmagic.importers.onnx.registry import operator, operators
-from nnmagic.importers.onnx.values import Value, check_made, constant, op, with_shape
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, op, with_shape
 from nnmagic.relay.functions.pooling import Placing, count_elements, pool, window_maxima, window_sums
 from nnmagic.relay.types import Dim, neutral
 
@@ -32,11 +32,11 @@ def _windows(placing: Placing, sizes: Sequence[int]) -> list[np.ndarray]:
     """Return the windows of images. Raises UnsupportedError where none fits, and for too many."""
     counts = _counts(placing, sizes)
     for count, width in zip(counts, placing.kernel, strict=True):
-        check_made(count, width)
+        check_new_array(count, width)
     return placing.windows(counts)
 
 
-def _placing(node: Node) -> Placing:
+def _placing(node: OnnxNode) -> Placing:
     kernel = node.ints("kernel_shape") or []
     if node[0].rank != len(kernel) + 2:
         raise UnsupportedError(f"kernel_shape {kernel} does not fit a tensor of rank {node[0].rank}")
@@ -45,7 +45,7 @@ def _placing(node: Node) -> Placing:
     return Placing(kernel, *window(node, node[0], kernel), bool(node.integer("ceil_mode")))
 
 
-def _padded_open(node: Node, fill: float) -> tuple[Node, Value, list[Dim]] | None:
+def _padded_open(node: OnnxNode, fill: float) -> tuple[OnnxNode, Value, list[Dim]] | None:
     """Pad images as ``padded_open`` does; None where that is not needed, or does not help."""
     kernel, data = node.ints("kernel_shape") or [], node[0]
     if data.rank != len(kernel) + 2 or node.integer("ceil_mode") or node.output_count > 1:
@@ -65,7 +65,7 @@ def _covering(data: Value, placing: Placing) -> list[int] | None:
     return placing.padding_behind(sizes)
 
 
-def _maxima(node: Node) -> list[Value]:
+def _maxima(node: OnnxNode) -> list[Value]:
     data = node[0]
     if (opened := _padded_open(node, neutral("max", data.dtype))) is not None:
         bare, padded, sizes_ = opened
@@ -77,7 +77,7 @@ def _maxima(node: Node) -> list[Value]:
     if node.output_count == 1 and rank in SPATIAL and after is not None and min(*placing.before, *after) >= 0:
         return [pool("max", data, placing, after)]
     sizes = shapes.image_sizes(data)
-    check_made(*sizes)
+    check_new_array(*sizes)
     order: Literal["C", "F"] = "F" if node.integer("storage_order") else "C"
     values, index = window_maxima(data, _windows(placing, sizes), order)
     rows = shapes.unsqueeze(shapes.counting(data, 0) * shapes.size_along(data, 1), [1])
@@ -85,7 +85,7 @@ def _maxima(node: Node) -> list[Value]:
     return [values, planes * math.prod(sizes) + index][: node.output_count]
 
 
-def _means(node: Node) -> Value:
+def _means(node: OnnxNode) -> Value:
     data = node[0]
     if (opened := _padded_open(node, 0)) is not None:
         bare, zeros, sizes_ = opened
@@ -109,7 +109,7 @@ def _means(node: Node) -> Value:
 
 
 @operator("LpPool")
-def _lp_pool(node: Node) -> Value:
+def _lp_pool(node: OnnxNode) -> Value:
     data, p = node[0], node.integer("p", 2)
     windows = _windows(_placing(node), shapes.image_sizes(data))
     return _root(window_sums(_power(data, p), windows), p)
@@ -127,27 +127,27 @@ def _root(data: Value, p: int) -> Value:
     return op("sqrt", data) if p == 2 else data ** (1 / p)
 
 
-def _spatial(node: Node) -> tuple[int, ...]:
+def _spatial(node: OnnxNode) -> tuple[int, ...]:
     if node[0].rank < 3:
         raise UnsupportedError(f"a tensor of rank {node[0].rank} has no axes of an image")
     return tuple(range(2, node[0].rank))
 
 
 @operator("GlobalAveragePool")
-def _global_average_pool(node: Node) -> Value:
+def _global_average_pool(node: OnnxNode) -> Value:
     if node[0].rank == 4:
         return op("nn.global_avg_pool2d", node[0])
     return op("mean", node[0], axis=_spatial(node), keepdims=True)
 
 
 @operator("GlobalLpPool")
-def _global_lp_pool(node: Node) -> Value:
+def _global_lp_pool(node: OnnxNode) -> Value:
     p = int(node.number("p", 2))
     return _root(op("sum", _power(node[0], p), axis=_spatial(node), keepdims=True), p)
 
 
 @operator("MaxUnpool")
-def _max_unpool(node: Node) -> Value:
+def _max_unpool(node: OnnxNode) -> Value:
     """Put elements at their flat indices into zeros."""
     data, indices = node[0], node[1]
     kernel = node.ints("kernel_shape") or []
@@ -164,15 +164,15 @@ def _max_unpool(node: Node) -> Value:
     shape = inferred if node.get(2) is None else node.static(2, lambda: declared)
     total = math.prod(shape)
     count = math.prod(own)
-    check_made(total)
+    check_new_array(total)
     zeros = constant(np.zeros(total), data.dtype)
     places = shapes.reshape(indices, [count])
     if shape != inferred:  # the indices are those of the inferred shape
         coordinates = []
-        rest = places
+        flat_places = places
         for size in reversed(inferred):
-            coordinates.append(op("floor_mod", rest, rest.like(size)))
-            rest = op("floor_divide", rest, rest.like(size))
+            coordinates.append(op("floor_mod", flat_places, flat_places.like(size)))
+            flat_places = op("floor_divide", flat_places, flat_places.like(size))
         places = coordinates[-1]
         for size, coordinate in zip(shape[1:], coordinates[-2::-1], strict=True):
             places = places * size + coordinate
@@ -183,7 +183,7 @@ def _max_unpool(node: Node) -> Value:
 
 
 @operator("MaxRoiPool")
-def _max_roi_pool(node: Node) -> Value:
+def _max_roi_pool(node: OnnxNode) -> Value:
     return op(
         "vision.roi_pool",
         node[0],

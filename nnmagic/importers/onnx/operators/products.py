@@ -8,7 +8,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
 from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, constant, op
@@ -21,31 +21,29 @@ def dim_text(dim: Dim) -> str:
     return dim.label or "?" if isinstance(dim, AnyDim) else str(dim)
 
 
-def matmul(left: Value, right: Value) -> Value:
+def matmul(lhs: Value, rhs: Value) -> Value:
     """Multiply matrices as NumPy's matmul does."""
-    if not left.rank or not right.rank:
+    if not lhs.rank or not rhs.rank:
         raise UnsupportedError("MatMul needs tensors with axes, not numbers")
-    if left.rank == 1 or right.rank == 1:
-        wide_left = shapes.unsqueeze(left, [0]) if left.rank == 1 else left
-        wide_right = shapes.unsqueeze(right, [1]) if right.rank == 1 else right
+    if lhs.rank == 1 or rhs.rank == 1:
+        wide_left = shapes.unsqueeze(lhs, [0]) if lhs.rank == 1 else lhs
+        wide_right = shapes.unsqueeze(rhs, [1]) if rhs.rank == 1 else rhs
         result = matmul(wide_left, wide_right)
-        dropped = ([result.rank - 2] if left.rank == 1 else []) + (
-            [result.rank - 1] if right.rank == 1 else []
-        )
+        dropped = ([result.rank - 2] if lhs.rank == 1 else []) + ([result.rank - 1] if rhs.rank == 1 else [])
         return shapes.squeeze(result, dropped)
-    if same_dim(left.shape[-1], right.shape[-2]) is False:
-        shown = f"({', '.join(map(dim_text, left.shape))}) and ({', '.join(map(dim_text, right.shape))})"
+    if same_dim(lhs.shape[-1], rhs.shape[-2]) is False:
+        shown = f"({', '.join(map(dim_text, lhs.shape))}) and ({', '.join(map(dim_text, rhs.shape))})"
         raise UnsupportedError(f"matrices of the shapes {shown} cannot be multiplied")
-    if left.shape[-1] == 0:
+    if lhs.shape[-1] == 0:
         shape = (
-            *(broadcast_shapes(left.shape[:-2], right.shape[:-2]) or ()),
-            left.shape[-2],
-            right.shape[-1],
+            *(broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2]) or ()),
+            lhs.shape[-2],
+            rhs.shape[-1],
         )
-        return shapes.full(shape, constant(0, left.dtype), left, right)
-    if right.rank == 2:
-        return _times_matrix(left, right)
-    return _batched(left, right)
+        return shapes.full(shape, constant(0, lhs.dtype), lhs, rhs)
+    if rhs.rank == 2:
+        return _times_matrix(lhs, rhs)
+    return _batch(lhs, rhs)
 
 
 def along_axis(data: Value, axis: int, matrix: Value) -> Value:
@@ -55,56 +53,56 @@ def along_axis(data: Value, axis: int, matrix: Value) -> Value:
     return shapes.transpose(matmul(shapes.transpose(data, order), matrix), back)
 
 
-def _times_matrix(left: Value, right: Value) -> Value:
+def _times_matrix(lhs: Value, rhs: Value) -> Value:
     """Multiply by one matrix: all rows of the left tensor at once."""
-    rows, width = product(left.shape[:-1]), left.shape[-1]
-    if left.rank > 2 and rows == ANY and isinstance(width, int):
-        flat = op("reshape", left, newshape=(-1, int(width)))
+    rows, width = product(lhs.shape[:-1]), lhs.shape[-1]
+    if lhs.rank > 2 and rows == ANY and isinstance(width, int):
+        flat = op("reshape", lhs, newshape=(-1, int(width)))
     else:
-        flat = shapes.reshape(left, [rows, width]) if left.rank > 2 else left
-    if not is_float(left.dtype):
-        result = _batched(shapes.unsqueeze(flat, [0]), shapes.unsqueeze(right, [0]))
+        flat = shapes.reshape(lhs, [rows, width]) if lhs.rank > 2 else lhs
+    if not is_float(lhs.dtype):
+        result = _batch(shapes.unsqueeze(flat, [0]), shapes.unsqueeze(rhs, [0]))
         result = shapes.squeeze(result, [0])
     else:
-        known = right.known
+        known = rhs.known
         if known is not None:
             result = op("nn.dense", flat, constant(np.ascontiguousarray(known.T)))
         else:
-            result = op("nn.matmul", flat, right, transpose_b=False)
-    if left.rank == 2:
+            result = op("nn.matmul", flat, rhs, transpose_b=False)
+    if lhs.rank == 2:
         return result
     if rows == ANY:
-        return op("reshape_like", result, left, lhs_end=1, rhs_end=left.rank - 1)
-    return shapes.reshape(result, [*left.shape[:-1], right.shape[-1]], left, right)
+        return op("reshape_like", result, lhs, lhs_end=1, rhs_end=lhs.rank - 1)
+    return shapes.reshape(result, [*lhs.shape[:-1], rhs.shape[-1]], lhs, rhs)
 
 
-def _batched(left: Value, right: Value) -> Value:
-    outer = broadcast_shapes(left.shape[:-2], right.shape[:-2])
+def _batch(lhs: Value, rhs: Value) -> Value:
+    outer = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
     if outer is None:
-        shown = f"({', '.join(map(dim_text, left.shape))}) and ({', '.join(map(dim_text, right.shape))})"
+        shown = f"({', '.join(map(dim_text, lhs.shape))}) and ({', '.join(map(dim_text, rhs.shape))})"
         raise UnsupportedError(f"the shapes {shown} do not fit together")
     count = product(outer)
     sides = []
-    for side, other in ((left, right), (right, left)):
+    for side, other in ((lhs, rhs), (rhs, lhs)):
         wide = shapes.expand_to(side, [*outer, *side.shape[-2:]], other) if side.shape[:-2] != outer else side
         sides.append(shapes.reshape(wide, [count, *side.shape[-2:]], other))
-    dtype = left.dtype
+    dtype = lhs.dtype
     result = op("nn.batch_matmul", *sides, transpose_a=False, transpose_b=False, out_dtype=dtype)
-    return shapes.reshape(result, [*outer, left.shape[-2], right.shape[-1]], left, right)
+    return shapes.reshape(result, [*outer, lhs.shape[-2], rhs.shape[-1]], lhs, rhs)
 
 
 @operator("Gemm")
-def _gemm(node: Node) -> Value:
-    left, right, added = node[0], node[1], node.get(2)
+def _gemm(node: OnnxNode) -> Value:
+    lhs, rhs, added = node[0], node[1], node.get(2)
     if node.integer("transA"):
-        left = shapes.transpose(left, [1, 0])
-    plain = left.is_float and left.rank == right.rank == 2 and same_dim(left.shape[1], right.shape[1])
-    if node.integer("transB") and plain and left.shape[1] != 0:
-        result = op("nn.dense", left, right)  # which takes the weight as it is
+        lhs = shapes.transpose(lhs, [1, 0])
+    plain = lhs.is_float and lhs.rank == rhs.rank == 2 and same_dim(lhs.shape[1], rhs.shape[1])
+    if node.integer("transB") and plain and lhs.shape[1] != 0:
+        result = op("nn.dense", lhs, rhs)  # which takes the weight as it is
     else:
         if node.integer("transB"):
-            right = shapes.transpose(right, [1, 0])
-        result = matmul(left, right)
+            rhs = shapes.transpose(rhs, [1, 0])
+        result = matmul(lhs, rhs)
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
     if alpha != 1:
         result = result * alpha if result.is_float else (result.cast("float64") * alpha).cast(result.dtype)
@@ -116,7 +114,7 @@ def _gemm(node: Node) -> Value:
 
 
 @operator("Einsum")
-def _einsum(node: Node) -> Value:
+def _einsum(node: OnnxNode) -> Value:
     values = [node[index] for index in range(len(node.inputs))]
     equation = node.text("equation").replace(" ", "")
     return op("einsum", values, equation=_without_ellipsis(equation, [value.rank for value in values]))
@@ -151,12 +149,12 @@ def _without_ellipsis(equation: str, ranks: Sequence[int]) -> str:
 
 
 @operator("MatMulInteger")
-def _matmul_integer(node: Node) -> Value:
+def _matmul_integer(node: OnnxNode) -> Value:
     return multiply_matrices(node[0], node.get(2), node[1], node.get(3), matmul).cast("int32")
 
 
 @operator("QLinearMatMul")
-def _qlinear_matmul(node: Node) -> Value:
+def _qlinear_matmul(node: OnnxNode) -> Value:
     from nnmagic.importers.onnx.operators.quantization import quantize
 
     total = multiply_matrices(node[0], node[2], node[3], node[5], matmul).cast("float32")

@@ -9,7 +9,7 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
@@ -28,7 +28,7 @@ def quantize(scaled: Value, zero: Value | None, dtype: str, bits: int | None = N
     return replace(clipped.cast("int32" if limits.bits < 32 else "int64").cast(dtype), bits=bits)
 
 
-def _along(node: Node, value: Value, data: Value) -> Value:
+def _along(node: OnnxNode, value: Value, data: Value) -> Value:
     """Return a scale or zero point so that it is broadcast to the data: of all, of an axis, or of blocks."""
     block = node.integer("block_size")
     if block:
@@ -45,7 +45,7 @@ def _along(node: Node, value: Value, data: Value) -> Value:
 
 
 @operator("QuantizeLinear", note="to 4, 8, 16 and 32 bits")
-def _quantize_linear(node: Node) -> Value:
+def _quantize_linear(node: OnnxNode) -> Value:
     data, zero = node[0], node.get(2)
     number = node.integer("output_dtype")
     bits = None if zero is None else zero.bits
@@ -66,7 +66,7 @@ _FOUR_BITS = {21: "uint8", 22: "int8"}
 
 
 @operator("DequantizeLinear", note="from 4, 8, 16 and 32 bits")
-def _dequantize_linear(node: Node) -> Value:
+def _dequantize_linear(node: OnnxNode) -> Value:
     data, scale, zero = node[0], node[1], node.get(2)
     if not is_integer(data.dtype):
         raise UnsupportedError(f"tensors of {data.dtype} are not supported")
@@ -79,7 +79,7 @@ def _dequantize_linear(node: Node) -> Value:
 
 
 @operator("DynamicQuantizeLinear")
-def _dynamic_quantize_linear(node: Node) -> list[Value]:
+def _dynamic_quantize_linear(node: OnnxNode) -> list[Value]:
     return list(quantize_dynamically(node[0]))
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import emit_loop
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.activations import activation, pick
 from nnmagic.importers.onnx.operators.control_flow import buffer_of, write_row
 from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column
@@ -51,13 +51,13 @@ def _gate(gates: Value, index: int, hidden: int) -> Value:
     return shapes.slice_axis(gates, 1, index * hidden, (index + 1) * hidden)
 
 
-def _clipped(x: Value, clip: float | None) -> Value:
+def _clip(x: Value, clip: float | None) -> Value:
     return x if clip is None else x.maximum(-clip).minimum(clip)
 
 
 def _rnn_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Value]:
     total = gates + matmul(states[0], layer.recurrent)
-    return [layer.functions[0](_clipped(total, layer.clip))]
+    return [layer.functions[0](_clip(total, layer.clip))]
 
 
 def _gru_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Value]:
@@ -67,8 +67,8 @@ def _gru_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Valu
     last = shapes.slice_axis(layer.recurrent, 1, 2 * size, 3 * size)
     from_state = matmul(before, both)
     squash, candidate = layer.functions
-    update = squash(_clipped(_gate(gates, 0, size) + _gate(from_state, 0, size), layer.clip))
-    reset = squash(_clipped(_gate(gates, 1, size) + _gate(from_state, 1, size), layer.clip))
+    update = squash(_clip(_gate(gates, 0, size) + _gate(from_state, 0, size), layer.clip))
+    reset = squash(_clip(_gate(gates, 1, size) + _gate(from_state, 1, size), layer.clip))
     bias = None if layer.bias is None else shapes.slice_axis(layer.bias, 0, 2 * size, 3 * size)
     if layer.flag:
         inner = matmul(before, last)
@@ -76,7 +76,7 @@ def _gru_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Valu
     else:
         recurrent = matmul(reset * before, last)
         recurrent = recurrent if bias is None else recurrent + bias
-    new = candidate(_clipped(_gate(gates, 2, size) + recurrent, layer.clip))
+    new = candidate(_clip(_gate(gates, 2, size) + recurrent, layer.clip))
     return [(1 - update) * new + update * before]
 
 
@@ -93,21 +93,21 @@ def _lstm_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Val
         ]
         parts[0] = parts[0] + peeps[0] * cell
         parts[2] = parts[2] + peeps[2] * cell
-    entering = squash(_clipped(parts[0], layer.clip))
-    forgetting = 1 - entering if layer.flag else squash(_clipped(parts[2], layer.clip))
-    new = forgetting * cell + entering * inner(_clipped(parts[3], layer.clip))
+    entering = squash(_clip(parts[0], layer.clip))
+    forgetting = 1 - entering if layer.flag else squash(_clip(parts[2], layer.clip))
+    new = forgetting * cell + entering * inner(_clip(parts[3], layer.clip))
     if layer.peepholes is not None:
         parts[1] = parts[1] + peeps[1] * new
-    leaving = squash(_clipped(parts[1], layer.clip))
+    leaving = squash(_clip(parts[1], layer.clip))
     return [leaving * outer(new), new]
 
 
 #: (node, number of the input that has the weights, direction) -> how data meet these weights.
-MultiplyOf = Callable[[Node, int, int], Multiply]
+MultiplyOf = Callable[[OnnxNode, int, int], Multiply]
 
 
 def _recurrent(
-    node: Node, cell: Cell, gates: int, defaults: Sequence[str], multiply_of: MultiplyOf | None = None
+    node: OnnxNode, cell: Cell, gates: int, defaults: Sequence[str], multiply_of: MultiplyOf | None = None
 ) -> list[Value]:
     """Import a layer; ``multiply_of``: of one whose weights are quantized, and transposed."""
     data, weights, recurrent = node[0], node[1], node[2]
@@ -128,8 +128,8 @@ def _recurrent(
     for number in range(count):
         own, inner = _row(weights, number), _row(recurrent, number)
         if multiply_of is None:
-            product = matmul(data, _transposed(own))
-            layer = _layer(node, node.block.bind(_transposed(inner)), matmul, gates, hidden, defaults, number)
+            product = matmul(data, _transpose(own))
+            layer = _layer(node, node.block.bind(_transpose(inner)), matmul, gates, hidden, defaults, number)
         else:
             product = multiply_of(node, 1, number)(data, own)
             layer = _layer(node, inner, multiply_of(node, 2, number), gates, hidden, defaults, number)
@@ -142,18 +142,18 @@ def _recurrent(
         every, last = _run(node, cell, layer, inputs, initial, lengths, backwards=backwards)
         outputs.append(shapes.unsqueeze(every, [1]))
         finals.append([shapes.unsqueeze(value, [0]) for value in last])
-    whole = op("concatenate", outputs, axis=1) if count > 1 else outputs[0]
+    joined = op("concatenate", outputs, axis=1) if count > 1 else outputs[0]
     states = [
         op("concatenate", items, axis=0) if count > 1 else items[0]
         for items in map(list, zip(*finals, strict=True))
     ]
     if by_batch:
-        whole = shapes.transpose(whole, [2, 0, 1, 3])
+        joined = shapes.transpose(joined, [2, 0, 1, 3])
         states = [shapes.transpose(state, [1, 0, 2]) for state in states]
-    return [whole, *states]
+    return [joined, *states]
 
 
-def _transposed(matrix: Value) -> Value:
+def _transpose(matrix: Value) -> Value:
     return constant(matrix.known.T) if matrix.known is not None else shapes.transpose(matrix, [1, 0])
 
 
@@ -162,7 +162,7 @@ def _row(value: Value, number: int) -> Value:
 
 
 def _layer(
-    node: Node,
+    node: OnnxNode,
     recurrent: Value,
     multiply: Multiply,
     gates: int,
@@ -171,17 +171,22 @@ def _layer(
     number: int,
 ) -> _Layer:
     names = node.attr("activations")
-    each = len(defaults)
+    defaults_count = len(defaults)
     own = (
-        list(names)[number * each : (number + 1) * each]
+        list(names)[number * defaults_count : (number + 1) * defaults_count]
         if isinstance(names, list) and names
         else list(defaults)
     )
-    if len(own) != each:
-        raise UnsupportedError(f"it needs {each} activations for each direction")
+    if len(own) != defaults_count:
+        raise UnsupportedError(f"it needs {defaults_count} activations for each direction")
     alphas, betas = node.floats("activation_alpha"), node.floats("activation_beta")
     functions = [
-        partial(_activate, name, pick(alphas, number * each + index), pick(betas, number * each + index))
+        partial(
+            _activate,
+            name,
+            pick(alphas, number * defaults_count + index),
+            pick(betas, number * defaults_count + index),
+        )
         for index, name in enumerate(own)
     ]
     bias = None
@@ -197,7 +202,7 @@ def _activate(name: str, alpha: float | None, beta: float | None, x: Value) -> V
     return activation(name, x, alpha, beta)
 
 
-def _input_gates(node: Node, result: Value, bias: Value | None, gates: int, hidden: int) -> Value:
+def _input_gates(node: OnnxNode, result: Value, bias: Value | None, gates: int, hidden: int) -> Value:
     """Add the biases to the inputs' part of the gates, of all steps: (steps, batch, gates * hidden)."""
     if bias is None:
         return result
@@ -211,18 +216,18 @@ def _input_gates(node: Node, result: Value, bias: Value | None, gates: int, hidd
     return result + (own + padded)
 
 
-def _initial(node: Node, index: int, data: Value, hidden: int, number: int, by_batch: bool) -> Value:
-    given = node.get(index)
-    if given is None:
+def _initial(node: OnnxNode, index: int, data: Value, hidden: int, number: int, by_batch: bool) -> Value:
+    state = node.get(index)
+    if state is None:
         shape: list[Dim] = [data.shape[1], hidden]
         return shapes.full(shape, constant(0, data.dtype), data)
     if by_batch:
-        given = shapes.transpose(given, [1, 0, 2])
-    return _row(given, number)
+        state = shapes.transpose(state, [1, 0, 2])
+    return _row(state, number)
 
 
 def _run(
-    node: Node,
+    node: OnnxNode,
     cell: Cell,
     layer: _Layer,
     inputs: Value,
@@ -234,15 +239,15 @@ def _run(
     """Return the outputs of all steps, and the last states."""
     steps = inputs.shape[0]
     if backwards:
-        inputs = _reversed(inputs, lengths)
+        inputs = _reverse(inputs, lengths)
     if isinstance(steps, int) and 0 < steps <= _UNROLLED_STEPS:
-        every, last = _unrolled(cell, layer, inputs, initial, lengths, int(steps))
+        every, last = _unroll(cell, layer, inputs, initial, lengths, int(steps))
     else:
-        every, last = _looped(node, cell, layer, inputs, initial, lengths)
-    return (_reversed(every, lengths) if backwards else every), last
+        every, last = _loop(node, cell, layer, inputs, initial, lengths)
+    return (_reverse(every, lengths) if backwards else every), last
 
 
-def _reversed(value: Value, lengths: Value | None) -> Value:
+def _reverse(value: Value, lengths: Value | None) -> Value:
     if lengths is None:
         return op("reverse", value, axis=0)
     return op("reverse_sequence", value, lengths, seq_axis=0, batch_axis=1)
@@ -252,9 +257,10 @@ def _step(
     cell: Cell, layer: _Layer, gates: Value, states: Sequence[Value], lengths: Value | None, step: Value
 ) -> tuple[Value, list[Value]]:
     """Return the output and the states after a step; a sequence that has ended keeps its states."""
-    found = zip(cell(gates, states, layer), states, strict=True)
+    outcomes = zip(cell(gates, states, layer), states, strict=True)
     new = [
-        after if after.shape == before.shape else with_shape(after, before.shape) for after, before in found
+        after if after.shape == before.shape else with_shape(after, before.shape)
+        for after, before in outcomes
     ]
     if lengths is None:
         return new[0], new
@@ -264,7 +270,7 @@ def _step(
     ]
 
 
-def _unrolled(
+def _unroll(
     cell: Cell, layer: _Layer, inputs: Value, states: Sequence[Value], lengths: Value | None, steps: int
 ) -> tuple[Value, list[Value]]:
     outputs = []
@@ -275,8 +281,8 @@ def _unrolled(
     return (op("concatenate", outputs, axis=0) if steps > 1 else outputs[0]), carried
 
 
-def _looped(
-    node: Node, cell: Cell, layer: _Layer, inputs: Value, states: Sequence[Value], lengths: Value | None
+def _loop(
+    node: OnnxNode, cell: Cell, layer: _Layer, inputs: Value, states: Sequence[Value], lengths: Value | None
 ) -> tuple[Value, list[Value]]:
     block = node.block
     bound = block.bind(inputs, "gates")
@@ -293,7 +299,7 @@ def _looped(
     else:
         buffer = shapes.full(shape, constant(0, states[0].dtype), inputs, states[0])
 
-    def build(_block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+    def build(_block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
         gates = op("take", bound, step, axis=0, mode="fast")
         output, after = _step(cell, layer, gates, carried[1:], lengths, step)
         return None, [write_row(carried[0], output, step), *after]
@@ -303,14 +309,14 @@ def _looped(
 
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
-def _dynamic_quantize_lstm(node: Node) -> list[Value]:
+def _dynamic_quantize_lstm(node: OnnxNode) -> list[Value]:
     """Multiply integers: the data are quantized once, and the states in each step."""
     names = ("direction", "hidden_size", "activations", "activation_alpha", "activation_beta")
     only(node, *names, "clip", "input_forget")
     return _recurrent(node, _lstm_cell, 4, ["Sigmoid", "Tanh", "Tanh"], _quantized_multiply)
 
 
-def _quantized_multiply(node: Node, index: int, number: int) -> Multiply:
+def _quantized_multiply(node: OnnxNode, index: int, number: int) -> Multiply:
     scale, zero = (_row(node[at], number) for at in (6 + 2 * index, 7 + 2 * index))
 
     def multiply(data: Value, weights: Value) -> Value:

@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.shaping import choose_axes
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
@@ -122,25 +122,25 @@ _ELEMENTWISE: dict[str, Callable[[Value], Value]] = {
 
 def _declare(name: str, reduction: Reduction) -> None:
     @operator(name)
-    def rule(node: Node) -> Value:
+    def rule(node: OnnxNode) -> Value:
         data, keep = node[0], bool(node.integer("keepdims", 1))
         by_input = node.since >= (13 if name == "ReduceSum" else 18)
         if by_input and node.get(1) is not None and node[1].known is None and node[1].shape != (0,):
             return _with_dynamic_axes(node, reduction, keep)
-        given = node.ints("axes")
+        axes = node.ints("axes")
         if by_input:
             value = node.get(1)
-            given = None if value is None or value.shape == (0,) else node.static(1)
-        if not given:
+            axes = None if value is None or value.shape == (0,) else node.static(1)
+        if not axes:
             if by_input and node.integer("noop_with_empty_axes"):
                 return _ELEMENTWISE[name](data)
-            given = list(range(data.rank))
+            axes = list(range(data.rank))
         if not data.rank:
             return _ELEMENTWISE[name](data)
-        return reduction(data, sorted({normalize_axis(axis, data.rank) for axis in given}), keep)
+        return reduction(data, sorted({normalize_axis(axis, data.rank) for axis in axes}), keep)
 
 
-def _with_dynamic_axes(node: Node, reduction: Reduction, keep: bool) -> Value:
+def _with_dynamic_axes(node: OnnxNode, reduction: Reduction, keep: bool) -> Value:
     """Reduce along axes that are given at the call, of those that the declared shape allows."""
     data, declared = node[0], node.output_shape()
     count = node[1].shape[0]
@@ -160,7 +160,7 @@ for _name, _reduction in _REDUCTIONS.items():
 
 def _arg_extreme(name: str, relay: str) -> None:
     @operator(name)
-    def rule(node: Node) -> Value:
+    def rule(node: OnnxNode) -> Value:
         data = node[0]
         axis = node.axis(data.rank)
         return op(
@@ -181,7 +181,7 @@ _arg_extreme("ArgMin", "argmin")
 
 def _cumulative(name: str, relay: str) -> None:
     @operator(name)
-    def rule(node: Node) -> Value:
+    def rule(node: OnnxNode) -> Value:
         data = node[0]
 
         def along(axis: object) -> Value:
@@ -202,7 +202,7 @@ _cumulative("CumProd", "cumprod")
 
 
 @operator("LpNormalization")
-def _lp_normalization(node: Node) -> Value:
+def _lp_normalization(node: OnnxNode) -> Value:
     data, axis = node[0], node.axis(node[0].rank, -1)
     norm = (_l1 if node.integer("p", 2) == 1 else _l2)(data, [axis], bool(data.rank))
     return norm.equal(0).choose(data.like(0), data / norm)

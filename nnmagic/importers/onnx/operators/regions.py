@@ -10,12 +10,12 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.convolutions import sample_bilinear
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
-    check_made,
+    check_new_array,
     constant,
     count_up,
     op,
@@ -23,7 +23,7 @@ from nnmagic.importers.onnx.values import (
 
 
 @operator("GridSample", note="of two and three axes")
-def _grid_sample(node: Node) -> Value:
+def _grid_sample(node: OnnxNode) -> Value:
     data, grid = node[0], node[1]
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(
         node.text("mode", "linear"), node.text("mode", "linear")
@@ -44,7 +44,7 @@ def _grid_sample(node: Node) -> Value:
 
 
 @operator("AffineGrid")
-def _affine_grid(node: Node) -> Value:
+def _affine_grid(node: OnnxNode) -> Value:
     """Map the places of an image's pixels, from -1 to 1, by matrices."""
     matrices = node[0]
     declared = node.output_shape()
@@ -58,7 +58,7 @@ def _affine_grid(node: Node) -> Value:
         given = shapes.slice_axis(node[1], 0, 2, 2 + rank)
         node.block.require(given, np.array(sizes[2:]), "AffineGrid: size")
     images = sizes[2:]
-    check_made(rank + 1, *images)
+    check_new_array(rank + 1, *images)
     lines = []
     for size in images:
         if node.integer("align_corners"):
@@ -74,7 +74,7 @@ def _affine_grid(node: Node) -> Value:
 
 
 @operator("RoiAlign", note="with a sampling_ratio, or as before opset 16")
-def _roi_align(node: Node) -> Value:
+def _roi_align(node: OnnxNode) -> Value:
     data, rois, batch_indices = node[0], node[1], node[2]
     samples = node.integer("sampling_ratio")
     mode = node.text("mode", "avg")

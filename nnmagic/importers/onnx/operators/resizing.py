@@ -9,12 +9,12 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, check_made, constant, op, sizes_of, with_shape
-from nnmagic.relay.functions.resizing import count_taps, find_places, interpolate, interpolate_normalized
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, op, sizes_of, with_shape
+from nnmagic.relay.functions.resizing import count_taps, find_places, interpolate, interpolate_with_unit_sum
 from nnmagic.relay.ops.dims import floor_divide, multiply
 from nnmagic.relay.types import ANY, Dim
 
@@ -53,7 +53,7 @@ def _plan(
     return _Axis(axis, x, old, size, size / old if scale is None else scale, region)
 
 
-def _resize_axes(node: Node, axes: Sequence[_Axis], transformation: str, mode: str) -> Value:
+def _resize_axes(node: OnnxNode, axes: Sequence[_Axis], transformation: str, mode: str) -> Value:
     data = node[0]
     result = data if data.dtype in ("float32", "float64") or mode == "nearest" else data.cast("float32")
     outside: Value | None = None
@@ -65,7 +65,7 @@ def _resize_axes(node: Node, axes: Sequence[_Axis], transformation: str, mode: s
         if x is None:
             raise UnsupportedError(f"the coordinate transformation {transformation!r} is not known")
         if mode == "nearest":
-            at = _rounded(node, x, axis.scale).maximum(0.0).minimum(last).cast("int64")
+            at = _round(node, x, axis.scale).maximum(0.0).minimum(last).cast("int64")
             result = op("take", result, at, axis=axis.axis, mode="clip")
         elif mode in ("linear", "cubic"):
             result = _interpolate(node, result, axis, x, mode)
@@ -80,7 +80,7 @@ def _resize_axes(node: Node, axes: Sequence[_Axis], transformation: str, mode: s
     return _as_dtype(result, data.dtype)
 
 
-def _interpolate(node: Node, data: Value, axis: _Axis, x: Value, mode: str) -> Value:
+def _interpolate(node: OnnxNode, data: Value, axis: _Axis, x: Value, mode: str) -> Value:
     a = node.number("cubic_coeff_a", -0.75) if mode == "cubic" else None
     antialias, exclude = bool(node.integer("antialias")), bool(node.integer("exclude_outside"))
     if not antialias and not exclude:
@@ -92,12 +92,12 @@ def _interpolate(node: Node, data: Value, axis: _Axis, x: Value, mode: str) -> V
         )
     if antialias and axis.widest is not None:
         shrink, widest = axis.scale.minimum(1.0), axis.widest
-        check_made(int(axis.new.known or 0), count_taps(a, widest))
-    return interpolate_normalized(data, axis.axis, x, axis.old, a, shrink, widest, exclude=exclude)
+        check_new_array(int(axis.new.known or 0), count_taps(a, widest))
+    return interpolate_with_unit_sum(data, axis.axis, x, axis.old, a, shrink, widest, exclude=exclude)
 
 
 @operator("Resize", note="axes of open size without antialias")
-def _resize(node: Node) -> Value:
+def _resize(node: OnnxNode) -> Value:
     data, mode = node[0], node.text("mode", "nearest")
     if node.since < 11:
         return _upsample_by(node, node[1])
@@ -115,7 +115,7 @@ def _resize(node: Node) -> Value:
 
 
 def _resize_by(
-    node: Node,
+    node: OnnxNode,
     axes: Sequence[int],
     scales: Value | None,
     sizes: Value | None,
@@ -134,13 +134,13 @@ def _resize_by(
         stays = factor.known is not None and float(factor.known) == 1.0
         if fixed is None and stays:
             continue
-        new = _scaled(node, axis, factor) if fixed is None else fixed
+        new = _scale(node, axis, factor) if fixed is None else fixed
         if not (stays and new == data.shape[axis]) or transformation == "tf_crop_and_resize":
             planned.append(_plan(data, axis, new, constant(new, "int64"), factor, region))
     return _resize_axes(node, planned, transformation, mode)
 
 
-def _scaled(node: Node, axis: int, factor: Value) -> int:
+def _scale(node: OnnxNode, axis: int, factor: Value) -> int:
     """Return the new size of an axis, by its scale or, where only the call knows that, by the model."""
     old, declared = node[0].shape[axis], node.output_shape()
     if not isinstance(old, int):
@@ -155,7 +155,7 @@ def _scaled(node: Node, axis: int, factor: Value) -> int:
 
 
 def _factors(
-    node: Node, axes: Sequence[int], scales: Value | None, sizes: Value | None
+    node: OnnxNode, axes: Sequence[int], scales: Value | None, sizes: Value | None
 ) -> list[tuple[Value, int | None]]:
     """Return the scale of each axis, and its new size, where that is given rather than the scale."""
     data, declared = node[0], node.output_shape()
@@ -176,7 +176,7 @@ def _factors(
     scale = ratios[0]
     for ratio in ratios[1:]:
         scale = scale.minimum(ratio) if policy == "not_larger" else scale.maximum(ratio)
-    found: list[tuple[Value, int | None]] = []
+    factors: list[tuple[Value, int | None]] = []
     for axis, have in zip(axes, old, strict=True):
         length = op("floor", scale * float(have) + 0.5).cast("int64")
         if length.known is not None:
@@ -186,8 +186,8 @@ def _factors(
             node.block.require(length, np.array(size), f"Resize: the new size of axis {axis}")
         else:
             raise node.unknown(3)
-        found.append((scale, size))
-    return found
+        factors.append((scale, size))
+    return factors
 
 
 def _factor(size: Dim, old: Dim) -> tuple[Value, int | None]:
@@ -200,7 +200,7 @@ def _factor(size: Dim, old: Dim) -> tuple[Value, int | None]:
 
 
 def _open_axes(
-    node: Node,
+    node: OnnxNode,
     axes: Sequence[int],
     scales: Value | None,
     sizes: Value | None,
@@ -238,7 +238,7 @@ def _open_axes(
     return None if all(each.widest is not None for each in opened) else opened
 
 
-def _rounded(node: Node, x: Value, scale: Value) -> Value:
+def _round(node: OnnxNode, x: Value, scale: Value) -> Value:
     """Return the old place that is nearest to each new one.
 
     Before opset 11 the standard does not say which that is: onnxruntime's is the one before, and where an
@@ -274,7 +274,7 @@ def _item(vector: Value, index: int) -> Value:
     return shapes.scalar(shapes.slice_axis(vector, 0, index, index + 1))
 
 
-def _upsample_by(node: Node, scales: Value) -> Value:
+def _upsample_by(node: OnnxNode, scales: Value) -> Value:
     """Resize as before opset 11: by scales, from the asymmetric place."""
     mode, rank = node.text("mode", "nearest"), node[0].rank
     mode = "linear" if mode == "bilinear" else mode
@@ -282,7 +282,7 @@ def _upsample_by(node: Node, scales: Value) -> Value:
 
 
 @operator("Upsample")
-def _upsample(node: Node) -> Value:
+def _upsample(node: OnnxNode) -> Value:
     if node.since < 7:
         scales = constant([1.0, 1.0, node.number("height_scale"), node.number("width_scale")], "float32")
     elif node.since < 9:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.slicing import positions
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import TensorSequence, Value, constant, op, with_shape
@@ -13,7 +13,7 @@ from nnmagic.relay.types import ANY, Dim
 _NOTE = "of known length, inside the graph"
 
 
-def _position(node: Node, index: int, length: int, last: int, default: int) -> int:
+def _position(node: OnnxNode, index: int, length: int, last: int, default: int) -> int:
     """Return a position up to ``last``; a negative one counts from the end. Raises UnsupportedError."""
     if node.get(index) is None:
         return default
@@ -24,24 +24,24 @@ def _position(node: Node, index: int, length: int, last: int, default: int) -> i
 
 
 @operator("SequenceEmpty", note=_NOTE)
-def _sequence_empty(_node: Node) -> list[TensorSequence]:
+def _sequence_empty(_node: OnnxNode) -> list[TensorSequence]:
     return [TensorSequence(())]
 
 
 @operator("SequenceConstruct", note=_NOTE)
-def _sequence_construct(node: Node) -> list[TensorSequence]:
+def _sequence_construct(node: OnnxNode) -> list[TensorSequence]:
     return [TensorSequence(tuple(node[index] for index in range(len(node.inputs))))]
 
 
 @operator("SequenceInsert", note=_NOTE)
-def _sequence_insert(node: Node) -> list[TensorSequence]:
+def _sequence_insert(node: OnnxNode) -> list[TensorSequence]:
     items = list(node.sequence(0).items)
     items.insert(_position(node, 2, len(items), len(items), len(items)), node[1])
     return [TensorSequence(tuple(items))]
 
 
 @operator("SequenceErase", note=_NOTE)
-def _sequence_erase(node: Node) -> list[TensorSequence]:
+def _sequence_erase(node: OnnxNode) -> list[TensorSequence]:
     items = list(node.sequence(0).items)
     if not items:
         raise UnsupportedError("an empty sequence has nothing to erase")
@@ -50,7 +50,7 @@ def _sequence_erase(node: Node) -> list[TensorSequence]:
 
 
 @operator("SequenceAt", note=_NOTE)
-def _sequence_at(node: Node) -> Value:
+def _sequence_at(node: OnnxNode) -> Value:
     items = node.sequence(0).items
     if not items:
         raise UnsupportedError("an empty sequence has no tensor")
@@ -58,53 +58,57 @@ def _sequence_at(node: Node) -> Value:
 
 
 @operator("SequenceLength", note=_NOTE)
-def _sequence_length(node: Node) -> Value:
+def _sequence_length(node: OnnxNode) -> Value:
     return constant(len(node.sequence(0).items), "int64")
 
 
 @operator("ConcatFromSequence", note=_NOTE)
-def _concat_from_sequence(node: Node) -> Value:
+def _concat_from_sequence(node: OnnxNode) -> Value:
     items = node.sequence(0).items
     if not items:
         raise UnsupportedError("an empty sequence cannot be concatenated")
     new = bool(node.integer("new_axis"))
     axis = normalize_axis(node.integer("axis"), items[0].rank + new)
-    parts = [shapes.unsqueeze(item, [axis]) for item in items] if new else list(items)
-    return op("concatenate", parts, axis=axis) if len(parts) > 1 else parts[0]
+    tensors = [shapes.unsqueeze(item, [axis]) for item in items] if new else list(items)
+    return op("concatenate", tensors, axis=axis) if len(tensors) > 1 else tensors[0]
 
 
 @operator("SplitToSequence", note=_NOTE)
-def _split_to_sequence(node: Node) -> list[TensorSequence]:
+def _split_to_sequence(node: OnnxNode) -> list[TensorSequence]:
     data = node[0]
     axis = node.axis(data.rank)
     lengths = node.get(1)
     if lengths is not None and lengths.rank:
-        pieces = _pieces_of_lengths(node, data, axis, lengths)
-        return [TensorSequence(tuple(pieces))]
+        slices = _pieces_of_lengths(node, data, axis, lengths)
+        return [TensorSequence(tuple(slices))]
     size = data.shape[axis]
     if not isinstance(size, int):
         raise UnsupportedError("the size of its axis must be known", "fix it with shapes={...}")
-    each = 1 if lengths is None else node.static(1)[0]
-    if each < 1:
-        raise UnsupportedError(f"pieces of {each} elements are not possible")
-    pieces = [
-        shapes.slice_axis(data, axis, first, min(first + each, int(size)))
-        for first in range(0, int(size), each)
+    length = 1 if lengths is None else node.static(1)[0]
+    if length < 1:
+        raise UnsupportedError(f"pieces of {length} elements are not possible")
+    slices = [
+        shapes.slice_axis(data, axis, first, min(first + length, int(size)))
+        for first in range(0, int(size), length)
     ]
     if lengths is None and not node.integer("keepdims", 1):
-        pieces = [shapes.squeeze(piece, [axis]) for piece in pieces]
-    return [TensorSequence(tuple(pieces))]
+        slices = [shapes.squeeze(piece, [axis]) for piece in slices]
+    return [TensorSequence(tuple(slices))]
 
 
-def _pieces_of_lengths(node: Node, data: Value, axis: int, lengths: Value) -> list[Value]:
+def _pieces_of_lengths(node: OnnxNode, data: Value, axis: int, lengths: Value) -> list[Value]:
     """Return pieces of lengths that may be known only at the call, as the size of the axis may be."""
     size, count = data.shape[axis], lengths.shape[0]
     if not isinstance(count, int):
         raise node.unknown(1)
-    known = None if lengths.known is None else lengths.known.tolist()
-    if known is not None and (min(known, default=0) < 0 or (isinstance(size, int) and sum(known) != size)):
-        raise UnsupportedError(f"the lengths {known} do not divide the {size} elements of axis {axis}")
-    if known is None or not isinstance(size, int):
+    static_lengths = None if lengths.known is None else lengths.known.tolist()
+    if static_lengths is not None and (
+        min(static_lengths, default=0) < 0 or (isinstance(size, int) and sum(static_lengths) != size)
+    ):
+        raise UnsupportedError(
+            f"the lengths {static_lengths} do not divide the {size} elements of axis {axis}"
+        )
+    if static_lengths is None or not isinstance(size, int):
         lengths = node.block.bind(lengths.cast("int64"), "lengths")
         whole = op("sum", lengths).equal(shapes.size_along(data, axis))
         node.block.check(

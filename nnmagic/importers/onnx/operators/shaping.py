@@ -11,7 +11,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.constants import target_shape
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
@@ -31,7 +31,7 @@ _FAR = 2**48
 
 
 @operator("Reshape")
-def _reshape(node: Node) -> Value:
+def _reshape(node: OnnxNode) -> Value:
     data, allow_zero = node[0], bool(node.integer("allowzero"))
     if node.since < 5:
         target: Sequence[Dim] = node.ints("shape") or []
@@ -39,7 +39,7 @@ def _reshape(node: Node) -> Value:
     else:
         target_value, declared = node[1], node.output_shape()
         if target_value.known is None and target_value.sizes is None and declared is not None:
-            return _reshape_as_declared(node, declared, allow_zero=allow_zero)
+            return _reshape_to_declaration(node, declared, allow_zero=allow_zero)
         target, vector = target_shape(node, 1)
     shape = shapes.reshape_target(data, target, allow_zero=allow_zero)
     plain = all((isinstance(dim, int) and dim > 0) or dim == ANY for dim in target)
@@ -52,7 +52,7 @@ def _reshape(node: Node) -> Value:
     return shapes.reshape(data, shape, vector=usable)
 
 
-def _reshape_as_declared(node: Node, declared: tuple[int, ...], *, allow_zero: bool) -> Value:
+def _reshape_to_declaration(node: OnnxNode, declared: tuple[int, ...], *, allow_zero: bool) -> Value:
     """Reshape to the declared shape; the call checks that the target gives it."""
     data = node[0]
     wanted = np.array(declared, "int64")
@@ -83,7 +83,7 @@ def _check_count(data: Value, shape: Sequence[Dim]) -> None:
 
 
 @operator("Flatten")
-def _flatten(node: Node) -> Value:
+def _flatten(node: OnnxNode) -> Value:
     data = node[0]
     axis = node.integer("axis", 1)
     if not -data.rank <= axis <= data.rank:
@@ -93,7 +93,7 @@ def _flatten(node: Node) -> Value:
 
 
 @operator("Transpose")
-def _transpose(node: Node) -> Value:
+def _transpose(node: OnnxNode) -> Value:
     axes = node.ints("perm")
     data = node[0]
     if axes is not None and sorted(axis % max(data.rank, 1) for axis in axes) != list(range(data.rank)):
@@ -101,7 +101,7 @@ def _transpose(node: Node) -> Value:
     return shapes.transpose(data, axes if axes is not None else list(range(data.rank))[::-1])
 
 
-def _axes(node: Node, rank: int, guess: list[int] | None) -> list[int]:
+def _axes(node: OnnxNode, rank: int, guess: list[int] | None) -> list[int]:
     """Return the axes that an attribute or, since opset 13, an input gives."""
     if node.since < 13:
         axes = node.ints("axes")
@@ -109,14 +109,14 @@ def _axes(node: Node, rank: int, guess: list[int] | None) -> list[int]:
         axes = node.static(1, lambda: guess) if node.get(1) is not None else None
     if axes is None:
         return guess or []
-    found = [normalize_axis(axis, rank) for axis in axes]
-    if len(set(found)) < len(found):
+    normalized = [normalize_axis(axis, rank) for axis in axes]
+    if len(set(normalized)) < len(normalized):
         raise UnsupportedError(f"an axis is twice in {axes}")
-    return found
+    return normalized
 
 
 @operator("Squeeze")
-def _squeeze(node: Node) -> Value:
+def _squeeze(node: OnnxNode) -> Value:
     data = node[0]
     ones = [axis for axis, dim in enumerate(data.shape) if isinstance(dim, int) and dim == 1]
     declared = node.output_shape()
@@ -135,7 +135,7 @@ def _without(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:
 
 
 def choose_axes(
-    node: Node, sets: Sequence[Sequence[int]], rank: int, build: Callable[[Sequence[int]], Value]
+    node: OnnxNode, sets: Sequence[Sequence[int]], rank: int, build: Callable[[Sequence[int]], Value]
 ) -> Value:
     """Build a result for each set of axes that an input may hold, in any order, negative or not."""
     axes = node[1]
@@ -154,7 +154,7 @@ def choose_axes(
 
 
 @operator("Unsqueeze")
-def _unsqueeze(node: Node) -> Value:
+def _unsqueeze(node: OnnxNode) -> Value:
     data = node[0]
     declared = node.output_shape()
     if node.since >= 13 and node[1].known is None:
@@ -170,14 +170,14 @@ def _unsqueeze(node: Node) -> Value:
 
 
 @operator("Concat")
-def _concat(node: Node) -> Value:
+def _concat(node: OnnxNode) -> Value:
     values = [node[index] for index in range(len(node.inputs))]
     axis = normalize_axis(node.integer("axis", 1 if node.since < 4 else 0), values[0].rank)
     return values[0] if len(values) == 1 else op("concatenate", values, axis=axis)
 
 
 @operator("Split")
-def _split(node: Node) -> list[Value]:
+def _split(node: OnnxNode) -> list[Value]:
     data = node[0]
     axis = node.axis(data.rank)
     size = data.shape[axis]
@@ -209,7 +209,7 @@ def _split(node: Node) -> list[Value]:
 
 
 @operator("Shape")
-def _shape(node: Node) -> Value:
+def _shape(node: OnnxNode) -> Value:
     whole = shapes.shape_of(node[0])
     rank = node[0].rank
     start, end = node.attr("start"), node.attr("end")
@@ -223,7 +223,7 @@ def _shape(node: Node) -> Value:
 
 
 @operator("Size")
-def _size(node: Node) -> Value:
+def _size(node: OnnxNode) -> Value:
     total = constant(1, "int64")
     for axis in range(node[0].rank):
         total = total * shapes.size_along(node[0], axis)
@@ -231,7 +231,7 @@ def _size(node: Node) -> Value:
 
 
 @operator("Expand")
-def _expand(node: Node) -> Value:
+def _expand(node: OnnxNode) -> Value:
     data, target, declared = node[0], node[1], node.output_shape()
     if target.known is None and target.sizes is None and declared is not None and target.rank == 1:
         length = int(cast(int, target.shape[0]))
@@ -273,7 +273,7 @@ def _expand(node: Node) -> Value:
 
 
 @operator("Tile")
-def _tile(node: Node) -> Value:
+def _tile(node: OnnxNode) -> Value:
     data = node[0]
     if node.since < 6:
         times, axis = node.static(1)[0], node.static(2)[0]
@@ -300,7 +300,7 @@ def _tile(node: Node) -> Value:
 
 
 @operator("DepthToSpace")
-def _depth_to_space(node: Node) -> Value:
+def _depth_to_space(node: OnnxNode) -> Value:
     mode = node.text("mode", "DCR")
     data, block = node[0], node.integer("blocksize")
     batch, channels, height, width = data.shape
@@ -318,7 +318,7 @@ def _depth_to_space(node: Node) -> Value:
 
 
 @operator("SpaceToDepth")
-def _space_to_depth(node: Node) -> Value:
+def _space_to_depth(node: OnnxNode) -> Value:
     data, block = node[0], node.integer("blocksize")
     batch, channels, height, width = data.shape
     if not (isinstance(height, int) and isinstance(width, int)) or height % block or width % block:

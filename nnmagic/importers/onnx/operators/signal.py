@@ -8,11 +8,11 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
-    check_made,
+    check_new_array,
     constant,
     count_up,
     op,
@@ -29,7 +29,7 @@ def _transform(data: Value, axis: int, *, inverse: bool, onesided: bool) -> Valu
         return op("numpy.rfft", shapes.squeeze(wide, [last]), axis=axis, pairs=True).cast(data.dtype)
     whole = op("numpy.fft", _pairs(wide), axis=axis, inverse=inverse, pairs=True).cast(data.dtype)
     length = data.shape[axis]
-    return _resized(whole, axis, _known(length) // 2 + 1) if onesided else whole
+    return _resize(whole, axis, _static(length) // 2 + 1) if onesided else whole
 
 
 def _pairs(data: Value) -> Value:
@@ -38,23 +38,23 @@ def _pairs(data: Value) -> Value:
     return op("concatenate", [data, op("zeros_like", data)], axis=last) if data.shape[last] == 1 else data
 
 
-def _known(size: object) -> int:
+def _static(size: object) -> int:
     if not isinstance(size, int):
         raise UnsupportedError("the length of its axis must be known", "fix it with shapes={...}")
     return int(size)
 
 
-def _resized(value: Value, axis: int, length: int) -> Value:
+def _resize(value: Value, axis: int, length: int) -> Value:
     """Cut an axis, or append zeros."""
-    size = _known(value.shape[axis])
+    size = _static(value.shape[axis])
     if size >= length:
         return shapes.slice_axis(value, axis, 0, length)
-    widths = tuple((0, length - size if each == axis else 0) for each in range(value.rank))
+    widths = tuple((0, length - size if index == axis else 0) for index in range(value.rank))
     return op("nn.pad", value, value.like(0), pad_width=widths)
 
 
 @operator("DFT")
-def _dft(node: Node) -> Value:
+def _dft(node: OnnxNode) -> Value:
     data = node[0]
     by_input = node.since >= 20
     if not by_input:
@@ -72,7 +72,7 @@ def _dft(node: Node) -> Value:
     return counted.choose(2, fits, lambda at: _dft_along(node, int(str(at))))
 
 
-def _shape_along(node: Node, axis: int) -> tuple[int, ...] | None:
+def _shape_along(node: OnnxNode, axis: int) -> tuple[int, ...] | None:
     declared = node.output_shape()
     shape = shapes.static_shape(node[0])
     length = shape[axis]
@@ -88,12 +88,12 @@ def _shape_along(node: Node, axis: int) -> tuple[int, ...] | None:
     return tuple(shape)
 
 
-def _dft_along(node: Node, axis: int) -> Value:
+def _dft_along(node: OnnxNode, axis: int) -> Value:
     data = node[0]
     if axis == data.rank - 1:
         raise UnsupportedError("the last axis holds the parts of the numbers, and cannot be transformed")
     inverse, onesided = bool(node.integer("inverse")), bool(node.integer("onesided"))
-    size = _known(data.shape[axis])
+    size = _static(data.shape[axis])
     length = int(size) if not (inverse and onesided) else 2 * (int(size) - 1)
     if node.get(1) is not None:
         declared = node.output_shape()
@@ -105,15 +105,15 @@ def _dft_along(node: Node, axis: int) -> Value:
 
         length = node.static(1, guess)[0]
     if inverse and onesided:
-        check_made(length)
-        half = _pairs(_resized(data, axis, length // 2 + 1)).cast("float64")
+        check_new_array(length)
+        half = _pairs(_resize(data, axis, length // 2 + 1)).cast("float64")
         result = op("numpy.irfft", half, n=length, axis=axis, pairs=True).cast(data.dtype)
         return shapes.unsqueeze(result, [data.rank - 1])
-    return _transform(_resized(data, axis, length), axis, inverse=inverse, onesided=onesided)
+    return _transform(_resize(data, axis, length), axis, inverse=inverse, onesided=onesided)
 
 
 @operator("STFT")
-def _stft(node: Node) -> Value:
+def _stft(node: OnnxNode) -> Value:
     data, window = node[0], node.get(2)
     declared = node.output_shape()
     batch, length, _ = shapes.static_shape(data)
@@ -129,7 +129,7 @@ def _stft(node: Node) -> Value:
 
     def frames_of(step: int) -> Value:
         count = 1 + (length - size) // step
-        check_made(count, size)
+        check_new_array(count, size)
         at = count_up(count)[:, None] * step + count_up(size)[None, :]
         frames = op("take", data, constant(at, "int64"), axis=1, mode="clip")
         if window is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.products import dim_text
 from nnmagic.importers.onnx.registry import operator
@@ -34,7 +34,7 @@ _OPEN_END = 2**31 - 1
 
 
 @operator("Slice")
-def _slice(node: Node) -> Value:
+def _slice(node: OnnxNode) -> Value:
     data = node[0]
     if node.since < 10:
         starts, ends = node.ints("starts") or [], node.ints("ends") or []
@@ -66,7 +66,7 @@ def spread(values: Value, axes: Value, rank: int, default: Value | int) -> Value
     return there.choose(total, total.like(default) if isinstance(default, int) else default)
 
 
-def _slice_dynamic_axes(node: Node) -> Value:
+def _slice_dynamic_axes(node: OnnxNode) -> Value:
     """Slice axes that are given at the call."""
     data, axes = node[0], node[3]
     if node.output_shape() is None:
@@ -83,7 +83,7 @@ def _slice_dynamic_axes(node: Node) -> Value:
 
 
 def _static_slice(
-    node: Node, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
+    node: OnnxNode, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
 ) -> Value:
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise UnsupportedError("starts, ends, axes and steps are of other lengths")
@@ -99,33 +99,33 @@ def _static_slice(
             last = _FAR
         result = shapes.slice_axis(before, at, first, last, step)
         if not isinstance(before.shape[at], int):
-            length = _sliced(node, before, at, (first, last, step))
+            length = _slice_size(node, before, at, (first, last, step))
             result = with_shape(result, [*result.shape[:at], length, *result.shape[at + 1 :]])
     if sizes is not None and result.rank == 1 and len(starts) == 1:
         return with_sizes(result, sizes[slice(starts[0], ends[0], steps[0])])
     return result
 
 
-def _sliced(node: Node, data: Value, axis: int, bounds: tuple[int, int, int]) -> Dim:
+def _slice_size(node: OnnxNode, data: Value, axis: int, bounds: tuple[int, int, int]) -> Dim:
     """Return the size of a slice of a dynamic axis, as far as it can be said.
 
     Bounds that are counted from either end are taken to be within a named axis; the call checks it.
     """
     size, (first, last, step) = data.shape[axis], bounds
-    whole = last == _FAR
-    if whole and 0 <= first < step:
+    to_end = last == _FAR
+    if to_end and 0 <= first < step:
         return dims.ceil_divide(dims.subtract(size, first), step)
     if size == ANY or step != 1:
         return ANY
-    if first >= 0 and last >= 0 and not whole:
+    if first >= 0 and last >= 0 and not to_end:
         if last != first + 1:  # more than one element are clipped to the axis
             return ANY
         message = f"Slice: the axis {axis} must have {last} or more elements"
         node.block.check(shapes.size_along(data, axis) >= last, message)
         return 1
-    least = max(-first, 0) if first < 0 else first + (0 if whole else -last)
-    end = 0 if whole else last
-    if first < 0 and (last >= 0 or last < first) and not whole:
+    least = max(-first, 0) if first < 0 else first + (0 if to_end else -last)
+    end = 0 if to_end else last
+    if first < 0 and (last >= 0 or last < first) and not to_end:
         return ANY
     message = f"Slice: the axis {axis} must have {least} or more elements"
     node.block.check(shapes.size_along(data, axis) >= least, message)
@@ -133,7 +133,7 @@ def _sliced(node: Node, data: Value, axis: int, bounds: tuple[int, int, int]) ->
 
 
 def _dynamic_slice(
-    node: Node, axes: Sequence[int], starts: tuple[Dim, ...] | None, ends: tuple[Dim, ...] | None
+    node: OnnxNode, axes: Sequence[int], starts: tuple[Dim, ...] | None, ends: tuple[Dim, ...] | None
 ) -> Value:
     """Slice with bounds that are known at the call: of one size or another, all steps forward or known."""
     steps, declared = node.get(4), node.output_shape()
@@ -145,18 +145,18 @@ def _dynamic_slice(
 
         start, end = item(node[1]), item(node[2])
         step = constant(1, "int64") if steps is None else item(steps)
-        part = None
+        piece = None
         if declared is None and starts is not None and ends is not None and step.known == 1:
-            part = _slice_between(node, result, axis, (starts[number], ends[number]), (start, end))
-        if part is None:
+            piece = _slice_between(node, result, axis, (starts[number], ends[number]), (start, end))
+        if piece is None:
             wanted = None if declared is None else declared[axis]
-            part = _clipped_slice(node, result, axis, (start, end, step), wanted)
-        result = part
+            piece = _clipped_slice(node, result, axis, (start, end, step), wanted)
+        result = piece
     return result
 
 
 def _slice_between(
-    node: Node, data: Value, axis: int, bounds: tuple[Dim, Dim], values: tuple[Value, Value]
+    node: OnnxNode, data: Value, axis: int, bounds: tuple[Dim, Dim], values: tuple[Value, Value]
 ) -> Value | None:
     """Slice between sizes: from one that lies within the axis to one that is clipped to it.
 
@@ -205,7 +205,7 @@ def _is_at_most(low: Dim, high: Dim) -> bool:
 
 
 def _clipped_slice(
-    node: Node, data: Value, axis: int, bounds: tuple[Value, Value, Value], declared: int | None
+    node: OnnxNode, data: Value, axis: int, bounds: tuple[Value, Value, Value], declared: int | None
 ) -> Value:
     """Slice one axis between any bounds, which are clipped to it."""
     size = shapes.size_along(data, axis)

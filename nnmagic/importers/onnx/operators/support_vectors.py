@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import emit_loop
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.classical import labels_of, post_transform
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.registry import operator
@@ -19,7 +19,7 @@ from nnmagic.importers.onnx.values import Value, constant, op
 _ML = "ai.onnx.ml"
 
 
-def _kernel(node: Node, data: Value, vectors: np.ndarray) -> Value:
+def _kernel(node: OnnxNode, data: Value, vectors: np.ndarray) -> Value:
     """Return the kernel of each row with each support vector."""
     gamma, coefficient, degree = [*(node.floats("kernel_params") or []), 0.0, 0.0, 0.0][:3]
     inner = matmul(data, constant(np.ascontiguousarray(vectors.T)))
@@ -38,7 +38,7 @@ def _kernel(node: Node, data: Value, vectors: np.ndarray) -> Value:
 
 
 @operator("SVMRegressor", domain=_ML)
-def _svm_regressor(node: Node) -> Value:
+def _svm_regressor(node: OnnxNode) -> Value:
     data = node[0].cast("float32")
     count = node.integer("n_supports")
     weights = np.asarray(node.floats("coefficients"), "float32")
@@ -54,7 +54,7 @@ def _svm_regressor(node: Node) -> Value:
 
 
 @operator("SVMClassifier", domain=_ML, note="with integer labels")
-def _svm_classifier(node: Node) -> list[Value]:
+def _svm_classifier(node: OnnxNode) -> list[Value]:
     """Have each pair of classes vote; the score of a pair is positive for its first class."""
     labels, counts = labels_of(node, "classlabels_ints"), node.ints("vectors_per_class")
     if not counts or len(counts) != len(labels):
@@ -77,7 +77,7 @@ def _svm_classifier(node: Node) -> list[Value]:
     return [label, post_transform(node, scores)]
 
 
-def _probabilities(node: Node, scores: Value, pairs: list[tuple[int, int]], classes: int) -> Value:
+def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], classes: int) -> Value:
     """Return the probability of each class: Platt's for each pair, which are then coupled.
 
     Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling, the second
@@ -96,47 +96,48 @@ def _probabilities(node: Node, scores: Value, pairs: list[tuple[int, int]], clas
     own = op("sum", against * against, axis=(1,))
     diagonal = constant(np.eye(classes, dtype="float32"))
     matrix = shapes.unsqueeze(own, [1]) * diagonal - against * shapes.transpose(against, [0, 2, 1])
-    return _coupled(node.block, node.block.bind(matrix), node.block.bind(own), classes)
+    return _couple(node.block, node.block.bind(matrix), node.block.bind(own), classes)
 
 
-def _coupled(block: Block, matrix: Value, own: Value, classes: int) -> Value:
+def _couple(block: OnnxBlock, matrix: Value, class_index: Value, classes: int) -> Value:
     """Return the probabilities ``p`` with the least ``p @ matrix @ p`` of each row, by Gauss and Seidel.
 
-    ``own`` is the diagonal of each matrix. A row that has come near enough stays as it is.
+    ``class_index`` is the diagonal of each matrix. A row that has come near enough stays as it is.
     """
 
-    def improved(_block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        found, product, total = carried
+    def improved(_block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+        chosen, product, total = carried
         slope, weight = (
-            shapes.unsqueeze(op("take", each, step, axis=1, mode="clip"), [1]) for each in (product, own)
+            shapes.unsqueeze(op("take", each, step, axis=1, mode="clip"), [1])
+            for each in (product, class_index)
         )
         change = (total - slope) / weight
         total = (total + change * (change * weight + 2 * slope)) / (1 + change) / (1 + change)
         product = (product + change * op("take", matrix, step, axis=1, mode="clip")) / (1 + change)
-        here = shapes.counting(found, 1).equal(step).cast("float32")
-        return None, [(found + change * here) / (1 + change), product, total]
+        here = shapes.counting(chosen, 1).equal(step).cast("float32")
+        return None, [(chosen + change * here) / (1 + change), product, total]
 
-    def build(inner: Block, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
-        (found,) = carried
-        product = op("sum", matrix * shapes.unsqueeze(found, [1]), axis=(2,))
-        total = op("sum", found * product, axis=(1,), keepdims=True)
+    def build(inner: OnnxBlock, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+        (chosen,) = carried
+        product = op("sum", matrix * shapes.unsqueeze(chosen, [1]), axis=(2,))
+        total = op("sum", chosen * product, axis=(1,), keepdims=True)
         error = op("max", op("abs", product - total), axis=(1,), keepdims=True)
         far = inner.bind(error >= 0.005 / classes)  # NaN ends, and leaves equal probabilities, as in libsvm
-        after = emit_loop(inner, [found, product, total], constant(classes, "int64"), None, improved)
-        return op("any", far), [far.choose(after.carried[0], found)]
+        after = emit_loop(inner, [chosen, product, total], constant(classes, "int64"), None, improved)
+        return op("any", far), [far.choose(after.carried[0], chosen)]
 
-    start = op("full_like", own, own.like(1 / classes))
+    start = op("full_like", class_index, class_index.like(1 / classes))
     limit, again = constant(100, "int64"), constant(np.bool_(1))
     return emit_loop(block, [start], limit, again, build).carried[0]
 
 
-def _pair_weights(node: Node, counts: list[int], pairs: list[tuple[int, int]]) -> np.ndarray:
+def _pair_weights(node: OnnxNode, counts: list[int], pairs: list[tuple[int, int]]) -> np.ndarray:
     """Return the weight of each support vector in the score of each pair of classes."""
     coefficients = np.asarray(node.floats("coefficients"), "float32").reshape(len(counts) - 1, -1)
     ends = np.cumsum(counts)
     weights = np.zeros((int(ends[-1]), len(pairs)), "float32")
     for column, (one, two) in enumerate(pairs):
-        for own, other in ((one, two - 1), (two, one)):
-            rows = slice(int(ends[own]) - counts[own], int(ends[own]))
+        for class_index, other in ((one, two - 1), (two, one)):
+            rows = slice(int(ends[class_index]) - counts[class_index], int(ends[class_index]))
             weights[rows, column] = coefficients[other, rows]
     return weights

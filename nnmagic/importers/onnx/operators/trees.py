@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.classical import floats_of, labels_of, post_transform
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
@@ -56,7 +56,7 @@ def _depth(trees: Trees) -> int:
         level = {int(child) for at in inner for child in (trees.yes[at], trees.no[at])}
 
 
-def evaluate_trees(node: Node, data: Value, trees: Trees, aggregate: str) -> Value:
+def evaluate_trees(node: OnnxNode, data: Value, trees: Trees, aggregate: str) -> Value:
     """Return the sum, mean, or extreme of the leaves' weights: (row, target)."""
     batch = data.shape[0]
     count = len(trees.roots)
@@ -125,7 +125,7 @@ def _decide(
     return constant(0, "int32") > 0 if result is None else result
 
 
-def _legacy_trees(node: Node, prefix: str, targets: int) -> Trees:
+def _legacy_trees(node: OnnxNode, prefix: str, targets: int) -> Trees:
     """Return the trees that TreeEnsembleClassifier and TreeEnsembleRegressor describe."""
     tree_ids, node_ids = node.ints("nodes_treeids") or [], node.ints("nodes_nodeids") or []
     where = {key: index for index, key in enumerate(zip(tree_ids, node_ids, strict=True))}
@@ -158,7 +158,7 @@ def _legacy_trees(node: Node, prefix: str, targets: int) -> Trees:
     )
 
 
-def _numbers(node: Node, name: str) -> np.ndarray:
+def _numbers(node: OnnxNode, name: str) -> np.ndarray:
     tensor = node.attr(f"{name}_as_tensor")
     if isinstance(tensor, np.ndarray):
         return tensor.reshape(-1)
@@ -166,7 +166,7 @@ def _numbers(node: Node, name: str) -> np.ndarray:
 
 
 @operator("TreeEnsembleRegressor", domain=_ML)
-def _tree_regressor(node: Node) -> Value:
+def _tree_regressor(node: OnnxNode) -> Value:
     data, targets = floats_of(node[0]), node.integer("n_targets", 1)
     trees = _legacy_trees(node, "target", targets)
     result = evaluate_trees(node, data, trees, node.text("aggregate_function", "SUM"))
@@ -177,7 +177,7 @@ def _tree_regressor(node: Node) -> Value:
 
 
 @operator("TreeEnsembleClassifier", domain=_ML, note="with integer labels")
-def _tree_classifier(node: Node) -> list[Value]:
+def _tree_classifier(node: OnnxNode) -> list[Value]:
     labels = labels_of(node, "classlabels_int64s")
     data = floats_of(node[0])
     ids = set(node.ints("class_ids") or [])
@@ -223,7 +223,7 @@ _MODE_NUMBERS = (
 
 
 @operator("TreeEnsemble", domain=_ML)
-def _tree_ensemble(node: Node) -> Value:
+def _tree_ensemble(node: OnnxNode) -> Value:
     data, targets = node[0], node.integer("n_targets", 1)
     features = node.ints("nodes_featureids") or []
     inner, leaf_targets = len(features), node.ints("leaf_targetids") or []
@@ -257,16 +257,16 @@ def _tree_ensemble(node: Node) -> Value:
     result = evaluate_trees(node, data, trees, names[node.integer("aggregate_function", 1)])
     number = node.integer("post_transform")
     name = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[number]
-    return post_transform(_named(node, name), result)
+    return post_transform(_by_name(node, name), result)
 
 
-def _named(node: Node, name: str) -> Node:
+def _by_name(node: OnnxNode, name: str) -> OnnxNode:
     from dataclasses import replace
 
     return replace(node, attributes={**node.attributes, "post_transform": name})
 
 
-def _members(node: Node, modes: Sequence[str]) -> dict[int, list[float]]:
+def _members(node: OnnxNode, modes: Sequence[str]) -> dict[int, list[float]]:
     """Return the members of each set, which are separated by NaN."""
     sets: list[list[float]] = [[]]
     for value in np.asarray(node.attr("membership_values", np.zeros(0))).reshape(-1):

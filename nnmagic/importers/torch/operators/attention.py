@@ -11,13 +11,13 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
 from nnmagic.importers.torch.registry import operator
 
 
 @operator("scaled_dot_product_attention", note="without dropout")
-def _attention(call: Call) -> Value:
+def _attention(call: AtenCall) -> Value:
     """Compute softmax(query @ key.T * scale + mask) @ value (Vaswani et al., arXiv:1706.03762)."""
     query, key, value = (wide(call[name]) for name in ("query", "key", "value"))
     if call.number("dropout_p"):
@@ -56,12 +56,12 @@ def _never_empty(mask: np.ndarray) -> bool:
     return bool(mask.any(axis=-1).all())
 
 
-def _repeat_heads(call: Call, item: Value, query: Value) -> Value:
+def _repeat_heads(call: AtenCall, item: Value, query: Value) -> Value:
     """Repeat the heads of keys and values, each of which serves several of the query's."""
-    heads, own = (int(cast(int, tensor.shape[-3])) for tensor in (query, item))
-    if heads == own:
+    heads, query_heads = (int(cast(int, tensor.shape[-3])) for tensor in (query, item))
+    if heads == query_heads:
         return item
     lead = item.shape[:-3]
     spread = shapes.unsqueeze(item, [item.rank - 2])
-    wide_shape = [*lead, own, heads // own, *item.shape[-2:]]
+    wide_shape = [*lead, query_heads, heads // query_heads, *item.shape[-2:]]
     return call.reshape(call.expand(spread, wide_shape), [*lead, heads, *item.shape[-2:]])

@@ -15,7 +15,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.indexing import bag_of
 from nnmagic.importers.torch.registry import OPERATORS, operator
@@ -26,15 +26,17 @@ from nnmagic.relay.passes.gradients import gradient
 from nnmagic.relay.passes.rewriting import substitute
 
 
-def pull_back(call: Call, forward: str, cotangent: str, operands: Mapping[str, Value]) -> list[Value]:
+def pull_back(call: AtenCall, forward: str, cotangent: str, operands: Mapping[str, Value]) -> list[Value]:
     """Return the gradients by operands of a forward operator, whose other arguments are those of the call."""
     given = {**call.arguments, **operands}
     values = {name: value for name, value in given.items() if isinstance(value, Value)}
     params = {name: ir.Var(name, value.type) for name, value in values.items()}
     own = {name: Value(param, values[name].type) for name, param in params.items()}
     results = [call.originals[cotangent]]
-    made = OPERATORS[f"aten.{forward}"].rule(replace(call, arguments={**given, **own}, results=results))
-    result = made if isinstance(made, Value) else made[0]
+    rule_results = OPERATORS[f"aten.{forward}"].rule(
+        replace(call, arguments={**given, **own}, results=results)
+    )
+    result = rule_results if isinstance(rule_results, Value) else rule_results[0]
     assert result is not None  # the result whose cotangent is given
     total = op("sum", convert(result, own[cotangent].dtype) * own[cotangent])
     module = Module({"f": ir.Function(tuple(params.values()), total.expr)})
@@ -49,7 +51,7 @@ def pull_back(call: Call, forward: str, cotangent: str, operands: Mapping[str, V
 _TAPS = {0: (0, 1), 1: (0,), 2: (-1, 0, 1, 2)}
 
 
-def _sampler(call: Call) -> list[Value]:
+def _sampler(call: AtenCall) -> list[Value]:
     """Return the gradients by an image and by the positions at which it is sampled."""
     mode, padding = call.integer("interpolation_mode"), call.integer("padding_mode")
     data, grid, align = wide(call["input"]), wide(call["grid"]), call.flag("align_corners")
@@ -91,13 +93,13 @@ def _sampler(call: Call) -> list[Value]:
         if mode == 1:
             continue
         total = op("sum", grad * op("gather", image, flat, axis=2), axis=(1,))
-        found = inside.choose(call.reshape(total, index.shape), 0)
+        samples = inside.choose(call.reshape(total, index.shape), 0)
         for axis, (_, slope) in enumerate(shares):
             others = [share for at, (share, _) in enumerate(shares) if at != axis]
-            by_place[axis] = by_place[axis] + reduce(mul, others, found) * slope
+            by_place[axis] = by_place[axis] + reduce(mul, others, samples) * slope
     columns = [
-        op("expand_dims", part * slope, axis=grid.rank - 1)
-        for part, slope in zip(by_place, slopes, strict=True)
+        op("expand_dims", corner * slope, axis=grid.rank - 1)
+        for corner, slope in zip(by_place, slopes, strict=True)
     ]
     return [call.reshape(by_image, data.shape), op("concatenate", columns[::-1], axis=grid.rank - 1)]
 
@@ -150,7 +152,7 @@ def _of_linear(name: str, operand: str, sizes: str) -> None:
     """Declare the backward operator of one that is linear in an operand, which the call has not."""
 
     @operator(f"{name}_backward")
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         anything = call.full(call.dims(sizes), scalar_constant(0, call.dtype))
         return pull_back(call, name, "grad_output", {operand: anything})[0]
 
@@ -160,7 +162,7 @@ _of_linear("_upsample_bicubic2d_aa", "self", "input_size")
 
 
 @operator("_embedding_bag_backward", note="of indices and offsets of known number")
-def _embedding_bag(call: Call) -> Value:
+def _embedding_bag(call: AtenCall) -> Value:
     """Add the gradient of each bag to the rows that it was made of; ``max`` names one for each column."""
     if call.flag("sparse") or call.flag("scale_grad_by_freq"):
         raise UnsupportedError(
@@ -176,7 +178,7 @@ def _embedding_bag(call: Call) -> Value:
     return op("scatter_elements", zeros, rows, filled.choose(grad, 0), axis=0, reduction="add")
 
 
-def _of_sums(call: Call, zeros: Value) -> Value:
+def _of_sums(call: AtenCall, zeros: Value) -> Value:
     """Return the gradient of bags that are summed: each index gets that of its bag, divided for a mean."""
     grad, weights = call["grad"], call.get("per_sample_weights")
     if call.integer("mode", 0) == 1:
@@ -190,7 +192,7 @@ def _of_sums(call: Call, zeros: Value) -> Value:
     return op("scatter_nd", zeros, places, updates, mode="add")
 
 
-def _of_indices(call: Call, grad: Value) -> Value:
+def _of_indices(call: AtenCall, grad: Value) -> Value:
     """Return for each index the gradient of its bag, 0 for padding."""
     bags = bag_of(shapes.counting(call["indices"], 0), call["offsets"])
     updates, padding = op("take", grad, bags, axis=0, mode="clip"), call.integer("padding_idx", -1)
@@ -200,23 +202,23 @@ def _of_indices(call: Call, grad: Value) -> Value:
 
 
 @operator("_embedding_bag_per_sample_weights_backward", note="of indices and offsets of known number")
-def _embedding_bag_weights(call: Call) -> Value:
+def _embedding_bag_weights(call: AtenCall) -> Value:
     rows = op("take", call["weight"], call["indices"].cast("int64"), axis=0, mode="clip")
     return op("sum", _of_indices(call, call["grad"]) * rows, axis=(1,))
 
 
 @operator("_cdist_backward")
-def _cdist(call: Call) -> Value:
+def _cdist(call: AtenCall) -> Value:
     """Return the gradient by the first points."""
-    left, right = call["x1"], call["x2"]
-    if 0 in call.shape or 0 in right.shape:
+    lhs, rhs = call["x1"], call["x2"]
+    if 0 in call.shape or 0 in rhs.shape:
         return call.full(call.shape, scalar_constant(0, call.dtype))
-    difference = op("expand_dims", left, axis=left.rank - 1) - op("expand_dims", right, axis=right.rank - 2)
-    return op("sum", _of_distances(call, difference, call["cdist"]), axis=(left.rank - 1,))
+    difference = op("expand_dims", lhs, axis=lhs.rank - 1) - op("expand_dims", rhs, axis=rhs.rank - 2)
+    return op("sum", _of_distances(call, difference, call["cdist"]), axis=(lhs.rank - 1,))
 
 
 @operator("_pdist_backward", note="of a known number of rows")
-def _pdist(call: Call) -> Value:
+def _pdist(call: AtenCall) -> Value:
     data = call["self"]
     rows, width = call.static(data)
     result = call.full(call.shape, scalar_constant(0, call.dtype))
@@ -230,7 +232,7 @@ def _pdist(call: Call) -> Value:
     return result
 
 
-def _of_distances(call: Call, difference: Value, distances: Value) -> Value:
+def _of_distances(call: AtenCall, difference: Value, distances: Value) -> Value:
     """Return the gradient of distances by the first points; where two points are one, it is 0."""
     p, last = call.number("p"), difference.rank - 1
     size, distance = op("abs", difference), op("expand_dims", distances, axis=last)
@@ -249,7 +251,7 @@ def _of_distances(call: Call, difference: Value, distances: Value) -> Value:
 
 
 @operator("_weight_norm_interface_backward")
-def _weight_norm(call: Call) -> list[Value]:
+def _weight_norm(call: AtenCall) -> list[Value]:
     grad, data, scale, norm = (wide(call[name]) for name in ("grad_w", "saved_v", "saved_g", "saved_norms"))
     axes = tuple(axis for axis in range(data.rank) if axis != call.axis("dim", data.rank))
     along = op("sum", grad * data, axis=axes, keepdims=True)
@@ -257,7 +259,7 @@ def _weight_norm(call: Call) -> list[Value]:
 
 
 @operator("masked_scatter_backward")
-def _masked_scatter(call: Call) -> Value:
+def _masked_scatter(call: AtenCall) -> Value:
     """Return the gradients of the elements that were taken, in their order, then zeros."""
     grad = call["grad_output"]
     count = product(grad.shape)
@@ -280,7 +282,7 @@ _TERMS, _SQUARINGS = 18, 16
 
 
 @operator("linalg_matrix_exp", note="of matrices with a 1-norm below 65536")
-def _matrix_exp(call: Call) -> Value:
+def _matrix_exp(call: AtenCall) -> Value:
     """Halve the matrices until their norms are below 1, sum the series, and square the sums."""
     data = wide(call["self"])
     if 0 in data.shape:
@@ -293,12 +295,12 @@ def _matrix_exp(call: Call) -> Value:
     large = op("any", norm >= float(2**_SQUARINGS))
     call.block.check(op("logical_not", large), "aten.linalg_matrix_exp: the norm of a matrix is too large")
     squarings = [norm >= float(2**number) for number in range(_SQUARINGS)]
-    halvings = sum((each.cast(data.dtype) for each in squarings[1:]), squarings[0].cast(data.dtype))
+    halvings = sum((squaring.cast(data.dtype) for squaring in squarings[1:]), squarings[0].cast(data.dtype))
     scale = op("exp", halvings * -math.log(2))
     small, identity = data * scale, constant(np.eye(int(size)), data.dtype)
     total = identity + small / _TERMS
     for number in range(_TERMS - 1, 0, -1):
         total = identity + matmul(small, total) / number
-    for each in squarings:
-        total = each.choose(matmul(total, total), total)
+    for squaring in squarings:
+        total = squaring.choose(matmul(total, total), total)
     return total

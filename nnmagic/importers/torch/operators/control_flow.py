@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import carried_types, emit_loop
 from nnmagic.importers.onnx.nodes import merge
 from nnmagic.importers.onnx.operators.control_flow import buffer_of, write_row
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
-from nnmagic.importers.torch.calls import Call
+from nnmagic.importers.torch.calls import AtenCall
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay import expr as ir
@@ -27,20 +27,20 @@ def _flat(items: Any) -> list[Any]:
     return list(items) if isinstance(items, list | tuple) else [items]
 
 
-def _bound(call: Call, items: Sequence[Any]) -> list[Any]:
+def _bind(call: AtenCall, items: Sequence[Any]) -> list[Any]:
     """Compute operands before a branch or loop, which uses them."""
     return [call.block.bind(item) if isinstance(item, Value) else item for item in items]
 
 
 @operator("higher_order.cond")
-def _cond(call: Call) -> list[Value]:
+def _cond(call: AtenCall) -> list[Value]:
     predicate, true_graph, false_graph, *rest = call.argument("args")
-    operands = _bound(call, _flat(rest[0]) if rest else [])
+    operands = _bind(call, _flat(rest[0]) if rest else [])
     if not isinstance(predicate, Value) or predicate.known is not None:
         chosen = predicate if not isinstance(predicate, Value) else bool(np.asarray(predicate.known).all())
         return call.importer.run_body(true_graph if chosen else false_graph, operands, call.block)
     condition = convert(shapes.scalar(predicate), "bool")
-    blocks = [Block(), Block()]
+    blocks = [OnnxBlock(), OnnxBlock()]
     results = [
         call.importer.run_body(graph, operands, block)
         for graph, block in zip((true_graph, false_graph), blocks, strict=True)
@@ -56,16 +56,16 @@ def _cond(call: Call) -> list[Value]:
 
 
 @operator("higher_order.while_loop")
-def _while_loop(call: Call) -> list[Value]:
-    test_graph, body_graph, *rest = call.argument("args")
-    start = [_tensor(item) for item in _flat(rest[0])]
-    extra = _bound(call, _flat(rest[1]) if len(rest) > 1 else [])
+def _while_loop(call: AtenCall) -> list[Value]:
+    test_graph, body_graph, *operands = call.argument("args")
+    start = [_tensor(item) for item in _flat(operands[0])]
+    extra = _bind(call, _flat(operands[1]) if len(operands) > 1 else [])
 
-    def test(block: Block, carried: Sequence[Value]) -> Value:
+    def test(block: OnnxBlock, carried: Sequence[Value]) -> Value:
         (result,) = call.importer.run_body(test_graph, [*carried, *extra], block)
         return convert(shapes.scalar(result), "bool")
 
-    def build(block: Block, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+    def build(block: OnnxBlock, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
         results = call.importer.run_body(body_graph, [*carried, *extra], block)
         bound = [block.bind(result) for result in results]
         return test(block, bound), bound
@@ -80,20 +80,20 @@ def _tensor(item: Any) -> Value:
 
 
 def _over_rows(
-    call: Call, graph: GraphModule, states: Sequence[Value], rows: Sequence[Value], extra: Sequence[Any]
+    call: AtenCall, graph: GraphModule, states: Sequence[Value], rows: Sequence[Value], extra: Sequence[Any]
 ) -> list[Value]:
     """Run a graph for each row; it gives new states, then rows of the results."""
     rows = [call.block.bind(item) for item in rows]
     length = call.block.bind(shapes.size_along(rows[0], 0), "count")
     count = len(states)
 
-    def round_of(block: Block, step: Value, carried: Sequence[Value]) -> list[Value]:
+    def round_of(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> list[Value]:
         items = [op("take", row, step, axis=0, mode="fast") for row in rows]
         return call.importer.run_body(graph, [*carried, *items, *extra], block)
 
     probed: list[Value] = []
 
-    def trial(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+    def trial(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
         probed[:] = round_of(block, step, carried)
         return None, probed[:count]
 
@@ -103,31 +103,31 @@ def _over_rows(
         for value in probed[count:]
     ]
 
-    def build(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        found = round_of(block, step, carried[:count])
+    def build(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+        result = round_of(block, step, carried[:count])
         written = [
             write_row(buffer, value, step)
-            for buffer, value in zip(carried[count:], found[count:], strict=True)
+            for buffer, value in zip(carried[count:], result[count:], strict=True)
         ]
-        return None, [*found[:count], *written]
+        return None, [*result[:count], *written]
 
     return emit_loop(call.block, [*states, *buffers], length, None, build).carried
 
 
 @operator("higher_order.map_impl", "higher_order.map")
-def _map(call: Call) -> list[Value]:
+def _map(call: AtenCall) -> list[Value]:
     graph, rows, *rest = call.argument("args")
-    extra = _bound(call, _flat(rest[0]) if rest else [])
+    extra = _bind(call, _flat(rest[0]) if rest else [])
     return _over_rows(call, graph, [], _flat(rows), extra)
 
 
 @operator("higher_order.scan")
-def _scan(call: Call) -> list[Value]:
+def _scan(call: AtenCall) -> list[Value]:
     given = {name: value for name, value in call.arguments.items() if name != "args"}
     names = ("combine_fn", "init", "xs", "additional_inputs")
     values = dict(zip(names, call.argument("args"), strict=False)) | given
     if values.get("reverse"):
         raise UnsupportedError("a scan backwards is not supported", "flip the input and the result")
-    extra = _bound(call, _flat(values.get("additional_inputs") or []))
+    extra = _bind(call, _flat(values.get("additional_inputs") or []))
     states = [_tensor(item) for item in _flat(values["init"])]
     return _over_rows(call, values["combine_fn"], states, _flat(values["xs"]), extra)

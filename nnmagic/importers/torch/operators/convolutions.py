@@ -12,14 +12,14 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, with_bias
 from nnmagic.importers.onnx.operators.padding import pad
 from nnmagic.importers.onnx.values import Value, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
 from nnmagic.importers.torch.registry import operator
 
 
 def _per_axis(values: Sequence[int], rank: int, default: int) -> list[int]:
-    given = list(values) or [default]
-    return given * rank if len(given) == 1 else given
+    numbers = list(values) or [default]
+    return numbers * rank if len(numbers) == 1 else numbers
 
 
 def convolve(
@@ -55,7 +55,7 @@ def convolve(
     )
 
 
-def convolve_transposed(
+def convolve_back(
     data: Value,
     weight: Value,
     stride: Sequence[int],
@@ -91,7 +91,7 @@ def convolve_transposed(
 
 
 @operator("convolution")
-def _convolution(call: Call) -> Value:
+def _convolution(call: AtenCall) -> Value:
     data, weight, bias = call["input"], call["weight"], call.get("bias")
     if 0 in call.shape or 0 in data.shape:
         return with_bias(call.full(call.shape, scalar_constant(0, data.dtype)), bias)
@@ -104,7 +104,7 @@ def _convolution(call: Call) -> Value:
     data, weight = wide(data), wide(weight)
     if call.flag("transposed"):
         extra = _per_axis(call.ints("output_padding"), rank, 0)
-        result = convolve_transposed(data, weight, stride, padding, dilation, extra, groups)
+        result = convolve_back(data, weight, stride, padding, dilation, extra, groups)
     else:
         result = convolve(data, weight, stride, padding, dilation, groups)
     return with_bias(result, None if bias is None else wide(bias) if half else bias)
@@ -114,7 +114,7 @@ def _convolution(call: Call) -> Value:
 
 
 @operator("convolution_backward", note="of images of known size")
-def _convolution_backward(call: Call) -> list[Value | None]:
+def _convolution_backward(call: AtenCall) -> list[Value | None]:
     gradient, data, weight = wide(call["grad_output"]), wide(call["input"]), wide(call["weight"])
     wanted = [bool(item) for item in call.argument("output_mask")]
     rank = weight.rank - 2
@@ -128,8 +128,8 @@ def _convolution_backward(call: Call) -> list[Value | None]:
         results[2] = op("sum", gradient, axis=(0, *range(2, gradient.rank)))
     if wanted[0]:
         if transposed:
-            found = convolve(gradient, weight, stride, padding, dilation, groups)
-            results[0] = _cut(found, call.static(data))
+            gradients = convolve(gradient, weight, stride, padding, dilation, groups)
+            results[0] = _cut(gradients, call.static(data))
         else:
             sizes = call.static(data, "the size of the image")
             reach = call.static(gradient, "the size of the image")
@@ -139,7 +139,7 @@ def _convolution_backward(call: Call) -> list[Value | None]:
                 - ((reach[2 + at] - 1) * stride[at] - 2 * padding[at] + (kernel[at] - 1) * dilation[at] + 1)
                 for at in range(rank)
             ]
-            results[0] = convolve_transposed(gradient, weight, stride, padding, dilation, extra, groups)
+            results[0] = convolve_back(gradient, weight, stride, padding, dilation, extra, groups)
     if wanted[1]:
         image, error = (gradient, data) if transposed else (data, gradient)
         results[1] = _weight_gradient(call, image, error, weight, stride, padding, dilation, groups)
@@ -153,7 +153,7 @@ def _cut(data: Value, shape: Sequence[int]) -> Value:
 
 
 def _weight_gradient(
-    call: Call,
+    call: AtenCall,
     image: Value,
     error: Value,
     weight: Value,
@@ -194,7 +194,7 @@ def _weight_gradient(
 
 
 @operator("col2im", note="of images of known size")
-def _col2im(call: Call) -> Value:
+def _col2im(call: AtenCall) -> Value:
     data = call["self"]
     image, kernel = call.ints("output_size"), call.ints("kernel_size")
     dilation, padding, stride = (call.ints(name) for name in ("dilation", "padding", "stride"))
@@ -228,7 +228,7 @@ def _col2im(call: Call) -> Value:
 
 
 @operator("im2col", note="of images of known size")
-def _im2col(call: Call) -> Value:
+def _im2col(call: AtenCall) -> Value:
     data = call["self"]
     kernel, dilation, padding, stride = (
         call.ints(name) for name in ("kernel_size", "dilation", "padding", "stride")
@@ -242,14 +242,14 @@ def _im2col(call: Call) -> Value:
         (size - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1
         for at, size in enumerate((height, width))
     ]
-    parts = []
+    patches = []
     for tap in np.ndindex(*kernel):
         window = data
         for axis in (0, 1):
             first = tap[axis] * dilation[axis]
             last = first + (counts[axis] - 1) * stride[axis] + 1
             window = shapes.slice_axis(window, 2 + axis, first, last, stride[axis])
-        parts.append(shapes.unsqueeze(window, [2]))
-    joined = op("concatenate", parts, axis=2)
-    result = shapes.reshape(joined, [batch, channels * len(parts), int(np.prod(counts))])
+        patches.append(shapes.unsqueeze(window, [2]))
+    joined = op("concatenate", patches, axis=2)
+    result = shapes.reshape(joined, [batch, channels * len(patches), int(np.prod(counts))])
     return result if batched else shapes.squeeze(result, [0])

@@ -10,7 +10,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.elementwise import _integer_power
 from nnmagic.importers.onnx.values import Value, constant, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import (
     convert,
     in_float32,
@@ -39,7 +39,7 @@ _floating("log1p", "numpy.log1p")
 
 
 @operator("exp2")
-def _exp2(call: Call) -> Value:
+def _exp2(call: AtenCall) -> Value:
     data = wide(convert(call["self"], call.dtype))
     return op("power", data.like(2), data)
 
@@ -53,7 +53,7 @@ for _name in ("ceil", "floor", "trunc"):
 
 
 @operator("round")
-def _round(call: Call) -> Value:
+def _round(call: AtenCall) -> Value:
     data = wide(call["self"])
     digits = call.integer("decimals", 0)
     if not data.is_float:
@@ -64,7 +64,7 @@ def _round(call: Call) -> Value:
 
 
 @operator("sign", "sgn")
-def _sign(call: Call) -> Value:
+def _sign(call: AtenCall) -> Value:
     data = call["self"]
     if data.dtype == "bool":
         return data
@@ -72,13 +72,13 @@ def _sign(call: Call) -> Value:
 
 
 @operator("signbit")
-def _signbit(call: Call) -> Value:
+def _signbit(call: AtenCall) -> Value:
     data = call["self"]
     return op("numpy.signbit", data) if data.is_float else data < 0
 
 
 @operator("angle")
-def _angle(call: Call) -> Value:
+def _angle(call: AtenCall) -> Value:
     """Return the angle of numbers without an imaginary part: pi of negative ones, 0 of others, NaN of NaN."""
     data = convert(call["self"], call.dtype)
     return op("isnan", wide(data)).choose(data, (data < 0).choose(data.like(math.pi), 0.0))
@@ -86,7 +86,7 @@ def _angle(call: Call) -> Value:
 
 def _test(name: str, *, of_others: bool) -> None:
     @operator(name)
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         data = call["self"]
         if data.is_float:
             return op(name, wide(data))
@@ -99,7 +99,7 @@ _test("isfinite", of_others=True)
 
 
 @operator("bitwise_not")
-def _bitwise_not(call: Call) -> Value:
+def _bitwise_not(call: AtenCall) -> Value:
     data = call["self"]
     return op("logical_not" if data.dtype == "bool" else "bitwise_not", data)
 
@@ -107,20 +107,20 @@ def _bitwise_not(call: Call) -> Value:
 # -- two operands --------------------------------------------------------------------------------------
 
 
-def _operands(call: Call, left: str = "self", right: str = "other") -> list[Value]:
+def _operands(call: AtenCall, lhs: str = "self", rhs: str = "other") -> list[Value]:
     """Return the operands in the dtype of the result."""
-    return [call.number_value(left, call.dtype), call.number_value(right, call.dtype)]
+    return [call.number_value(lhs, call.dtype), call.number_value(rhs, call.dtype)]
 
 
-def _in_opmath(call: Call, left: str = "self", right: str = "other") -> list[Value]:
+def _in_opmath(call: AtenCall, lhs: str = "self", rhs: str = "other") -> list[Value]:
     """Return the operands in the dtype in which torch computes: halves, and numbers beside them, in float32.
 
     The result is rounded once. A tensor of rank 0 counts as a number. The numbers of sums are halves.
     """
     if call.dtype not in ("float16", "bfloat16"):
-        return _operands(call, left, right)
+        return _operands(call, lhs, rhs)
     operands = []
-    for name in (left, right):
+    for name in (lhs, rhs):
         item = call.arguments[name]
         is_tensor = isinstance(item, Value) and item.rank > 0
         operands.append(wide(convert(item, call.dtype)) if is_tensor else call.number_value(name, "float32"))
@@ -134,9 +134,9 @@ def times(value: Value, factor: Any) -> Value:
     return value if factor == 1 else value * scalar_constant(factor, value.dtype)
 
 
-def _sum(call: Call, left: str, right: str, sign: int) -> Value:
+def _sum(call: AtenCall, lhs: str, rhs: str, sign: int) -> Value:
     """Return the sum or the difference of an operand and ``alpha`` times another."""
-    first, second = map(wide, _operands(call, left, right))
+    first, second = map(wide, _operands(call, lhs, rhs))
     alpha = call.argument("alpha", 1)
     second = times(second, alpha if alpha == 1 else wide(call.number_value("alpha", call.dtype)))
     if first.dtype == "bool":
@@ -145,27 +145,27 @@ def _sum(call: Call, left: str, right: str, sign: int) -> Value:
 
 
 @operator("addcmul")
-def _addcmul(call: Call) -> Value:
+def _addcmul(call: AtenCall) -> Value:
     first, second = _in_opmath(call, "tensor1", "tensor2")
     (data, _) = _in_opmath(call, "self", "tensor1")
     return data + times(first, call.argument("value", 1)) * second
 
 
 @operator("addcdiv")
-def _addcdiv(call: Call) -> Value:
+def _addcdiv(call: AtenCall) -> Value:
     first, second = _in_opmath(call, "tensor1", "tensor2")
     (data, _) = _in_opmath(call, "self", "tensor1")
     return data + times(first, call.argument("value", 1)) / second
 
 
 @operator("mul")
-def _mul(call: Call) -> Value:
-    left, right = _in_opmath(call)
-    return op("logical_and", left, right) if left.dtype == "bool" else left * right
+def _mul(call: AtenCall) -> Value:
+    lhs, rhs = _in_opmath(call)
+    return op("logical_and", lhs, rhs) if lhs.dtype == "bool" else lhs * rhs
 
 
 @operator("prims.fma")
-def _fma(call: Call) -> Value:
+def _fma(call: AtenCall) -> Value:
     """Return ``a * b + c``, which is what eager torch computes on CPUs where a decomposition has this."""
     dtype = "float32" if call.dtype in ("float16", "bfloat16") else call.dtype
     first, second, addend = (call.number_value(name, dtype) for name in call.arguments)
@@ -173,21 +173,21 @@ def _fma(call: Call) -> Value:
 
 
 @operator("div", "true_divide")
-def _div(call: Call) -> Value:
+def _div(call: AtenCall) -> Value:
     mode = call.argument("rounding_mode")
-    left, right = _in_opmath(call)
+    lhs, rhs = _in_opmath(call)
     if mode is None:
-        return left / right
-    if is_integer(left.dtype):
-        _divisible(call, right)
-        return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
+        return lhs / rhs
+    if is_integer(lhs.dtype):
+        _divisible(call, rhs)
+        return op("floor_divide" if mode == "floor" else "trunc_divide", lhs, rhs)
     if mode == "floor":
-        return left // right
-    quotient = left / right
-    return op("trunc", quotient.cast(call.dtype) if right.rank else quotient)  # halves of tensors are rounded
+        return lhs // rhs
+    quotient = lhs / rhs
+    return op("trunc", quotient.cast(call.dtype) if rhs.rank else quotient)  # halves of tensors are rounded
 
 
-def _divisible(call: Call, divisor: Value) -> None:
+def _divisible(call: AtenCall, divisor: Value) -> None:
     """Have a call fail for a divisor of 0, as torch does for integers; there may be nothing to divide."""
     if 0 in call.shape:
         return
@@ -196,36 +196,38 @@ def _divisible(call: Call, divisor: Value) -> None:
 
 
 @operator("floor_divide")
-def _floor_divide(call: Call) -> Value:
-    left, right = _in_opmath(call)
-    if is_integer(left.dtype):
-        _divisible(call, right)
-    return left // right
+def _floor_divide(call: AtenCall) -> Value:
+    lhs, rhs = _in_opmath(call)
+    if is_integer(lhs.dtype):
+        _divisible(call, rhs)
+    return lhs // rhs
 
 
 @operator("fmod")
-def _fmod(call: Call) -> Value:
-    left, right = _operands(call)
-    if not left.is_float:
-        _divisible(call, right)
-    return op("mod", left, right)
+def _fmod(call: AtenCall) -> Value:
+    lhs, rhs = _operands(call)
+    if not lhs.is_float:
+        _divisible(call, rhs)
+    return op("mod", lhs, rhs)
 
 
 @operator("remainder")
-def _remainder(call: Call) -> Value:
+def _remainder(call: AtenCall) -> Value:
     """Return what a division that is rounded down leaves."""
-    left, right = _operands(call)
-    if not left.is_float:
-        _divisible(call, right)
-        return op("floor_mod", left, right)
-    left, right = wide(left), wide(right)
-    rest = op("mod", left, right)
-    differ = op("logical_and", op("not_equal", rest, rest.like(0)), op("not_equal", rest < 0, right < 0))
-    return differ.choose(rest + right, rest)
+    lhs, rhs = _operands(call)
+    if not lhs.is_float:
+        _divisible(call, rhs)
+        return op("floor_mod", lhs, rhs)
+    lhs, rhs = wide(lhs), wide(rhs)
+    remainder = op("mod", lhs, rhs)
+    differ = op(
+        "logical_and", op("not_equal", remainder, remainder.like(0)), op("not_equal", remainder < 0, rhs < 0)
+    )
+    return differ.choose(remainder + rhs, remainder)
 
 
 @operator("clamp")
-def _clamp(call: Call) -> Value:
+def _clamp(call: AtenCall) -> Value:
     data = convert(call["self"], call.dtype)
     bounds = [
         None if call.arguments.get(name) is None else call.number_value(name, call.dtype)
@@ -238,7 +240,7 @@ def _clamp(call: Call) -> Value:
 
 
 @operator("pow")
-def _pow(call: Call) -> Value:
+def _pow(call: AtenCall) -> Value:
     exponent = call.arguments["exponent"]
     base = call.number_value("self", call.dtype)
     if isinstance(exponent, int | float) and base.is_float:
@@ -278,7 +280,7 @@ def _known_power(base: Value, exponent: float) -> Value | None:
 
 
 def _compare(name: str, relay: str) -> None:
-    operator(name)(lambda call: op(relay, *call.promoted("self", "other")[1]))
+    operator(name)(lambda call: op(relay, *call.promote("self", "other")[1]))
 
 
 for _name, _relay in {
@@ -303,9 +305,9 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 
 
 def _bitwise(name: str, logical: str) -> None:
-    def rule(call: Call) -> Value:
-        left, right = _operands(call)
-        return op(logical if left.dtype == "bool" else name, left, right)
+    def rule(call: AtenCall) -> Value:
+        lhs, rhs = _operands(call)
+        return op(logical if lhs.dtype == "bool" else name, lhs, rhs)
 
     operator(name)(rule)
 
@@ -319,25 +321,25 @@ for _name, _logical_name in {
 
 
 @operator("bitwise_left_shift", "__lshift__")
-def _left_shift(call: Call) -> Value:
-    left, right = _operands(call)
-    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
-    allowed = op("logical_and", right >= 0, right < bits)
-    return allowed.choose(op("left_shift", left, allowed.choose(right, 0)), 0)
+def _left_shift(call: AtenCall) -> Value:
+    lhs, rhs = _operands(call)
+    bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
+    allowed = op("logical_and", rhs >= 0, rhs < bits)
+    return allowed.choose(op("left_shift", lhs, allowed.choose(rhs, 0)), 0)
 
 
 @operator("bitwise_right_shift", "__rshift__")
-def _right_shift(call: Call) -> Value:
-    left, right = _operands(call)
-    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
-    allowed = op("logical_and", right >= 0, right < bits)
-    if left.dtype.startswith("int"):  # the sign fills the bits
-        return op("right_shift", left, allowed.choose(right, bits - 1))
-    return allowed.choose(op("right_shift", left, allowed.choose(right, 0)), 0)
+def _right_shift(call: AtenCall) -> Value:
+    lhs, rhs = _operands(call)
+    bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
+    allowed = op("logical_and", rhs >= 0, rhs < bits)
+    if lhs.dtype.startswith("int"):  # the sign fills the bits
+        return op("right_shift", lhs, allowed.choose(rhs, bits - 1))
+    return allowed.choose(op("right_shift", lhs, allowed.choose(rhs, 0)), 0)
 
 
 @operator("where")
-def _where(call: Call) -> Value:
+def _where(call: AtenCall) -> Value:
     dtype = call.dtype
     return op(
         "where",
@@ -351,14 +353,14 @@ def _where(call: Call) -> Value:
 
 
 @operator("_to_copy", "to", "type_as")
-def _to_copy(call: Call) -> Value:
+def _to_copy(call: AtenCall) -> Value:
     return convert(call["self"], call.dtype)
 
 
 @operator(
     "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "lift_fresh", "detach_copy", "alias_copy"
 )
-def _same(call: Call) -> Value:
+def _same(call: AtenCall) -> Value:
     return call["self"]
 
 
@@ -366,23 +368,23 @@ def _same(call: Call) -> Value:
 
 
 @operator("elu")
-def _elu(call: Call) -> Value:
+def _elu(call: AtenCall) -> Value:
     alpha, scale, inner = (call.number(name, 1.0) for name in ("alpha", "scale", "input_scale"))
     return activations.elu(wide(call["self"]), alpha, inner) * scale
 
 
 @operator("hardtanh")
-def _hardtanh(call: Call) -> Value:
+def _hardtanh(call: AtenCall) -> Value:
     return activations.limit(call["self"], call.argument("min_val", -1), call.argument("max_val", 1))
 
 
 @operator("leaky_relu")
-def _leaky_relu(call: Call) -> Value:
+def _leaky_relu(call: AtenCall) -> Value:
     return op("nn.leaky_relu", wide(call["self"]), alpha=call.number("negative_slope", 0.01))
 
 
 def _softmax_like(name: str, relay: str) -> None:
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         data = convert(call["self"], call.dtype)
         if not data.rank:
             return data.like(1.0 if relay == "nn.softmax" else 0.0) + data * 0
@@ -400,7 +402,7 @@ _softmax_like("_log_softmax", "nn.log_softmax")
 # -- arithmetic on sizes that no polynomial says ---------------------------------------------------------
 
 
-def _sizes(call: Call) -> list[Value]:
+def _sizes(call: AtenCall) -> list[Value]:
     return [
         item
         if isinstance(item, Value)
@@ -410,7 +412,7 @@ def _sizes(call: Call) -> list[Value]:
 
 
 def _symbolic(names: str, function: Callable[..., Any], dtype: str | None = None) -> None:
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         values = _sizes(call)
         if dtype is not None:
             values = [convert(value, dtype) for value in values]
@@ -446,25 +448,25 @@ _symbolic("_local_scalar_dense", shapes.scalar)
 
 
 @operator("symbolic.trunc", "symbolic.sym_int")
-def _sym_int(call: Call) -> Value:
+def _sym_int(call: AtenCall) -> Value:
     (value,) = _sizes(call)
     return convert(op("trunc", value) if value.is_float else value, "int64")
 
 
 @operator("symbolic.floor")
-def _sym_floor(call: Call) -> Value:
+def _sym_floor(call: AtenCall) -> Value:
     (value,) = _sizes(call)
     return convert(op("floor", value) if value.is_float else value, "int64")
 
 
 @operator("symbolic.ceil")
-def _sym_ceil(call: Call) -> Value:
+def _sym_ceil(call: AtenCall) -> Value:
     (value,) = _sizes(call)
     return convert(op("ceil", value) if value.is_float else value, "int64")
 
 
 @operator("_assert_scalar")
-def _assert_scalar(call: Call) -> list[Value]:
+def _assert_scalar(call: AtenCall) -> list[Value]:
     """Check at the call what tracing could not know."""
     condition = call.argument("self")
     if isinstance(condition, Value):
@@ -487,7 +489,7 @@ refuse(
 
 
 @operator("native_dropout", note="of inference")
-def _native_dropout(call: Call) -> list[Value]:
+def _native_dropout(call: AtenCall) -> list[Value]:
     if call.argument("train") and call.number("p"):
         raise UnsupportedError("random numbers are not supported", "capture the module after .eval()")
     return [call["input"], call.full(call["input"].shape, scalar_constant(1, "bool"))]

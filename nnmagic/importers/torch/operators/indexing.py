@@ -10,7 +10,7 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
-from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, neutral, wide
 from nnmagic.importers.torch.operators.products import distance
 from nnmagic.importers.torch.registry import operator, operators
@@ -18,7 +18,7 @@ from nnmagic.relay.ops.dims import broadcast_shapes, product
 from nnmagic.relay.types import ANY, Dim
 
 
-def in_range(call: Call, indices: Value, data: Value, axis: int, *, negative: bool = True) -> Value:
+def in_range(call: AtenCall, indices: Value, data: Value, axis: int, *, negative: bool = True) -> Value:
     """Return int64 indices counted from the front; a call with one that is out of range fails."""
     size = shapes.size_along(data, axis)
     counted = indices.cast("int64")
@@ -33,7 +33,7 @@ def in_range(call: Call, indices: Value, data: Value, axis: int, *, negative: bo
 
 
 @operator("index_select")
-def _index_select(call: Call) -> Value:
+def _index_select(call: AtenCall) -> Value:
     data, axis = over_elements(call["self"]), call.axis("dim", call["self"].rank)
     places = in_range(call, over_elements(call["index"]), data, axis, negative=False)
     result = op("take", data, places, axis=axis, mode="clip")
@@ -41,13 +41,13 @@ def _index_select(call: Call) -> Value:
 
 
 @operator("embedding")
-def _embedding(call: Call) -> Value:
+def _embedding(call: AtenCall) -> Value:
     weight = call["weight"]
     return op("take", weight, in_range(call, call["indices"], weight, 0, negative=False), axis=0, mode="clip")
 
 
 @operator("gather")
-def _gather(call: Call) -> Value:
+def _gather(call: AtenCall) -> Value:
     data, index = call["self"], call["index"]
     axis = call.axis("dim", data.rank)
     if 0 in index.shape:
@@ -72,7 +72,7 @@ def _cut(data: Value, index: Value, axis: int) -> Value:
 
 
 @operator("take")
-def _take(call: Call) -> Value:
+def _take(call: AtenCall) -> Value:
     data = call["self"]
     flat = call.reshape(data, [product(data.shape)])
     return op("take", flat, in_range(call, call["index"], flat, 0), axis=0, mode="clip")
@@ -81,7 +81,7 @@ def _take(call: Call) -> Value:
 # -- advanced indexing ---------------------------------------------------------------------------------
 
 
-def _masks_as_indices(call: Call, data: Value, given: list[Value | None]) -> list[Value | None]:
+def _masks_as_indices(call: AtenCall, data: Value, given: list[Value | None]) -> list[Value | None]:
     """Replace a mask by the indices of what it selects along each of its axes."""
     indices: list[Value | None] = []
     for item in given:
@@ -100,7 +100,7 @@ def _masks_as_indices(call: Call, data: Value, given: list[Value | None]) -> lis
     return indices
 
 
-def _prepare(call: Call) -> tuple[Value, list[int], list[Value], int]:
+def _prepare(call: AtenCall) -> tuple[Value, list[int], list[Value], int]:
     """Return the tensor with indexed axes in front, those axes, their indices, and where they go to."""
     data = call["self"]
     given = [item if isinstance(item, Value) else None for item in call.arguments["indices"]]
@@ -116,10 +116,10 @@ def _broadcast(places: list[Value]) -> list[Value]:
     """Broadcast indices to one shape."""
     shape: tuple[Dim, ...] = ()
     for place in places:
-        found = broadcast_shapes(shape, place.shape)
-        if found is None:
+        common = broadcast_shapes(shape, place.shape)
+        if common is None:
             raise UnsupportedError("the indices do not broadcast together")
-        shape = found
+        shape = common
     if all(place.shape == shape for place in places):
         return places
     total = places[0]
@@ -129,7 +129,7 @@ def _broadcast(places: list[Value]) -> list[Value]:
 
 
 @operator("index", "_unsafe_index")
-def _index(call: Call) -> Value:
+def _index(call: AtenCall) -> Value:
     moved, axes, places, target = _prepare(call)
     if not axes:
         return call["self"]
@@ -148,7 +148,7 @@ def _index(call: Call) -> Value:
 
 
 @operator("masked_select")
-def _masked_select(call: Call) -> Value:
+def _masked_select(call: AtenCall) -> Value:
     data, mask = over_elements(call["self"]), over_elements(call["mask"])
     shape = broadcast_shapes(data.shape, mask.shape)
     if shape is None:
@@ -158,7 +158,7 @@ def _masked_select(call: Call) -> Value:
 
 
 @operator("index_put", "_unsafe_index_put")
-def _index_put(call: Call) -> Value:
+def _index_put(call: AtenCall) -> Value:
     moved, axes, places, target = _prepare(call)
     data, updates = call["self"], convert(call["values"], call["self"].dtype)
     if not axes:
@@ -188,31 +188,31 @@ def _index_put(call: Call) -> Value:
     return shapes.transpose(done, sorted(range(data.rank), key=lambda at: [*axes, *back][at]))
 
 
-def _expand_like(call: Call, updates: Value, shape: list[Dim], like: Value) -> Value:
+def _expand_like(call: AtenCall, updates: Value, shape: list[Dim], like: Value) -> Value:
     """Broadcast updates to a shape, some of whose sizes are those of the indices."""
     if ANY not in shape:
         return call.expand(updates, shape)
     if updates.rank and updates.shape[0] not in (1, ANY):
         raise UnsupportedError("the shape of the values is known only when the function is called")
-    parts = [
+    sizes = [
         op("expand_dims", shapes.size_along(like, 0) if dim == ANY else call.size(dim), axis=0)
         for dim in shape
     ]
     return with_shape(
-        op("dyn.broadcast_to", updates, op("concatenate", parts, axis=0) if len(parts) > 1 else parts[0]),
+        op("dyn.broadcast_to", updates, op("concatenate", sizes, axis=0) if len(sizes) > 1 else sizes[0]),
         shape,
     )
 
 
 @operator("nonzero")
-def _nonzero(call: Call) -> Value:
+def _nonzero(call: AtenCall) -> Value:
     data = convert(call["self"], "bool")
-    found = op("argwhere", over_elements(data)).cast("int64")
-    return found if data.rank else shapes.slice_axis(found, 1, 0, 0)
+    places = op("argwhere", over_elements(data)).cast("int64")
+    return places if data.rank else shapes.slice_axis(places, 1, 0, 0)
 
 
 @operator("masked_scatter")
-def _masked_scatter(call: Call) -> Value:
+def _masked_scatter(call: AtenCall) -> Value:
     """Put the elements of a source, in their order, where a mask holds."""
     data = call["self"]
     mask = call.expand(convert(call["mask"], "bool"), call.shape)
@@ -240,7 +240,7 @@ _REDUCTIONS = {
 }
 
 
-def scatter(call: Call, updates: Value, mode: str) -> Value:
+def scatter(call: AtenCall, updates: Value, mode: str) -> Value:
     """Put updates at indices along an axis."""
     data, index = call["self"], call["index"]
     if 0 in index.shape:
@@ -254,7 +254,7 @@ def scatter(call: Call, updates: Value, mode: str) -> Value:
     return _scattered(call, data, index, updates, call.axis("dim", data.rank), mode)
 
 
-def _scattered(call: Call, data: Value, index: Value, updates: Value, axis: int, mode: str) -> Value:
+def _scattered(call: AtenCall, data: Value, index: Value, updates: Value, axis: int, mode: str) -> Value:
     places = in_range(call, index, data, axis, negative=False)
     updates = convert(updates, data.dtype)
     for at in range(updates.rank):
@@ -268,7 +268,7 @@ def _scattered(call: Call, data: Value, index: Value, updates: Value, axis: int,
 
 
 @operator("scatter")
-def _scatter(call: Call) -> Value:
+def _scatter(call: AtenCall) -> Value:
     mode = _REDUCTIONS[call.argument("reduce", "update")]
     if call.get("src") is not None:
         return scatter(call, call["src"], mode)
@@ -277,7 +277,7 @@ def _scatter(call: Call) -> Value:
 
 
 @operator("scatter_reduce")
-def _scatter_reduce(call: Call) -> Value:
+def _scatter_reduce(call: AtenCall) -> Value:
     """Combine updates with the elements, or, without them, with each other only."""
     reduce = str(call.argument("reduce"))
     data, source = call["self"], call["src"]
@@ -294,11 +294,11 @@ def _scatter_reduce(call: Call) -> Value:
     return scatter(_with_self(call, cleared), source, mode)
 
 
-def _with_self(call: Call, data: Value) -> Call:
+def _with_self(call: AtenCall, data: Value) -> AtenCall:
     return replace(call, arguments={**call.arguments, "self": data})
 
 
-def _scatter_mean(call: Call) -> Value:
+def _scatter_mean(call: AtenCall) -> Value:
     data, index = call["self"], call["index"]
     if 0 in index.shape:
         return data
@@ -315,14 +315,14 @@ def _scatter_mean(call: Call) -> Value:
 
 
 @operator("index_fill")
-def _index_fill(call: Call) -> Value:
+def _index_fill(call: AtenCall) -> Value:
     data, index = over_elements(call["self"]), over_elements(call["index"])
     axis = call.axis("dim", data.rank)
     shape = [*data.shape[:axis], index.shape[0], *data.shape[axis + 1 :]]
     return _along_index(call, "update", call.full(shape, call.number_value("value", data.dtype)))
 
 
-def _along_index(call: Call, mode: str, source: Value) -> Value:
+def _along_index(call: AtenCall, mode: str, source: Value) -> Value:
     data, index = over_elements(call["self"]), over_elements(call["index"])
     if 0 in index.shape:
         return call["self"]
@@ -345,7 +345,7 @@ def _along_index(call: Call, mode: str, source: Value) -> Value:
 
 
 @operator("index_reduce")
-def _index_reduce(call: Call) -> Value:
+def _index_reduce(call: AtenCall) -> Value:
     data, source = over_elements(call["self"]), over_elements(call["source"])
     axis = call.axis("dim", data.rank)
     others = [at for at in range(data.rank) if at != axis]
@@ -356,7 +356,7 @@ def _index_reduce(call: Call) -> Value:
 
 
 @operator("put")
-def _put(call: Call) -> Value:
+def _put(call: AtenCall) -> Value:
     """Put elements at indices that count all elements of a tensor."""
     data, index = call["self"], call["index"]
     count = product(index.shape)
@@ -372,7 +372,7 @@ def _put(call: Call) -> Value:
 
 
 @operator("embedding_renorm")
-def _embedding_renorm(call: Call) -> Value:
+def _embedding_renorm(call: AtenCall) -> Value:
     """Scale the rows of a table that are asked for, and whose norm is too large, to the largest norm."""
     weight, indices = call["self"], call["indices"]
     count = product(indices.shape)
@@ -388,7 +388,7 @@ def _embedding_renorm(call: Call) -> Value:
 
 
 @operator("embedding_dense_backward")
-def _embedding_dense_backward(call: Call) -> Value:
+def _embedding_dense_backward(call: AtenCall) -> Value:
     gradient, indices = wide(call["grad_output"]), call["indices"]
     rows, padding = call.integer("num_weights"), call.integer("padding_idx")
     width = gradient.shape[-1]
@@ -415,7 +415,7 @@ def bag_of(number: Value, offsets: Value) -> Value:
 
 
 @operator("_embedding_bag", "_embedding_bag_forward_only", note="of indices and offsets of known number")
-def _embedding_bag(call: Call) -> list[Value]:
+def _embedding_bag(call: AtenCall) -> list[Value]:
     """Reduce bags of embeddings; a bag is a range of indices."""
     weight, indices, offsets = call["weight"], call["indices"], call["offsets"]
     mode, padding = call.integer("mode", 0), call.integer("padding_idx", -1)
@@ -451,10 +451,12 @@ def _embedding_bag(call: Call) -> list[Value]:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
     results = [result]  # the others serve the gradient; what it does not need has another shape in torch
     serving: tuple[Value | None, ...] = (bag, sizes, largest)
-    for traced, given in zip(call.results[1:], serving, strict=True):
+    for traced, traced_result in zip(call.results[1:], serving, strict=True):
         shape = call.importer.shape_of(traced)
-        is_needed = given is not None and given.shape == shape
-        results.append(given if given and is_needed else call.full(shape, scalar_constant(0, "int64")))
+        is_needed = traced_result is not None and traced_result.shape == shape
+        results.append(
+            traced_result if traced_result and is_needed else call.full(shape, scalar_constant(0, "int64"))
+        )
     return results
 
 

@@ -8,23 +8,23 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op, ops
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.types import Dim
 
 
-def _info(call: Call, batch: tuple[Dim, ...]) -> Value:
+def _info(call: AtenCall, batch: tuple[Dim, ...]) -> Value:
     return call.full(batch, scalar_constant(0, "int32"))
 
 
 @operator("linalg_inv_ex")
-def _inv(call: Call) -> list[Value]:
+def _inv(call: AtenCall) -> list[Value]:
     data = call["A"]
     return [op("linalg.inv", data), _info(call, data.shape[:-2])]
 
 
 @operator("cholesky")
-def _cholesky(call: Call) -> Value:
+def _cholesky(call: AtenCall) -> Value:
     """Refuse NaN, which torch takes for a matrix that is not positive definite, and some LAPACKs do not."""
     factor = op("linalg.cholesky", call["self"], upper=call.flag("upper"))
     is_number = op("all", factor.equal(factor))
@@ -33,48 +33,52 @@ def _cholesky(call: Call) -> Value:
 
 
 @operator("_linalg_slogdet")
-def _slogdet(call: Call) -> list[Value]:
+def _slogdet(call: AtenCall) -> list[Value]:
     return [*ops("linalg.slogdet", call["A"]), *_factors(call, call["A"], of_transpose=True)]
 
 
-def _factors(call: Call, matrices: Value, *, of_transpose: bool) -> list[Value]:
+def _factors(call: AtenCall, matrices: Value, *, of_transpose: bool) -> list[Value]:
     """Return what stands for factors and pivots, which only the gradient takes: the matrices themselves.
 
     As in torch, the factors of determinants are those of the transposes of contiguous matrices.
     """
     if of_transpose and call.originals["A"].is_contiguous():
-        matrices = _transposed(matrices)
+        matrices = _transpose(matrices)
     return [matrices, call.full(matrices.shape[:-1], scalar_constant(0, "int32"))]
 
 
 @operator("_linalg_solve_ex")
-def _solve(call: Call) -> list[Value]:
-    left = call["A"]
-    return [_solution(call, left), *_factors(call, left, of_transpose=False), _info(call, left.shape[:-2])]
+def _solve(call: AtenCall) -> list[Value]:
+    matrix = call["A"]
+    return [
+        _solution(call, matrix),
+        *_factors(call, matrix, of_transpose=False),
+        _info(call, matrix.shape[:-2]),
+    ]
 
 
 @operator("linalg_lu_solve", note="of the factors that `solve`, `det` and `slogdet` keep for their gradients")
-def _lu_solve(call: Call) -> Value:
+def _lu_solve(call: AtenCall) -> Value:
     """Solve with the matrices themselves, which the forward rules keep instead of factors, with pivots 0."""
     pivots = call["pivots"]
     if 0 not in pivots.shape:
         is_kept = op("all", pivots.equal(0))
         call.block.check(is_kept, f"{call.name}: factors that are arguments are not supported")
-    return _solution(call, _transposed(call["LU"]) if call.flag("adjoint") else call["LU"])
+    return _solution(call, _transpose(call["LU"]) if call.flag("adjoint") else call["LU"])
 
 
-def _solution(call: Call, left: Value) -> Value:
-    right = call["B"]
-    vector = right.rank == left.rank - 1
-    right = shapes.unsqueeze(right, [right.rank]) if vector else right
-    if right.rank != left.rank:
+def _solution(call: AtenCall, lhs: Value) -> Value:
+    rhs = call["B"]
+    vector = rhs.rank == lhs.rank - 1
+    rhs = shapes.unsqueeze(rhs, [rhs.rank]) if vector else rhs
+    if rhs.rank != lhs.rank:
         raise UnsupportedError("matrix and right-hand sides differ in rank")
-    found = _solved(left, right, from_left=vector or call.flag("left", default=True))
-    return shapes.squeeze(found, [found.rank - 1]) if vector else found
+    solution = _solve_for(lhs, rhs, from_left=vector or call.flag("left", default=True))
+    return shapes.squeeze(solution, [solution.rank - 1]) if vector else solution
 
 
 @operator("higher_order.with_effects", note="of the checks of `torch.linalg`")
-def _with_effects(call: Call) -> list[Value]:
+def _with_effects(call: AtenCall) -> list[Value]:
     """Import the check after a factorization: calls of singular matrices fail without it."""
     token, target, *_ = call.arguments["args"]
     name = str(getattr(target, "overloadpacket", target))
@@ -83,16 +87,16 @@ def _with_effects(call: Call) -> list[Value]:
     return [token]
 
 
-def _transposed(matrices: Value) -> Value:
+def _transpose(matrices: Value) -> Value:
     rank = matrices.rank
     return shapes.transpose(matrices, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def _solved(matrices: Value, right: Value, *, from_left: bool = True) -> Value:
+def _solve_for(matrices: Value, right: Value, *, from_left: bool = True) -> Value:
     """Return X with matrices @ X = right, or X @ matrices = right."""
     if from_left:
         return op("linalg.solve", matrices, right)
-    return _transposed(op("linalg.solve", _transposed(matrices), _transposed(right)))
+    return _transpose(op("linalg.solve", _transpose(matrices), _transpose(right)))
 
 
 def _triangle(matrices: Value, *, upper: bool, unit: bool = False) -> Value:
@@ -110,43 +114,43 @@ def _require_one_batch(matrices: Value, right: Value) -> None:
 
 
 @operator("linalg_solve_triangular")
-def _solve_triangular(call: Call) -> Value:
-    left, right = call["self"], call["B"]
-    _require_one_batch(left, right)
-    matrices = _triangle(left, upper=call.flag("upper"), unit=call.flag("unitriangular"))
-    return _solved(matrices, right, from_left=call.flag("left", default=True))
+def _solve_triangular(call: AtenCall) -> Value:
+    lhs, rhs = call["self"], call["B"]
+    _require_one_batch(lhs, rhs)
+    matrices = _triangle(lhs, upper=call.flag("upper"), unit=call.flag("unitriangular"))
+    return _solve_for(matrices, rhs, from_left=call.flag("left", default=True))
 
 
 @operator("triangular_solve")
-def _triangular_solve(call: Call) -> list[Value]:
-    right, left = call["self"], call["A"]
-    _require_one_batch(left, right)
-    matrices = _triangle(left, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
-    return [_solved(_transposed(matrices) if call.flag("transpose") else matrices, right), left]
+def _triangular_solve(call: AtenCall) -> list[Value]:
+    rhs, lhs = call["self"], call["A"]
+    _require_one_batch(lhs, rhs)
+    matrices = _triangle(lhs, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
+    return [_solve_for(_transpose(matrices) if call.flag("transpose") else matrices, rhs), lhs]
 
 
 @operator("cholesky_solve")
-def _cholesky_solve(call: Call) -> Value:
-    right, left = call["self"], call["input2"]
-    _require_one_batch(left, right)
-    lower = _lower_factor(call, left)
-    return _solved(_transposed(lower), _solved(lower, right))
+def _cholesky_solve(call: AtenCall) -> Value:
+    rhs, lhs = call["self"], call["input2"]
+    _require_one_batch(lhs, rhs)
+    lower = _lower_factor(call, lhs)
+    return _solve_for(_transpose(lower), _solve_for(lower, rhs))
 
 
 @operator("cholesky_inverse")
-def _cholesky_inverse(call: Call) -> Value:
+def _cholesky_inverse(call: AtenCall) -> Value:
     inverse = op("linalg.inv", _lower_factor(call, call["self"]))
-    return matmul(_transposed(inverse), inverse)
+    return matmul(_transpose(inverse), inverse)
 
 
-def _lower_factor(call: Call, factor: Value) -> Value:
+def _lower_factor(call: AtenCall, factor: Value) -> Value:
     """Return Cholesky's factor as the lower one, whichever is given."""
     triangle = _triangle(factor, upper=call.flag("upper"))
-    return _transposed(triangle) if call.flag("upper") else triangle
+    return _transpose(triangle) if call.flag("upper") else triangle
 
 
 @operator("linalg_qr")
-def _qr(call: Call) -> list[Value]:
+def _qr(call: AtenCall) -> list[Value]:
     mode = str(call.argument("mode", "reduced"))
     if mode == "r":
         return [_none(call, call["A"]), op("linalg.qr", call["A"], mode="r")]
@@ -154,7 +158,7 @@ def _qr(call: Call) -> list[Value]:
 
 
 @operator("_linalg_eigh")
-def _eigh(call: Call) -> list[Value]:
+def _eigh(call: AtenCall) -> list[Value]:
     data, triangle = call["A"], str(call.argument("UPLO", "L")).upper()
     if call.flag("compute_v", default=True):
         return ops("linalg.eigh", data, UPLO=triangle)
@@ -162,7 +166,7 @@ def _eigh(call: Call) -> list[Value]:
 
 
 @operator("_linalg_svd")
-def _svd(call: Call) -> list[Value]:
+def _svd(call: AtenCall) -> list[Value]:
     data = call["A"]
     if call.flag("compute_uv", default=True):
         return ops("linalg.svd", data, full_matrices=call.flag("full_matrices"))
@@ -170,24 +174,24 @@ def _svd(call: Call) -> list[Value]:
 
 
 @operator("linalg_pinv")
-def _pinv(call: Call) -> Value:
+def _pinv(call: AtenCall) -> Value:
     """Invert the singular values, or the eigenvalues of Hermitian matrices, that are large enough."""
     data = call["self"]
     if 0 in data.shape:
         return call.full(call.shape, scalar_constant(0, data.dtype))
     if call.flag("hermitian"):
-        values, left = ops("linalg.eigh", data)
-        right = _transposed(left)
+        values, lhs = ops("linalg.eigh", data)
+        rhs = _transpose(lhs)
     else:
-        left, values, right = ops("linalg.svd", data, full_matrices=False)
+        lhs, values, rhs = ops("linalg.svd", data, full_matrices=False)
     size = op("abs", values)
     least, share = _tolerances(call, data)
     least = least.maximum(share * op("max", size, axis=(size.rank - 1,), keepdims=True))
     inverse = (size > least).choose(1 / values, 0)
-    return matmul(_transposed(right) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transposed(left))
+    return matmul(_transpose(rhs) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transpose(lhs))
 
 
-def _tolerances(call: Call, data: Value) -> tuple[Value, Value]:
+def _tolerances(call: AtenCall, data: Value) -> tuple[Value, Value]:
     """Return how large a singular value must be to count, absolutely and as a share of the largest one."""
     given = [
         call.number_value(name, data.dtype) if call.arguments.get(name) is not None else None
@@ -202,7 +206,7 @@ def _tolerances(call: Call, data: Value) -> tuple[Value, Value]:
     return least if least is not None else data.like(0), share
 
 
-def _none(call: Call, data: Value) -> Value:
+def _none(call: AtenCall, data: Value) -> Value:
     """Return what stands for vectors that nobody asked for."""
     return call.full((0,), scalar_constant(0, data.dtype))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.values import Value, op, ops
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.functions.normalization import per_channel, scale_and_shift, scale_channels, standardize
@@ -14,17 +14,17 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
 
-def _count(call: Call, dims: Sequence[Dim], dtype: str) -> Value:
+def _count(call: AtenCall, dims: Sequence[Dim], dtype: str) -> Value:
     count = product(dims)
     return scalar_constant(int(count), dtype) if isinstance(count, int) else call.size(count).cast(dtype)
 
 
-def _optional(call: Call, name: str) -> Value | None:
+def _optional(call: AtenCall, name: str) -> Value | None:
     value = call.get(name)
     return None if value is None else wide(value)
 
 
-def _batch_norm_inference(call: Call) -> list[Value]:
+def _batch_norm_inference(call: AtenCall) -> list[Value]:
     data = wide(call["input"])
     mean, variance = wide(call["running_mean"]), wide(call["running_var"])
     ones, zeros = (call.full(mean.shape, scalar_constant(value, mean.dtype)) for value in (1, 0))
@@ -36,7 +36,7 @@ def _batch_norm_inference(call: Call) -> list[Value]:
     return [result, empty, empty]
 
 
-def _batch_norm(call: Call) -> tuple[list[Value], Value, Value]:
+def _batch_norm(call: AtenCall) -> tuple[list[Value], Value, Value]:
     """Normalize by the batch's own moments; return result, mean, inverse; and the moments."""
     data = wide(call["input"])
     axes: list[int] = [0, *range(2, data.rank)]
@@ -47,7 +47,7 @@ def _batch_norm(call: Call) -> tuple[list[Value], Value, Value]:
 
 
 @operator("_native_batch_norm_legit_functional")
-def _batch_norm_functional(call: Call) -> list[Value]:
+def _batch_norm_functional(call: AtenCall) -> list[Value]:
     running_mean, running_var = call["running_mean"], call["running_var"]
     if not call.flag("training"):
         results = _batch_norm_inference(call)
@@ -62,7 +62,7 @@ def _batch_norm_functional(call: Call) -> list[Value]:
 
 
 @operator("native_layer_norm")
-def _layer_norm(call: Call) -> list[Value]:
+def _layer_norm(call: AtenCall) -> list[Value]:
     data, weight, bias = wide(call["input"]), _optional(call, "weight"), _optional(call, "bias")
     rank = len(call.argument("normalized_shape"))
     epsilon = call.number("eps", 1e-5)
@@ -77,7 +77,7 @@ def _layer_norm(call: Call) -> list[Value]:
     return [scale_and_shift(normal, weight, bias), mean, inverse]
 
 
-def _grouped(call: Call, value: Value) -> tuple[Value, list[Dim]]:
+def _group(call: AtenCall, value: Value) -> tuple[Value, list[Dim]]:
     """Return data as (N, group, channels of a group * places), and its shape with the channels apart."""
     batch, channels = value.shape[:2]
     groups = call.integer("group")
@@ -87,13 +87,13 @@ def _grouped(call: Call, value: Value) -> tuple[Value, list[Dim]]:
 
 
 @operator("native_group_norm")
-def _group_norm(call: Call) -> list[Value]:
+def _group_norm(call: AtenCall) -> list[Value]:
     data = wide(call["input"])
     if 0 in data.shape:
         return [
             call.full(call.importer.shape_of(item), scalar_constant(0, data.dtype)) for item in call.results
         ]
-    flat, _ = _grouped(call, data)
+    flat, _ = _group(call, data)
     normal, mean, _, inverse = standardize(flat, [2], call.number("eps", 1e-5))
     whole = call.reshape(normal, data.shape)
     result = scale_channels(whole, _optional(call, "weight"), _optional(call, "bias"))
@@ -111,7 +111,7 @@ def _centre(gradient: Value, normal: Value, axes: Sequence[int]) -> Value:
 
 
 @operator("native_layer_norm_backward")
-def _layer_norm_backward(call: Call) -> list[Value | None]:
+def _layer_norm_backward(call: AtenCall) -> list[Value | None]:
     gradient, data = wide(call["grad_out"]), wide(call["input"])
     rank = len(call.argument("normalized_shape"))
     axes = list(range(data.rank - rank, data.rank))
@@ -122,30 +122,30 @@ def _layer_norm_backward(call: Call) -> list[Value | None]:
     scale, shift = gradient * normal, gradient
     if outer:
         scale, shift = (op("sum", item, axis=outer) for item in (scale, shift))
-    found = [_centre(inner, normal, axes) * wide(call["rstd"]), scale, shift]
+    gradients = [_centre(inner, normal, axes) * wide(call["rstd"]), scale, shift]
     mask = call.argument("output_mask")
-    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+    return [value if wanted else None for value, wanted in zip(gradients, mask, strict=True)]
 
 
 @operator("native_group_norm_backward")
-def _group_norm_backward(call: Call) -> list[Value | None]:
+def _group_norm_backward(call: AtenCall) -> list[Value | None]:
     gradient, data = wide(call["grad_out"]), wide(call["input"])
     weight = call.get("weight")
     inner = gradient if weight is None else gradient * per_channel(wide(weight), data.rank)
-    flat, _ = _grouped(call, data)
+    flat, _ = _group(call, data)
     mean, inverse = (shapes.unsqueeze(wide(call[name]), [2]) for name in ("mean", "rstd"))
     normal = (flat - mean) * inverse
-    flat_gradient, _ = _grouped(call, inner)
+    flat_gradient, _ = _group(call, inner)
     result = call.reshape(_centre(flat_gradient, normal, [2]) * inverse, data.shape)
     axes = (0, *range(2, data.rank))
     scale = op("sum", gradient * call.reshape(normal, data.shape), axis=axes)
-    found = [result, scale, op("sum", gradient, axis=axes)]
+    gradients = [result, scale, op("sum", gradient, axis=axes)]
     mask = call.argument("output_mask")
-    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+    return [value if wanted else None for value, wanted in zip(gradients, mask, strict=True)]
 
 
 @operator("native_batch_norm_backward")
-def _batch_norm_backward(call: Call) -> list[Value | None]:
+def _batch_norm_backward(call: AtenCall) -> list[Value | None]:
     gradient, data = wide(call["grad_out"]), wide(call["input"])
     axes = [0, *range(2, data.rank)]
     if call.flag("train"):
@@ -159,9 +159,9 @@ def _batch_norm_backward(call: Call) -> list[Value | None]:
     inner = gradient if weight is None else gradient * per_channel(wide(weight), data.rank)
     result = (_centre(inner, normal, axes) if call.flag("train") else inner) * wide_inverse
     scale = op("sum", gradient * normal, axis=tuple(axes))
-    found = [result, scale, op("sum", gradient, axis=tuple(axes))]
+    gradients = [result, scale, op("sum", gradient, axis=tuple(axes))]
     mask = call.argument("output_mask")
-    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+    return [value if wanted else None for value, wanted in zip(gradients, mask, strict=True)]
 
 
 operators(

@@ -11,7 +11,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import along_axis
 from nnmagic.importers.onnx.values import Value, constant, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.shaping import counting
 from nnmagic.importers.torch.registry import operator, operators
@@ -24,17 +24,17 @@ from nnmagic.relay.functions.pooling import (
     window_maxima,
     window_sums,
 )
-from nnmagic.relay.functions.resizing import interpolate, interpolate_normalized
+from nnmagic.relay.functions.resizing import interpolate, interpolate_with_unit_sum
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
 
-def _placing(call: Call, rank: int) -> Placing:
+def _placing(call: AtenCall, rank: int) -> Placing:
     """Return how windows go along the axes; the number of windows may be rounded up."""
 
     def spread(name: str, default: Sequence[int]) -> list[int]:
-        given = call.ints(name) or list(default)
-        return given * rank if len(given) == 1 else given
+        numbers = call.ints(name) or list(default)
+        return numbers * rank if len(numbers) == 1 else numbers
 
     kernel, padding = spread("kernel_size", []), spread("padding", [0])
     strides, dilations = spread("stride", kernel), spread("dilation", [1])
@@ -48,7 +48,7 @@ def _with_batch(data: Value, rank: int) -> Value:
 # -- maxima --------------------------------------------------------------------------------------------
 
 
-def _max_pool(call: Call, rank: int) -> list[Value]:
+def _max_pool(call: AtenCall, rank: int) -> list[Value]:
     """Pool maxima; their flat indices are made of the windows' elements only if something uses them."""
     data = _with_batch(call["self"], rank)
     placing = _placing(call, rank)
@@ -76,12 +76,12 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
 @operator(
     "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", note="of images of known size"
 )
-def _max_pool_backward(call: Call) -> Value:
+def _max_pool_backward(call: AtenCall) -> Value:
     rank = 2 if "2d" in call.name else 3
     return _scatter_planes(call, rank, call["grad_output"], call["indices"])
 
 
-def _scatter_planes(call: Call, rank: int, gradient: Value, indices: Value) -> Value:
+def _scatter_planes(call: AtenCall, rank: int, gradient: Value, indices: Value) -> Value:
     shape = call.static(call["self"])
     size, planes = int(np.prod(shape[-rank:])), int(np.prod(shape[:-rank]))
     count = product(gradient.shape[-rank:])
@@ -100,7 +100,7 @@ def _scatter_planes(call: Call, rank: int, gradient: Value, indices: Value) -> V
 # -- means ---------------------------------------------------------------------------------------------
 
 
-def _windows(call: Call, sizes: Sequence[int], counts: Sequence[int]) -> tuple[Windows, np.ndarray]:
+def _windows(call: AtenCall, sizes: Sequence[int], counts: Sequence[int]) -> tuple[Windows, np.ndarray]:
     """Return the windows of the axes, and the numbers that divide the sums."""
     placing, padded = _placing(call, len(sizes)), call.flag("count_include_pad", default=True)
     windows = placing.windows(counts)
@@ -120,7 +120,7 @@ def _spread(gradient: Value, sizes: Sequence[int], windows: Windows, numbers: np
     return result
 
 
-def _avg_pool(call: Call, rank: int) -> Value:
+def _avg_pool(call: AtenCall, rank: int) -> Value:
     data = wide(_with_batch(call["self"], rank))
     placing = _placing(call, rank)
     if 0 in data.shape:
@@ -136,13 +136,13 @@ def _avg_pool(call: Call, rank: int) -> Value:
 
 
 @operator("avg_pool2d_backward", "avg_pool3d_backward", note="of images of known size")
-def _avg_pool_backward(call: Call) -> Value:
+def _avg_pool_backward(call: AtenCall) -> Value:
     rank = 2 if "2d" in call.name else 3
     gradient, shape = wide(call["grad_output"]), call.static(call["self"])
     return _spread(gradient, shape[-rank:], *_windows(call, shape[-rank:], call.static(gradient)[-rank:]))
 
 
-def _adaptive_average(call: Call, rank: int) -> Value:
+def _adaptive_average(call: AtenCall, rank: int) -> Value:
     data = wide(call["self"])
     sizes = call.ints("output_size")
     axes = tuple(range(data.rank - rank, data.rank))
@@ -164,7 +164,7 @@ def _adaptive_windows(data: Value, counts: Sequence[int]) -> tuple[list[np.ndarr
 
 
 @operator("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", note="of images of known size")
-def _adaptive_backward(call: Call) -> Value:
+def _adaptive_backward(call: AtenCall) -> Value:
     rank = 2 if "2d" in call.name else 3
     gradient, shape = wide(call["grad_output"]), call.static(call["self"])
     counts = call.static(gradient)[-rank:]
@@ -175,7 +175,7 @@ def _adaptive_backward(call: Call) -> Value:
     *("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward"),
     note="of images of known size",
 )
-def _replication_backward(call: Call) -> Value:
+def _replication_backward(call: AtenCall) -> Value:
     """Add the gradients of the copies of an edge to that of the edge."""
     gradient, shape, padding = wide(call["grad_output"]), call.static(call["self"]), call.ints("padding")
     for at, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True)):
@@ -188,7 +188,7 @@ def _replication_backward(call: Call) -> Value:
 
 
 @operator("adaptive_max_pool2d", "adaptive_max_pool3d", note="of images of known size")
-def _adaptive_max(call: Call) -> list[Value]:
+def _adaptive_max(call: AtenCall) -> list[Value]:
     data = call["self"]
     call.static(data)
     if 0 in call.shape or 0 in data.shape:
@@ -199,20 +199,20 @@ def _adaptive_max(call: Call) -> list[Value]:
 # -- resampling ----------------------------------------------------------------------------------------
 
 
-def _scales(call: Call, rank: int) -> list[float | None]:
-    given = call.argument("scale_factors")
-    if given is None:
+def _scales(call: AtenCall, rank: int) -> list[float | None]:
+    scales = call.argument("scale_factors")
+    if scales is None:
         names = ("scales",) if rank == 1 else ("scales_d", "scales_h", "scales_w")[-rank:]
-        given = [call.arguments.get(name) for name in names]
-    return [None if item is None else float(item) for item in given]
+        scales = [call.arguments.get(name) for name in names]
+    return [None if item is None else float(item) for item in scales]
 
 
-def _image(call: Call) -> Value:
+def _image(call: AtenCall) -> Value:
     value = call.get("input")
     return call["self"] if value is None else value
 
 
-def _nearest(call: Call, rank: int, shift: float) -> Value:
+def _nearest(call: AtenCall, rank: int, shift: float) -> Value:
     data = _image(call)
     for at, scale in enumerate(_scales(call, rank)):
         axis = data.rank - rank + at
@@ -224,15 +224,15 @@ def _nearest(call: Call, rank: int, shift: float) -> Value:
     return data
 
 
-def _step(call: Call, old: Dim, new: Dim, scale: float | None, dtype: str, *, align: bool) -> Value:
+def _step(call: AtenCall, old: Dim, new: Dim, scale: float | None, dtype: str, *, align: bool) -> Value:
     """Return how many elements of an axis one of the new ones is."""
     if scale and not align:
         return constant(1 / scale, dtype)
     if align and new == 1:
         return constant(0, dtype)
     sizes = (call.size(size).cast(dtype) for size in (old, new))
-    left, right = ((size - 1).maximum(0) if align else size for size in sizes)
-    return left / right.maximum(1)
+    lhs, rhs = ((size - 1).maximum(0) if align else size for size in sizes)
+    return lhs / rhs.maximum(1)
 
 
 def _declare_nearest(name: str, rank: int, shift: float) -> None:
@@ -244,7 +244,7 @@ for _rank in (1, 2, 3):
     _declare_nearest(f"_upsample_nearest_exact{_rank}d", _rank, 0.5)
 
 
-def _weighted(call: Call, rank: int, kind: str) -> Value:
+def _resample(call: AtenCall, rank: int, kind: str) -> Value:
     """Resample by weights; those of ``aa`` are of kernels as wide as the new elements."""
     data, align = _image(call), call.flag("align_corners")
     work = wide(data) if data.is_float else data.cast("float32")
@@ -258,32 +258,32 @@ def _weighted(call: Call, rank: int, kind: str) -> Value:
         if smooth:
             a, widest, shrink = None if is_linear else -0.5, float(cast(Any, step.known)), 1 / step.maximum(1)
             x = (x + 0.5) * step - 0.5
-            work = interpolate_normalized(work, axis, x, size, a, shrink, widest, exclude=True)
+            work = interpolate_with_unit_sum(work, axis, x, size, a, shrink, widest, exclude=True)
             continue
         x = x * step if align else (x + 0.5) * step - 0.5
         work = interpolate(work, axis, x.maximum(0) if is_linear else x, size, None if is_linear else -0.75)
-    return _rounded(work, data)
+    return _round(work, data)
 
 
-def _rounded(work: Value, data: Value) -> Value:
+def _round(work: Value, data: Value) -> Value:
     """Return resampled bytes as bytes."""
     return work if data.is_float else convert(op("numpy.rint", work).maximum(0).minimum(255), data.dtype)
 
 
-def _declare_weighted(name: str, rank: int, kind: str) -> None:
+def _declare_resampling(name: str, rank: int, kind: str) -> None:
     note = "of images of known size" if kind.endswith("aa") else ""
-    operator(name, note=note)(lambda call: _weighted(call, rank, kind))
+    operator(name, note=note)(lambda call: _resample(call, rank, kind))
 
 
-_declare_weighted("upsample_linear1d", 1, "linear")
-_declare_weighted("upsample_bilinear2d", 2, "linear")
-_declare_weighted("upsample_trilinear3d", 3, "linear")
-_declare_weighted("upsample_bicubic2d", 2, "cubic")
-_declare_weighted("_upsample_bilinear2d_aa", 2, "linear_aa")
-_declare_weighted("_upsample_bicubic2d_aa", 2, "cubic_aa")
+_declare_resampling("upsample_linear1d", 1, "linear")
+_declare_resampling("upsample_bilinear2d", 2, "linear")
+_declare_resampling("upsample_trilinear3d", 3, "linear")
+_declare_resampling("upsample_bicubic2d", 2, "cubic")
+_declare_resampling("_upsample_bilinear2d_aa", 2, "linear_aa")
+_declare_resampling("_upsample_bicubic2d_aa", 2, "cubic_aa")
 
 
-def _grid_sampler(call: Call, rank: int) -> Value:
+def _grid_sampler(call: AtenCall, rank: int) -> Value:
     data, grid = wide(call["input"]), wide(call["grid"])
     mode = ("bilinear", "nearest", "bicubic")[call.integer("interpolation_mode")]
     return op(

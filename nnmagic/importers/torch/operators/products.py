@@ -8,7 +8,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
-from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.elementwise import times
 from nnmagic.importers.torch.registry import operator, operators
@@ -17,17 +17,17 @@ from nnmagic.relay.ops import dims
 from nnmagic.relay.types import Dim, TensorType
 
 
-def _product(call: Call, left: Value, right: Value, shape: tuple[Dim, ...]) -> Value:
+def _product(call: AtenCall, lhs: Value, rhs: Value, shape: tuple[Dim, ...]) -> Value:
     """Multiply matrices, which may have no elements."""
-    if 0 in shape or left.shape[-1] == 0:
-        return call.full(shape, scalar_constant(0, left.dtype))
-    plain = _untransposed(right)
-    if plain is not None and left.rank == 2:
-        return op("nn.dense", left, plain)  # which takes the weight as it is
-    return matmul(left, right)
+    if 0 in shape or lhs.shape[-1] == 0:
+        return call.full(shape, scalar_constant(0, lhs.dtype))
+    plain = _undo_transpose(rhs)
+    if plain is not None and lhs.rank == 2:
+        return op("nn.dense", lhs, plain)  # which takes the weight as it is
+    return matmul(lhs, rhs)
 
 
-def _untransposed(value: Value) -> Value | None:
+def _undo_transpose(value: Value) -> Value | None:
     """Return the matrix whose transpose a tensor of floats is."""
     match value.expr:
         case ir.Call(op=ir.OpRef(name="transpose"), args=(matrix,)) if value.rank == 2 and value.is_float:
@@ -36,12 +36,12 @@ def _untransposed(value: Value) -> Value | None:
 
 
 @operator("mm", "bmm", "matmul")
-def _mm(call: Call) -> Value:
-    left, right = call["self"], call.get("mat2") or call["other"]
-    return _product(call, left, right, call.shape)
+def _mm(call: AtenCall) -> Value:
+    lhs, rhs = call["self"], call.get("mat2") or call["other"]
+    return _product(call, lhs, rhs, call.shape)
 
 
-def _plus(call: Call, product: Value) -> Value:
+def _plus(call: AtenCall, product: Value) -> Value:
     """Return beta * self + alpha * product; where beta is 0, whatever is in self does not matter."""
     product = times(product, call.argument("alpha", 1))
     if call.argument("beta", 1) == 0:
@@ -49,34 +49,34 @@ def _plus(call: Call, product: Value) -> Value:
     return product + times(call["self"].cast(product.dtype), call.argument("beta", 1))
 
 
-def _factors(call: Call, first: str, second: str) -> tuple[Value, Value]:
+def _factors(call: AtenCall, first: str, second: str) -> tuple[Value, Value]:
     """Return matrices in the dtype in which torch scales their product: halves in float32."""
     scaled = any(call.argument(name, 1) != 1 for name in ("alpha", "beta"))
-    left, right = call[first], call[second]
-    return (wide(left), wide(right)) if scaled else (left, right)
+    lhs, rhs = call[first], call[second]
+    return (wide(lhs), wide(rhs)) if scaled else (lhs, rhs)
 
 
-def _plus_product(call: Call, first: str, second: str) -> Value:
-    left, right = _factors(call, first, second)
-    return _plus(call, _product(call, left, right, call.shape))
+def _plus_product(call: AtenCall, first: str, second: str) -> Value:
+    lhs, rhs = _factors(call, first, second)
+    return _plus(call, _product(call, lhs, rhs, call.shape))
 
 
 @operator("addbmm")
-def _addbmm(call: Call) -> Value:
+def _addbmm(call: AtenCall) -> Value:
     batch = call["batch1"].shape[0]
-    left, right = _factors(call, "batch1", "batch2")
-    product = op("sum", _product(call, left, right, (batch, *call.shape)), axis=(0,))
+    lhs, rhs = _factors(call, "batch1", "batch2")
+    product = op("sum", _product(call, lhs, rhs, (batch, *call.shape)), axis=(0,))
     return _plus(call, product)
 
 
 @operator("addmv")
-def _addmv(call: Call) -> Value:
+def _addmv(call: AtenCall) -> Value:
     matrix, vector = _factors(call, "mat", "vec")
     return _plus(call, op("sum", matrix * vector, axis=(1,)))
 
 
 @operator("_trilinear")
-def _trilinear(call: Call) -> Value:
+def _trilinear(call: AtenCall) -> Value:
     """Multiply three tensors, to which axes are added, and sum."""
     factors = [shapes.unsqueeze(call[f"i{at}"], call.ints(f"expand{at}")) for at in (1, 2, 3)]
     return op("sum", factors[0] * factors[1] * factors[2], axis=tuple(call.ints("sumdim")))
@@ -101,7 +101,7 @@ def distance(difference: Value, p: float) -> Value:
 
 
 @operator("dist")
-def _dist(call: Call) -> Value:
+def _dist(call: AtenCall) -> Value:
     difference, p = over_elements(wide(call["self"] - call["other"])), call.number("p", 2)
     if p == -np.inf or 0 in difference.shape:
         raise UnsupportedError(f"the norm {p} of a tensor of the shape {difference.shape} is not supported")
@@ -109,29 +109,29 @@ def _dist(call: Call) -> Value:
 
 
 @operator("_cdist_forward")
-def _cdist(call: Call) -> Value:
-    left, right = call["x1"], call["x2"]
-    if 0 in call.shape or left.shape[-1] == 0:
-        return call.full(call.shape, scalar_constant(0, left.dtype))
-    difference = op("expand_dims", left, axis=left.rank - 1) - op("expand_dims", right, axis=right.rank - 2)
+def _cdist(call: AtenCall) -> Value:
+    lhs, rhs = call["x1"], call["x2"]
+    if 0 in call.shape or lhs.shape[-1] == 0:
+        return call.full(call.shape, scalar_constant(0, lhs.dtype))
+    difference = op("expand_dims", lhs, axis=lhs.rank - 1) - op("expand_dims", rhs, axis=rhs.rank - 2)
     return distance(difference, call.number("p"))
 
 
 @operator("_pdist_forward", note="of a known number of rows")
-def _pdist(call: Call) -> Value:
+def _pdist(call: AtenCall) -> Value:
     data = call["self"]
     rows, width = call.static(data)
     if rows < 2 or not width:
         return call.full(call.shape, scalar_constant(0, data.dtype))
     first, second = np.triu_indices(rows, 1)
-    left, right = (
+    lhs, rhs = (
         op("take", data, constant(index.astype("int64")), axis=0, mode="clip") for index in (first, second)
     )
-    return distance(left - right, call.number("p", 2))
+    return distance(lhs - rhs, call.number("p", 2))
 
 
 @operator("linalg_vector_norm")
-def _vector_norm(call: Call) -> Value:
+def _vector_norm(call: AtenCall) -> Value:
     data = convert(call["self"], call.dtype)
     axes, p = call.axes("dim", data.rank), call.number("ord", 2)
     size, keep = op("abs", wide(data)), call.flag("keepdim")

@@ -8,18 +8,18 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.reductions import _extreme, _log_sum_exp
 from nnmagic.importers.onnx.values import Value, constant, op, ops
-from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, neutral, wide
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.ops.dims import product
 
 
-def _keep(call: Call) -> bool:
+def _keep(call: AtenCall) -> bool:
     return call.flag("keepdim")
 
 
 @operator("sum")
-def _sum(call: Call) -> Value:
+def _sum(call: AtenCall) -> Value:
     data = convert(call["self"], call.dtype)
     if not data.rank:
         return data + data.like(0)  # of -0.0 it is 0.0
@@ -27,7 +27,7 @@ def _sum(call: Call) -> Value:
 
 
 @operator("mean")
-def _mean(call: Call) -> Value:
+def _mean(call: AtenCall) -> Value:
     data = convert(call["self"], call.dtype)
     if not data.rank:
         return data + data.like(0)
@@ -35,7 +35,7 @@ def _mean(call: Call) -> Value:
 
 
 @operator("prod")
-def _prod(call: Call) -> Value:
+def _prod(call: AtenCall) -> Value:
     data = convert(call["self"], call.dtype)
     if not data.rank:
         return data
@@ -46,7 +46,7 @@ def _reduce_extreme(name: str, relay: str) -> None:
     reduce = _extreme(relay)
 
     @operator(name)
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         data = call["self"]
         return reduce(data, call.axes("dim", data.rank), _keep(call)) if data.rank else data
 
@@ -57,7 +57,7 @@ _reduce_extreme("amin", "min")
 
 def _truth(name: str) -> None:
     @operator(name)
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         data = convert(call["self"], "bool")
         if not data.rank:
             return data
@@ -68,19 +68,19 @@ _truth("all")
 _truth("any")
 
 
-def variance(call: Call, *, mean_too: bool) -> list[Value]:
+def variance(call: AtenCall, *, mean_too: bool) -> list[Value]:
     """Return the variance along axes, divided by the count less the correction, and the mean."""
     data = wide(convert(call["self"], call.dtype))
     correction = call.argument("correction")
     if correction is None:
         correction = 1 if call.arguments.get("unbiased", True) else 0
     axes = call.axes("dim", data.rank)
-    kept = over_elements(data)
+    elements = over_elements(data)
     axes = axes or [0]
-    mean = op("mean", kept, axis=tuple(axes), keepdims=True)
-    centred = kept - mean
+    mean = op("mean", elements, axis=tuple(axes), keepdims=True)
+    centred = elements - mean
     total = op("sum", centred * centred, axis=tuple(axes), keepdims=_keep(call))
-    count = product([kept.shape[axis] for axis in axes])
+    count = product([elements.shape[axis] for axis in axes])
     if isinstance(count, int):
         number = scalar_constant(max(0.0, int(count) - correction), data.dtype)
     else:
@@ -94,7 +94,7 @@ def variance(call: Call, *, mean_too: bool) -> list[Value]:
 
 
 @operator("logsumexp")
-def _logsumexp(call: Call) -> Value:
+def _logsumexp(call: AtenCall) -> Value:
     data = convert(call["self"], call.dtype)
     return _log_sum_exp(data, call.axes("dim", data.rank), _keep(call)) if data.rank else data
 
@@ -111,7 +111,7 @@ def _positions(relay: str, data: Value, axis: int, *, keep: bool) -> Value:
 
 def _arg_extreme(relay: str) -> None:
     @operator(relay)
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         data = call["self"]
         if call.argument("dim") is None:
             flat = call.reshape(data, [product(data.shape)])
@@ -128,7 +128,7 @@ _arg_extreme("argmin")
 
 def _extreme_along(name: str, relay: str) -> None:
     @operator(name)
-    def rule(call: Call) -> Value | list[Value]:
+    def rule(call: AtenCall) -> Value | list[Value]:
         data = call["self"]
         if call.overload == "default":
             return _extreme(name)(data, list(range(data.rank)), _keep(call)) if data.rank else data
@@ -150,7 +150,7 @@ _extreme_along("min", "argmin")
 
 def _running(name: str) -> None:
     @operator(name)
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         data = convert(call["self"], call.dtype)
         if not data.rank or 0 in data.shape:
             return data
@@ -196,7 +196,7 @@ def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
 
 def _running_extreme(name: str) -> None:
     @operator(name, note="along an axis of known size")
-    def rule(call: Call) -> list[Value]:
+    def rule(call: AtenCall) -> list[Value]:
         data = call["self"]
         if not data.rank or 0 in data.shape:
             return [data, call.full(data.shape, scalar_constant(0, "int64"))]
@@ -213,7 +213,7 @@ _running_extreme("cummin")
 
 
 @operator("logcumsumexp", note="along an axis of known size")
-def _logcumsumexp(call: Call) -> Value:
+def _logcumsumexp(call: AtenCall) -> Value:
     data = call["self"]
     if not data.rank or 0 in data.shape:
         return data
@@ -226,7 +226,7 @@ def _logcumsumexp(call: Call) -> Value:
 
 
 @operator("sort")
-def _sort(call: Call) -> list[Value]:
+def _sort(call: AtenCall) -> list[Value]:
     data = call["self"]
     if not data.rank:
         return [data, scalar_constant(0, "int64")]
@@ -234,7 +234,7 @@ def _sort(call: Call) -> list[Value]:
     return sorted_along(call, data, axis, descending=call.flag("descending"))
 
 
-def sorted_along(call: Call, data: Value, axis: int, *, descending: bool) -> list[Value]:
+def sorted_along(call: AtenCall, data: Value, axis: int, *, descending: bool) -> list[Value]:
     """Return elements in order, equal ones in theirs, NaN as the largest; and where they stood."""
     if 0 in data.shape:
         return [data, call.full(data.shape, scalar_constant(0, "int64"))]
@@ -250,7 +250,7 @@ def sorted_along(call: Call, data: Value, axis: int, *, descending: bool) -> lis
 
 
 @operator("topk")
-def _topk(call: Call) -> list[Value]:
+def _topk(call: AtenCall) -> list[Value]:
     data = call["self"]
     if not data.rank:
         return [data, scalar_constant(0, "int64")]
@@ -272,7 +272,7 @@ def _topk(call: Call) -> list[Value]:
 
 
 @operator("kthvalue")
-def _kthvalue(call: Call) -> list[Value]:
+def _kthvalue(call: AtenCall) -> list[Value]:
     data = call["self"]
     if not data.rank:
         return [data, scalar_constant(0, "int64")]
@@ -284,7 +284,7 @@ def _kthvalue(call: Call) -> list[Value]:
 
 
 @operator("median", "nanmedian")
-def _median(call: Call) -> Value | list[Value]:
+def _median(call: AtenCall) -> Value | list[Value]:
     """Return the lower one of two elements in the middle: of all, or along an axis with where it stands."""
     data = call["self"]
     if call.overload == "default":
@@ -301,7 +301,7 @@ def _median(call: Call) -> Value | list[Value]:
     return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]
 
 
-def _middle(call: Call, data: Value, axis: int) -> list[Value]:
+def _middle(call: AtenCall, data: Value, axis: int) -> list[Value]:
     """Return the median along an axis, which is kept: NaN if there is one, or of the others."""
     ordered = sorted_along(call, data, axis, descending=False)
     nans = op("sum", op("not_equal", data, data).cast("int64"), axis=(axis,), keepdims=True)

@@ -5,32 +5,32 @@ from __future__ import annotations
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, op
-from nnmagic.importers.torch.calls import Call
+from nnmagic.importers.torch.calls import AtenCall
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.registry import operator, operators
 
 
 @operator("searchsorted", note="of sequences that are sorted")
-def _searchsorted(call: Call) -> Value:
+def _searchsorted(call: AtenCall) -> Value:
     if call.get("sorter") is not None:
         raise UnsupportedError("a sorter is not supported", "sort the sequence before")
     right = call.flag("right") or call.argument("side") == "right"
     return _search(call, call["sorted_sequence"], right=right)
 
 
-def _search(call: Call, sequence: Value, *, right: bool) -> Value:
+def _search(call: AtenCall, sequence: Value, *, right: bool) -> Value:
     """Return where values would be inserted; those of rank 0 are searched as a vector of one."""
     values = call.number_value("self", sequence.dtype)
     flat = op("expand_dims", values, axis=0) if not values.rank else values
-    found = op("searchsorted", sequence, flat, right=right, dtype=call.dtype)
+    places = op("searchsorted", sequence, flat, right=right, dtype=call.dtype)
     if flat.is_float:  # NaN is behind all numbers
         last = shapes.size_along(sequence, sequence.rank - 1).cast(call.dtype)
-        found = op("isnan", wide(flat)).choose(last, found)
-    return found if values.rank else shapes.squeeze(found, [0])
+        places = op("isnan", wide(flat)).choose(last, places)
+    return places if values.rank else shapes.squeeze(places, [0])
 
 
 @operator("ldexp")
-def _ldexp(call: Call) -> Value:
+def _ldexp(call: AtenCall) -> Value:
     data, exponent = convert(call["self"], call.dtype), convert(call["other"], call.dtype)
     return data * op("power", data.like(2), exponent)
 

@@ -13,7 +13,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.padding import pad
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.operators.elementwise import reinterpret
 from nnmagic.importers.torch.registry import operator, operators
@@ -27,20 +27,20 @@ FAR = 2**48
 
 
 @operator("view", "_unsafe_view", "reshape", "view_copy", "_reshape_copy")
-def _view(call: Call) -> Value:
+def _view(call: AtenCall) -> Value:
     if "dtype" in call.arguments:
         return reinterpret(call["self"], call.dtype)
     return call.reshape(call["self"], call.shape)
 
 
 @operator("permute", "permute_copy")
-def _permute(call: Call) -> Value:
+def _permute(call: AtenCall) -> Value:
     data = call["self"]
     return shapes.transpose(data, [axis % data.rank for axis in call.ints("dims")])
 
 
 @operator("transpose", "transpose_copy")
-def _transpose(call: Call) -> Value:
+def _transpose(call: AtenCall) -> Value:
     data = call["self"]
     if not data.rank:
         return data
@@ -51,7 +51,7 @@ def _transpose(call: Call) -> Value:
 
 
 @operator("squeeze", "squeeze_copy")
-def _squeeze(call: Call) -> Value:
+def _squeeze(call: AtenCall) -> Value:
     data = call["self"]
     if call.argument("dim") == []:
         return data
@@ -60,14 +60,14 @@ def _squeeze(call: Call) -> Value:
 
 
 @operator("unsqueeze", "unsqueeze_copy")
-def _unsqueeze(call: Call) -> Value:
+def _unsqueeze(call: AtenCall) -> Value:
     return shapes.unsqueeze(call["self"], [call.axis("dim", call["self"].rank + 1)])
 
 
 # -- parts ---------------------------------------------------------------------------------------------
 
 
-def _slice(call: Call, data: Value) -> tuple[int, Value | int, Value | int, int]:
+def _slice(call: AtenCall, data: Value) -> tuple[int, Value | int, Value | int, int]:
     """Return axis, first, end and step of a slice; ends that depend on sizes are Values."""
     axis = call.axis("dim", data.rank)
     bounds: list[Value | int] = []
@@ -78,7 +78,7 @@ def _slice(call: Call, data: Value) -> tuple[int, Value | int, Value | int, int]
     return axis, bounds[0], bounds[1], call.integer("step", 1)
 
 
-def _slice_places(call: Call, data: Value, length: Dim) -> tuple[int, Value]:
+def _slice_places(call: AtenCall, data: Value, length: Dim) -> tuple[int, Value]:
     """Return the axis of a slice and the indices along it, where bounds or sizes are dynamic."""
     axis, first, _, step = _slice(call, data)
     size = shapes.size_along(data, axis)
@@ -87,16 +87,16 @@ def _slice_places(call: Call, data: Value, length: Dim) -> tuple[int, Value]:
     return axis, counting(call, length) * step + start
 
 
-def counting(call: Call, length: Dim) -> Value:
+def counting(call: AtenCall, length: Dim) -> Value:
     """Return 0, 1, … up to a length, in int64."""
     if isinstance(length, int):
         return constant(np.arange(int(length)), "int64")
-    found = arange(constant(0, "int64"), call.size(length), constant(1, "int64"), "int64")
-    return with_shape(found, [length])
+    numbers = arange(constant(0, "int64"), call.size(length), constant(1, "int64"), "int64")
+    return with_shape(numbers, [length])
 
 
 @operator("slice", "slice_copy")
-def _slice_tensor(call: Call) -> Value:
+def _slice_tensor(call: AtenCall) -> Value:
     data = call["self"]
     axis, first, last, step = _slice(call, data)
     size, length = data.shape[axis], call.shape[axis]
@@ -114,7 +114,7 @@ def _slice_tensor(call: Call) -> Value:
 
 
 @operator("narrow_copy")
-def _narrow(call: Call) -> Value:
+def _narrow(call: AtenCall) -> Value:
     data = call["self"]
     start, length = call.argument("start"), call.argument("length")
     if isinstance(start, int) and start < 0:
@@ -124,7 +124,7 @@ def _narrow(call: Call) -> Value:
 
 
 @operator("slice_scatter")
-def _slice_scatter(call: Call) -> Value:
+def _slice_scatter(call: AtenCall) -> Value:
     if overlaps(call.originals["self"]):
         return _put_in_view(call, _slice_tensor)
     data, source = call["self"], convert(call["src"], call.dtype)
@@ -142,11 +142,11 @@ def put_along(data: Value, source: Value, axis: int, places: Value) -> Value:
     if 0 in source.shape:
         return data
     size = data.shape[axis]
-    known = places.known
-    if known is not None and isinstance(size, int):  # choose by mask and take: no scatter, so it fuses
+    static = places.known
+    if static is not None and isinstance(size, int):  # choose by mask and take: no scatter, so it fuses
         where = np.zeros(int(size), "int64")
         inside = np.zeros(int(size), bool)
-        where[known], inside[known] = np.arange(known.size), True
+        where[static], inside[static] = np.arange(static.size), True
         if inside.all() and (where == np.arange(size)).all():
             return source
         spread = op("take", source, constant(where), axis=axis, mode="clip")
@@ -165,7 +165,7 @@ def put_along(data: Value, source: Value, axis: int, places: Value) -> Value:
 
 
 @operator("select", "select_copy")
-def _select(call: Call) -> Value:
+def _select(call: AtenCall) -> Value:
     data = call["self"]
     axis = call.axis("dim", data.rank)
     index = call.arguments["index"]
@@ -176,7 +176,7 @@ def _select(call: Call) -> Value:
 
 
 @operator("select_scatter")
-def _select_scatter(call: Call) -> Value:
+def _select_scatter(call: AtenCall) -> Value:
     if overlaps(call.originals["self"]):
         return _put_in_view(call, _select)
     data = call["self"]
@@ -190,34 +190,34 @@ def _select_scatter(call: Call) -> Value:
 
 
 @operator("split_with_sizes", "split_with_sizes_copy")
-def _split_with_sizes(call: Call) -> list[Value]:
+def _split_with_sizes(call: AtenCall) -> list[Value]:
     data = call["self"]
     axis = call.axis("dim", data.rank)
     return _parts(call, axis, call.dims("split_sizes"))
 
 
 @operator("split", "split_copy")
-def _split(call: Call) -> list[Value]:
+def _split(call: AtenCall) -> list[Value]:
     data = call["self"]
     axis = call.axis("dim", data.rank)
     return _parts(call, axis, [call.importer.shape_of(result)[axis] for result in call.results])
 
 
-def _parts(call: Call, axis: int, sizes: Sequence[Dim]) -> list[Value]:
+def _parts(call: AtenCall, axis: int, sizes: Sequence[Dim]) -> list[Value]:
     """Return the parts of a tensor that have these sizes along an axis, one after the other."""
-    data, begin, parts = call["self"], constant(0, "int64"), []
+    data, begin, slices = call["self"], constant(0, "int64"), []
     for size in sizes:
         length = call.size(size)
         if begin.known is not None and length.known is not None:
-            parts.append(shapes.slice_axis(data, axis, int(begin.known), int(begin.known + length.known)))
+            slices.append(shapes.slice_axis(data, axis, int(begin.known), int(begin.known + length.known)))
         else:
-            parts.append(op("take", data, counting(call, size) + begin, axis=axis, mode="clip"))
+            slices.append(op("take", data, counting(call, size) + begin, axis=axis, mode="clip"))
         begin = begin + length
-    return parts
+    return slices
 
 
 @operator("unbind", "unbind_copy")
-def _unbind(call: Call) -> list[Value]:
+def _unbind(call: AtenCall) -> list[Value]:
     data = call["self"]
     axis = call.axis("dim", data.rank)
     return [
@@ -226,23 +226,23 @@ def _unbind(call: Call) -> list[Value]:
 
 
 @operator("cat")
-def _cat(call: Call) -> Value:
-    parts = [convert(part, call.dtype) for part in call.values("tensors")]
-    parts = [part for part in parts if part.shape != (0,)] or parts[:1]
-    if len(parts) == 1:
-        return parts[0]
-    return op("concatenate", parts, axis=call.axis("dim", parts[0].rank))
+def _cat(call: AtenCall) -> Value:
+    tensors = [convert(tensor, call.dtype) for tensor in call.values("tensors")]
+    tensors = [tensor for tensor in tensors if tensor.shape != (0,)] or tensors[:1]
+    if len(tensors) == 1:
+        return tensors[0]
+    return op("concatenate", tensors, axis=call.axis("dim", tensors[0].rank))
 
 
 @operator("stack")
-def _stack(call: Call) -> Value:
-    parts = [convert(part, call.dtype) for part in call.values("tensors")]
+def _stack(call: AtenCall) -> Value:
+    parts = [convert(tensor, call.dtype) for tensor in call.values("tensors")]
     axis = call.axis("dim", parts[0].rank + 1)
-    return op("concatenate", [shapes.unsqueeze(part, [axis]) for part in parts], axis=axis)
+    return op("concatenate", [shapes.unsqueeze(tensor, [axis]) for tensor in parts], axis=axis)
 
 
 @operator("repeat")
-def _repeat(call: Call) -> Value:
+def _repeat(call: AtenCall) -> Value:
     data = call["self"]
     counts = call.dims("repeats")
     data = shapes.unsqueeze(data, range(len(counts) - data.rank))
@@ -257,7 +257,7 @@ def _repeat(call: Call) -> Value:
 
 
 @operator("flip")
-def _flip(call: Call) -> Value:
+def _flip(call: AtenCall) -> Value:
     data = call["self"]
     for axis in call.ints("dims"):
         if data.rank:
@@ -266,7 +266,7 @@ def _flip(call: Call) -> Value:
 
 
 @operator("roll")
-def _roll(call: Call) -> Value:
+def _roll(call: AtenCall) -> Value:
     data = call["self"]
     shifts, axes = call.ints("shifts"), call.ints("dims")
     flat = data if axes else call.reshape(data, [product(data.shape)])
@@ -278,7 +278,7 @@ def _roll(call: Call) -> Value:
 
 
 @operator("diagonal", "diagonal_copy")
-def _diagonal(call: Call) -> Value:
+def _diagonal(call: AtenCall) -> Value:
     data, offset = call["self"], call.integer("offset", 0)
     first, second = call.axis("dim1", data.rank, 0), call.axis("dim2", data.rank, 1)
     order = [axis for axis in range(data.rank) if axis not in (first, second)] + [first, second]
@@ -298,7 +298,7 @@ def _diagonal(call: Call) -> Value:
 
 
 @operator("diagonal_scatter")
-def _diagonal_scatter(call: Call) -> Value:
+def _diagonal_scatter(call: AtenCall) -> Value:
     """Return a tensor with a diagonal replaced by a source, in which the diagonal is the last axis."""
     if overlaps(call.originals["self"]):
         return _put_in_view(call, _diagonal)
@@ -317,7 +317,7 @@ def _diagonal_scatter(call: Call) -> Value:
 
 
 @operator("as_strided", "as_strided_copy", note="of tensors without gaps in their memory")
-def _as_strided(call: Call) -> Value:
+def _as_strided(call: AtenCall) -> Value:
     sizes, places, last = _places(call, call.results[0])
     memory = _memory(call, call["self"], call.originals["self"])
     inside = last < shapes.size_along(memory, 0)
@@ -329,19 +329,19 @@ def _as_strided(call: Call) -> Value:
 
 
 @operator("as_strided_scatter")
-def _as_strided_scatter(call: Call) -> Value:
+def _as_strided_scatter(call: AtenCall) -> Value:
     data, traced = call["self"], call.originals["self"]
     return _put_in_memory(call, data, convert(call["src"], data.dtype), _places(call, traced)[1])
 
 
-def _put_in_view(call: Call, view: Callable[[Call], Value]) -> Value:
+def _put_in_view(call: AtenCall, view: Callable[[AtenCall], Value]) -> Value:
     """Return a tensor after a source is written to a view of it; what lies in the same places changes."""
     data, own = call["self"], _own_places(call, call.originals["self"])
     viewed = replace(call, arguments={**call.arguments, "self": own}, results=[call.originals["src"]])
     return _put_in_memory(call, data, convert(call["src"], data.dtype), view(viewed))
 
 
-def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Value:
+def _put_in_memory(call: AtenCall, data: Value, source: Value, places: Value) -> Value:
     """Return a tensor after a source is written to places in its memory, of the last ones where they meet."""
     own = _own_places(call, call.originals["self"])
     flat = _flat(call, source)
@@ -362,7 +362,7 @@ def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Val
     return (chosen >= 0).choose(spread, data)
 
 
-def _flat(call: Call, data: Value) -> Value:
+def _flat(call: AtenCall, data: Value) -> Value:
     """Return the elements of a tensor along one axis, also of sizes that only the call knows."""
     if data.rank == 1:
         return data
@@ -371,12 +371,12 @@ def _flat(call: Call, data: Value) -> Value:
     return call.reshape(data, [product(data.shape)])
 
 
-def _own_places(call: Call, traced: Any) -> Value:
+def _own_places(call: AtenCall, traced: Any) -> Value:
     """Return where in memory each element of a tensor is."""
     sizes, strides = (
         [dim_of(item, call.importer.labels) for item in part] for part in (traced.shape, traced.stride())
     )
-    return _strided(call, sizes, strides, dim_of(traced.storage_offset(), call.importer.labels))[0]
+    return _stride_places(call, sizes, strides, dim_of(traced.storage_offset(), call.importer.labels))[0]
 
 
 def strided_places(sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
@@ -387,15 +387,17 @@ def strided_places(sizes: Sequence[int], strides: Sequence[int], offset: int) ->
     return places
 
 
-def _places(call: Call, offset_of: Any) -> tuple[list[Dim], Value, Value]:
+def _places(call: AtenCall, offset_of: Any) -> tuple[list[Dim], Value, Value]:
     """Return the sizes, where in memory each element is, and where the last one is."""
     sizes, strides = call.dims("size"), call.dims("stride")
     given = call.argument("storage_offset")
     offset = dim_of(offset_of.storage_offset(), call.importer.labels) if given is None else call.dim(given)
-    return sizes, *_strided(call, sizes, strides, offset)
+    return sizes, *_stride_places(call, sizes, strides, offset)
 
 
-def _strided(call: Call, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim) -> tuple[Value, Value]:
+def _stride_places(
+    call: AtenCall, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim
+) -> tuple[Value, Value]:
     """Return where in memory each element of a strided tensor is, and where the last one is."""
     if all(isinstance(item, int) for item in (*sizes, *strides, offset)):
         whole, steps = ([int(cast(int, item)) for item in part] for part in (sizes, strides))
@@ -409,7 +411,7 @@ def _strided(call: Call, sizes: Sequence[Dim], strides: Sequence[Dim], offset: D
     return with_shape(places, sizes), last
 
 
-def _memory(call: Call, data: Value, traced: Any) -> Value:
+def _memory(call: AtenCall, data: Value, traced: Any) -> Value:
     """Return the elements of a tensor as they lie in memory. Raises UnsupportedError."""
     layout = layout_of(traced, call.importer.labels)
     if layout is not None and layout.gaps is not None:
@@ -419,7 +421,7 @@ def _memory(call: Call, data: Value, traced: Any) -> Value:
 
 
 @operator("unfold", "unfold_copy")
-def _unfold(call: Call) -> Value:
+def _unfold(call: AtenCall) -> Value:
     data = call["self"]
     size, step = call.integer("size"), call.integer("step")
     data = data if data.rank else op("expand_dims", data, axis=0)
@@ -435,7 +437,7 @@ def _unfold(call: Call) -> Value:
 # -- padding -------------------------------------------------------------------------------------------
 
 
-def _widths(call: Call, rank: int, name: str) -> tuple[list[int], list[int]]:
+def _widths(call: AtenCall, rank: int, name: str) -> tuple[list[int], list[int]]:
     """Return torch's padding, which begins with the last axis, as widths before and after each axis."""
     given = call.ints(name)
     before, after = [0] * rank, [0] * rank
@@ -445,7 +447,7 @@ def _widths(call: Call, rank: int, name: str) -> tuple[list[int], list[int]]:
 
 
 @operator("constant_pad_nd")
-def _constant_pad(call: Call) -> Value:
+def _constant_pad(call: AtenCall) -> Value:
     data = call["self"]
     before, after = _widths(call, data.rank, "pad")
     return pad(data, before, after, "constant", call.number_value("value", data.dtype))
@@ -453,7 +455,7 @@ def _constant_pad(call: Call) -> Value:
 
 def _border_pad(mode: str, names: Sequence[str]) -> None:
     @operator(*names)
-    def rule(call: Call) -> Value:
+    def rule(call: AtenCall) -> Value:
         data = call["self"]
         return pad(data, *_widths(call, data.rank, "padding"), mode, None)
 
@@ -465,7 +467,7 @@ _border_pad("edge", ["replication_pad1d", "replication_pad2d", "replication_pad3
 # -- creation ------------------------------------------------------------------------------------------
 
 
-def _filled(call: Call, fill: Value) -> Value:
+def _fill(call: AtenCall, fill: Value) -> Value:
     """Return a tensor of one value; a size that no polynomial says is taken from the arguments."""
     if ANY not in call.shape:
         return call.full(call.shape, fill)
@@ -483,12 +485,12 @@ def _filled(call: Call, fill: Value) -> Value:
     *("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "empty_strided", "new_empty"),
     *("empty_permuted", "new_empty_strided", "_new_zeros_with_same_feature_meta"),
 )
-def _zeros(call: Call) -> Value:
-    return _filled(call, scalar_constant(0, call.dtype))
+def _zeros(call: AtenCall) -> Value:
+    return _fill(call, scalar_constant(0, call.dtype))
 
 
 @operator("arange")
-def _arange(call: Call) -> Value:
+def _arange(call: AtenCall) -> Value:
     dtype, length = call.dtype, call.shape[0]
     work = "int64" if not dtype.startswith(("float", "bfloat")) else "float64"
     start, step = (
@@ -501,19 +503,19 @@ def _arange(call: Call) -> Value:
 
 
 @operator("eye")
-def _eye(call: Call) -> Value:
+def _eye(call: AtenCall) -> Value:
     left = shapes.unsqueeze(counting(call, call.shape[0]), [1])
     return convert(left.equal(counting(call, call.shape[1])), call.dtype)
 
 
 @operator("tril_indices", "triu_indices")
-def _triangle_indices(call: Call) -> Value:
+def _triangle_indices(call: AtenCall) -> Value:
     find = np.tril_indices if call.name == "aten.tril_indices" else np.triu_indices
     return constant(np.stack(find(call.integer("row"), call.integer("offset", 0), call.integer("col"))))
 
 
 @operator("tril", "triu")
-def _triangle(call: Call) -> Value:
+def _triangle(call: AtenCall) -> Value:
     data, shift = call["self"], call.integer("diagonal", 0)
     rows = shapes.unsqueeze(shapes.counting(data, data.rank - 2), [1])
     columns = shapes.counting(data, data.rank - 1)
@@ -525,8 +527,8 @@ operators(
     {
         "expand broadcast_to expand_copy": lambda call: call.expand(call["self"], call.shape),
         "flatten": lambda call: call.reshape(call["self"], call.shape),
-        "full full_like new_full": lambda call: _filled(call, call.number_value("fill_value", call.dtype)),
-        "ones ones_like new_ones": lambda call: _filled(call, scalar_constant(1, call.dtype)),
+        "full full_like new_full": lambda call: _fill(call, call.number_value("fill_value", call.dtype)),
+        "ones ones_like new_ones": lambda call: _fill(call, scalar_constant(1, call.dtype)),
         "t t_copy": lambda call: shapes.transpose(call["self"], list(range(call["self"].rank))[::-1]),
     }
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nnmagic.relay.expr import Constant
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import rule, rules, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 
@@ -16,7 +16,7 @@ zero("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "b
 zero("left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
-def _broadcast(p: Place, *makers: Callable[[], TensorExpr | None]) -> Sequence[Contribution]:
+def _broadcast(p: VjpCall, *makers: Callable[[], TensorExpr | None]) -> Sequence[Contribution]:
     """Return the contributions of the arguments that are wanted, summed back to their shapes."""
     parts: list[Contribution] = []
     for index, make in enumerate(makers):
@@ -26,7 +26,7 @@ def _broadcast(p: Place, *makers: Callable[[], TensorExpr | None]) -> Sequence[C
 
 
 @rule("power")
-def _power(p: Place) -> Sequence[Contribution]:
+def _power(p: VjpCall) -> Sequence[Contribution]:
     x, y = p.x(0), p.x(1)
 
     def exponent() -> TensorExpr:
@@ -36,7 +36,7 @@ def _power(p: Place) -> Sequence[Contribution]:
     return _broadcast(p, lambda: _power_of_base(p), exponent)
 
 
-def _power_of_base(p: Place) -> TensorExpr | None:
+def _power_of_base(p: VjpCall) -> TensorExpr | None:
     """Return the cotangent of the base; a power of 0 has none, even at 0."""
     x, y = p.x(0), p.x(1)
     made = p.args[1] if isinstance(p.args[1], Constant) else p.producer(p.args[1])
@@ -54,7 +54,7 @@ def _power_of_base(p: Place) -> TensorExpr | None:
 
 
 @rule("maximum", "minimum")
-def _extremum(p: Place) -> Sequence[Contribution]:
+def _extremum(p: VjpCall) -> Sequence[Contribution]:
     """Give the cotangent to the operand that was taken; where both are equal, half to each."""
     first, second = (p.x(0), p.x(1)) if p.name == "maximum" else (p.x(1), p.x(0))
 
@@ -65,7 +65,7 @@ def _extremum(p: Place) -> Sequence[Contribution]:
 
 
 @rule("numpy.hypot")
-def _hypot(p: Place) -> Sequence[Contribution]:
+def _hypot(p: VjpCall) -> Sequence[Contribution]:
     def part(x: TensorExpr) -> TensorExpr:
         return p.y.equal(0).choose(0, p.d * (x / p.y))
 
@@ -73,7 +73,7 @@ def _hypot(p: Place) -> Sequence[Contribution]:
 
 
 @rule("numpy.arctan2")
-def _arctan2(p: Place) -> Sequence[Contribution]:
+def _arctan2(p: VjpCall) -> Sequence[Contribution]:
     """Divide by the larger operand first, so that no square overflows."""
     y, x = p.x(0), p.x(1)
     scale = y.abs().maximum(x.abs())
@@ -84,20 +84,20 @@ def _arctan2(p: Place) -> Sequence[Contribution]:
 
 
 @rule("numpy.copysign")
-def _copysign(p: Place) -> Sequence[Contribution]:
+def _copysign(p: VjpCall) -> Sequence[Contribution]:
     turned = p.x(0).op("numpy.signbit").op("not_equal", p.x(1).op("numpy.signbit"))
     return _broadcast(p, lambda: p.x(0).equal(0).choose(0, turned.choose(-p.d, p.d)), lambda: None)
 
 
 @rule("numpy.logaddexp")
-def _logaddexp(p: Place) -> Sequence[Contribution]:
+def _logaddexp(p: VjpCall) -> Sequence[Contribution]:
     """Weigh by the shares of the exponentials; equal operands, even infinite, have half each."""
     gap = p.x(0).equal(p.x(1)).choose(0, p.x(0) - p.x(1))
     return _broadcast(p, lambda: p.d * gap.op("sigmoid"), lambda: p.d * (-gap).op("sigmoid"))
 
 
 @rule("where")
-def _where(p: Place) -> Sequence[Contribution]:
+def _where(p: VjpCall) -> Sequence[Contribution]:
     condition = TensorExpr(p.args[0], "bool", p.span)
     return _broadcast(p, lambda: None, lambda: condition.choose(p.d, 0), lambda: condition.choose(0, p.d))
 

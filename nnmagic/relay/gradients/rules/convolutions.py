@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import refuse, rule
 from nnmagic.relay.tensor_expr import TensorExpr
 
@@ -36,7 +36,7 @@ class _Window:
 
 
 @rule("nn.conv1d", "nn.conv2d", "nn.conv3d")
-def _convolution(p: Place) -> Sequence[Contribution]:
+def _convolution(p: VjpCall) -> Sequence[Contribution]:
     axes = "DHW"[3 - (p.rank() - 2) :] if p.rank() < 6 else "DHW"
     layout, kernel_layout = str(p.attrs["data_layout"]), str(p.attrs["kernel_layout"])
     _check_layouts(p, layout, kernel_layout, axes)
@@ -55,7 +55,7 @@ def _convolution(p: Place) -> Sequence[Contribution]:
 
 
 @rule("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
-def _transposed(p: Place) -> Sequence[Contribution]:
+def _transpose(p: VjpCall) -> Sequence[Contribution]:
     """Convolve the cotangent: a transposed convolution is the way back of a convolution."""
     axes = "DHW"[3 - (p.rank() - 2) :]
     layout, kernel_layout = str(p.attrs["data_layout"]), str(p.attrs["kernel_layout"])
@@ -74,7 +74,7 @@ def _transposed(p: Place) -> Sequence[Contribution]:
     return [data, weight]
 
 
-def _check_layouts(p: Place, layout: str, kernel_layout: str, axes: str) -> None:
+def _check_layouts(p: VjpCall, layout: str, kernel_layout: str, axes: str) -> None:
     if sorted(layout) != sorted(f"NC{axes}") or sorted(kernel_layout) != sorted(f"OI{axes}"):
         raise p.unsupported("its layouts divide an axis", f"use the layouts NC{axes} and OI{axes}")
 
@@ -88,7 +88,7 @@ def _at(shape: Sequence[object], layout: str, letters: str) -> list[int]:
 
 
 def _window(
-    p: Place,
+    p: VjpCall,
     read: str,
     kernel_layout: str,
     written: str,
@@ -110,7 +110,7 @@ def _window(
     return _Window(data_, steps_, kernel, strides, dilation, tuple(pads), groups)
 
 
-def _refuse_multipliers(p: Place, outer: Sequence[int], channels: object, groups: int) -> None:
+def _refuse_multipliers(p: VjpCall, outer: Sequence[int], channels: object, groups: int) -> None:
     """Refuse Relay's special form of depthwise weights, which counts multipliers along its second axis."""
     if groups > 1 and outer[0] == groups == channels and outer[1] != 1:
         message = "the weight of a depthwise convolution counts multipliers along its second axis"

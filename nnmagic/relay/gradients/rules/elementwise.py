@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Call, OpRef
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import RULES, rule, rules, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_float
@@ -71,7 +71,7 @@ _DERIVATIVES: dict[str, Callable[[TensorExpr, TensorExpr, TensorExpr], TensorExp
 
 def _unary(
     derivative: Callable[[TensorExpr, TensorExpr, TensorExpr], TensorExpr],
-) -> Callable[[Place], Sequence[Contribution]]:
+) -> Callable[[VjpCall], Sequence[Contribution]]:
     return lambda p: [derivative(p.x(), p.y, p.d)]
 
 
@@ -80,51 +80,51 @@ for _name, _derivative in _DERIVATIVES.items():
 
 
 @rule("sqrt")
-def _sqrt(p: Place) -> Sequence[Contribution]:
+def _sqrt(p: VjpCall) -> Sequence[Contribution]:
     """Divide by twice the result; the norm of zeros has the gradient 0, its subgradient of least norm."""
     slope = p.d / (p.y * 2)
     return [p.y.equal(0).choose(0, slope) if _is_sum_of_squares(p) else slope]
 
 
-def _is_sum_of_squares(p: Place) -> bool:
+def _is_sum_of_squares(p: VjpCall) -> bool:
     """Return whether the operand is one by its making: a square root of it is a norm."""
-    made, depth = p.producer(p.args[0]), 0
-    while isinstance(made, Call) and isinstance(made.op, OpRef) and depth < 8:
-        name, args = made.op.name, made.args
+    root, depth = p.producer(p.args[0]), 0
+    while isinstance(root, Call) and isinstance(root.op, OpRef) and depth < 8:
+        name, args = root.op.name, root.args
         if name in ("reshape", "squeeze", "expand_dims"):
-            made, depth = p.producer(args[0]), depth + 1
+            root, depth = p.producer(args[0]), depth + 1
             continue
         if name == "variance":
             return True
         if name == "multiply":
             return args[0] is args[1]
         if name == "sum":
-            made, depth = p.producer(args[0]), depth + 1
+            root, depth = p.producer(args[0]), depth + 1
             continue
         if name in ("multiply", "divide"):
-            made, depth = p.producer(args[0]), depth + 1
+            root, depth = p.producer(args[0]), depth + 1
             continue
         if name == "add":
             return all(
-                isinstance(part, Call)
-                and isinstance(part.op, OpRef)
-                and part.op.name == "multiply"
-                and part.args[0] is part.args[1]
-                for part in map(p.producer, args)
+                isinstance(producer, Call)
+                and isinstance(producer.op, OpRef)
+                and producer.op.name == "multiply"
+                and producer.args[0] is producer.args[1]
+                for producer in map(p.producer, args)
             )
         return False
     return False
 
 
 @rule("clip")
-def _clip(p: Place) -> Sequence[Contribution]:
+def _clip(p: VjpCall) -> Sequence[Contribution]:
     low, high = cast("float", p.attrs["a_min"]), cast("float", p.attrs["a_max"])
     inside = (p.x() >= low).op("logical_and", p.x() <= high)
     return [inside.choose(p.d, 0)]
 
 
 @rule("cast")
-def _cast(p: Place) -> Sequence[Contribution]:
+def _cast(p: VjpCall) -> Sequence[Contribution]:
     dtype = p.tensor(0).dtype
     return [p.d.cast(dtype) if is_float(dtype) else None]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place, Update, is_static, same_dim
+from nnmagic.relay.gradients.place import Contribution, Update, VjpCall, is_static, same_dim
 from nnmagic.relay.gradients.registry import rule, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
@@ -37,7 +37,7 @@ _FAR = 2**48
 
 
 @rule("take")
-def _take(p: Place) -> Sequence[Contribution]:
+def _take(p: VjpCall) -> Sequence[Contribution]:
     """Add the rows of the cotangent to the rows that were taken."""
     if p.attrs["batch_dims"]:
         raise p.unsupported("batch_dims must be 0", "use take_along_axis")
@@ -49,10 +49,10 @@ def _take(p: Place) -> Sequence[Contribution]:
         return [p.reshape_to(added, 0), None]
     axis, rank = p.axis(), p.rank()
     picked = list(range(axis, axis + index_rank))
-    others = [each for each in range(index_rank + rank - 1) if each not in picked]
+    others = [index for index in range(index_rank + rank - 1) if index not in picked]
     rows = p.d.transpose([*picked, *others])
-    order = [axis, *(each for each in range(rank) if each != axis)]
-    back = [order.index(each) for each in range(rank)]
+    order = [axis, *(index for index in range(rank) if index != axis)]
+    back = [order.index(index) for index in range(rank)]
     where = indices.op("expand_dims", axis=0)
 
     def add_rows(total: Expr) -> Expr:
@@ -62,7 +62,7 @@ def _take(p: Place) -> Sequence[Contribution]:
     return [Update(add_rows), None]
 
 
-def _valid_indices(p: Place) -> TensorExpr:
+def _valid_indices(p: VjpCall) -> TensorExpr:
     """Return the indices as elements that are there: the mode says what others mean."""
     indices = p.x(1)
     if indices.dtype == "bool":
@@ -81,7 +81,7 @@ def _valid_indices(p: Place) -> TensorExpr:
 
 
 @rule("gather")
-def _gather(p: Place) -> Sequence[Contribution]:
+def _gather(p: VjpCall) -> Sequence[Contribution]:
     axis = p.axis()
 
     def add(total: Expr) -> Expr:
@@ -92,7 +92,7 @@ def _gather(p: Place) -> Sequence[Contribution]:
 
 
 @rule("gather_nd")
-def _gather_nd(p: Place) -> Sequence[Contribution]:
+def _gather_nd(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["batch_dims"]:
         raise p.unsupported("batch_dims must be 0", "use take_along_axis")
 
@@ -103,7 +103,7 @@ def _gather_nd(p: Place) -> Sequence[Contribution]:
 
 
 @rule("adv_index")
-def _adv_index(p: Place) -> Sequence[Contribution]:
+def _adv_index(p: VjpCall) -> Sequence[Contribution]:
     """Scatter at the indices, which are broadcast together and stacked."""
     (type_,) = p.types
     assert isinstance(type_, TupleType)
@@ -137,7 +137,7 @@ def _adv_index(p: Place) -> Sequence[Contribution]:
 
 
 @rule("strided_slice")
-def _strided_slice(p: Place) -> Sequence[Contribution]:
+def _strided_slice(p: VjpCall) -> Sequence[Contribution]:
     shape = p.shape(0)
     slices = _slices(p)
     for axis, bounds in enumerate(slices):
@@ -146,7 +146,7 @@ def _strided_slice(p: Place) -> Sequence[Contribution]:
             slices[axis] = None
     moved = [axis for axis, bounds in enumerate(slices) if bounds is not None]
     if all(isinstance(shape[axis], int) for axis in moved):
-        return [_padded(p, slices)]
+        return [_pad(p, slices)]
     rank = p.rank()
     begin = [0 if bounds is None else bounds[0] for bounds in slices]
     end = [_FAR if bounds is None else bounds[1] for bounds in slices]
@@ -156,7 +156,7 @@ def _strided_slice(p: Place) -> Sequence[Contribution]:
     return [p.x().zeros().op("strided_set", p.d, *where)]
 
 
-def _slices(p: Place) -> list[tuple[int, int, int] | None]:
+def _slices(p: VjpCall) -> list[tuple[int, int, int] | None]:
     """Return begin, end and step of each axis; None for a whole one."""
     rank = p.rank()
     axes = cast("Sequence[int] | None", p.attrs["axes"])
@@ -164,7 +164,7 @@ def _slices(p: Place) -> list[tuple[int, int, int] | None]:
     end = cast("Sequence[int]", p.attrs["end"])
     strides = cast("Sequence[int]", p.attrs["strides"])
     by_size = p.attrs["slice_mode"] == "size"
-    found: list[tuple[int, int, int] | None] = [None] * rank
+    slices: list[tuple[int, int, int] | None] = [None] * rank
     listed = list(axes) if axes is not None else list(range(max(len(begin), len(end), len(strides))))
     for place, axis in enumerate(listed):
         step = strides[place] if place < len(strides) and not by_size else 1
@@ -173,11 +173,11 @@ def _slices(p: Place) -> list[tuple[int, int, int] | None]:
         if by_size:
             last = _FAR if last < 0 else first + last
         if not (first == 0 and step == 1 and last >= 2**31 - 1):
-            found[axis % rank] = (first, last, step)
-    return found
+            slices[axis % rank] = (first, last, step)
+    return slices
 
 
-def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
+def _pad(p: VjpCall, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
     """Put the cotangent at its places among zeros."""
     d = p.d
     widths, steps = [[0, 0] for _ in slices], [1] * len(slices)
@@ -201,7 +201,7 @@ def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> TensorEx
 
 
 @rule("dyn.strided_slice")
-def _dyn_strided_slice(p: Place) -> Sequence[Contribution]:
+def _dyn_strided_slice(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     given = cast("Sequence[int] | None", p.attrs["axes"])
     axes = list(range(cast("int", p.shape(1)[0]))) if given is None else [axis % rank for axis in given]
@@ -214,7 +214,7 @@ def _dyn_strided_slice(p: Place) -> Sequence[Contribution]:
 
 
 @rule("python.window")
-def _window(p: Place) -> Sequence[Contribution]:
+def _window(p: VjpCall) -> Sequence[Contribution]:
     sizes = [_FAR if size < 0 else size for size in cast("Sequence[int]", p.attrs["sizes"])]
     begin, axes = p.x(1), list(range(len(sizes)))
     bounds = [begin, begin + p.array(sizes, "int64"), p.array([1] * len(sizes), "int64")]
@@ -223,20 +223,20 @@ def _window(p: Place) -> Sequence[Contribution]:
     return [p.x().zeros().op("strided_set", p.d, *bounds), None]
 
 
-def _all_axes(p: Place, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
+def _all_axes(p: VjpCall, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
     """Return a bound of each axis; ``rest`` where it was given for some."""
-    parts = []
+    indices = []
     for axis in range(p.rank()):
         if axis in axes:
             at = axes.index(axis)
-            parts.append(bound.op("strided_slice", begin=[at], end=[at + 1], strides=[1], axes=[0]))
+            indices.append(bound.op("strided_slice", begin=[at], end=[at + 1], strides=[1], axes=[0]))
         else:
-            parts.append(p.array([rest], "int64"))
-    return p.tuple_of(*parts).op("concatenate", axis=0)
+            indices.append(p.array([rest], "int64"))
+    return p.tuple_of(*indices).op("concatenate", axis=0)
 
 
 @rule("slice_like")
-def _slice_like(p: Place) -> Sequence[Contribution]:
+def _slice_like(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     zeros, ones = p.array([0] * rank, "int64"), p.array([1] * rank, "int64")
     end = p.call("shape_of", p.d, dtype="int64")
@@ -244,19 +244,19 @@ def _slice_like(p: Place) -> Sequence[Contribution]:
 
 
 @rule("sequence_mask")
-def _sequence_mask(p: Place) -> Sequence[Contribution]:
+def _sequence_mask(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("sequence_mask", p.args[1], mask_value=0.0, axis=p.attrs["axis"]), None]
 
 
 @rule("scatter_elements")
-def _scatter_elements(p: Place) -> Sequence[Contribution]:
+def _scatter_elements(p: VjpCall) -> Sequence[Contribution]:
     axis, how = p.axis(), p.attrs["reduction"]
     if how not in ("add", "update"):
         raise p.unsupported(f"the reduction {how!r} has no rule", "use the reduction 'add' or 'update'")
     indices, updates = p.args[1], p.x(2)
 
     def pick(term: TensorExpr) -> TensorExpr:
-        return _reached(p, term, axis).op("gather", indices, axis=axis)
+        return _reach(p, term, axis).op("gather", indices, axis=axis)
 
     picked = pick(p.d)
     if how == "add":
@@ -267,13 +267,13 @@ def _scatter_elements(p: Place) -> Sequence[Contribution]:
     return [data, None, pick(last).equal(numbers).choose(picked, 0)]
 
 
-def _reached(p: Place, term: TensorExpr, axis: int) -> TensorExpr:
+def _reach(p: VjpCall, term: TensorExpr, axis: int) -> TensorExpr:
     """Cut the axes beside the scattered one to those of the indices."""
     pairs = enumerate(zip(p.shape(0), p.shape(1), strict=True))
-    cut = [each for each, (size, count) in pairs if each != axis and not same_dim(size, count)]
+    cut = [axis_ for axis_, (size, count) in pairs if axis_ != axis and not same_dim(size, count)]
     if not cut:
         return term
-    ends = [p.shape(1)[each] for each in cut]
+    ends = [p.shape(1)[axis_] for axis_ in cut]
     if not is_static(ends):
         raise p.unsupported("the sizes of the indices must be known at compile time")
     zeros, ones = [0] * len(cut), [1] * len(cut)
@@ -288,32 +288,32 @@ def _numbers(updates: TensorExpr) -> TensorExpr:
 
 
 @rule("scatter_nd")
-def _scatter_nd(p: Place) -> Sequence[Contribution]:
+def _scatter_nd(p: VjpCall) -> Sequence[Contribution]:
     how = p.attrs["mode"]
     if how not in ("add", "update"):
         raise p.unsupported(f"the mode {how!r} has no rule", "use the mode 'add' or 'update'")
     indices, updates = p.args[1], p.x(2)
     depth = cast("int", p.shape(1)[0])
 
-    def picked() -> TensorExpr:
+    def pick() -> TensorExpr:
         return p.d.op("gather_nd", indices, batch_dims=0, index_rank=depth)
 
     if how == "add":
-        return [p.d, None, picked() if p.wanted[2] else None]
+        return [p.d, None, pick() if p.wanted[2] else None]
     data = p.d.op("scatter_nd", indices, updates.zeros(), mode="update") if p.wanted[0] else None
     if not p.wanted[2]:
         return [data, None, None]
     places = p.shape(1)[1:]
     if all(dim == 1 for dim in places):
-        return [data, None, picked()]
+        return [data, None, pick()]
     numbers = _numbers(updates)
     last = p.x(0).zeros().cast("float64").op("scatter_nd", indices, numbers, mode="update")
     won = last.op("gather_nd", indices, batch_dims=0, index_rank=depth).equal(numbers)
-    return [data, None, won.choose(picked(), 0)]
+    return [data, None, won.choose(pick(), 0)]
 
 
 @rule("strided_set")
-def _strided_set(p: Place) -> Sequence[Contribution]:
+def _strided_set(p: VjpCall) -> Sequence[Contribution]:
     bounds = p.args[2:]
     data = p.d.op("strided_set", p.x(1).zeros(), *bounds) if p.wanted[0] else None
     v = None
@@ -324,7 +324,7 @@ def _strided_set(p: Place) -> Sequence[Contribution]:
 
 
 @rule("sparse_to_dense")
-def _sparse_to_dense(p: Place) -> Sequence[Contribution]:
+def _sparse_to_dense(p: VjpCall) -> Sequence[Contribution]:
     if p.rank(0) != 2 or p.rank(1) != 1:
         raise p.unsupported("the indices must be a matrix, the values a vector")
     picked = p.d.op("gather_nd", p.x(0).transpose([1, 0]))
@@ -332,7 +332,7 @@ def _sparse_to_dense(p: Place) -> Sequence[Contribution]:
 
 
 @rule("matrix_set_diag")
-def _matrix_set_diag(p: Place) -> Sequence[Contribution]:
+def _matrix_set_diag(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["k1"] != p.attrs["k2"]:
         raise p.unsupported("k1 and k2 must be one diagonal")
     data = p.d.op("matrix_set_diag", p.x(1).zeros(), k=cast("int", p.attrs["k1"]))
@@ -342,17 +342,17 @@ def _matrix_set_diag(p: Place) -> Sequence[Contribution]:
     columns = [index + max(k, 0) for index in range(count)]
     order = [rank - 2, rank - 1, *range(rank - 2)]
     where = p.array([rows, columns], "int64")
-    found = p.d.transpose(order).op("gather_nd", where, batch_dims=0, index_rank=2)
-    return [data, found.transpose([*range(1, rank - 1), 0])]
+    diagonal = p.d.transpose(order).op("gather_nd", where, batch_dims=0, index_rank=2)
+    return [data, diagonal.transpose([*range(1, rank - 1), 0])]
 
 
 @rule("trilu")
-def _trilu(p: Place) -> Sequence[Contribution]:
+def _trilu(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("trilu", p.args[1], upper=p.attrs["upper"]), None]
 
 
 @rule("one_hot", "dyn.one_hot")
-def _one_hot(p: Place) -> Sequence[Contribution]:
+def _one_hot(p: VjpCall) -> Sequence[Contribution]:
     on, off = (p.array(value, p.d.dtype) for value in (1, 0))
     rest = p.args[3:]
     hot = p.call(p.name, TensorExpr(p.args[0], p.d.dtype), on, off, *rest, dtype=p.d.dtype, **_other(p))
@@ -360,19 +360,19 @@ def _one_hot(p: Place) -> Sequence[Contribution]:
     return [None, chosen, p.d.sum() - chosen, *([None] * len(rest))]
 
 
-def _other(p: Place) -> dict[str, Any]:
+def _other(p: VjpCall) -> dict[str, Any]:
     return {name: value for name, value in p.attrs.items() if name != "dtype"}
 
 
 @rule("sort")
-def _sort(p: Place) -> Sequence[Contribution]:
+def _sort(p: VjpCall) -> Sequence[Contribution]:
     axis = p.axis()
     order = p.x().op("argsort", axis=axis, is_ascend=p.attrs["is_ascend"], dtype="int64")
     return [p.x().zeros().op("scatter_elements", order, p.d, axis=axis, reduction="update")]
 
 
 @rule("numpy.partition")
-def _partition(p: Place) -> Sequence[Contribution]:
+def _partition(p: VjpCall) -> Sequence[Contribution]:
     """Pass the cotangent of each element on to one that is equal, as the orders of both show them."""
     axis = p.axis()
     own, result = (each.op("argsort", axis=axis, is_ascend=True, dtype="int64") for each in (p.x(), p.y))
@@ -381,7 +381,7 @@ def _partition(p: Place) -> Sequence[Contribution]:
 
 
 @rule("topk", "dyn.topk")
-def _topk(p: Place) -> Sequence[Contribution]:
+def _topk(p: VjpCall) -> Sequence[Contribution]:
     rest: list[Contribution] = [None] * (len(p.args) - 1)
     axis = p.axis()
     d = p.d_part(0) if isinstance(p.out_type, TupleType) else p.d

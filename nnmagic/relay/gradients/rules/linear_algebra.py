@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.expr import If
-from nnmagic.relay.gradients.place import Contribution, Place, same_dim
+from nnmagic.relay.gradients.place import Contribution, VjpCall, same_dim
 from nnmagic.relay.gradients.registry import Rule, refuse, rule
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TupleType
@@ -16,7 +16,7 @@ def _rule(name: str) -> Callable[[Rule], Rule]:
 
     def enter(function: Rule) -> Rule:
         @rule(name)
-        def of(p: Place) -> Sequence[Contribution]:
+        def of(p: VjpCall) -> Sequence[Contribution]:
             if p.attrs["pairs"]:
                 raise p.unsupported("only real matrices have a rule")
             return function(p)
@@ -31,16 +31,16 @@ refuse("those of symmetric matrices have one: write eigh", "linalg.eig")
 
 
 def _product(
-    left: TensorExpr, right: TensorExpr, rank: int, *, first: bool = False, second: bool = False
+    lhs: TensorExpr, rhs: TensorExpr, rank: int, *, first: bool = False, second: bool = False
 ) -> TensorExpr:
     """Multiply matrices, or batches of them; ``first`` and ``second`` transpose."""
     if rank == 2:
-        return left.op("nn.matmul", right, transpose_a=first, transpose_b=second)
+        return lhs.op("nn.matmul", rhs, transpose_a=first, transpose_b=second)
     if rank == 3:
-        return left.op("nn.batch_matmul", right, transpose_a=first, transpose_b=second)
+        return lhs.op("nn.batch_matmul", rhs, transpose_a=first, transpose_b=second)
     letters = "ABCDEFGH"[: rank - 2]
     one, two = "ji" if first else "ij", "kj" if second else "jk"
-    pair = left.pair(right)
+    pair = lhs.pair(rhs)
     return pair.op("einsum", equation=f"{letters}{one},{letters}{two}->{letters}ik")
 
 
@@ -56,33 +56,33 @@ def _row(term: TensorExpr, rank: int) -> TensorExpr:
     return term.op("expand_dims", axis=rank - 2)
 
 
-def unit_matrix(p: Place, like: TensorExpr) -> TensorExpr:
+def unit_matrix(p: VjpCall, like: TensorExpr) -> TensorExpr:
     """Return ones where the row is the column, zeros elsewhere, in the shape of a term."""
     ones = like.op("ones_like")
     lower = ones.op("trilu", p.array(0, "int32"), upper=False)
     return lower * ones.op("trilu", p.array(0, "int32"), upper=True)
 
 
-def _lower(p: Place, term: TensorExpr) -> TensorExpr:
+def _lower(p: VjpCall, term: TensorExpr) -> TensorExpr:
     return term.op("trilu", p.array(0, "int32"), upper=False)
 
 
 @_rule("linalg.solve")
-def _solve(p: Place) -> Sequence[Contribution]:
+def _solve(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     right = _transpose(p.x(0), rank).op("linalg.solve", p.d)
     return [-_product(right, p.y, rank, second=True) if p.wanted[0] else None, right]
 
 
 @_rule("linalg.inv")
-def _inv(p: Place) -> Sequence[Contribution]:
+def _inv(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     inner = _product(p.y, p.d, rank, first=True)
     return [-_product(inner, p.y, rank, second=True)]
 
 
 @_rule("linalg.slogdet")
-def _slogdet(p: Place) -> Sequence[Contribution]:
+def _slogdet(p: VjpCall) -> Sequence[Contribution]:
     d = p.d_part(1)
     if d is None:
         return [None]
@@ -92,7 +92,7 @@ def _slogdet(p: Place) -> Sequence[Contribution]:
 
 
 @rule("linalg.det")
-def _det(p: Place) -> Sequence[Contribution]:
+def _det(p: VjpCall) -> Sequence[Contribution]:
     """Return the cotangent of the determinants times their cofactors.
 
     Those of at most three rows are products of entries. Of others they are the determinant times the inverse,
@@ -100,21 +100,23 @@ def _det(p: Place) -> Sequence[Contribution]:
     """
     rank, x = p.rank(), p.x()
     size = p.shape(0)[-1]
-    d, y = (each.op("expand_dims", axis=rank - 2, num_newaxis=2) for each in (p.d, p.y))
+    d, y = (tensor.op("expand_dims", axis=rank - 2, num_newaxis=2) for tensor in (p.d, p.y))
     if isinstance(size, int) and size <= _MOST_MINORS:
         return [d * _cofactors(p, x, int(size))]
     eye, singular = unit_matrix(p, x), y.equal(0)
     inverse = singular.choose(eye, x).op("linalg.inv")
-    largest = (each.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for each in (x, inverse))
+    largest = (
+        tensor.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for tensor in (x, inverse)
+    )
     singular = singular.op("logical_or", next(largest) * next(largest) > _ILL_CONDITIONED)
     regular = d * y * _transpose(inverse, rank)
     # The singular values of regular matrices are not used; they differ, so that they have derivatives.
     different = eye * x.op("ones_like").op("cumsum", axis=rank - 1)
     parts = singular.choose(x, different).op("linalg.svd", full_matrices=False, compute_uv=True)
     u, s, vt = (parts.item(index, x.dtype) for index in range(3))
-    sign = [each.op("linalg.slogdet").item(0, x.dtype) for each in (u, vt)]
+    sign = [tensor.op("linalg.slogdet").item(0, x.dtype) for tensor in (u, vt)]
     before, after = s, s.op("reverse", axis=rank - 2)
-    before, after = (each.op("cumprod", axis=rank - 2, exclusive=True) for each in (before, after))
+    before, after = (tensor.op("cumprod", axis=rank - 2, exclusive=True) for tensor in (before, after))
     others = before * after.op("reverse", axis=rank - 2)
     turned = (sign[0] * sign[1]).op("expand_dims", axis=rank - 2, num_newaxis=2)
     adjugate = d * turned * _product(u * _row(others, rank), vt, rank)
@@ -129,12 +131,12 @@ _ILL_CONDITIONED = 1e8
 _MOST_MINORS = 3
 
 
-def _cofactors(p: Place, x: TensorExpr, size: int) -> TensorExpr:
+def _cofactors(p: VjpCall, x: TensorExpr, size: int) -> TensorExpr:
     """Return the cofactors of matrices of at most three rows."""
     if size <= 1:
         return x.op("ones_like")
 
-    def moved(rows: int, columns: int) -> TensorExpr:
+    def move(rows: int, columns: int) -> TensorExpr:
         result = x
         for axis, by in ((p.rank() - 2, rows), (p.rank() - 1, columns)):
             places = p.array([(at + by) % size for at in range(size)], "int64")
@@ -142,12 +144,12 @@ def _cofactors(p: Place, x: TensorExpr, size: int) -> TensorExpr:
         return result
 
     if size == 2:
-        return moved(1, 1) * p.array([[1, -1], [-1, 1]], x.dtype)
-    return moved(1, 1) * moved(2, 2) - moved(1, 2) * moved(2, 1)
+        return move(1, 1) * p.array([[1, -1], [-1, 1]], x.dtype)
+    return move(1, 1) * move(2, 2) - move(1, 2) * move(2, 1)
 
 
 @_rule("linalg.cholesky")
-def _cholesky(p: Place) -> Sequence[Contribution]:
+def _cholesky(p: VjpCall) -> Sequence[Contribution]:
     """Return the symmetric part of L^-T phi(L^T d) L^-1; phi halves the diagonal of the lower part."""
     rank = p.rank()
     factor, d = (p.y, p.d) if not p.attrs["upper"] else (_transpose(p.y, rank), _transpose(p.d, rank))
@@ -160,7 +162,7 @@ def _cholesky(p: Place) -> Sequence[Contribution]:
 
 
 @_rule("linalg.eigh")
-def _eigh(p: Place) -> Sequence[Contribution]:
+def _eigh(p: VjpCall) -> Sequence[Contribution]:
     """Return V (diag(dw) + F * (V^T dV)) V^T, symmetric, with F = 1 / (w_j - w_i) off the diagonal."""
     rank = p.rank()
     if not isinstance(p.out_type, TupleType):
@@ -185,7 +187,7 @@ def _eigh(p: Place) -> Sequence[Contribution]:
 
 
 @_rule("linalg.qr")
-def _qr(p: Place) -> Sequence[Contribution]:
+def _qr(p: VjpCall) -> Sequence[Contribution]:
     """Return (dQ + Q copyltu(M)) R^-T with M = R dR^T - dQ^T Q (Walter and Lehmann 2018)."""
     rank = p.rank()
     rows, columns = p.shape(0)[-2:]
@@ -211,7 +213,7 @@ def _qr(p: Place) -> Sequence[Contribution]:
 
 
 @_rule("linalg.svd")
-def _svd(p: Place) -> Sequence[Contribution]:
+def _svd(p: VjpCall) -> Sequence[Contribution]:
     """Return U (diag(ds) + ...) V^T (Townsend 2016); the values alone need no differences of them."""
     rank = p.rank()
     if not isinstance(p.out_type, TupleType):
@@ -226,17 +228,17 @@ def _svd(p: Place) -> Sequence[Contribution]:
     return [_svd_of_parts(p, rank, (u, s, vt), (du, ds, dvt))]
 
 
-def _spans(p: Place, *, rows: bool) -> bool:
+def _spans(p: VjpCall, *, rows: bool) -> bool:
     """Return whether the singular vectors certainly span the space of the columns, or of the rows.
 
     Then nothing changes beyond it, where a singular value of 0 would divide rounding errors.
     """
-    own, other = p.shape(0)[-2:] if rows else p.shape(0)[-2:][::-1]
-    return same_dim(own, other) or (isinstance(own, int) and isinstance(other, int) and own <= other)
+    size, other = p.shape(0)[-2:] if rows else p.shape(0)[-2:][::-1]
+    return same_dim(size, other) or (isinstance(size, int) and isinstance(other, int) and size <= other)
 
 
 def _svd_of_parts(
-    p: Place,
+    p: VjpCall,
     rank: int,
     parts: tuple[TensorExpr, TensorExpr, TensorExpr],
     grads: tuple[TensorExpr | None, TensorExpr | None, TensorExpr | None],
@@ -255,15 +257,15 @@ def _svd_of_parts(
         inner = factor * (both - _transpose(both, rank))
         term = _product(_product(u, inner * _row(s, rank), rank), vt, rank)
         if not _spans(p, rows=True):
-            rest = du - _product(u, both, rank)
-            term = term + _product(rest / _row(s, rank), vt, rank)
+            residual = du - _product(u, both, rank)
+            term = term + _product(residual / _row(s, rank), vt, rank)
         total = term if total is None else total + term
     if dvt is not None:
         both = _product(vt, dvt, rank, second=True)
         inner = factor * (both - _transpose(both, rank))
         term = _product(_product(u * _row(s, rank), inner, rank), vt, rank)
         if not _spans(p, rows=False):
-            rest = dvt - _product(_transpose(both, rank), vt, rank)
-            term = term + _product(u / _row(s, rank), rest, rank)
+            residual = dvt - _product(_transpose(both, rank), vt, rank)
+            term = term + _product(u / _row(s, rank), residual, rank)
         total = term if total is None else total + term
     return total

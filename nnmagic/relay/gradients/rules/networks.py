@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from nnmagic.relay.expr import Expr, Tuple
-from nnmagic.relay.gradients.place import Contribution, Place, is_static
+from nnmagic.relay.gradients.place import Contribution, VjpCall, is_static
 from nnmagic.relay.gradients.registry import expansion, refuse, rule, rules
 from nnmagic.relay.tensor_expr import TensorExpr
 
@@ -21,7 +21,7 @@ _NARROW = ("float16", "bfloat16")
 
 
 @rule("nn.softmax", "nn.fast_softmax")
-def _softmax(p: Place) -> Sequence[Contribution]:
+def _softmax(p: VjpCall) -> Sequence[Contribution]:
     weighted = p.d * p.y
     return [weighted - p.y * weighted.sum([p.axis()], keepdims=True)]
 
@@ -37,11 +37,11 @@ def _along(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
 
 def _over_others(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
     """Sum over all axes but one."""
-    return term.sum([each for each in range(rank) if each != axis])
+    return term.sum([index for index in range(rank) if index != axis])
 
 
 @rule("nn.prelu")
-def _prelu(p: Place) -> Sequence[Contribution]:
+def _prelu(p: VjpCall) -> Sequence[Contribution]:
     axis, rank = p.axis(), p.rank()
     positive = p.x(0) > 0
     data = positive.choose(p.d, p.d * _along(p.x(1), axis, rank))
@@ -50,7 +50,7 @@ def _prelu(p: Place) -> Sequence[Contribution]:
 
 
 @rule("nn.dropout")
-def _dropout(p: Place) -> Sequence[Contribution]:
+def _dropout(p: VjpCall) -> Sequence[Contribution]:
     """Pass on what flows into the first result: the second is a mask of ones."""
     return [p.d_part(0)]
 
@@ -71,7 +71,7 @@ def _standard(term: TensorExpr, axes: Sequence[int], epsilon: float) -> TensorEx
     return center * (spread + epsilon).op("rsqrt")
 
 
-def _scale_and_shift(p: Place, term: TensorExpr, axis: int, rank: int) -> Expr:
+def _scale_and_shift(p: VjpCall, term: TensorExpr, axis: int, rank: int) -> Expr:
     if p.attrs["scale"]:
         term = term * _along(p.x(1).cast(term.dtype), axis, rank)
     if p.attrs["center"]:
@@ -80,22 +80,22 @@ def _scale_and_shift(p: Place, term: TensorExpr, axis: int, rank: int) -> Expr:
 
 
 @expansion("nn.layer_norm")
-def _layer_norm(p: Place) -> Expr:
+def _layer_norm(p: VjpCall) -> Expr:
     axis = p.axis()
     standard = _standard(_wide(p.x()), [axis], cast("float", p.attrs["epsilon"]))
     return _scale_and_shift(p, standard, axis, p.rank())
 
 
 @expansion("nn.instance_norm")
-def _instance_norm(p: Place) -> Expr:
+def _instance_norm(p: VjpCall) -> Expr:
     axis = p.axis()
-    axes = [each for each in range(1, p.rank()) if each != axis]
+    axes = [index for index in range(1, p.rank()) if index != axis]
     standard = _standard(_wide(p.x()), axes, cast("float", p.attrs["epsilon"]))
     return _scale_and_shift(p, standard, axis, p.rank())
 
 
 @expansion("nn.group_norm")
-def _group_norm(p: Place) -> Expr:
+def _group_norm(p: VjpCall) -> Expr:
     """Normalise views in which an axis of groups comes before the channels of a group."""
     axis, groups, rank = p.axis(), cast("int", p.attrs["num_groups"]), p.rank()
     channels = p.shape(0)[axis]
@@ -109,7 +109,7 @@ def _group_norm(p: Place) -> Expr:
 
 
 @expansion("nn.batch_norm")
-def _batch_norm(p: Place) -> Expr:
+def _batch_norm(p: VjpCall) -> Expr:
     axis, rank = p.axis(), p.rank()
     x = _wide(p.x())
     center, spread = (_along(p.x(index).cast(x.dtype), axis, rank) for index in (3, 4))
@@ -119,7 +119,7 @@ def _batch_norm(p: Place) -> Expr:
 
 
 @expansion("nn.l2_normalize")
-def _l2_normalize(p: Place) -> Expr:
+def _l2_normalize(p: VjpCall) -> Expr:
     x, axes = p.x(), p.axes()
     wide = _wide(x)
     squares = (wide * wide).op("sum", axis=axes, keepdims=True)
@@ -128,7 +128,7 @@ def _l2_normalize(p: Place) -> Expr:
 
 
 @expansion("nn.lrn")
-def _lrn(p: Place) -> Expr:
+def _lrn(p: VjpCall) -> Expr:
     """Divide by a power of the mean square of neighbours along the axis."""
     if p.attrs["norm_region"] != "ACROSS_CHANNELS":
         raise p.unsupported("only the region ACROSS_CHANNELS has a rule")
@@ -153,14 +153,14 @@ def _lrn(p: Place) -> Expr:
 
 
 @expansion("nn.cross_entropy", "nn.cross_entropy_with_logits")
-def _cross_entropy(p: Place) -> Expr:
+def _cross_entropy(p: VjpCall) -> Expr:
     logs = p.x(0) if p.name.endswith("logits") else p.x(0).op("log")
     rows = p.count(0, [0])
     return (-(logs * p.x(1)).op("sum") / (p.array(rows, logs.dtype) if isinstance(rows, int) else rows)).expr
 
 
 @expansion("nn.nll_loss")
-def _nll_loss(p: Place) -> Expr:
+def _nll_loss(p: VjpCall) -> Expr:
     """Average, sum or list the negated predictions of the targets, weighted by class."""
     targets, rank = p.x(1), p.rank()
     ignored = targets.equal(cast("int", p.attrs["ignore_index"]))
@@ -183,14 +183,14 @@ def _nll_loss(p: Place) -> Expr:
 # -- padding ------------------------------------------------------------------------------------------------
 
 
-def _widths(p: Place) -> list[tuple[int, int]]:
+def _widths(p: VjpCall) -> list[tuple[int, int]]:
     given = cast("Sequence[Sequence[int]]", p.attrs["pad_width"])
     pairs = [(int(pair[0]), int(pair[1])) for pair in given]
     return pairs * p.rank() if len(pairs) == 1 < p.rank() else pairs
 
 
 @rule("nn.pad")
-def _pad(p: Place) -> Sequence[Contribution]:
+def _pad(p: VjpCall) -> Sequence[Contribution]:
     mode, widths = p.attrs["pad_mode"], _widths(p)
     if mode != "constant":
         rows = {"edge": "edge", "reflect": "reflect", "symmetric": "symmetric"}
@@ -207,7 +207,7 @@ def _pad(p: Place) -> Sequence[Contribution]:
     return [inner, p.d.sum() - inner.sum() if p.wanted[1] else None]
 
 
-def _fold(p: Place, widths: Sequence[tuple[int, int]], mode: str) -> TensorExpr:
+def _fold(p: VjpCall, widths: Sequence[tuple[int, int]], mode: str) -> TensorExpr:
     """Add a border that repeats or reflects elements to these elements."""
     d = p.d
     for axis, pair in enumerate(widths):
@@ -230,7 +230,7 @@ def _fold(p: Place, widths: Sequence[tuple[int, int]], mode: str) -> TensorExpr:
 
 
 @rule("dyn.nn.pad")
-def _dyn_pad(p: Place) -> Sequence[Contribution]:
+def _dyn_pad(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["pad_mode"] != "constant":
         raise p.unsupported("only the mode 'constant' has a rule")
     begin = p.x(1).cast("int64").op("strided_slice", begin=[0], end=[1], strides=[1], axes=[1])
@@ -242,7 +242,7 @@ def _dyn_pad(p: Place) -> Sequence[Contribution]:
 
 
 @rule("nn.dilate")
-def _dilate(p: Place) -> Sequence[Contribution]:
+def _dilate(p: VjpCall) -> Sequence[Contribution]:
     steps = [int(step) for step in cast("Sequence[int]", p.attrs["strides"])]
     moved = [axis for axis, step in enumerate(steps) if step > 1]
     if not moved:
@@ -258,34 +258,34 @@ def _dilate(p: Place) -> Sequence[Contribution]:
 
 
 @rule("nn.depth_to_space")
-def _depth_to_space(p: Place) -> Sequence[Contribution]:
+def _depth_to_space(p: VjpCall) -> Sequence[Contribution]:
     block, layout = cast("int", p.attrs["block_size"]), str(p.attrs["layout"])
     if p.attrs["mode"] == "DCR":
         return [p.d.op("nn.space_to_depth", block_size=block, layout=layout)]
-    n, c, h, w = p.static() if layout == "NCHW" else _permuted(p.static(), layout)
+    n, c, h, w = p.static() if layout == "NCHW" else _permute(p.static(), layout)
     d = p.d if layout == "NCHW" else p.d.transpose([layout.index(letter) for letter in "NCHW"])
     inner = c // (block * block)
     d = d.reshape([n, inner, h, block, w, block]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c, h, w])
     return [d if layout == "NCHW" else d.transpose(["NCHW".index(letter) for letter in layout])]
 
 
-def _permuted(shape: Sequence[int], layout: str) -> list[int]:
+def _permute(shape: Sequence[int], layout: str) -> list[int]:
     return [shape[layout.index(letter)] for letter in "NCHW"]
 
 
 @rule("nn.space_to_depth")
-def _space_to_depth(p: Place) -> Sequence[Contribution]:
+def _space_to_depth(p: VjpCall) -> Sequence[Contribution]:
     block, layout = p.attrs["block_size"], p.attrs["layout"]
     return [p.d.op("nn.depth_to_space", block_size=block, layout=layout, mode="DCR")]
 
 
 @rule("nn.space_to_batch_nd")
-def _space_to_batch(p: Place) -> Sequence[Contribution]:
+def _space_to_batch(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("nn.batch_to_space_nd", block_shape=p.attrs["block_shape"], crops=p.attrs["paddings"])]
 
 
 @rule("nn.batch_to_space_nd")
-def _batch_to_space(p: Place) -> Sequence[Contribution]:
+def _batch_to_space(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("nn.space_to_batch_nd", block_shape=p.attrs["block_shape"], paddings=p.attrs["crops"])]
 
 

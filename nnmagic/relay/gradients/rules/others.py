@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from nnmagic.relay.expr import Tuple, TupleGetItem, constant
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import refuse, rule, zero
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.calls import call
@@ -28,13 +28,13 @@ zero("random.threefry_generate", "numpy.random.bits_like", "random.threefry_spli
 
 
 @rule("python.require")
-def _require(p: Place) -> Sequence[Contribution]:
+def _require(p: VjpCall) -> Sequence[Contribution]:
     """Pass the cotangent on: the data is as it was."""
     return [p.d, None]
 
 
 @rule("image.resize1d", "image.resize2d", "image.resize3d", "nn.upsampling", "nn.upsampling3d")
-def _resize(p: Place) -> Sequence[Contribution]:
+def _resize(p: VjpCall) -> Sequence[Contribution]:
     """Multiply each axis with the transpose of its interpolation matrix."""
     if p.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise p.unsupported("the mode 'tf_crop_and_resize' has no rule")
@@ -49,13 +49,13 @@ def _resize(p: Place) -> Sequence[Contribution]:
         if not isinstance(size, int):
             raise p.unsupported("the sizes of the images must be known at compile time")
         matrix = _interpolation(p, letters, place, size, cast("int", p.out_shape[axis]))
-        order = [*(each for each in range(rank) if each != axis), axis]
+        order = [*(index for index in range(rank) if index != axis), axis]
         moved = d.transpose(order).op("nn.matmul", matrix, transpose_b=True)
-        d = moved.transpose([order.index(each) for each in range(rank)])
+        d = moved.transpose([order.index(index) for index in range(rank)])
     return [d]
 
 
-def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, count: int) -> TensorExpr:
+def _interpolation(p: VjpCall, letters: Sequence[str], place: int, size: int, count: int) -> TensorExpr:
     """Return the matrix (size, count) of one axis: what the operator makes of the identity."""
     rank, dtype = len(letters), p.tensor(0).dtype
     shape = [1, size, *([2] * rank)]
@@ -71,31 +71,33 @@ def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, coun
         for axis, letter in enumerate(letters):
             if axis != place:
                 attrs[f"scale_{letter.lower()}"] = 1.0
-    made = p.array(spread, dtype).op(p.name, **attrs)
+    spread_grad = p.array(spread, dtype).op(p.name, **attrs)
     axes = [2 + axis for axis in range(rank) if axis != place]
     if axes:
         ones = [1] * len(axes)
-        made = made.op("strided_slice", begin=[0] * len(axes), end=ones, strides=ones, axes=axes)
-    return made.reshape([size, count])
+        spread_grad = spread_grad.op(
+            "strided_slice", begin=[0] * len(axes), end=ones, strides=ones, axes=axes
+        )
+    return spread_grad.reshape([size, count])
 
 
 @rule("dft")
-def _dft(p: Place) -> Sequence[Contribution]:
+def _dft(p: VjpCall) -> Sequence[Contribution]:
     """Transform the other way; the one way divides by the length, the other does not."""
     zeros = p.x(0).zeros()
     real, imaginary = p.d_part(0) or zeros, p.d_part(1) or zeros
     inverse = bool(p.attrs["inverse"])
     pair = p.call("dft", real, imaginary, inverse=not inverse)
     length = p.count(0, [p.rank() - 1])
-    found = []
+    components = []
     for index in range(2):
-        part = pair.item(index, p.tensor(0).dtype)
-        scale = p.array(length, part.dtype) if isinstance(length, int) else length
-        found.append(part / scale if inverse else part * scale)
-    return found
+        component = pair.item(index, p.tensor(0).dtype)
+        scale = p.array(length, component.dtype) if isinstance(length, int) else length
+        components.append(component / scale if inverse else component * scale)
+    return components
 
 
-def _adjoint(p: Place) -> dict[str, Any]:
+def _adjoint(p: VjpCall) -> dict[str, Any]:
     """Return the attributes of a transform's adjoint: the factor is the same, the direction the other one."""
     if not p.attrs["pairs"]:
         raise p.unsupported("complex numbers must be pairs")
@@ -104,18 +106,18 @@ def _adjoint(p: Place) -> dict[str, Any]:
 
 
 @rule("numpy.fft")
-def _fft(p: Place) -> Sequence[Contribution]:
+def _fft(p: VjpCall) -> Sequence[Contribution]:
     return [p.d.op("numpy.fft", inverse=not p.attrs["inverse"], **_adjoint(p))]
 
 
 @rule("numpy.rfft")
-def _rfft(p: Place) -> Sequence[Contribution]:
+def _rfft(p: VjpCall) -> Sequence[Contribution]:
     """Transform back with zeros for the frequencies that were left out; the real part counts."""
     given, axis = _adjoint(p), p.axis()
     count, size = p.out_shape[axis], p.shape(0)[axis]
     if not isinstance(count, int) or not isinstance(size, int):
         raise p.unsupported("the size of the axis must be known at compile time")
-    widths = [(0, size - count if each == axis else 0) for each in range(p.rank() + 1)]
+    widths = [(0, size - count if index == axis else 0) for index in range(p.rank() + 1)]
     padded = p.d.op("nn.pad", p.array(0, p.d.dtype), pad_width=widths)
     whole = padded.op("numpy.fft", inverse=True, **given)
     real = whole.op("strided_slice", begin=[0], end=[1], strides=[1], axes=[p.rank()])
@@ -123,7 +125,7 @@ def _rfft(p: Place) -> Sequence[Contribution]:
 
 
 @rule("numpy.irfft")
-def _irfft(p: Place) -> Sequence[Contribution]:
+def _irfft(p: VjpCall) -> Sequence[Contribution]:
     """Count the frequencies twice that have a negative twin."""
     given = _adjoint(p)
     axis = int(cast("int", p.attrs["axis"])) % (p.rank() - 1)
@@ -138,7 +140,7 @@ def _irfft(p: Place) -> Sequence[Contribution]:
 
 
 @rule("random.normal")
-def _normal(p: Place) -> Sequence[Contribution]:
+def _normal(p: VjpCall) -> Sequence[Contribution]:
     """Each number is mean + scale * z."""
     d = p.d_part(1)
     if d is None:
@@ -148,7 +150,7 @@ def _normal(p: Place) -> Sequence[Contribution]:
 
 
 @rule("random.uniform")
-def _uniform(p: Place) -> Sequence[Contribution]:
+def _uniform(p: VjpCall) -> Sequence[Contribution]:
     """Each number is low + u * (high - low)."""
     d = p.d_part(1)
     if d is None:
@@ -168,7 +170,7 @@ _STANDARD: dict[str, tuple[str, tuple[float, ...]]] = {
 
 
 @rule("numpy.pcg64")
-def _pcg64(p: Place) -> Sequence[Contribution]:
+def _pcg64(p: VjpCall) -> Sequence[Contribution]:
     """Draw the numbers of the standard distribution again, from the same state."""
     d, function, kinds = p.d_part(1), str(p.attrs["function"]), p.types[2]
     if d is None or not p.wanted[2]:

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import expansion, refuse, rule
 from nnmagic.relay.tensor_expr import TensorExpr
 
@@ -19,7 +19,7 @@ refuse("it is a gradient itself: differentiate nn.max_pool2d or nn.avg_pool2d", 
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _SpatialAxis:
     """One spatial axis: where it is in the layout, and how the windows move along it."""
 
     axis: int
@@ -41,7 +41,7 @@ class _Axis:
         return offset * self.step
 
 
-def _axes(p: Place) -> list[_Axis]:
+def _axes(p: VjpCall) -> list[_SpatialAxis]:
     layout = str(p.attrs["layout"])
     if any(letter.isdigit() for letter in layout) or p.attrs["out_layout"] not in ("", layout):
         raise p.unsupported("its layouts differ or divide an axis", "use a layout such as NCHW")
@@ -52,19 +52,21 @@ def _axes(p: Place) -> list[_Axis]:
     )
     given = list(cast("Sequence[int]", p.attrs["padding"]))
     pads = given * (2 * rank // len(given))
-    found = []
+    spatial = []
     for place, letter in enumerate(letters):
         axis = layout.index(letter)
         size, count = p.shape(0)[axis], p.out_shape[axis]
         if not isinstance(size, int) or not isinstance(count, int):
             message = "its spatial sizes must be known at compile time"
             raise p.unsupported(message, "write numbers for them; the batch may be named")
-        found.append(_Axis(axis, size, count, sizes[place], strides[place], steps[place], pads[place]))
-    return found
+        spatial.append(
+            _SpatialAxis(axis, size, count, sizes[place], strides[place], steps[place], pads[place])
+        )
+    return spatial
 
 
 @rule("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
-def _max_pool(p: Place) -> Sequence[Contribution]:
+def _max_pool(p: VjpCall) -> Sequence[Contribution]:
     """Give a window's cotangent to the first of its largest elements."""
     axes = _axes(p)
     padded = _pad(p.x(), axes, float("-inf"), p.rank())
@@ -78,15 +80,15 @@ def _max_pool(p: Place) -> Sequence[Contribution]:
             hit = hit.op("logical_and", free)
         rest = hit.op("logical_not")
         free = rest if free is None else free.op("logical_and", rest)
-        part = hit.choose(p.d, 0)
+        share = hit.choose(p.d, 0)
         for axis, offset in zip(axes, offsets, strict=True):
-            part = _write(part, axis, offset, p.rank())
-        total = part if total is None else total + part
+            share = _write(share, axis, offset, p.rank())
+        total = share if total is None else total + share
     assert total is not None
     return [_unpad(total, axes)]
 
 
-def _spread_to_first(p: Place, padded: TensorExpr, axes: Sequence[_Axis]) -> TensorExpr:
+def _spread_to_first(p: VjpCall, padded: TensorExpr, axes: Sequence[_SpatialAxis]) -> TensorExpr:
     """Give each window's cotangent to the first of its largest elements, where windows do not overlap.
 
     The offset of that element is found for each window; windows and their cotangents are then repeated.
@@ -110,7 +112,7 @@ def _spread_to_first(p: Place, padded: TensorExpr, axes: Sequence[_Axis]) -> Ten
 
 
 @rule("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
-def _avg_pool(p: Place) -> Sequence[Contribution]:
+def _avg_pool(p: VjpCall) -> Sequence[Contribution]:
     """Divide by the number of elements, and spread along one axis after the other."""
     axes = _axes(p)
     d = p.d / p.array(_counts(p, axes), p.d.dtype)
@@ -122,7 +124,7 @@ def _avg_pool(p: Place) -> Sequence[Contribution]:
     return [_unpad(d, axes)]
 
 
-def _counts(p: Place, axes: Sequence[_Axis]) -> np.ndarray:
+def _counts(p: VjpCall, axes: Sequence[_SpatialAxis]) -> np.ndarray:
     """Return how many elements each window averages, in a shape that broadcasts."""
     rank = len(axes)
     given = list(cast("Sequence[int]", p.attrs["padding"]))
@@ -143,7 +145,7 @@ def _counts(p: Place, axes: Sequence[_Axis]) -> np.ndarray:
     return np.maximum(total, 1)
 
 
-def _pad(term: TensorExpr, axes: Sequence[_Axis], value: float, rank: int) -> TensorExpr:
+def _pad(term: TensorExpr, axes: Sequence[_SpatialAxis], value: float, rank: int) -> TensorExpr:
     widths = [[0, 0] for _ in range(rank)]
     for axis in axes:
         widths[axis.axis] = [axis.before, axis.reach - axis.before - axis.size]
@@ -152,7 +154,7 @@ def _pad(term: TensorExpr, axes: Sequence[_Axis], value: float, rank: int) -> Te
     return term.op("nn.pad", term.like(value), pad_width=widths)
 
 
-def _unpad(term: TensorExpr, axes: Sequence[_Axis]) -> TensorExpr:
+def _unpad(term: TensorExpr, axes: Sequence[_SpatialAxis]) -> TensorExpr:
     cut = [axis for axis in axes if axis.before or axis.reach != axis.size]
     if not cut:
         return term
@@ -161,7 +163,7 @@ def _unpad(term: TensorExpr, axes: Sequence[_Axis]) -> TensorExpr:
     return term.op("strided_slice", begin=begin, end=end, strides=ones, axes=[axis.axis for axis in cut])
 
 
-def _read(term: TensorExpr, axes: Sequence[_Axis], offsets: Sequence[int]) -> TensorExpr:
+def _read(term: TensorExpr, axes: Sequence[_SpatialAxis], offsets: Sequence[int]) -> TensorExpr:
     """Return the element at an offset of each window."""
     begin = [axis.begin(offset) for axis, offset in zip(axes, offsets, strict=True)]
     end = [start + (axis.count - 1) * axis.stride + 1 for axis, start in zip(axes, begin, strict=True)]
@@ -169,7 +171,7 @@ def _read(term: TensorExpr, axes: Sequence[_Axis], offsets: Sequence[int]) -> Te
     return term.op("strided_slice", begin=begin, end=end, strides=strides, axes=[axis.axis for axis in axes])
 
 
-def _write(term: TensorExpr, axis: _Axis, offset: int, rank: int) -> TensorExpr:
+def _write(term: TensorExpr, axis: _SpatialAxis, offset: int, rank: int) -> TensorExpr:
     """Put the elements of each window's offset at their places of the padded axis."""
     if axis.stride > 1:
         steps = [1] * rank
@@ -182,12 +184,12 @@ def _write(term: TensorExpr, axis: _Axis, offset: int, rank: int) -> TensorExpr:
 
 
 @expansion("nn.global_max_pool2d", "nn.global_avg_pool2d")
-def _global(p: Place) -> Expr:
+def _global(p: VjpCall) -> Expr:
     name = "max" if "max" in p.name else "mean"
     return p.x().op(name, axis=_spatial(p), keepdims=True).expr
 
 
-def _spatial(p: Place) -> list[int]:
+def _spatial(p: VjpCall) -> list[int]:
     layout = str(p.attrs["layout"])
     if any(letter.isdigit() for letter in layout):
         raise p.unsupported("its layout divides an axis", "use a layout such as NCHW")
@@ -195,7 +197,7 @@ def _spatial(p: Place) -> list[int]:
 
 
 @expansion(*(f"nn.adaptive_{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)))
-def _adaptive(p: Place) -> Expr:
+def _adaptive(p: VjpCall) -> Expr:
     """Reduce the windows of one axis after the other, and join them."""
     axes, given = _spatial(p), p.attrs["output_size"]
     if given is None or given == ():

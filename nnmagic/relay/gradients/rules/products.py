@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import cast
 
-from nnmagic.relay.gradients.place import Contribution, Place
+from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import rule
 from nnmagic.relay.gradients.rules.linear_algebra import unit_matrix
 from nnmagic.relay.tensor_expr import TensorExpr
@@ -14,16 +14,16 @@ from nnmagic.relay.types import TensorType, TupleType
 
 
 @rule("nn.dense")
-def _dense(p: Place) -> Sequence[Contribution]:
+def _dense(p: VjpCall) -> Sequence[Contribution]:
     return _product(p, transpose_a=False, transpose_b=True)
 
 
 @rule("nn.matmul")
-def _matmul(p: Place) -> Sequence[Contribution]:
+def _matmul(p: VjpCall) -> Sequence[Contribution]:
     return _product(p, transpose_a=bool(p.attrs["transpose_a"]), transpose_b=bool(p.attrs["transpose_b"]))
 
 
-def _product(p: Place, *, transpose_a: bool, transpose_b: bool) -> Sequence[Contribution]:
+def _product(p: VjpCall, *, transpose_a: bool, transpose_b: bool) -> Sequence[Contribution]:
     """Differentiate a product with a matrix; the first operand may have more leading axes."""
     a, b = p.x(0), p.x(1)
     d, rank = p.d.cast(a.dtype), p.rank(0)
@@ -48,13 +48,13 @@ def _product(p: Place, *, transpose_a: bool, transpose_b: bool) -> Sequence[Cont
     return [first, second]
 
 
-def _rows(p: Place, term: TensorExpr, *, transpose_a: bool) -> TensorExpr:
+def _rows(p: VjpCall, term: TensorExpr, *, transpose_a: bool) -> TensorExpr:
     """Return the first operand as a matrix whose columns are summed over."""
     inner = p.shape(0)[-2 if transpose_a else -1]
     return _matrix(term, inner, p.rank(0))
 
 
-def _flat(p: Place, d: TensorExpr) -> TensorExpr:
+def _flat(p: VjpCall, d: TensorExpr) -> TensorExpr:
     return _matrix(d, p.out_shape[-1], len(p.out_shape))
 
 
@@ -73,31 +73,31 @@ def _swap(rank: int) -> list[int]:
 
 
 @rule("nn.batch_matmul")
-def _batch_matmul(p: Place) -> Sequence[Contribution]:
+def _batch_matmul(p: VjpCall) -> Sequence[Contribution]:
     a, b, d = p.x(0), p.x(1), p.d.cast(p.tensor(0).dtype)
     over_a, over_b = bool(p.attrs["transpose_a"]), bool(p.attrs["transpose_b"])
 
-    def product(left: TensorExpr, right: TensorExpr, *, over_left: bool, over_right: bool) -> TensorExpr:
-        return left.op("nn.batch_matmul", right, transpose_a=over_left, transpose_b=over_right)
+    def product(lhs: TensorExpr, rhs: TensorExpr, *, over_left: bool, over_right: bool) -> TensorExpr:
+        return lhs.op("nn.batch_matmul", rhs, transpose_a=over_left, transpose_b=over_right)
 
-    found: list[Contribution] = [None, None]
+    contributions: list[Contribution] = [None, None]
     if p.wanted[0]:
         if over_a:
             first = product(b, d, over_left=over_b, over_right=True)
         else:
             first = product(d, b, over_left=False, over_right=not over_b)
-        found[0] = _sum_batch(p, first, 0)
+        contributions[0] = _sum_batch(p, first, 0)
     if p.wanted[1]:
         second = (
             product(d, a, over_left=True, over_right=over_a)
             if over_b
             else product(a, d, over_left=not over_a, over_right=False)
         )
-        found[1] = _sum_batch(p, second, 1)
-    return found
+        contributions[1] = _sum_batch(p, second, 1)
+    return contributions
 
 
-def _sum_batch(p: Place, term: TensorExpr, index: int) -> TensorExpr:
+def _sum_batch(p: VjpCall, term: TensorExpr, index: int) -> TensorExpr:
     """Sum over the batch where an operand has one matrix for all."""
     own = p.shape(index)
     if own[0] == 1 and p.out_shape[0] != 1:
@@ -106,13 +106,13 @@ def _sum_batch(p: Place, term: TensorExpr, index: int) -> TensorExpr:
 
 
 @rule("einsum")
-def _einsum(p: Place) -> Sequence[Contribution]:
+def _einsum(p: VjpCall) -> Sequence[Contribution]:
     """Swap an operand with the result; letters that stand in that operand alone are broadcast."""
     (type_,) = p.types
     assert isinstance(type_, TupleType)
-    terms, output = _equation(p, [cast("TensorType", part) for part in type_.fields])
+    terms, output = _equation(p, [cast("TensorType", operand) for operand in type_.fields])
     sizes = {letter: (index, axis) for index, term in enumerate(terms) for axis, letter in enumerate(term)}
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     for index, term in enumerate(terms):
         once = "".join(dict.fromkeys(term))
         others = [(terms[at], p.field(0, at)) for at in range(len(terms)) if at != index]
@@ -120,14 +120,14 @@ def _einsum(p: Place) -> Sequence[Contribution]:
         missing = [letter for letter in once if letter not in reach]
         parts = [(output, p.d), *others]
         parts += [(letter, _ones(p, terms, *sizes[letter])) for letter in missing]
-        inputs = ",".join(part for part, _ in parts)
+        inputs = ",".join(operand for operand, _ in parts)
         operands = p.tuple_of(*(value for _, value in parts))
         one = operands.op("einsum", equation=f"{inputs}->{once}")
-        found.append(_on_diagonals(p, terms, index, one))
-    return [found]
+        contributions.append(_on_diagonals(p, terms, index, one))
+    return [contributions]
 
 
-def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: TensorExpr) -> TensorExpr:
+def _on_diagonals(p: VjpCall, terms: Sequence[str], index: int, values: TensorExpr) -> TensorExpr:
     """Return the cotangent of an operand from its diagonals, of axes with the same letter: 0 elsewhere."""
     used = {letter for term in terms for letter in term}
     spare = (letter for letter in ascii_letters if letter not in used)
@@ -144,25 +144,25 @@ def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: TensorExpr
         return values
     parts = [("".join(first), values), *((letters[at], _ones(p, terms, index, at)) for _, at in again)]
     equation = f"{','.join(part for part, _ in parts)}->{''.join(letters)}"
-    whole = p.tuple_of(*(value for _, value in parts)).op("einsum", equation=equation)
+    product = p.tuple_of(*(value for _, value in parts)).op("einsum", equation=equation)
     operand, rank = p.field(0, index), len(letters)
     for pair in again:
         others = [axis for axis in range(rank) if axis not in pair]
         on_diagonal = unit_matrix(p, operand.sum(others)) > 0
         for axis in others:
             on_diagonal = on_diagonal.op("expand_dims", axis=axis)
-        whole = on_diagonal.choose(whole, 0)
-    return whole
+        product = on_diagonal.choose(product, 0)
+    return product
 
 
-def _ones(p: Place, terms: Sequence[str], index: int, axis: int) -> TensorExpr:
+def _ones(p: VjpCall, terms: Sequence[str], index: int, axis: int) -> TensorExpr:
     """Return a vector of ones as long as an axis of an operand."""
     operand = p.field(0, index)
     rest = [each for each in range(len(terms[index])) if each != axis]
     return (operand.sum(rest) if rest else operand).op("ones_like")
 
 
-def _equation(p: Place, types: Sequence[TensorType]) -> tuple[list[str], str]:
+def _equation(p: VjpCall, types: Sequence[TensorType]) -> tuple[list[str], str]:
     """Return the letters of the operands and of the result; those of an ellipsis are capital."""
     equation = str(p.attrs["equation"]).replace(" ", "")
     inputs, arrow, output = equation.partition("->")

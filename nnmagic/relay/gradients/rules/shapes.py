@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place, is_static
+from nnmagic.relay.gradients.place import Contribution, VjpCall, is_static
 from nnmagic.relay.gradients.registry import expansion, rule, rules, zero
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
@@ -16,7 +16,7 @@ zero("shape_of", "ndarray_size", "zeros", "ones", "zeros_like", "ones_like", "dy
 
 
 @rule("transpose")
-def _transpose(p: Place) -> Sequence[Contribution]:
+def _transpose(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
     given = cast("Sequence[int] | None", p.attrs["axes"])
     axes = [axis % rank for axis in given] if given else list(range(rank))[::-1]
@@ -24,7 +24,7 @@ def _transpose(p: Place) -> Sequence[Contribution]:
 
 
 @rule("layout_transform")
-def _layout_transform(p: Place) -> Sequence[Contribution]:
+def _layout_transform(p: VjpCall) -> Sequence[Contribution]:
     d = p.d.op("layout_transform", src_layout=p.attrs["dst_layout"], dst_layout=p.attrs["src_layout"])
     shape, back = p.shape(0), len(p.out_shape)
     if is_static(shape) and back != len(shape):  # blocks may have padded the axis
@@ -33,40 +33,40 @@ def _layout_transform(p: Place) -> Sequence[Contribution]:
 
 
 @rule("arange")
-def _arange(p: Place) -> Sequence[Contribution]:
+def _arange(p: VjpCall) -> Sequence[Contribution]:
     """Element i is start + i * step; the end counts the elements, and no more."""
     places = p.d.op("ones_like").op("cumsum", axis=0, exclusive=True)
     return [p.d.sum(), None, (p.d * places).sum()]
 
 
 @rule("concatenate")
-def _concatenate(p: Place) -> Sequence[Contribution]:
-    parts = _parts(p)
+def _concatenate(p: VjpCall) -> Sequence[Contribution]:
+    fields = _parts(p)
     axis = int(cast("int", p.attrs["axis"])) % len(p.out_shape)
-    if all(isinstance(part.shape[axis], int) for part in parts):
-        return [_static_parts(p, parts, axis)]
-    return [_dynamic_parts(p, parts, axis)]
+    if all(isinstance(part.shape[axis], int) for part in fields):
+        return [_static_parts(p, fields, axis)]
+    return [_dynamic_parts(p, fields, axis)]
 
 
-def _parts(p: Place) -> list[TensorType]:
+def _parts(p: VjpCall) -> list[TensorType]:
     (type_,) = p.types
     assert isinstance(type_, TupleType)
-    return [cast("TensorType", part) for part in type_.fields]
+    return [cast("TensorType", field) for field in type_.fields]
 
 
-def _static_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
-    found: list[Contribution] = []
+def _static_parts(p: VjpCall, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
+    contributions: list[Contribution] = []
     begin = 0
     for part in parts:
         end = begin + cast("int", part.shape[axis])
-        found.append(p.d.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis]))
+        contributions.append(p.d.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis]))
         begin = end
-    return found
+    return contributions
 
 
-def _dynamic_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
+def _dynamic_parts(p: VjpCall, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
     """Slice at offsets that are known at run time; each part has the shape of its operand."""
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     rank = len(p.out_shape)
     offset = p.array([0] * rank, "int64")
     strides = p.array([1] * rank, "int64")
@@ -75,26 +75,26 @@ def _dynamic_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Con
         own = p.field(0, index)
         sizes = p.call("shape_of", own, dtype="int64")
         sliced = p.d.op("dyn.strided_slice", offset, offset + sizes, strides)
-        found.append(p.like(sliced, own, part))
+        contributions.append(p.like(sliced, own, part))
         offset = offset + sizes * along
-    return found
+    return contributions
 
 
 @rule("stack")
-def _stack(p: Place) -> Sequence[Contribution]:
+def _stack(p: VjpCall) -> Sequence[Contribution]:
     (type_,) = p.types
     assert isinstance(type_, TupleType)
     axis = int(cast("int", p.attrs["axis"])) % len(p.out_shape)
     return [[_row(p, index, axis) for index in range(len(type_.fields))]]
 
 
-def _row(p: Place, index: int, axis: int) -> TensorExpr:
+def _row(p: VjpCall, index: int, axis: int) -> TensorExpr:
     row = p.d.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
     return row.op("squeeze", axis=[axis])
 
 
 @rule("split")
-def _split(p: Place) -> Sequence[Contribution]:
+def _split(p: VjpCall) -> Sequence[Contribution]:
     assert isinstance(p.out_type, TupleType)
     parts = []
     for index in range(len(p.out_type.fields)):
@@ -104,7 +104,7 @@ def _split(p: Place) -> Sequence[Contribution]:
 
 
 @rule("tile")
-def _tile(p: Place) -> Sequence[Contribution]:
+def _tile(p: VjpCall) -> Sequence[Contribution]:
     """Give each repetition an axis of its own, and sum over these."""
     given = p.attrs["reps"]
     reps = [int(rep) for rep in (given if isinstance(given, tuple | list) else (given,))]
@@ -120,12 +120,12 @@ def _tile(p: Place) -> Sequence[Contribution]:
 
 
 @expansion("dyn.tile")
-def _dyn_tile(p: Place) -> Expr:
+def _dyn_tile(p: VjpCall) -> Expr:
     raise p.unsupported("how often it repeats must be known at compile time")
 
 
 @rule("repeat")
-def _repeat(p: Place) -> Sequence[Contribution]:
+def _repeat(p: VjpCall) -> Sequence[Contribution]:
     repeats = cast("int", p.attrs["repeats"])
     if p.attrs["axis"] is None:
         return [p.reshape_to(p.d.reshape([-1, repeats]).sum([1]), 0)]
@@ -139,24 +139,24 @@ def _repeat(p: Place) -> Sequence[Contribution]:
 
 
 @rule("meshgrid")
-def _meshgrid(p: Place) -> Sequence[Contribution]:
+def _meshgrid(p: VjpCall) -> Sequence[Contribution]:
     """Sum each grid over the axes along which it repeats its vector."""
     count = len(_parts(p))
     order = list(range(count))
     if p.attrs["indexing"] == "xy" and count > 1:
         order[:2] = [1, 0]
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     for index, part in enumerate(_parts(p)):
         d = p.d_part(index)
         if d is not None:
             d = d.sum([axis for axis in range(count) if axis != order[index]])
             d = d if part.shape else d.reshape([])
-        found.append(d)
-    return [found]
+        contributions.append(d)
+    return [contributions]
 
 
 @rule("sliding_window")
-def _sliding_window(p: Place) -> Sequence[Contribution]:
+def _sliding_window(p: VjpCall) -> Sequence[Contribution]:
     """Add each offset of the window to the places that it was read from."""
     axis = p.axis()
     window = cast("Sequence[int]", p.attrs["window_shape"])
@@ -179,8 +179,8 @@ def _sliding_window(p: Place) -> Sequence[Contribution]:
 
 
 def _spread(
-    p: Place,
-    part: TensorExpr,
+    p: VjpCall,
+    grad: TensorExpr,
     axis: int,
     offsets: Sequence[int],
     strides: Sequence[int],
@@ -196,8 +196,8 @@ def _spread(
         reach = (count - 1) * step + 1 if count else 0
         widths[along] = [offset, sizes[along] - offset - reach]
     if any(step > 1 for step in steps):
-        part = part.op("nn.dilate", strides=steps, dilation_value=0.0)
-    return part.op("nn.pad", part.like(0), pad_width=widths)
+        grad = grad.op("nn.dilate", strides=steps, dilation_value=0.0)
+    return grad.op("nn.pad", grad.like(0), pad_width=widths)
 
 
 rules(

@@ -112,20 +112,20 @@ def _tanhshrink(x: Formula) -> Formula:
     return x - x.op("tanh")
 
 
-def _shrink_bound(call: Arguments) -> float:
+def _shrink_limit(call: Arguments) -> float:
     return float(static_number(call, "lambd", 0.5))
 
 
 def _softshrink(call: Arguments) -> Value:
     """Move x towards 0; the zero between keeps the sign of x, and NaN stays NaN."""
-    x, bound = _floats(call), _shrink_bound(call)
+    x, bound = _floats(call), _shrink_limit(call)
     if bound < 0:
         raise RefusalError(f"softshrink: `lambd` must not be negative, not {bound!r}", call.at("lambd"))
     return (x > bound).choose(x - bound, (x < -bound).choose(x + bound, x * 0)).value
 
 
 def _hardshrink(call: Arguments) -> Value:
-    x, bound = _floats(call), _shrink_bound(call)
+    x, bound = _floats(call), _shrink_limit(call)
     return (x.abs() <= bound).choose(0, x).value
 
 

@@ -41,8 +41,8 @@ def _attention(call: Arguments) -> Value:
 
 
 def _matrices(call: Arguments, one: Formula, first: str, other: Formula, second: str) -> Formula:
-    left, right = Operand(one.value, call.at(first)), Operand(other.value, call.at(second))
-    return Formula(matrix_product(left, right, call.span, call.name), call.span)
+    lhs, rhs = Operand(one.value, call.at(first)), Operand(other.value, call.at(second))
+    return Formula(matrix_product(lhs, rhs, call.span, call.name), call.span)
 
 
 def causal_mask(scores: Formula) -> Formula:

@@ -141,9 +141,9 @@ def _bilinear(call: Arguments) -> Value:
     if one.rank != 2 or other.rank != 2 or weight.rank != 3:
         raise RefusalError("bilinear takes two matrices and a weight of rank 3", call.span)
 
-    whole = as_computed(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
+    computed = as_computed(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
     result = call_operator(
-        OPERATORS["einsum"], [Operand(whole, call.span)], {"equation": "ni,oij,nj->no"}, call.span
+        OPERATORS["einsum"], [Operand(computed, call.span)], {"equation": "ni,oij,nj->no"}, call.span
     )
     assert isinstance(result, Computed)
     return _add_bias(Formula(result, call.span), call, -1)

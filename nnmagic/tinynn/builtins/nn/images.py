@@ -14,7 +14,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
-from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_checked
+from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_with_check
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -37,7 +37,7 @@ def _embedding(call: Arguments) -> Value:
     if table.rank != 2:
         message = f"embedding: `weight` must be of rank 2, not of shape {format_shape(table.shape)}"
         raise RefusalError(message, call.at("weight"))
-    return take_checked(call, table, index_formula(call, "indices"), 0).value
+    return take_with_check(call, table, index_formula(call, "indices"), 0).value
 
 
 def _one_hot(call: Arguments) -> Value:

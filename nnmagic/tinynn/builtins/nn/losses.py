@@ -18,7 +18,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_number,
 )
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
-from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_checked
+from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_with_check
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast_together
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -164,7 +164,7 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     chosen = logs.op("gather", indices.expand(axis), axis=axis).op("squeeze", axis=[axis])
     weights = chosen.op("ones_like")
     if "weight" in call:
-        weights = take_checked(call, _class_weights(call, logs, axis), indices, 0, "target")
+        weights = take_with_check(call, _class_weights(call, logs, axis), indices, 0, "target")
     weights = skipped.choose(0, weights)
     losses = -(chosen * weights)
     how = choice_argument(call, "reduction", _REDUCTIONS, "mean")

@@ -77,20 +77,20 @@ def _batch_norm(call: Arguments) -> Value:
     _vectors(call, data, "running_mean", "running_var", "weight", "bias")
     if flag(call, "training"):
         return batch_statistics(call, data)
-    parts: dict[str, Formula] = {}
+    statistics: dict[str, Formula] = {}
     for name, number in (("weight", 1), ("bias", 0)):
         if name in call:
-            parts[name] = formula(call, name)
+            statistics[name] = formula(call, name)
         else:
             like = formula(call, "running_mean")
-            parts[name] = like.op("ones_like" if number else "zeros_like")
+            statistics[name] = like.op("ones_like" if number else "zeros_like")
     epsilon = float(static_number(call, "eps", static_number(call, "epsilon", 1e-5)))
     operands = [
         Operand(operand.value, call.span)
         for operand in (
             data,
-            parts["weight"],
-            parts["bias"],
+            statistics["weight"],
+            statistics["bias"],
             formula(call, "running_mean"),
             formula(call, "running_var"),
         )
@@ -108,15 +108,15 @@ _ORDERED = ("second?", "third?", "fourth?")
 def _name_arguments(call: Arguments, torch: tuple[str, ...], relay: tuple[str, ...]) -> Arguments:
     """Name the arguments as PyTorch does, or as Relay does if the second is a tensor (gamma)."""
     names = relay if _is_relay_norm(call, "second") else torch
-    given = dict(call.given)
+    arguments = dict(call.given)
     for parameter, name in zip(_ORDERED, names, strict=True):
-        operand = given.pop(parameter.rstrip("?"), None)
+        operand = arguments.pop(parameter.rstrip("?"), None)
         if operand is None:
             continue
-        if name in given:
-            raise RefusalError(f"{call.name}: `{name}` is given twice", given[name].span)
-        given[name] = operand
-    return Arguments(call.name, given, call.span)
+        if name in arguments:
+            raise RefusalError(f"{call.name}: `{name}` is given twice", arguments[name].span)
+        arguments[name] = operand
+    return Arguments(call.name, arguments, call.span)
 
 
 def _is_relay_norm(call: Arguments, second: str) -> bool:
@@ -126,8 +126,8 @@ def _is_relay_norm(call: Arguments, second: str) -> bool:
 
 def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
     """Return the last axes; their sizes must equal ``normalized_shape``."""
-    given = call.static("normalized_shape")
-    wanted = given if isinstance(given, tuple) else (given,)
+    shape = call.static("normalized_shape")
+    wanted = shape if isinstance(shape, tuple) else (shape,)
     last = data.shape[data.rank - len(wanted) :] if len(wanted) <= data.rank else ()
     if (
         len(last) != len(wanted)

@@ -23,15 +23,15 @@ class _Windows:
         self.kernel = _pair(call, "kernel_size", 1)
         self.dilation, self.stride = _pair(call, "dilation", 1), _pair(call, "stride", 1)
         self.padding = _pair(call, "padding", 0)
-        self.padded = [whole + 2 * width for whole, width in zip(size, self.padding, strict=True)]
+        self.padded = [extent + 2 * width for extent, width in zip(size, self.padding, strict=True)]
         spans = [step * (count - 1) + 1 for step, count in zip(self.dilation, self.kernel, strict=True)]
-        if any(whole < span for whole, span in zip(self.padded, spans, strict=True)):
+        if any(extent < span for extent, span in zip(self.padded, spans, strict=True)):
             message = f"{call.name}: windows of {spans[0]} x {spans[1]} do not fit into an image of "
             message += f"{self.padded[0]} x {self.padded[1]} with its padding"
             raise RefusalError(message, call.span)
         self.counts = [
-            (whole - span) // step + 1
-            for whole, span, step in zip(self.padded, spans, self.stride, strict=True)
+            (extent - span) // step + 1
+            for extent, span, step in zip(self.padded, spans, self.stride, strict=True)
         ]
 
     def begins(self) -> list[tuple[int, int]]:
@@ -112,17 +112,17 @@ def _fold(call: Arguments) -> Value:
 def _spread(split: Formula, index: int, windows: _Windows) -> Formula:
     """Return the images of which all elements are 0 but one of each window."""
     axis = split.rank - 3
-    part = split.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
-    part = part.op("squeeze", axis=[axis])
+    tap = split.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
+    tap = tap.op("squeeze", axis=[axis])
     if windows.stride != (1, 1):
-        strides = [1] * (part.rank - 2) + list(windows.stride)
-        part = part.op("nn.dilate", strides=strides, dilation_value=0.0)
+        strides = [1] * (tap.rank - 2) + list(windows.stride)
+        tap = tap.op("nn.dilate", strides=strides, dilation_value=0.0)
     begins, extents = windows.begins()[index], windows.extents()
     ends = [
         whole - begin - extent for whole, begin, extent in zip(windows.padded, begins, extents, strict=True)
     ]
-    widths = [(0, 0)] * (part.rank - 2) + list(zip(begins, ends, strict=True))
-    return part.op("nn.pad", 0, pad_width=widths)
+    widths = [(0, 0)] * (tap.rank - 2) + list(zip(begins, ends, strict=True))
+    return tap.op("nn.pad", 0, pad_width=widths)
 
 
 PATCHES = (

@@ -62,8 +62,8 @@ def _placing(attrs: dict[str, object], rank: int) -> Placing:
     """Return how windows go along the axes, by the attributes of a call that Relay accepted."""
 
     def spread(name: str, default: int) -> Any:
-        given = attrs.get(name, default)
-        listed = given if isinstance(given, tuple) else (given,)
+        attr = attrs.get(name, default)
+        listed = attr if isinstance(attr, tuple) else (attr,)
         return (listed * rank if len(listed) == 1 else listed)[:rank]
 
     kernel, strides, dilations = (spread(name, 1) for name in ("pool_size", "strides", "dilation"))

@@ -86,8 +86,8 @@ class _Weights:
 
 def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: Formula, width: Dim) -> _Weights:
     """Return the weights of one direction of one layer for data of a width. Raises RefusalError."""
-    given = [name for name in _WEIGHTS if name in call]
-    tensors = {name: _part(call, name, number, count) for name in given}
+    names = [name for name in _WEIGHTS if name in call]
+    tensors = {name: _part(call, name, number, count) for name in names}
     recurrent = tensors["w_hh"]
     hidden = recurrent.shape[-1] if recurrent.rank == 2 else None
     if not isinstance(hidden, int):
@@ -104,8 +104,8 @@ def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: For
         if tensor.dtype != data.dtype:
             dtypes = f"{dtype_short_name(tensor.dtype)}, the input of {dtype_short_name(data.dtype)}"
             raise call.refusal(name, f"`{name}` is of {dtypes}")
-    is_tuple = {name: isinstance(call.given[name].value, TupleOf) for name in given}
-    return _Weights(hidden, {name: f"{name}[{number}]" if is_tuple[name] else name for name in given})
+    is_tuple = {name: isinstance(call.given[name].value, TupleOf) for name in names}
+    return _Weights(hidden, {name: f"{name}[{number}]" if is_tuple[name] else name for name in names})
 
 
 def _part(call: Arguments, name: str, number: int, count: int) -> Formula:
@@ -238,12 +238,12 @@ def _run_cell(call: Arguments, kind: _Kind) -> Value:
     if data.rank not in (1, 2):
         message = f"{call.name} takes (batch, size) or (size,), not {format_shape(data.shape)}"
         raise RefusalError(message, call.at("input"))
-    own, batched = _weights_of(call, kind, 0, 1, data, data.shape[-1]), data.rank == 2
+    weights, batched = _weights_of(call, kind, 0, 1, data, data.shape[-1]), data.rank == 2
     lines = [
-        *own.project("data" if batched else "data[None]", kind),
-        *_begin(call, kind, own.hidden, data, batched=batched),
+        *weights.project("data" if batched else "data[None]", kind),
+        *_begin(call, kind, weights.hidden, data, batched=batched),
         "x = gates",
-        *kind.lines(own.hidden, own.texts),
+        *kind.lines(weights.hidden, weights.texts),
         f"return {_together([state if batched else f'{state}[0]' for state in kind.states])}",
     ]
     return _network(call, data, lines)

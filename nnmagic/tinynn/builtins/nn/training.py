@@ -31,14 +31,14 @@ def dropout(call: Arguments) -> Value:
         if not has_key:
             hint = "give key=, an integer that is another one at each step"
             raise RefusalError("dropout: training needs a key", call.span, hint=hint)
-        return _dropped(call, data, share).value
+        return _drop(call, data, share).value
     operand = Operand(data.value, call.at("x"))
     result = call_operator(OPERATORS["nn.dropout"], [operand], {"rate": float(share)}, call.span)
     assert isinstance(result, TupleOf)
     return result.items[0]
 
 
-def _dropped(call: Arguments, data: Formula, share: float) -> Formula:
+def _drop(call: Arguments, data: Formula, share: float) -> Formula:
     bits = random_bits(call, data)
     if share == 1:
         return data.op("zeros_like")
@@ -63,11 +63,11 @@ def random_bits(call: Arguments, like: Formula) -> Formula:
         wide = word.cast("uint64")
         for part in (wide, wide.op("right_shift", 32)):
             low = part.cast("uint32")
-            state = _mixed(low if state is None else state.op("bitwise_xor", low) + _GOLDEN)
+            state = _mix(low if state is None else state.op("bitwise_xor", low) + _GOLDEN)
     assert state is not None
     for axis in range(like.rank):
         counter = arange(size_of(like, axis), like.span).cast("uint32") * _GOLDEN
-        state = _mixed((state.expand(axis) if axis else state) + counter)
+        state = _mix((state.expand(axis) if axis else state) + counter)
     return state
 
 
@@ -75,7 +75,7 @@ def _integer(key: Formula, number: int) -> Formula:
     return key.cast("int64").like(number)
 
 
-def _mixed(state: Formula) -> Formula:
+def _mix(state: Formula) -> Formula:
     """Mix the bits of 32-bit words, a bijection in which each bit depends on all (Wellons' lowbias32)."""
     state = state.op("bitwise_xor", state.op("right_shift", 16)) * 0x21F0AAAD
     state = state.op("bitwise_xor", state.op("right_shift", 15)) * 0x735A2D97

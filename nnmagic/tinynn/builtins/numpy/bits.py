@@ -26,7 +26,7 @@ def _along_last(call: Arguments, data: Formula) -> tuple[Formula, list[int]]:
     if "axis" not in call:
         data = data.flat()
     axis = one_axis(call, "axis", data.rank, 0)
-    others = [each for each in range(data.rank) if each != axis]
+    others = [index for index in range(data.rank) if index != axis]
     back = list(range(data.rank - 1))
     back.insert(axis, data.rank - 1)
     return data.transpose([*others, axis]), back
@@ -51,8 +51,8 @@ def _pack(call: Arguments) -> Value:
     data, back = _along_last(call, data.truth().cast("uint8"))
     length = size_along(data.value, data.rank - 1, call.span)
     longer = calculate_size(BuiltinOp.Add, length, Known(7), call.span)
-    found = calculate_size(BuiltinOp.FloorDiv, longer, Known(8), call.span)
-    count = found if isinstance(found, Dimension) else dim_of(found)
+    size = calculate_size(BuiltinOp.FloorDiv, longer, Known(8), call.span)
+    count = size if isinstance(size, Dimension) else dim_of(size)
     assert isinstance(count, int | Dimension)
     widths = [(0, 7 * (axis == data.rank - 1)) for axis in range(data.rank)]
     places = arange(count, call.span).expand(1) * 8 + arange(8, call.span)

@@ -126,16 +126,16 @@ def _real_if_close(call: Arguments) -> Value:
 
 def _complex(call: Arguments) -> Value:
     """Convert a number, or a real and an imaginary part, as Python's ``complex``."""
-    given = [as_number(call.given[name]) for name in ("real", "imag") if name in call]
-    known = [static_value_or_none(operand.value) for operand in given]
+    operands = [as_number(call.given[name]) for name in ("real", "imag") if name in call]
+    known = [static_value_or_none(operand.value) for operand in operands]
     numbers = [number for number in known if isinstance(number, bool | int | float | complex)]
-    if len(numbers) == len(given):
+    if len(numbers) == len(operands):
         return Known(complex(*numbers))
-    for operand in given:
+    for operand in operands:
         if python_number(operand.value) is None and not _is_scalar(operand):
             hint = "write x.astype(c128) for every element" if is_tensor(operand.value) else None
             raise RefusalError(f"complex() of {describe(operand.value)}", operand.span, hint=hint)
-    parts = [as_formula(operand, call.span, "complex").value for operand in given]
+    parts = [as_formula(operand, call.span, "complex").value for operand in operands]
     whole = [Formula(cast(part, "complex128", call.span), call.span) for part in parts]
     number = whole[0] if len(whole) == 1 else whole[0] + whole[1] * 1j
     return Computed(number.value.expr, number.value.type, weak=True)

@@ -87,13 +87,13 @@ def _with_leading_axes(call: Arguments, value: v.Value, rank: int) -> v.Value:
 
 def _convert(call: Arguments) -> v.Value:
     operand, dtype = call.given["object"], dtype_argument(call)
-    known = static_value_or_none(operand.value)
-    if isinstance(known, tuple) and not _holds_sizes(operand.value):
+    static = static_value_or_none(operand.value)
+    if isinstance(static, tuple) and not _holds_sizes(operand.value):
         return constant_array(call, "object", dtype)
-    if is_number(known) and dtype is not None:
-        assert isinstance(known, bool | int | float | complex)
-        return number_constant(known, dtype, operand.span)
-    data = _stack_nested(operand, call)
+    if is_number(static) and dtype is not None:
+        assert isinstance(static, bool | int | float | complex)
+        return number_constant(static, dtype, operand.span)
+    data = _stack_nested_lists(operand, call)
     return (data if dtype is None else data.cast(dtype)).value
 
 
@@ -104,22 +104,22 @@ def _holds_sizes(value: v.Value) -> bool:
     )
 
 
-def _stack_nested(operand: v.Operand, call: Arguments) -> Formula:
+def _stack_nested_lists(operand: v.Operand, call: Arguments) -> Formula:
     """Stack nested lists of tensors."""
     value = operand.value
     if not isinstance(value, v.TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
 
     parts = [
-        v.Operand(_stack_nested(v.Operand(item, operand.span), call).value, operand.span)
+        v.Operand(_stack_nested_lists(v.Operand(item, operand.span), call).value, operand.span)
         if isinstance(item, v.TupleOf)
         else v.Operand(item, operand.span)
         for item in value.items
     ]
     tensors = unify_dtypes(call, parts)
-    for part in tensors:
-        if part.shape != tensors[0].shape:
-            shown = f"{format_shape(tensors[0].shape)} and {format_shape(part.shape)}"
+    for tensor in tensors:
+        if tensor.shape != tensors[0].shape:
+            shown = f"{format_shape(tensors[0].shape)} and {format_shape(tensor.shape)}"
             raise v.RefusalError(f"{call.name}: the items have different shapes, {shown}", operand.span)
     return concatenate(call, tensors, 0, "stack")
 
@@ -185,9 +185,9 @@ def _fill_value(call: Arguments, operand: v.Operand, dtype: str | None) -> Formu
 
 def _shape_and_value(call: Arguments) -> tuple[v.Operand, v.Operand]:
     """Return the shape and the fill value; if one is given by keyword, the other comes first."""
-    given = dict(call.given)
-    shape = given.get("shape") or (given.pop("first", None) if "first" in given else None)
-    value = given.get("fill_value") or given.pop("first", None) or given.get("second")
+    arguments = dict(call.given)
+    shape = arguments.get("shape") or (arguments.pop("first", None) if "first" in arguments else None)
+    value = arguments.get("fill_value") or arguments.pop("first", None) or arguments.get("second")
     if shape is None or value is None:
         raise v.RefusalError("full: it is called as full(shape, fill_value, dtype)", call.span)
     return shape, value
@@ -476,17 +476,17 @@ def _meshgrid(call: Arguments) -> v.Value:
     given = call.given["arrays"].value
     assert isinstance(given, v.TupleOf)
     span = call.at("arrays")
-    parts = [as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
-    if any(part.rank > 1 for part in parts):
+    vectors = [as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
+    if any(vector.rank > 1 for vector in vectors):
         raise v.RefusalError("meshgrid takes tensors of rank 1", span)
-    parts = [part if part.rank else part.reshape((1,)) for part in parts]
-    rank = len(parts)
+    vectors = [vector if vector.rank else vector.reshape((1,)) for vector in vectors]
+    rank = len(vectors)
     if rank > MAX_RANK:
         raise v.RefusalError(f"meshgrid of {rank} tensors has as many axes (at most {MAX_RANK})", span)
     axes = list(range(rank))
     if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0
-    grids = _coordinates(call, parts, axes, sparse=flag(call, "sparse"))
+    grids = _coordinates(call, vectors, axes, sparse=flag(call, "sparse"))
     return v.TupleOf(tuple(grid.value for grid in grids))
 
 
@@ -509,7 +509,7 @@ def grid(call: Arguments) -> v.Value:
     if not slices or len(slices) < len(given.items):
         hint = f"write {call.name}[0:3, 0:4]"
         raise v.RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
-    parts = []
+    coordinates = []
     for item in slices:
         if item.stop == v.Known(None):
             raise v.RefusalError(f"{call.name}: a slice needs its end", call.span, hint="write 0:n")
@@ -524,12 +524,12 @@ def grid(call: Arguments) -> v.Value:
             values = _linspace(Arguments(call.name, inner, call.span))
         else:
             values = _arange(Arguments(call.name, inner, call.span))
-        parts.append(Formula(_as_computed(values), call.span))
-    if any(part.is_float for part in parts):
-        parts = [part.cast("float64") for part in parts]
-    if len(parts) == 1:
-        return parts[0].value
-    grids = _coordinates(call, parts, range(len(parts)), sparse=call.name == "ogrid")
+        coordinates.append(Formula(_as_computed(values), call.span))
+    if any(coordinate.is_float for coordinate in coordinates):
+        coordinates = [coordinate.cast("float64") for coordinate in coordinates]
+    if len(coordinates) == 1:
+        return coordinates[0].value
+    grids = _coordinates(call, coordinates, range(len(coordinates)), sparse=call.name == "ogrid")
     if call.name == "ogrid":
         return v.TupleOf(tuple(grid.value for grid in grids))
     return stack(grids, 0).value

@@ -21,18 +21,18 @@ def _delete(call: Arguments) -> Value:
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat(), 0
-    known = _known_indices(operand.value)
+    static = _known_indices(operand.value)
     size = data.shape[axis]
-    if known == ():
+    if static == ():
         return data.value
-    if known is not None and isinstance(size, int):
-        return _delete_known(call, data, axis, known).value
-    data = data.transpose([axis, *(each for each in range(data.rank) if each != axis)])
+    if static is not None and isinstance(size, int):
+        return _delete_static(call, data, axis, static).value
+    data = data.transpose([axis, *(index for index in range(data.rank) if index != axis)])
     kind = "delete"
-    if isinstance(known, tuple):
-        places = constant_of(np.array(known), "int64", operand.span)
+    if isinstance(static, tuple):
+        places = constant_of(np.array(static), "int64", operand.span)
         kind, operand = "delete of several", Operand(places.value, operand.span)
-    elif known is None:
+    elif static is None:
         if not is_tensor(operand.value) or tensor_type(operand).dtype.startswith("float"):
             message = f"delete: `obj` must be an index, indices or a mask, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
@@ -47,36 +47,36 @@ _MOST_PLACES = 1 << 24
 
 def _known_indices(value: Value) -> int | tuple[int, ...] | None:
     """Return one index, or several, that are known at compile time."""
-    known = static_value_or_none(value)
+    static = static_value_or_none(value)
     if isinstance(value, RangeOf):
         bounds = [static_value_or_none(bound) for bound in (value.start, value.stop, value.step)]
         numbers = [bound for bound in bounds if isinstance(bound, int)]
-        known = tuple(range(*numbers)) if len(numbers) == 3 else None
+        static = tuple(range(*numbers)) if len(numbers) == 3 else None
     if isinstance(value, Computed):
         return None
-    listed = known if isinstance(known, tuple) else (known,)
+    listed = static if isinstance(static, tuple) else (static,)
     if any(isinstance(each, bool) or not isinstance(each, int) for each in listed):
         return None
-    return known  # type: ignore[return-value]  # an int, or a tuple of them
+    return static  # type: ignore[return-value]  # an int, or a tuple of them
 
 
-def _delete_known(call: Arguments, data: Formula, axis: int, known: int | tuple[int, ...]) -> Formula:
+def _delete_static(call: Arguments, data: Formula, axis: int, static: int | tuple[int, ...]) -> Formula:
     size = data.shape[axis]
     assert isinstance(size, int)
-    indices = known if isinstance(known, tuple) else (known,)
+    indices = static if isinstance(static, tuple) else (static,)
     for index in indices:
         if not -size <= index < size:
             message = f"delete: index {index} is out of range for an axis of size {size}"
             raise RefusalError(message, call.at("obj"))
     deleted = sorted({index % size for index in indices})
     bounds = zip([0, *(index + 1 for index in deleted)], [*deleted, size], strict=True)
-    pieces = [(begin, end) for begin, end in bounds if begin < end]
-    if len(pieces) > 2 and size <= _MOST_PLACES:
-        left = np.concatenate([np.arange(begin, end) for begin, end in pieces])
+    slices = [(begin, end) for begin, end in bounds if begin < end]
+    if len(slices) > 2 and size <= _MOST_PLACES:
+        left = np.concatenate([np.arange(begin, end) for begin, end in slices])
         return data.op("take", constant_of(left, "int64", call.span), axis=axis, mode="fast")
-    if not pieces:
+    if not slices:
         return static_slice(data, axis, 0, 0)
-    parts = [static_slice(data, axis, begin, end) for begin, end in pieces]
+    parts = [static_slice(data, axis, begin, end) for begin, end in slices]
     return parts[0] if len(parts) == 1 else concatenate(call, parts, axis)
 
 

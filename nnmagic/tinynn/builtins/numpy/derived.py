@@ -73,7 +73,8 @@ def _text(name: str) -> Builtin:
 
     def apply_to(call: Arguments) -> Value:
         operands = [
-            call.given.get(each, Operand(Known(_DEFAULTS.get(each)), call.span)) for each in parameters
+            call.given.get(parameter, Operand(Known(_DEFAULTS.get(parameter)), call.span))
+            for parameter in parameters
         ]
         return LoopCall("text", tuple(operands), text=text)
 
@@ -81,10 +82,10 @@ def _text(name: str) -> Builtin:
 
 
 def _array_equiv(call: Arguments) -> Value:
-    left, right = pair(call, "a1", "a2")
-    if broadcast_shape([left.shape, right.shape]) is None:
+    lhs, rhs = pair(call, "a1", "a2")
+    if broadcast_shape([lhs.shape, rhs.shape]) is None:
         return Known(value=False)
-    return equal_numbers(left, right).reduce("all").value
+    return equal_numbers(lhs, rhs).reduce("all").value
 
 
 def _bitwise_count(call: Arguments) -> Value:
@@ -104,9 +105,9 @@ def _bitwise_count(call: Arguments) -> Value:
 
 
 def _float_power(call: Arguments) -> Value:
-    left, right = pair(call, "x1", "x2")
-    wide = "complex128" if left.is_complex else "float64"
-    return (left.cast(wide) ** right.cast(wide)).value
+    lhs, rhs = pair(call, "x1", "x2")
+    wide = "complex128" if lhs.is_complex else "float64"
+    return (lhs.cast(wide) ** rhs.cast(wide)).value
 
 
 def _frexp(call: Arguments) -> Value:
@@ -178,8 +179,11 @@ def _over_axes(call: Arguments) -> Value:
 def _polydiv(call: Arguments) -> Value:
     """Divide by the schoolbook method; the remainder begins with its first coefficient that is not 0."""
     u, v = pair(call, "u", "v")
-    wide = [each if each.is_float or each.is_complex else each.cast("float64") for each in (u, v)]
-    sizes = [each.shape[0] if each.rank == 1 else None for each in wide]
+    wide = [
+        polynomial if polynomial.is_float or polynomial.is_complex else polynomial.cast("float64")
+        for polynomial in (u, v)
+    ]
+    sizes = [polynomial.shape[0] if polynomial.rank == 1 else None for polynomial in wide]
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         raise RefusalError("polydiv takes vectors of known size", call.span)
     m, n = (int(str(size)) for size in sizes)
@@ -191,7 +195,7 @@ def _polydiv(call: Arguments) -> Value:
         f"    first = 0\n    while first < {m - 1} and abs(r[first]) <= 1e-8:\n        first = first + 1\n"
         "    return q, r[first:]\n"
     )
-    operands = (Operand(each.value, call.at(name)) for each, name in zip(wide, "uv", strict=True))
+    operands = (Operand(polynomial.value, call.at(name)) for polynomial, name in zip(wide, "uv", strict=True))
     return LoopCall("text", tuple(operands), text=text)
 
 

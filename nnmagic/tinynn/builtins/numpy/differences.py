@@ -35,10 +35,11 @@ def _diff(call: Arguments) -> Value:
         }
         shape = tuple(1 if index == axis else dim for index, dim in enumerate(data.shape))
         whole = {
-            name: part if part.rank else part.op("broadcast_to", shape=shape) for name, part in parts.items()
+            name: slope if slope.rank else slope.op("broadcast_to", shape=shape)
+            for name, slope in parts.items()
         }
         listed = [whole.get("prepend"), data, whole.get("append")]
-        data = concatenate(call, [part for part in listed if part is not None], axis)
+        data = concatenate(call, [slope for slope in listed if slope is not None], axis)
     size = data.shape[axis]
     rounds = min(times, size) if isinstance(size, int) else times  # an empty result stays empty
     if rounds > MAX_ITEMS:

@@ -46,11 +46,11 @@ def _clip(call: Arguments) -> Value:
         if name not in call:
             continue
         operand = as_number(call.given[name])
-        known = static_value_or_none(operand.value)
-        if isinstance(known, bool | int | float):
-            numbers[name] = known
-            bounds[name] = Formula(number_constant(known, data.dtype, operand.span), call.span)
-        elif is_tensor(operand.value) or isinstance(known, tuple):
+        static = static_value_or_none(operand.value)
+        if isinstance(static, bool | int | float):
+            numbers[name] = static
+            bounds[name] = Formula(number_constant(static, data.dtype, operand.span), call.span)
+        elif is_tensor(operand.value) or isinstance(static, tuple):
             inner = Arguments(call.name, {"a": Operand(data.value, call.at("a")), name: operand}, call.span)
             data, bounds[name] = pair(inner, "a", name)
             common_shape(call, [data.shape, bounds[name].shape])
@@ -70,8 +70,8 @@ def _operation(name: str, summary: str, operation: str) -> Builtin:
     """Declare a Python operator under NumPy's name."""
 
     def apply_to(call: Arguments) -> Value:
-        left, right = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
-        return binary(NAMED[operation], call.name, left, right, call.span)
+        lhs, rhs = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
+        return binary(NAMED[operation], call.name, lhs, rhs, call.span)
 
     return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2 input=x1 other=x2")
 
@@ -112,8 +112,8 @@ def _binary_function(
         known = fold_numbers(call, name)
         if known is not None:
             return known
-        left, right = (float_pair if floats else pair)(call, "x1", "x2")
-        return function(left, right).value
+        lhs, rhs = (float_pair if floats else pair)(call, "x1", "x2")
+        return function(lhs, rhs).value
 
     return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2 input=x1 other=x2")
 
@@ -125,71 +125,71 @@ def _logical(name: str, summary: str) -> Builtin:
         known = fold_numbers(call, name)
         if known is not None:
             return known
-        left, right = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
-        return left.op(name, right).value
+        lhs, rhs = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
+        return lhs.op(name, rhs).value
 
     return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2")
 
 
 def _op(name: str) -> Callable[[Formula, Formula], Formula]:
-    return lambda left, right: left.op(name, right)
+    return lambda lhs, rhs: lhs.op(name, rhs)
 
 
-def next_float(left: Formula, right: Formula) -> Formula:
+def next_float(lhs: Formula, rhs: Formula) -> Formula:
     """Return the neighbour in the order of the bits, which are those of integers for each sign."""
-    if left.dtype not in ("float32", "float64"):
-        message = f"nextafter is defined for f32 and f64, not {dtype_short_name(left.dtype)}"
-        raise RefusalError(message, left.span, hint="convert both first, as in x.astype(f32)")
-    bits = "int32" if left.dtype == "float32" else "int64"
-    one = left.like(0).op("reinterpret", dtype=bits).like(1)
-    away = (left < right).equal(left > 0)
-    steps = left.op("reinterpret", dtype=bits) + away.choose(one, -one)
-    moved = steps.op("reinterpret", dtype=left.dtype)
-    least = one.op("reinterpret", dtype=left.dtype).op("numpy.copysign", right)
-    result = left.equal(0).choose(least, moved)
-    missing = left.op("isnan") | right.op("isnan")
-    return missing.choose(left + right, left.equal(right).choose(right, result))
+    if lhs.dtype not in ("float32", "float64"):
+        message = f"nextafter is defined for f32 and f64, not {dtype_short_name(lhs.dtype)}"
+        raise RefusalError(message, lhs.span, hint="convert both first, as in x.astype(f32)")
+    bits = "int32" if lhs.dtype == "float32" else "int64"
+    one = lhs.like(0).op("reinterpret", dtype=bits).like(1)
+    away = (lhs < rhs).equal(lhs > 0)
+    steps = lhs.op("reinterpret", dtype=bits) + away.choose(one, -one)
+    moved = steps.op("reinterpret", dtype=lhs.dtype)
+    least = one.op("reinterpret", dtype=lhs.dtype).op("numpy.copysign", rhs)
+    result = lhs.equal(0).choose(least, moved)
+    missing = lhs.op("isnan") | rhs.op("isnan")
+    return missing.choose(lhs + rhs, lhs.equal(rhs).choose(rhs, result))
 
 
-def _logaddexp2(left: Formula, right: Formula) -> Formula:
-    return (left * math.log(2)).op("numpy.logaddexp", right * math.log(2)) / math.log(2)
+def _logaddexp2(lhs: Formula, rhs: Formula) -> Formula:
+    return (lhs * math.log(2)).op("numpy.logaddexp", rhs * math.log(2)) / math.log(2)
 
 
-def _heaviside(left: Formula, right: Formula) -> Formula:
-    step = (left > 0).choose(1, (left < 0).choose(0, left))
-    return left.equal(0).choose(right, step)
+def _heaviside(lhs: Formula, rhs: Formula) -> Formula:
+    step = (lhs > 0).choose(1, (lhs < 0).choose(0, lhs))
+    return lhs.equal(0).choose(rhs, step)
 
 
-def equal_numbers(left: Formula, right: Formula) -> Formula:
+def equal_numbers(lhs: Formula, rhs: Formula) -> Formula:
     """Return where both are equal; NaN never is, not even of a tensor compared with itself."""
-    same = left.equal(right)
-    return same & ~left.op("isnan") if left.is_float or left.is_complex else same
+    same = lhs.equal(rhs)
+    return same & ~lhs.op("isnan") if lhs.is_float or lhs.is_complex else same
 
 
 def _closeness(call: Arguments) -> Formula:
-    left, right = pair(call, "a", "b")
-    if not left.is_float and not left.is_complex:
-        left, right = left.cast("float64"), right.cast("float64")
+    lhs, rhs = pair(call, "a", "b")
+    if not lhs.is_float and not lhs.is_complex:
+        lhs, rhs = lhs.cast("float64"), rhs.cast("float64")
     rtol, atol = static_number(call, "rtol", 1e-5), static_number(call, "atol", 1e-8)
-    near = (left - right).abs() <= (atol + rtol * right.abs())
-    close = (near & right.op("isfinite")) | equal_numbers(left, right)
+    near = (lhs - rhs).abs() <= (atol + rtol * rhs.abs())
+    close = (near & rhs.op("isfinite")) | equal_numbers(lhs, rhs)
     if flag(call, "equal_nan"):
-        close = close | (left.op("isnan") & right.op("isnan"))
+        close = close | (lhs.op("isnan") & rhs.op("isnan"))
     return close
 
 
 def _array_equal(call: Arguments) -> Value:
     """Return whether shapes and elements are equal; dynamic shapes are compared at run time."""
-    left, right = pair(call, "a1", "a2")
-    alike = same_shape(left.value, right.value, call.span)
+    lhs, rhs = pair(call, "a1", "a2")
+    alike = same_shape(lhs.value, rhs.value, call.span)
     if alike is False:
         return Known(value=False)
     if isinstance(alike, Computed):
-        left, right = left.flat(), right.flat()
-        left, right = _truncate_like(left, right), _truncate_like(right, left)
-    same = equal_numbers(left, right)
-    if flag(call, "equal_nan") and left.is_float:
-        same = same | (left.op("isnan") & right.op("isnan"))
+        lhs, rhs = lhs.flat(), rhs.flat()
+        lhs, rhs = _truncate_like(lhs, rhs), _truncate_like(rhs, lhs)
+    same = equal_numbers(lhs, rhs)
+    if flag(call, "equal_nan") and lhs.is_float:
+        same = same | (lhs.op("isnan") & rhs.op("isnan"))
     result = same.op("all")
     return (result & Formula(alike, call.span) if isinstance(alike, Computed) else result).value
 
@@ -209,20 +209,20 @@ def _where(call: Arguments) -> Value:
     if "x" not in call or "y" not in call:
         hint = "it is called as where(condition, x, y)"
         raise RefusalError("where takes both x and y, or neither", call.span, hint=hint)
-    left, right = pair(call, "x", "y")
+    lhs, rhs = pair(call, "x", "y")
 
     operands = [
         Operand(condition.value, call.at("condition")),
-        Operand(left.value, call.at("x")),
-        Operand(right.value, call.at("y")),
+        Operand(lhs.value, call.at("x")),
+        Operand(rhs.value, call.at("y")),
     ]
     return call_operator(OPERATORS["where"], operands, {}, call.span)
 
 
 def _divmod(call: Arguments) -> Value:
-    left, right = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
+    lhs, rhs = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
     return TupleOf(
-        tuple(binary(NAMED[name], call.name, left, right, call.span) for name in ("floor_divide", "mod"))
+        tuple(binary(NAMED[name], call.name, lhs, rhs, call.span) for name in ("floor_divide", "mod"))
     )
 
 

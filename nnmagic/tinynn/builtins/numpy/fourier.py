@@ -60,7 +60,7 @@ def _resize(call: Arguments, data: Formula, axis: int, length: int) -> Formula:
     size = static_size(call, data.shape[axis], call.at("a"), "the size of the axis")
     if size >= length:
         return data if size == length else static_slice(data, axis, 0, length)
-    pad_width = [(0, length - size if each == axis else 0) for each in range(data.rank)]
+    pad_width = [(0, length - size if index == axis else 0) for index in range(data.rank)]
     zero = data.like(0)
     return Formula(apply("nn.pad", data.span, data.value, zero.value, pad_width=pad_width), data.span)
 
@@ -253,9 +253,9 @@ def _is_computed(call: Arguments, parameter: str) -> bool:
 
 def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
     """Return the frequencies of a number of samples, or of a distance, that only the call knows."""
-    span, given = call.span, call.given["n"]
-    size = as_size(given) or given.value
-    whole, count = v.Operand(size, given.span), size
+    span, length = call.span, call.given["n"]
+    size = as_size(length) or length.value
+    whole, count = v.Operand(size, length.span), size
     if half:
         halved = v.Operand(
             binary(NAMED["floor_divide"], "//", whole, v.Operand(v.Known(2), span), span), span
@@ -265,7 +265,7 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
     known = isinstance(count, v.Known) and isinstance(count.value, int)
     if not (known or isinstance(count, v.Dimension)):
         raise v.RefusalError(
-            f"{call.name} takes a number of samples, not {describe(given.value)}", given.span
+            f"{call.name} takes a number of samples, not {describe(length.value)}", length.span
         )
     number = as_formula(as_number(whole), span, call.name).cast("float64")
     points = arange(count.value if isinstance(count, v.Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int

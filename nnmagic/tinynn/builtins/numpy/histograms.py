@@ -74,7 +74,7 @@ def _histogram_2d(call: Arguments) -> Value:
     if dims_differ(*data[0].shape, *data[1].shape):
         raise RefusalError("histogram2d: `x` and `y` have different sizes", call.at("y"))
     counts, edges = _counts_of_grid(call, data)
-    return TupleOf((counts.value, *(own.value for own in edges)))
+    return TupleOf((counts.value, *(edge.value for edge in edges)))
 
 
 def _histogram_dd(call: Arguments) -> Value:
@@ -91,7 +91,7 @@ def _histogram_dd(call: Arguments) -> Value:
     if not data:
         raise RefusalError("histogramdd of no axes", operand.span)
     counts, edges = _counts_of_grid(call, data)
-    return TupleOf((counts.value, TupleOf(tuple(own.value for own in edges), written="list")))
+    return TupleOf((counts.value, TupleOf(tuple(edge.value for edge in edges), written="list")))
 
 
 def _counts_of_grid(call: Arguments, data: Sequence[Formula]) -> tuple[Formula, list[Formula]]:
@@ -104,20 +104,20 @@ def _counts_of_grid(call: Arguments, data: Sequence[Formula]) -> tuple[Formula, 
         each = Arguments(call.name, given, call.span)
         size = as_size(given.get("bins", Operand(Known(10), call.span)))
         even = size is not None and is_size(size)
-        own, index, within = _even_bins(each, values) if even else _given_bins(each, values)
-        edges.append(own)
+        bins, index, within = _even_bins(each, values) if even else _given_bins(each, values)
+        edges.append(bins)
         places.append(index)
         inside = within if inside is None else inside & within
     assert inside is not None
     amounts = places[0].op("ones_like").cast("float64")
     if "weights" in call:
         amounts = formula(call, "weights").flat().cast("float64")
-    sides = [slice_axis(own, 0, 1, None).op("zeros_like").cast("float64") for own in edges]
+    sides = [slice_axis(bins, 0, 1, None).op("zeros_like").cast("float64") for bins in edges]
     zeros = reduce(operator.add, _across(sides))
     where = concatenate(call, [inside.choose(index, 0).expand(0) for index in places], 0)
     counts = zeros.op("scatter_nd", where, inside.choose(amounts, 0), mode="add")
     if flag(call, "density"):
-        widths = [slice_axis(own, 0, 1, None) - slice_axis(own, 0, 0, -1) for own in edges]
+        widths = [slice_axis(bins, 0, 1, None) - slice_axis(bins, 0, 0, -1) for bins in edges]
         volume = reduce(operator.mul, _across([width.cast("float64") for width in widths]))
         counts = counts / counts.reduce("sum") / volume
     return counts, edges
@@ -126,7 +126,7 @@ def _counts_of_grid(call: Arguments, data: Sequence[Formula]) -> tuple[Formula, 
 def _across(sides: Sequence[Formula]) -> list[Formula]:
     """Return vectors along the axes of a grid, each along its own."""
     for axis in range(len(sides)):
-        sides = [side if own == axis else side.expand(axis) for own, side in enumerate(sides)]
+        sides = [side if index == axis else side.expand(axis) for index, side in enumerate(sides)]
     return list(sides)
 
 
@@ -238,18 +238,18 @@ def _range_of(call: Arguments, data: Formula, values: Formula) -> tuple[Formula,
 
 def _given_range(call: Arguments) -> tuple[Formula, Formula]:
     """Return the two numbers of the argument ``range``, in f64, in which NumPy computes the edges between."""
-    given = call.given["range"]
-    if not isinstance(given.value, TupleOf) or len(given.value.items) != 2:
-        raise RefusalError("histogram: `range` must be two numbers", given.span)
+    limits = call.given["range"]
+    if not isinstance(limits.value, TupleOf) or len(limits.value.items) != 2:
+        raise RefusalError("histogram: `range` must be two numbers", limits.span)
     first, last = (
-        as_formula(Operand(end, given.span), call.span, "histogram: `range`") for end in given.value.items
+        as_formula(Operand(end, limits.span), call.span, "histogram: `range`") for end in limits.value.items
     )
     message = f"{call.name}: `range` must be two finite numbers, the smaller one first"
-    known = [python_number(end) for end in given.value.items]
+    known = [python_number(end) for end in limits.value.items]
     if all(isinstance(end, int | float) for end in known):
         least, largest = known
         if not -inf < least <= largest < inf:  # type: ignore[operator] # both are numbers
-            raise RefusalError(message, given.span)
+            raise RefusalError(message, limits.span)
         return first.cast("float64"), last.cast("float64")
     first, last = first.cast("float64"), last.cast("float64")
     fine = first.op("isfinite") & last.op("isfinite") & (first <= last)
@@ -276,7 +276,7 @@ def _variables(call: Arguments) -> Formula:
     """Return the data as f64 with a variable in each row."""
     data = formula(call, "m")
     rows = flag(call, "rowvar", default=True)
-    parts = []
+    variables = []
     for part in (data, formula(call, "y")) if "y" in call else (data,):
         if part.rank > 2:
             raise RefusalError(f"{call.name} takes tensors of rank 2 at most", call.at("m"))
@@ -285,8 +285,8 @@ def _variables(call: Arguments) -> Formula:
             matrix = matrix.reshape((1, matrix.shape[0] if matrix.rank else 1))
         elif not rows:
             matrix = matrix.transpose((1, 0))
-        parts.append(matrix)
-    return concatenate(call, parts, 0) if len(parts) > 1 else parts[0]
+        variables.append(matrix)
+    return concatenate(call, variables, 0) if len(variables) > 1 else variables[0]
 
 
 def _covariances(call: Arguments) -> Formula:

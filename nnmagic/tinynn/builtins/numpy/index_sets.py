@@ -37,17 +37,17 @@ def _is_integer(value: Value) -> bool:
 
 def _ix(call: Arguments) -> Value:
     """Return each vector along an axis of its own, to index with all of them."""
-    given = call.given["args"]
-    assert isinstance(given.value, TupleOf)
-    parts = [as_formula(Operand(each, given.span), call.span, "ix_: an item") for each in given.value.items]
-    if any(part.rank != 1 or not (part.is_integer) for part in parts):
-        raise RefusalError("ix_ takes vectors of integers", given.span, hint="of a mask: np.nonzero(mask)[0]")
-    for number, part in enumerate(parts):
-        after = len(parts) - number - 1
-        parts[number] = part.op("expand_dims", axis=1, num_newaxis=after) if after else part
+    items = call.given["args"]
+    assert isinstance(items.value, TupleOf)
+    vectors = [as_formula(Operand(item, items.span), call.span, "ix_: an item") for item in items.value.items]
+    if any(vector.rank != 1 or not (vector.is_integer) for vector in vectors):
+        raise RefusalError("ix_ takes vectors of integers", items.span, hint="of a mask: np.nonzero(mask)[0]")
+    for number, vector in enumerate(vectors):
+        after = len(vectors) - number - 1
+        vectors[number] = vector.op("expand_dims", axis=1, num_newaxis=after) if after else vector
         for _ in range(number):
-            parts[number] = parts[number].expand(0)
-    return TupleOf(tuple(part.value for part in parts))
+            vectors[number] = vectors[number].expand(0)
+    return TupleOf(tuple(vector.value for vector in vectors))
 
 
 def _triangle(call: Arguments) -> Value:

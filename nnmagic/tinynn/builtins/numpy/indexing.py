@@ -89,7 +89,7 @@ def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | 
     return constant_of(np.mod(np.asarray(known), size), dtype, call.at(parameter))
 
 
-def take_checked(
+def take_with_check(
     call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices"
 ) -> Formula:
     """Take slices at indices along an axis; an index out of range is an error."""
@@ -113,7 +113,7 @@ def _take(call: Arguments) -> Value:
             "take", indices, axis=axis, batch_dims=batch, mode="clip" if mode == "raise" else mode
         ).value
     if mode == "raise":
-        return take_checked(call, data, indices, axis).value
+        return take_with_check(call, data, indices, axis).value
     return data.op("take", indices, axis=axis, mode=mode).value
 
 
@@ -225,30 +225,30 @@ def known_to_rise(value: Value) -> bool:
 
 def _digitize(call: Arguments) -> Value:
     """Return the index of the bin that each number falls into; the bins increase or decrease."""
-    given = call.given["bins"]
+    edges = call.given["bins"]
     right = Operand(Known(not flag(call, "right")), call.span)
 
     def place(bins: Value) -> Formula:
-        inner = {"a": Operand(bins, given.span), "v": call.given["x"], "right": right}
-        found = _searchsorted(Arguments("digitize", inner, call.span))
-        assert isinstance(found, Computed)
-        return Formula(found, call.span)
+        inner = {"a": Operand(bins, edges.span), "v": call.given["x"], "right": right}
+        places = _searchsorted(Arguments("digitize", inner, call.span))
+        assert isinstance(places, Computed)
+        return Formula(places, call.span)
 
     message = "digitize: the bins must increase or decrease"
-    if isinstance(given.value, TupleOf) and static_value_or_none(given.value) is not None:
-        backwards = TupleOf(given.value.items[::-1])
-        if known_to_rise(given.value):
-            return place(given.value).value
+    if isinstance(edges.value, TupleOf) and static_value_or_none(edges.value) is not None:
+        backwards = TupleOf(edges.value.items[::-1])
+        if known_to_rise(edges.value):
+            return place(edges.value).value
         if known_to_rise(backwards):
             return (len(backwards.items) - place(backwards)).value
-        raise RefusalError(message, given.span)
+        raise RefusalError(message, edges.span)
     bins = formula(call, "bins")
     if bins.rank != 1:
         return place(bins.value).value  # refused
     rises, falls = is_ordered(bins), is_ordered(bins, descending=True)
     bins = bins.require(rises | falls, message)
-    found = place(rises.choose(bins, bins.op("reverse", axis=0)).value)
-    return rises.choose(found, size_along(bins, 0, found) - found).value
+    places = place(rises.choose(bins, bins.op("reverse", axis=0)).value)
+    return rises.choose(places, size_along(bins, 0, places) - places).value
 
 
 def _unravel_index(call: Arguments) -> Value:
@@ -269,12 +269,12 @@ def _coordinates(indices: Formula, sizes: Sequence[int | Formula], count: int | 
     """Return the coordinates of indices among as many elements as a shape has."""
     shown = count if isinstance(count, int) else "these"
     message = f"unravel_index: an index is out of range for {shown} elements"
-    rest = indices.require((indices >= 0) & (indices < count), message)
+    places = indices.require((indices >= 0) & (indices < count), message)
     coordinates = []
     for size in reversed(sizes[1:]):
-        coordinates.append(rest.op("floor_mod", size).value)
-        rest = rest.op("floor_divide", size)
-    return [rest.value, *reversed(coordinates)]
+        coordinates.append(places.op("floor_mod", size).value)
+        places = places.op("floor_divide", size)
+    return [places.value, *reversed(coordinates)]
 
 
 def _sort_operand(call: Arguments) -> tuple[Formula, int]:
@@ -303,7 +303,7 @@ def _partition(call: Arguments) -> Value:
     """Put the elements at some places where sorting would put them."""
     data, axis = _partition_operand(call)
     numbers = data.cast("int8") if data.dtype == "bool" else data
-    result = _partitioned(call, numbers, axis, "numpy.partition")
+    result = _partition_by(call, numbers, axis, "numpy.partition")
     result = result or numbers.op("sort", axis=axis, is_ascend=True)
     return (result.truth() if data.dtype == "bool" else result).value
 
@@ -312,14 +312,16 @@ def _argpartition(call: Arguments) -> Value:
     """Return the indices of the elements as partition orders these."""
     data, axis = _partition_operand(call)
     data = data.cast("int8") if data.dtype == "bool" else data
-    result = _partitioned(call, data, axis, "numpy.argpartition")
+    result = _partition_by(call, data, axis, "numpy.argpartition")
     return (result or data.op("argsort", axis=axis, is_ascend=True, dtype="int64")).value
 
 
-def _partitioned(call: Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
+def _partition_by(call: Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
     """Return what an operator gives for `kth`; None if the order of these is known at the call only."""
-    known = static_value_or_none(call.given["kth"].value)
-    places = [place for place in (known if isinstance(known, tuple) else (known,)) if isinstance(place, int)]
+    static = static_value_or_none(call.given["kth"].value)
+    places = [
+        place for place in (static if isinstance(static, tuple) else (static,)) if isinstance(place, int)
+    ]
     size = data.shape[axis]
     if not places or (not isinstance(size, int) and min(places) < 0):
         return None
@@ -333,14 +335,14 @@ def _partitioned(call: Arguments, data: Formula, axis: int, operator: str) -> Fo
 def _partition_operand(call: Arguments) -> tuple[Formula, int]:
     """Return the tensor and the axis, after a check of what is to stand in its sorted place."""
     data, axis = _sort_operand(call)
-    known = static_value_or_none(call.given["kth"].value)
+    static = static_value_or_none(call.given["kth"].value)
     size = data.shape[axis]
-    if known is None and (number := as_weak_int(call.given["kth"])) is not None:
+    if static is None and (number := as_weak_int(call.given["kth"])) is not None:
         place = Formula(number, call.given["kth"].span)
         count = size_along(data, axis, place)
         message = f"{call.name}: kth is out of range for the axis"
         return data.require((place >= place.like(0) - count) & (place < count), message), axis
-    for place in known if isinstance(known, tuple) else (known,):
+    for place in static if isinstance(static, tuple) else (static,):
         if isinstance(place, bool) or not isinstance(place, int):
             message = "`kth` must be ints that are known at compile time"
             raise call.refusal("kth", message, hint="write sort(x)")
@@ -358,7 +360,7 @@ def _argsort(call: Arguments) -> Value:
     return data.op("argsort", axis=axis, is_ascend=_is_ascending(call), dtype=dtype).value
 
 
-def _declare_unsupported(name: str, reason: str, hint: str) -> Builtin:
+def _declare_refusal(name: str, reason: str, hint: str) -> Builtin:
     """Declare a name that users try and that cannot work; calling it explains why."""
 
     def apply_to(call: Arguments) -> Value:
@@ -456,7 +458,7 @@ INDEXING = (
         _NAMES,
     ),
     *(
-        _declare_unsupported(name, _NO_SIZE, hint)
+        _declare_refusal(name, _NO_SIZE, hint)
         for name, hint in (
             ("compress", "write x[mask]; where(mask, x, 0) keeps the shape"),
             ("extract", "write x[mask]; where(mask, x, 0) keeps the shape"),

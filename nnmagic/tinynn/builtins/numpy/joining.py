@@ -36,69 +36,69 @@ def _arrays(call: Arguments) -> list[Formula]:
     """Return the tensors to join: the items of a list, or the rows of a tensor."""
     dtype = dtype_argument(call)
     arrays = tensors(call, "arrays")
-    return arrays if dtype is None else [part.cast(dtype) for part in arrays]
+    return arrays if dtype is None else [array.cast(dtype) for array in arrays]
 
 
-def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
-    for part in parts:
-        if part.rank != parts[0].rank:
-            shown = f"{format_shape(parts[0].shape)} and {format_shape(part.shape)}"
+def _same_rank(call: Arguments, tensors: Sequence[Formula]) -> None:
+    for part in tensors:
+        if part.rank != tensors[0].rank:
+            shown = f"{format_shape(tensors[0].shape)} and {format_shape(part.shape)}"
             raise call.refusal("arrays", f"the shapes {shown} do not fit together")
 
 
 def _concatenate(call: Arguments) -> Value:
-    parts = _arrays(call)
+    tensors = _arrays(call)
     if "axis" in call.given and call.static("axis") is None:
-        return concatenate(call, [part.flat() for part in parts], 0).value
-    if parts[0].rank == 0:
+        return concatenate(call, [part.flat() for part in tensors], 0).value
+    if tensors[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
         raise RefusalError(f"{call.name} takes tensors of rank 1 or more", call.at("arrays"), hint=hint)
-    _same_rank(call, parts)
-    return concatenate(call, parts, one_axis(call, "axis", parts[0].rank, 0)).value
+    _same_rank(call, tensors)
+    return concatenate(call, tensors, one_axis(call, "axis", tensors[0].rank, 0)).value
 
 
 def _stack(call: Arguments) -> Value:
-    parts = _arrays(call)
-    _same_rank(call, parts)
-    return concatenate(call, parts, one_axis(call, "axis", parts[0].rank + 1, 0), "stack").value
+    tensors = _arrays(call)
+    _same_rank(call, tensors)
+    return concatenate(call, tensors, one_axis(call, "axis", tensors[0].rank + 1, 0), "stack").value
 
 
 def _hstack(call: Arguments) -> Value:
-    parts = [atleast_nd(part, 1) for part in _arrays(call)]
-    _same_rank(call, parts)
-    return concatenate(call, parts, 0 if parts[0].rank == 1 else 1).value
+    tensors = [atleast_nd(array, 1) for array in _arrays(call)]
+    _same_rank(call, tensors)
+    return concatenate(call, tensors, 0 if tensors[0].rank == 1 else 1).value
 
 
 def _vstack(call: Arguments) -> Value:
-    parts = [atleast_nd(part, 2) for part in _arrays(call)]
+    parts = [atleast_nd(array, 2) for array in _arrays(call)]
     _same_rank(call, parts)
     return concatenate(call, parts, 0).value
 
 
 def _dstack(call: Arguments) -> Value:
-    parts = [atleast_nd(part, 3) for part in _arrays(call)]
+    parts = [atleast_nd(array, 3) for array in _arrays(call)]
     _same_rank(call, parts)
     return concatenate(call, parts, 2).value
 
 
 def _column_stack(call: Arguments) -> Value:
-    parts = [atleast_nd(part, 1) for part in _arrays(call)]
-    parts = [part.expand(1) if part.rank == 1 else part for part in parts]
-    _same_rank(call, parts)
-    return concatenate(call, parts, 1).value
+    columns = [atleast_nd(column, 1) for column in _arrays(call)]
+    columns = [column.expand(1) if column.rank == 1 else column for column in columns]
+    _same_rank(call, columns)
+    return concatenate(call, columns, 1).value
 
 
 def _columns_of(call: Arguments) -> Value:
     """Return the items of ``c_[x, y]`` as columns, those of rank 2 or more along their last axis."""
-    parts = [atleast_nd(part, 1) for part in tensors(call, "arrays")]
-    parts = [part.expand(1) if part.rank == 1 else part for part in parts]
-    _same_rank(call, parts)
-    return concatenate(call, parts, parts[0].rank - 1).value
+    columns = [atleast_nd(column, 1) for column in tensors(call, "arrays")]
+    columns = [column.expand(1) if column.rank == 1 else column for column in columns]
+    _same_rank(call, columns)
+    return concatenate(call, columns, columns[0].rank - 1).value
 
 
 def _rows_of(call: Arguments) -> Value:
     """Return the items of ``r_[x, 0, y]`` along the first axis."""
-    parts = [atleast_nd(part, 1) for part in tensors(call, "arrays")]
+    parts = [atleast_nd(tensor, 1) for tensor in tensors(call, "arrays")]
     _same_rank(call, parts)
     return concatenate(call, parts, 0).value
 
@@ -110,25 +110,25 @@ def _block(call: Arguments) -> Value:
 
     def parts(value: Value) -> list[Formula]:
         if isinstance(value, TupleOf):
-            return [part for item in value.items for part in parts(item)]
+            return [block_item for item in value.items for block_item in parts(item)]
         return [as_formula(Operand(value, operand.span), call.span, "block: an item")]
 
-    given = [Operand(part.value, operand.span) for part in parts(operand.value)]
+    given = [Operand(block_item.value, operand.span) for block_item in parts(operand.value)]
     if not given or not depth:
         raise RefusalError("block takes nested lists of tensors", operand.span)
     ordered = unify_dtypes(call, given)
-    rank = max(depth, *(part.rank for part in ordered))
+    rank = max(depth, *(block_item.rank for block_item in ordered))
     remaining = iter(ordered)
 
-    def joined(value: Value, level: int) -> Formula:
+    def join(value: Value, level: int) -> Formula:
         if not isinstance(value, TupleOf):
-            part = next(remaining)
-            while part.rank < rank:
-                part = part.expand(0)
-            return part
-        return concatenate(call, [joined(item, level + 1) for item in value.items], rank - depth + level)
+            block_item = next(remaining)
+            while block_item.rank < rank:
+                block_item = block_item.expand(0)
+            return block_item
+        return concatenate(call, [join(item, level + 1) for item in value.items], rank - depth + level)
 
-    return joined(operand.value, 0).value
+    return join(operand.value, 0).value
 
 
 def _list_depth(value: Value) -> int:
@@ -140,15 +140,15 @@ def _list_depth(value: Value) -> int:
 
 
 def _append(call: Arguments) -> Value:
-    parts = unify_dtypes(call, [call.given["arr"], call.given["values"]])
+    tensors = unify_dtypes(call, [call.given["arr"], call.given["values"]])
     if "axis" not in call:
-        flat = [part.flat() for part in parts]
+        flat = [part.flat() for part in tensors]
         return concatenate(call, flat, 0).value
-    axis = one_axis(call, "axis", parts[0].rank)
-    if parts[0].rank != parts[1].rank:
-        shown = f"{format_shape(parts[0].shape)} and {format_shape(parts[1].shape)}"
+    axis = one_axis(call, "axis", tensors[0].rank)
+    if tensors[0].rank != tensors[1].rank:
+        shown = f"{format_shape(tensors[0].shape)} and {format_shape(tensors[1].shape)}"
         raise RefusalError(f"append: the shapes {shown} do not fit together", call.span)
-    return concatenate(call, parts, axis).value
+    return concatenate(call, tensors, axis).value
 
 
 def _insert(call: Arguments) -> Value:
@@ -185,7 +185,7 @@ def _rows_to_insert(call: Arguments, data: Formula, values: Formula, axis: int) 
     if values.rank > data.rank:
         raise refusal
     values = values.reshape((*[1] * (data.rank - values.rank), *values.shape))
-    others = [each for each in range(data.rank) if each != 0]
+    others = [index for index in range(data.rank) if index != 0]
     values = values.transpose([*others[:axis], 0, *others[axis:]])
     shape = [*data.shape[:axis], values.shape[axis], *data.shape[axis + 1 :]]
     if any(given not in (1, wanted) for given, wanted in zip(values.shape, shape, strict=True)):
@@ -239,8 +239,8 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
         raise RefusalError(message, span, hint="array_split takes parts of different sizes")
     small, larger = divmod(size, count)
     ends, end = [], 0
-    for part in range(count - 1):
-        end += small + (part < larger)
+    for index in range(count - 1):
+        end += small + (index < larger)
         ends.append(end)
     return _split_at(data, axis, tuple(ends))
 
@@ -251,11 +251,11 @@ def _nearly_equal_parts(data: Formula, axis: int, count: int) -> Value:
     length = Formula(number_of(size_along(data.value, axis, data.span), data.span), data.span)
     each = length.op("floor_divide", count)
     larger = length - each * count
-    bounds = [each * part + larger.op("minimum", part) for part in range(count + 1)]
+    bounds = [each * index + larger.op("minimum", index) for index in range(count + 1)]
     return TupleOf(
         tuple(
-            _slice(data, axis, start.value, stop.value, floor_divide(add(size, count - 1 - part), count))
-            for part, (start, stop) in enumerate(pairwise(bounds))
+            _slice(data, axis, start.value, stop.value, floor_divide(add(size, count - 1 - index), count))
+            for index, (start, stop) in enumerate(pairwise(bounds))
         )
     )
 

@@ -76,7 +76,7 @@ def _square(call: Arguments, parameter: str = "a") -> Formula:
 
 def _apply(call: Arguments, name: str, *operands: Formula, **attrs: object) -> list[Formula]:
     """Return the results of an operator, whose operands are the call's first arguments."""
-    given = [v.Operand(each.value, call.at(word)) for each, word in zip(operands, "ab", strict=False)]
+    given = [v.Operand(operand.value, call.at(word)) for operand, word in zip(operands, "ab", strict=False)]
     result = call_operator(OPERATORS[f"linalg.{name}"], given, attrs, call.span)
     parts = result.items if isinstance(result, v.TupleOf) else (result,)
     tensors: list[Formula] = []
@@ -95,24 +95,24 @@ def _of_square(name: str, *parameters: str) -> Callable[[Arguments], v.Value]:
 
     def apply_to(call: Arguments) -> v.Value:
         data = floats(call, _square(call), "a")
-        attrs = {each: flag(call, each) for each in parameters if each in call}
-        parts = _apply(call, name, data, **attrs)
-        return parts[0].value if len(parts) == 1 else _tuple_of(parts)
+        attrs = {parameter: flag(call, parameter) for parameter in parameters if parameter in call}
+        outputs = _apply(call, name, data, **attrs)
+        return outputs[0].value if len(outputs) == 1 else _tuple_of(outputs)
 
     return apply_to
 
 
 def _pair(call: Arguments) -> tuple[Formula, Formula]:
     """Return a matrix and right-hand sides, in one dtype."""
-    left, right = pair(call, "a", "b")
-    left, right = floats(call, left, "a"), floats(call, right, "b")
-    require_rank(call, left, "a", 2)
-    require_rank(call, right, "b", 1)
-    rows = right.shape[-1 if right.rank == 1 else -2]
-    if dims_differ(left.shape[-2], rows):
-        shown = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
+    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = floats(call, lhs, "a"), floats(call, rhs, "b")
+    require_rank(call, lhs, "a", 2)
+    require_rank(call, rhs, "b", 1)
+    rows = rhs.shape[-1 if rhs.rank == 1 else -2]
+    if dims_differ(lhs.shape[-2], rows):
+        shown = f"{format_shape(lhs.shape)} and {format_shape(rhs.shape)}"
         raise call.refusal("b", f"the matrix and the right-hand sides, of shapes {shown}, do not fit")
-    return left, right
+    return lhs, rhs
 
 
 def _solve(call: Arguments) -> v.Value:
@@ -250,9 +250,9 @@ def _tolerance(call: Arguments, parameter: str, values: Formula) -> float | Form
     """Return a tolerance: a number, or a tensor of one for each matrix, with an axis for singular values."""
     if not is_tensor(call.given[parameter].value):
         return float(static_number(call, parameter, 0))
-    given = as_float(formula(call, parameter))
-    wide = values.dtype if given.dtype == values.dtype else "float64"
-    return given.expand(given.rank).cast(wide)
+    tolerance = as_float(formula(call, parameter))
+    wide = values.dtype if tolerance.dtype == values.dtype else "float64"
+    return tolerance.expand(tolerance.rank).cast(wide)
 
 
 def _refuse_hermitian(call: Arguments) -> None:
@@ -294,9 +294,9 @@ def _pinv(call: Arguments) -> v.Value:
     return _product(call, vh.transpose(order), scaled).value
 
 
-def _product(call: Arguments, left: Formula, right: Formula) -> Formula:
+def _product(call: Arguments, lhs: Formula, rhs: Formula) -> Formula:
     span = call.span
-    value = matrix_product(v.Operand(left.value, span), v.Operand(right.value, span), span, call.name)
+    value = matrix_product(v.Operand(lhs.value, span), v.Operand(rhs.value, span), span, call.name)
     return Formula(value, span)
 
 
@@ -376,7 +376,7 @@ def _known_sizes(call: Arguments, parameter: str) -> list[int]:
 def _with(call: Arguments, name: str, text: str, *parameters: str) -> v.Value:
     """Call a function that is written in the language with another one of linear algebra."""
     function = next(row for row in LINALG if row.name == name)
-    given = [v.Operand(call.given[each].value, call.given[each].span) for each in parameters]
+    given = [v.Operand(call.given[parameter].value, call.given[parameter].span) for parameter in parameters]
     return v.LoopCall("text", (v.Operand(v.BuiltinName(function), call.span), *given), text=text)
 
 

@@ -19,13 +19,13 @@ def _divisor(name: str) -> Builtin:
         numbers = [python_number(call.given[parameter].value) for parameter in ("x1", "x2")]
         if all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
             return Known(getattr(math, name)(*numbers))
-        left, right = pair(call, "x1", "x2")
-        if not left.is_integer:
-            message = f"{name} is defined for integers, not {dtype_short_name(left.dtype)}"
+        lhs, rhs = pair(call, "x1", "x2")
+        if not lhs.is_integer:
+            message = f"{name} is defined for integers, not {dtype_short_name(lhs.dtype)}"
             raise RefusalError(message, call.span)
-        sides = broadcast_together(call, [_magnitude(left), _magnitude(right)])
+        sides = broadcast_together(call, [_magnitude(lhs), _magnitude(rhs)])
         operands = (Operand(side.value, call.span) for side in sides)
-        return LoopCall(name, tuple(operands), dtypes=(left.dtype,))
+        return LoopCall(name, tuple(operands), dtypes=(lhs.dtype,))
 
     what = "greatest common divisor" if name == "gcd" else "least common multiple"
     return numpy_function(name, "x1 x2", apply_to, f"Return the {what} of integers.", method=False)

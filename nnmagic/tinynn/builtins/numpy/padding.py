@@ -43,8 +43,8 @@ _Widths: TypeAlias = "tuple[Value, Value]"
 
 def _pad_width(call: Arguments, rank: int) -> list[_Widths]:
     """Return the widths for each axis: one number, one pair for all, or a pair for each."""
-    given, span = call.given["pad_width"].value, call.at("pad_width")
-    listed = given.items if isinstance(given, TupleOf) else (given,)
+    widths, span = call.given["pad_width"].value, call.at("pad_width")
+    listed = widths.items if isinstance(widths, TupleOf) else (widths,)
     sizes = [as_size(Operand(item, span)) for item in listed]
     pairs: list[_Widths] = []
     if 0 < len(sizes) <= 2 and not any(size is None for size in sizes):
@@ -60,12 +60,12 @@ def _pad_width(call: Arguments, rank: int) -> list[_Widths]:
     if len(pairs) != rank:
         hint = "write one number, (before, after), or a pair for each dimension"
         raise RefusalError(f"pad: `pad_width` does not fit a tensor of rank {rank}", span, hint=hint)
-    if any((_known(width) or 0) < 0 for pair in pairs for width in pair):
+    if any((_static(width) or 0) < 0 for pair in pairs for width in pair):
         raise RefusalError("pad: `pad_width` must not be negative", span)
     return pairs
 
 
-def _known(size: Value) -> int | None:
+def _static(size: Value) -> int | None:
     value = size.value if isinstance(size, Known) else None
     return value if isinstance(value, int) else None
 
@@ -95,7 +95,7 @@ def _pad(call: Arguments) -> Value:
 
 def _of_axes(call: Arguments, data: Formula, widths: list[_Widths], mode: str) -> Value:
     """Pad with numbers of each axis in turn, in the language itself."""
-    known = [(_known(before), _known(after)) for before, after in widths]
+    known = [(_static(before), _static(after)) for before, after in widths]
     if any(None in pair for pair in known):
         message = f"pad: `pad_width` must be known with mode={mode!r}"
         raise RefusalError(message, call.given["pad_width"].span)
@@ -128,7 +128,7 @@ def _constant_value(call: Arguments, data: Formula) -> Operand:
 
 
 def _pad_with(call: Arguments, data: Formula, widths: list[_Widths], value: Operand) -> Value:
-    numbers = [tuple(map(_known, pair)) for pair in widths]
+    numbers = [tuple(map(_static, pair)) for pair in widths]
     if not any(None in pair for pair in numbers):
         if not any(map(any, numbers)):
             return data.value
@@ -136,12 +136,12 @@ def _pad_with(call: Arguments, data: Formula, widths: list[_Widths], value: Oper
         return call_operator(OPERATORS["nn.pad"], operands, {"pad_width": numbers}, call.span)
     number = as_formula(value, call.span, "pad: `constant_values`").cast(data.dtype)
     for axis, pair in enumerate(widths):
-        before, after = (_filled(number, data, axis, width) for width in pair)
+        before, after = (_fill(number, data, axis, width) for width in pair)
         data = concatenate(call, [*before, data, *after], axis)
     return data.value
 
 
-def _filled(number: Formula, data: Formula, axis: int, width: Value) -> list[Formula]:
+def _fill(number: Formula, data: Formula, axis: int, width: Value) -> list[Formula]:
     """Return what is added to an axis: a tensor of one number, or nothing."""
     if width == Known(0):
         return []
@@ -155,20 +155,20 @@ def _extend_axis(
 ) -> Formula:
     """Extend one axis by its own elements."""
     size = size_along(data.value, axis, call.span)
-    known = _known(size)
-    if known == 0:
+    static = _static(size)
+    if static == 0:
         raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.at("array"))
     total = calculate_size(
         BuiltinOp.Add, calculate_size(BuiltinOp.Add, before, size, call.span), after, call.span
     )
-    many = _known(total)
+    many = _static(total)
     if many is not None and many > _MAX_INDICES:
         message = f"pad: axis {axis} would have {many} elements (with mode={mode!r} at most {_MAX_INDICES})"
         raise RefusalError(message, call.at("pad_width"))
-    if many is not None and known is not None:
-        first = _known(before)
+    if many is not None and static is not None:
+        first = _static(before)
         assert first is not None
-        indices = constant_of(_places(np.arange(many) - first, known, mode), "int32", call.span)
+        indices = constant_of(_places(np.arange(many) - first, static, mode), "int32", call.span)
         return data.op("take", indices, axis=axis, mode="clip")
     count = total if isinstance(total, Dimension) else many
     assert count is not None

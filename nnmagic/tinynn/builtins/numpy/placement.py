@@ -58,7 +58,7 @@ def _along_axis(call: Arguments) -> Value:
 
 
 def _text(call: Arguments, text: str, *parameters: str) -> LoopCall:
-    given = tuple(Operand(call.given[each].value, call.at(each)) for each in parameters)
+    given = tuple(Operand(call.given[parameter].value, call.at(parameter)) for parameter in parameters)
     return LoopCall("text", given, text=text.lstrip())
 
 

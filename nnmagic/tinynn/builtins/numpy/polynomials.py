@@ -54,14 +54,14 @@ def _polyval(call: Arguments) -> v.Value:
         message = "polyval: the number of coefficients must be known at compile time"
         raise v.RefusalError(message, coefficients.span)
 
-    def combined(name: str, left: v.Value, right: v.Value) -> v.Value:
+    def combine(name: str, lhs: v.Value, rhs: v.Value) -> v.Value:
         sign = "+" if name == "add" else "*"
-        return binary(NAMED[name], sign, v.Operand(left, span), v.Operand(right, span), span)
+        return binary(NAMED[name], sign, v.Operand(lhs, span), v.Operand(rhs, span), span)
 
-    result = combined("multiply", x.value, v.Known(0))
+    result = combine("multiply", x.value, v.Known(0))
     for index in range(number):
         coefficient = item(coefficients, v.Known(index), span)
-        result = combined("add", combined("multiply", result, x.value), coefficient)
+        result = combine("add", combine("multiply", result, x.value), coefficient)
     return result
 
 
@@ -104,8 +104,8 @@ def _vector(call: Arguments, data: Formula, parameter: str) -> Formula:
 
 
 def _two(call: Arguments) -> tuple[Formula, Formula]:
-    left, right = pair(call, "a1", "a2")
-    return _vector(call, left, "a1"), _vector(call, right, "a2")
+    lhs, rhs = pair(call, "a1", "a2")
+    return _vector(call, lhs, "a1"), _vector(call, rhs, "a2")
 
 
 def _sum(operator: str) -> Builtin:
@@ -113,16 +113,16 @@ def _sum(operator: str) -> Builtin:
     name = "polyadd" if operator == "add" else "polysub"
 
     def apply_to(call: Arguments) -> v.Value:
-        left, right = _two(call)
-        if left.shape != right.shape:
-            left, right = _lengthened(call, left, right), _lengthened(call, right, left)
-        return left.op(operator, right).value
+        lhs, rhs = _two(call)
+        if lhs.shape != rhs.shape:
+            lhs, rhs = _lengthen(call, lhs, rhs), _lengthen(call, rhs, lhs)
+        return lhs.op(operator, rhs).value
 
     what = "sum" if operator == "add" else "difference"
     return numpy_function(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", method=False)
 
 
-def _lengthened(call: Arguments, data: Formula, other: Formula) -> Formula:
+def _lengthen(call: Arguments, data: Formula, other: Formula) -> Formula:
     """Put zeros before coefficients until there are as many as of the other polynomial."""
     own, wanted = data.shape[0], other.shape[0]
     if isinstance(own, int) and isinstance(wanted, int):
@@ -139,19 +139,19 @@ def _length(data: Formula) -> Formula:
 
 def _product(call: Arguments) -> v.Value:
     """Multiply two polynomials without the zeros that they begin with, as NumPy does."""
-    left, right = (
+    lhs, rhs = (
         _without_leading_zeros(call, data, name) for data, name in zip(_two(call), ("a1", "a2"), strict=True)
     )
-    return convolve(call, left, right).value
+    return convolve(call, lhs, rhs).value
 
 
 def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Formula:
     """Return coefficients from the first that is not 0, of zeros alone the last one."""
-    known = static_value_or_none(call.given[parameter].value)
+    static = static_value_or_none(call.given[parameter].value)
     if data.shape[0] == 0:
         raise call.refusal(parameter, f"`{parameter}` is empty")
-    if isinstance(known, tuple):
-        zeros = next((index for index, number in enumerate(known) if number != 0), len(known) - 1)
+    if isinstance(static, tuple):
+        zeros = next((index for index, number in enumerate(static) if number != 0), len(static) - 1)
         return slice_axis(data, 0, zeros, None)
     if data.shape[0] == 1:
         return data

@@ -28,149 +28,149 @@ from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError,
 _PAIR = "x=a y=b lhs=a rhs=b input=a other=b tensor_a=a tensor_b=b"
 
 
-def _product(call: Arguments, left: Formula, right: Formula) -> Formula:
+def _product(call: Arguments, lhs: Formula, rhs: Formula) -> Formula:
     left_operand, right_operand = list(call.given.values())[:2]
     result = matrix_product(
-        Operand(left.value, left_operand.span), Operand(right.value, right_operand.span), call.span, call.name
+        Operand(lhs.value, left_operand.span), Operand(rhs.value, right_operand.span), call.span, call.name
     )
     return Formula(result, call.span)
 
 
-def _multiply(left: Formula, right: Formula) -> Formula:
+def _multiply(lhs: Formula, rhs: Formula) -> Formula:
     """Multiply element by element; the product of bools is their ``and``."""
-    return left & right if left.dtype == right.dtype == "bool" else left * right
+    return lhs & rhs if lhs.dtype == rhs.dtype == "bool" else lhs * rhs
 
 
 def _matmul(call: Arguments) -> Value:
-    left, right = tensors_or_numbers(call, [call.given["a"], call.given["b"]])
-    return matrix_product(left, right, call.span, call.name)
+    lhs, rhs = tensors_or_numbers(call, [call.given["a"], call.given["b"]])
+    return matrix_product(lhs, rhs, call.span, call.name)
 
 
 def _dot(call: Arguments) -> Value:
     """Multiply scalars; of tensors, sum over the last axis of one and the second to last of the other."""
-    left, right = pair(call, "a", "b")
-    if left.rank == 0 or right.rank == 0:
-        return _multiply(left, right).value
-    if right.rank <= 2 or left.rank == 1:
-        if left.rank == 1 and right.rank > 2:
-            return _contract(call, left, right, (0,), (right.rank - 2,)).value
-        return _product(call, left, right).value
-    return _contract(call, left, right, (left.rank - 1,), (right.rank - 2,)).value
+    lhs, rhs = pair(call, "a", "b")
+    if lhs.rank == 0 or rhs.rank == 0:
+        return _multiply(lhs, rhs).value
+    if rhs.rank <= 2 or lhs.rank == 1:
+        if lhs.rank == 1 and rhs.rank > 2:
+            return _contract(call, lhs, rhs, (0,), (rhs.rank - 2,)).value
+        return _product(call, lhs, rhs).value
+    return _contract(call, lhs, rhs, (lhs.rank - 1,), (rhs.rank - 2,)).value
 
 
 def _vdot(call: Arguments) -> Value:
-    left, right = pair(call, "a", "b")
-    return _product(call, *(each.flat() for each in (left.conj(), right))).value
+    lhs, rhs = pair(call, "a", "b")
+    return _product(call, *(each.flat() for each in (lhs.conj(), rhs))).value
 
 
 def _inner(call: Arguments) -> Value:
-    left, right = pair(call, "a", "b")
-    if left.rank == 0 or right.rank == 0:
-        return _multiply(left, right).value
-    return _contract(call, left, right, (left.rank - 1,), (right.rank - 1,)).value
+    lhs, rhs = pair(call, "a", "b")
+    if lhs.rank == 0 or rhs.rank == 0:
+        return _multiply(lhs, rhs).value
+    return _contract(call, lhs, rhs, (lhs.rank - 1,), (rhs.rank - 1,)).value
 
 
 def _outer(call: Arguments) -> Value:
-    left, right = pair(call, "a", "b")
-    left, right = (each.flat() for each in (left, right))
-    return _multiply(left.expand(1), right).value
+    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = (each.flat() for each in (lhs, rhs))
+    return _multiply(lhs.expand(1), rhs).value
 
 
 def _vecdot(call: Arguments) -> Value:
     """Compute dot products along an axis; the other axes broadcast, the vectors do not."""
-    left, right = (_move_axis_last(call, each) for each in pair(call, "a", "b"))
-    left = left.conj()
-    first, second = left.shape[-1], right.shape[-1]
+    lhs, rhs = (_move_axis_last(call, each) for each in pair(call, "a", "b"))
+    lhs = lhs.conj()
+    first, second = lhs.shape[-1], rhs.shape[-1]
     if dims_differ(first, second):
         shown = f"{format_dim(first)} and {format_dim(second)}"
         raise RefusalError(f"vecdot: the vectors have different lengths, {shown}", call.span)
     if same_dim(first, second):
-        product_ = _multiply(left, right)
+        product_ = _multiply(lhs, rhs)
         return product_.reduce("any" if product_.dtype == "bool" else "sum", (product_.rank - 1,)).value
-    rows, columns = left.expand(left.rank - 1), right.expand(right.rank)  # matmul checks the lengths
+    rows, columns = lhs.expand(lhs.rank - 1), rhs.expand(rhs.rank)  # matmul checks the lengths
     result = _product(call, rows, columns)
     return result.op("squeeze", axis=[result.rank - 2, result.rank - 1]).value
 
 
 def _move_axis_last(call: Arguments, data: Formula) -> Formula:
     axis = normalize_axis(call, "axis", static_int(call, "axis", -1), data.rank)
-    return data.transpose([*(each for each in range(data.rank) if each != axis), axis])
+    return data.transpose([*(index for index in range(data.rank) if index != axis), axis])
 
 
 def _contract(
-    call: Arguments, left: Formula, right: Formula, left_axes: tuple[int, ...], right_axes: tuple[int, ...]
+    call: Arguments, lhs: Formula, rhs: Formula, left_axes: tuple[int, ...], right_axes: tuple[int, ...]
 ) -> Formula:
     """Sum over pairs of axes, as one matrix product."""
     for first, second in zip(left_axes, right_axes, strict=True):
-        if dims_differ(left.shape[first], right.shape[second]):
-            shown = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
+        if dims_differ(lhs.shape[first], rhs.shape[second]):
+            shown = f"{format_shape(lhs.shape)} and {format_shape(rhs.shape)}"
             message = f"{call.name}: axis {first} and axis {second} of {shown} have different sizes"
             raise RefusalError(message, call.span)
     unknown = [
         first
         for first, second in zip(left_axes, right_axes, strict=True)
-        if not same_dim(left.shape[first], right.shape[second])
+        if not same_dim(lhs.shape[first], rhs.shape[second])
     ]
     if unknown and len(left_axes) > 1:  # two products of dynamic sizes may be equal
-        shape = format_shape(left.shape)
+        shape = format_shape(lhs.shape)
         message = f"{call.name}: the size of axis {unknown[0]} of {shape} is known only in a call"
         raise RefusalError(
             message, call.span, hint="sum over one axis, or give the sizes names in the annotations"
         )
-    kept = [axis for axis in range(left.rank) if axis not in left_axes]
-    rest = [axis for axis in range(right.rank) if axis not in right_axes]
-    inner = product(tuple(left.shape[axis] for axis in left_axes))
-    rows = left.transpose([*kept, *left_axes])
-    columns = right.transpose([*right_axes, *rest])
-    result_shape = (*(left.shape[axis] for axis in kept), *(right.shape[axis] for axis in rest))
-    rows = rows.reshape((product(tuple(left.shape[axis] for axis in kept)), inner))
-    columns = columns.reshape((inner, product(tuple(right.shape[axis] for axis in rest))))
-    if left.dtype == "bool":
+    free_left = [axis for axis in range(lhs.rank) if axis not in left_axes]
+    free_right = [axis for axis in range(rhs.rank) if axis not in right_axes]
+    inner = product(tuple(lhs.shape[axis] for axis in left_axes))
+    rows = lhs.transpose([*free_left, *left_axes])
+    columns = rhs.transpose([*right_axes, *free_right])
+    result_shape = (*(lhs.shape[axis] for axis in free_left), *(rhs.shape[axis] for axis in free_right))
+    rows = rows.reshape((product(tuple(lhs.shape[axis] for axis in free_left)), inner))
+    columns = columns.reshape((inner, product(tuple(rhs.shape[axis] for axis in free_right))))
+    if lhs.dtype == "bool":
         result = rows.cast("float32").op("nn.matmul", columns.cast("float32")).truth()
     else:
         result = rows.op("nn.matmul", columns)
-    return result if len(result_shape) == 2 else result.reshape(result_shape, left, right)
+    return result if len(result_shape) == 2 else result.reshape(result_shape, lhs, rhs)
 
 
 def _tensordot(call: Arguments) -> Value:
-    left, right = pair(call, "a", "b")
-    given = call.static("axes") if "axes" in call else 2
+    lhs, rhs = pair(call, "a", "b")
+    axes_argument = call.static("axes") if "axes" in call else 2
     span = call.at("axes") if "axes" in call else call.span
-    if isinstance(given, int) and not isinstance(given, bool):
-        if not 0 <= given <= min(left.rank, right.rank):
-            raise RefusalError(f"tensordot: {given} axes", span)
+    if isinstance(axes_argument, int) and not isinstance(axes_argument, bool):
+        if not 0 <= axes_argument <= min(lhs.rank, rhs.rank):
+            raise RefusalError(f"tensordot: {axes_argument} axes", span)
         return _contract(
-            call, left, right, tuple(range(left.rank - given, left.rank)), tuple(range(given))
+            call, lhs, rhs, tuple(range(lhs.rank - axes_argument, lhs.rank)), tuple(range(axes_argument))
         ).value
-    if not isinstance(given, tuple) or len(given) != 2:
+    if not isinstance(axes_argument, tuple) or len(axes_argument) != 2:
         hint = "write a number, or two lists of axes: axes=([1], [0])"
         raise RefusalError("tensordot: `axes` must be an int or a pair", span, hint=hint)
-    left_listed, right_listed = (axes_ if isinstance(axes_, tuple) else (axes_,) for axes_ in given)
+    left_listed, right_listed = (axes_ if isinstance(axes_, tuple) else (axes_,) for axes_ in axes_argument)
     if len(left_listed) != len(right_listed):
         raise RefusalError("tensordot: both lists of axes must have one length", span)
-    first = tuple(normalize_axis(call, "axes", axis, left.rank) for axis in left_listed)
-    second = tuple(normalize_axis(call, "axes", axis, right.rank) for axis in right_listed)
-    return _contract(call, left, right, first, second).value
+    first = tuple(normalize_axis(call, "axes", axis, lhs.rank) for axis in left_listed)
+    second = tuple(normalize_axis(call, "axes", axis, rhs.rank) for axis in right_listed)
+    return _contract(call, lhs, rhs, first, second).value
 
 
 def _kron(call: Arguments) -> Value:
-    left, right = pair(call, "a", "b")
-    rank = max(left.rank, right.rank)
-    first = (1,) * (rank - left.rank) + left.shape
-    second = (1,) * (rank - right.rank) + right.shape
-    spread = left.reshape([dim for each in first for dim in (each, 1)])
-    tiled = right.reshape([dim for each in second for dim in (1, each)])
-    shape = [product(each) for each in zip(first, second, strict=True)]
-    return _multiply(spread, tiled).reshape(shape, left, right).value
+    lhs, rhs = pair(call, "a", "b")
+    rank = max(lhs.rank, rhs.rank)
+    first = (1,) * (rank - lhs.rank) + lhs.shape
+    second = (1,) * (rank - rhs.rank) + rhs.shape
+    spread = lhs.reshape([dim for dims in first for dim in (dims, 1)])
+    tiled = rhs.reshape([dim for dims in second for dim in (1, dims)])
+    shape = [product(dims) for dims in zip(first, second, strict=True)]
+    return _multiply(spread, tiled).reshape(shape, lhs, rhs).value
 
 
 def _cross(call: Arguments) -> Value:
     """Compute the cross product of vectors with three components along an axis; of two, its third one."""
-    left, right = pair(call, "a", "b")
-    if (flat := _cross_of_two(call, left, right)) is not None:
+    lhs, rhs = pair(call, "a", "b")
+    if (flat := _cross_of_two(call, lhs, rhs)) is not None:
         return flat.value
     parts: list[list[Formula]] = []
-    for vector in (left, right):
+    for vector in (lhs, rhs):
         axis = one_axis(call, "axis", vector.rank, -1)
         if vector.shape[axis] != 3:
             message = (
@@ -185,16 +185,16 @@ def _cross(call: Arguments) -> Value:
     return stack(components, axis if axis >= 0 else components[0].rank + 1 + axis).value
 
 
-def _cross_of_two(call: Arguments, left: Formula, right: Formula) -> Formula | None:
+def _cross_of_two(call: Arguments, lhs: Formula, rhs: Formula) -> Formula | None:
     """Return the cross product of vectors with two components, a number each; None of others."""
-    places = [one_axis(call, "axis", vector.rank, -1) if vector.rank else -1 for vector in (left, right)]
+    places = [one_axis(call, "axis", vector.rank, -1) if vector.rank else -1 for vector in (lhs, rhs)]
     if not all(
-        place >= 0 and vector.shape[place] == 2 for place, vector in zip(places, (left, right), strict=True)
+        place >= 0 and vector.shape[place] == 2 for place, vector in zip(places, (lhs, rhs), strict=True)
     ):
         return None
     (a0, a1), (b0, b1) = (
         [_component(vector, place, index) for index in range(2)]
-        for place, vector in zip(places, (left, right), strict=True)
+        for place, vector in zip(places, (lhs, rhs), strict=True)
     )
     return a0 * b1 - a1 * b0
 
@@ -213,20 +213,20 @@ def _einsum(call: Arguments) -> Value:
             call.at("equation"),
             hint='as in einsum("ij,jk->ik", a, b)',
         )
-    given = call.given["operands"].value
-    assert isinstance(given, TupleOf)
+    operands = call.given["operands"].value
+    assert isinstance(operands, TupleOf)
     span = call.at("operands")
-    if not given.items:
+    if not operands.items:
         raise RefusalError("einsum needs at least one tensor", call.span)
-    parts = unify_dtypes(call, [Operand(item, span) for item in given.items])
+    parts = unify_dtypes(call, [Operand(item, span) for item in operands.items])
     plain = equation.replace(" ", "")
     if "->" not in plain and "." not in plain:
         letters = sorted({letter for letter in plain if letter != "," and plain.count(letter) == 1})
         plain = f"{plain}->{''.join(letters)}"
-    whole = as_computed(Operand(TupleOf(tuple(part.value for part in parts)), span))
+    computed = as_computed(Operand(TupleOf(tuple(part.value for part in parts)), span))
     return call_operator(
         OPERATORS["einsum"],
-        [Operand(whole, span)],
+        [Operand(computed, span)],
         {"equation": plain},
         call.span,
         {"equation": call.at("equation")},
@@ -235,13 +235,13 @@ def _einsum(call: Arguments) -> Value:
 
 def _einsum_path(call: Arguments) -> Value:
     """Return in which order NumPy contracts the operands, and its table of costs; both follow from shapes."""
-    equation, given = call.static("equation"), call.given["operands"]
+    equation, operands = call.static("equation"), call.given["operands"]
     optimize = call.static("optimize", "greedy")
-    assert isinstance(given.value, TupleOf)
+    assert isinstance(operands.value, TupleOf)
     arrays = []
-    for item in given.value.items:
-        shape = as_formula(Operand(item, given.span), call.span, call.name).shape
-        sizes = [static_size(call, size, given.span) for size in shape]
+    for item in operands.value.items:
+        shape = as_formula(Operand(item, operands.span), call.span, call.name).shape
+        sizes = [static_size(call, size, operands.span) for size in shape]
         arrays.append(np.broadcast_to(np.float64(0), sizes))
     try:
         path, costs = np.einsum_path(equation, *arrays, optimize=optimize)  # type: ignore[arg-type]  # it checks them
@@ -252,12 +252,12 @@ def _einsum_path(call: Arguments) -> Value:
 
 
 def _multi_dot(call: Arguments) -> Value:
-    given = call.given["arrays"].value
-    if not isinstance(given, TupleOf) or len(given.items) < 2:
+    arrays = call.given["arrays"].value
+    if not isinstance(arrays, TupleOf) or len(arrays.items) < 2:
         raise RefusalError("multi_dot takes a list of matrices", call.at("arrays"))
     span = call.at("arrays")
-    result = as_formula(Operand(given.items[0], span), call.span, call.name).value
-    for item in given.items[1:]:
+    result = as_formula(Operand(arrays.items[0], span), call.span, call.name).value
+    for item in arrays.items[1:]:
         result = matrix_product(Operand(result, span), Operand(item, span), call.span, call.name)
     assert isinstance(result, Computed)
     return result

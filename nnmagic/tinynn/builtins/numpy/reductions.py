@@ -95,9 +95,9 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
 def _python_numbers(call: Arguments) -> tuple[bool | int | float, ...] | None:
     """Return the argument as a tuple of Python numbers if it is one (sizes, shapes), else None."""
     operand = call.given["a"]
-    known = static_value_or_none(operand.value)
-    if isinstance(known, tuple) and all(isinstance(item, bool | int | float) for item in known):
-        return known if set(call.given) == {"a"} else None
+    static = static_value_or_none(operand.value)
+    if isinstance(static, tuple) and all(isinstance(item, bool | int | float) for item in static):
+        return static if set(call.given) == {"a"} else None
     return None
 
 
@@ -158,8 +158,8 @@ def _extreme_of_several(
 def _extreme_of_scalars(call: Arguments, scalars: Sequence[Operand], operator: str) -> Value:
     least = scalars[0]
     for other in scalars[1:]:
-        left, right = pair(Arguments(call.name, {"a": least, "b": other}, call.span), "a", "b")
-        result = left.op(operator, right).value
+        lhs, rhs = pair(Arguments(call.name, {"a": least, "b": other}, call.span), "a", "b")
+        result = lhs.op(operator, rhs).value
         value = as_weak(result) if both_weak(least, other) else result
         least = Operand(value, call.span)
     return least.value

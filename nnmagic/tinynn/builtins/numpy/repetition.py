@@ -40,13 +40,13 @@ def _repeat(call: Arguments) -> Value:
         return _repeat_each(call, data, axis).value
     if isinstance(count, Dimension):
         return _repeat_axis(data.expand(axis + 1), axis, axis + 1, count).value
-    known = static_value_or_none(count)
-    if not isinstance(known, int) or known < 0:
+    static = static_value_or_none(count)
+    if not isinstance(static, int) or static < 0:
         hint = "one number, or one for each element, none of them negative"
-        raise RefusalError(f"repeat: `repeats` is {known}", operand.span, hint=hint)
-    if known == 0:
+        raise RefusalError(f"repeat: `repeats` is {static}", operand.span, hint=hint)
+    if static == 0:
         return static_slice(data, axis, 0, 0).value
-    return data.op("repeat", repeats=known, axis=axis).value
+    return data.op("repeat", repeats=static, axis=axis).value
 
 
 def _repeat_axis(data: Formula, axis: int, inner: int, count: Value) -> Formula:

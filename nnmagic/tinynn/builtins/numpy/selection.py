@@ -25,13 +25,13 @@ def _select(call: Arguments) -> Value:
         message = f"select: {len(conditions)} conditions for {len(choices)} choices"
         raise RefusalError(message, call.at("choicelist"))
     default = call.given.get("default", Operand(Known(0), call.span))
-    masks = [as_formula(each, call.span, "select: a condition") for each in conditions]
+    masks = [as_formula(tensor, call.span, "select: a condition") for tensor in conditions]
     for mask in masks:
         if mask.dtype != "bool":
             message = f"select: the conditions must be bools, not {dtype_short_name(mask.dtype)}"
             raise RefusalError(message, call.at("condlist"), hint="compare them, as in x != 0")
     *values, result = unify_dtypes(call, [*choices, default])
-    common_shape(call, [each.shape for each in (*masks, *values, result)])
+    common_shape(call, [tensor.shape for tensor in (*masks, *values, result)])
     for mask, value in zip(reversed(masks), reversed(values), strict=True):
         result = mask.choose(value, result)
     return result.value

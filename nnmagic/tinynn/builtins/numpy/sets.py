@@ -94,14 +94,14 @@ def _unique(call: Arguments) -> Value:
     data = formula(call, "ar")
     with_order = flag(call, "return_index") or flag(call, "return_inverse")
     runs = _runs(call, data, one_nan=flag(call, "equal_nan", default=True), with_order=with_order)
-    parts = [runs.values()]
+    columns = [runs.values()]
     if flag(call, "return_index"):
-        parts.append(runs.indices())
+        columns.append(runs.indices())
     if flag(call, "return_inverse"):
-        parts.append(runs.inverse().reshape(data.shape, data))
+        columns.append(runs.inverse().reshape(data.shape, data))
     if flag(call, "return_counts"):
-        parts.append(runs.counts(call))
-    return parts[0].value if len(parts) == 1 else TupleOf(tuple(part.value for part in parts))
+        columns.append(runs.counts(call))
+    return columns[0].value if len(columns) == 1 else TupleOf(tuple(part.value for part in columns))
 
 
 def _of_standard(name: str, summary: str, *others: str) -> Builtin:
@@ -115,8 +115,8 @@ def _of_standard(name: str, summary: str, *others: str) -> Builtin:
             "inverse": lambda: runs.inverse().reshape(data.shape, data),
             "counts": lambda: runs.counts(call),
         }
-        parts = [runs.values(), *(computed[other]() for other in others)]
-        return parts[0].value if len(parts) == 1 else TupleOf(tuple(part.value for part in parts))
+        results = [runs.values(), *(computed[other]() for other in others)]
+        return results[0].value if len(results) == 1 else TupleOf(tuple(part.value for part in results))
 
     return numpy_function(name, "ar", apply_to, summary, _NAMES, method=False)
 
@@ -128,28 +128,28 @@ def _isin(call: Arguments) -> Value:
         data, others = data.cast("int8"), others.cast("int8")
     others = others.flat()
     if others.shape[0] == 0:
-        found = data.op("zeros_like").cast("bool")
+        member_mask = data.op("zeros_like").cast("bool")
     elif data.is_complex:
-        found = data.expand(data.rank).equal(others).reduce("any", (data.rank,))
+        member_mask = data.expand(data.rank).equal(others).reduce("any", (data.rank,))
     else:
-        found = data.op("numpy.isin", others)
-    return (~found if flag(call, "invert") else found).value
+        member_mask = data.op("numpy.isin", others)
+    return (~member_mask if flag(call, "invert") else member_mask).value
 
 
 def _set_function(name: str, summary: str, *, keeps: bool | None) -> Builtin:
     """Declare the union of two sets, or what the second one has (``keeps``), or lacks, of the first."""
 
     def apply_to(call: Arguments) -> Value:
-        left, right = (side.flat() for side in pair(call, "ar1", "ar2"))
+        lhs, rhs = (side.flat() for side in pair(call, "ar1", "ar2"))
         if keeps is None:
-            left = concatenate(call, [left, right], 0)
-        values = _runs(call, left, one_nan=True, with_order=False).values().value
+            lhs = concatenate(call, [lhs, rhs], 0)
+        values = _runs(call, lhs, one_nan=True, with_order=False).values().value
         if keeps is None:
             return values
         distinct = Operand(values, call.span)
-        others = Operand(right.value, call.span)
-        found = Arguments("isin", {"element": distinct, "test_elements": others}, call.span)
-        mask = Formula(_isin(found), call.span)  # type: ignore[arg-type]  # one tensor
+        others = Operand(rhs.value, call.span)
+        membership = Arguments("isin", {"element": distinct, "test_elements": others}, call.span)
+        mask = Formula(_isin(membership), call.span)  # type: ignore[arg-type]  # one tensor
         return subscript(distinct, [Operand((mask if keeps else ~mask).value, call.span)], call.span)
 
     return numpy_function(name, "ar1 ar2 assume_unique?", apply_to, summary, method=False)

@@ -142,8 +142,8 @@ def _expand_dims(call: Arguments) -> Value:
     count = static_int(call, "num_newaxis", 1)
     if count != 1:
         return data.op("expand_dims", axis=static_int(call, "axis"), num_newaxis=count).value
-    given = call.static("axis")
-    listed = given if isinstance(given, tuple) else (given,)
+    axes = call.static("axis")
+    listed = axes if isinstance(axes, tuple) else (axes,)
     rank = data.rank + len(listed)
     positions = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
     if len(set(positions)) != len(positions):
@@ -307,32 +307,32 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
     """Return the elements whose indices along two axes differ by the offset, as a last axis."""
     if axis1 == axis2:
         raise RefusalError(f"{call.name}: the two axes are one", call.span)
-    rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
-    data = data.transpose([*rest, axis1, axis2])
+    free_axes = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
+    data = data.transpose([*free_axes, axis1, axis2])
     span = next(iter(call.given.values())).span
-    top, left = max(-offset, 0), max(offset, 0)
+    top, column = max(-offset, 0), max(offset, 0)
     if not all(isinstance(dim, int) for dim in data.shape[-2:]):
-        return _diagonal_of_dynamic_size(data, top, left)
+        return _diagonal_of_dynamic_size(data, top, column)
     rows, columns = (static_size(call, dim, span) for dim in data.shape[-2:])
-    length = max(min(rows - top, columns - left), 0)
+    length = max(min(rows - top, columns - column), 0)
     flat = data.reshape((*data.shape[:-2], rows * columns))
-    first = top * columns + left
+    first = top * columns + column
     if length == 0:
-        return static_slice(flat, len(rest), 0, 0)
+        return static_slice(flat, len(free_axes), 0, 0)
     end = first + (length - 1) * (columns + 1) + 1
-    return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(rest)])
+    return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(free_axes)])
 
 
-def _diagonal_of_dynamic_size(data: Formula, top: int, left: int) -> Formula:
+def _diagonal_of_dynamic_size(data: Formula, top: int, column: int) -> Formula:
     """Return the diagonal of the last two axes that begins in a row and a column."""
     axis = data.rank - 2
     like = arange(1, data.span)
     rows, columns = (size_along(data, each, like) for each in (axis, axis + 1))
-    length = (rows - top).op("minimum", columns - left).op("maximum", 0)
+    length = (rows - top).op("minimum", columns - column).op("maximum", 0)
     dim = data.shape[axis]
-    if not isinstance(dim, AnyDim) or dims_differ(dim, data.shape[axis + 1]) is not False or top or left:
+    if not isinstance(dim, AnyDim) or dims_differ(dim, data.shape[axis + 1]) is not False or top or column:
         dim = AnyDim()
-    positions = arange(Dimension(dim, length.value), data.span) * (columns + 1) + (columns * top + left)
+    positions = arange(Dimension(dim, length.value), data.span) * (columns + 1) + (columns * top + column)
     flat = data.reshape((*data.shape[:axis], product(data.shape[axis:])), data)
     return flat.op("take", positions, axis=axis, mode="fast")
 

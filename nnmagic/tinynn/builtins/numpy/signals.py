@@ -69,8 +69,7 @@ def convolve(
         return _of_real(call, data, kernel, mode, correlates=correlates)
     (a, b), (c, d) = ((real_part(side), imaginary_part(side)) for side in (data, kernel))
     ac, bd, ad, bc = (
-        _of_real(call, left, right, mode, correlates=correlates)
-        for left, right in ((a, c), (b, d), (a, d), (b, c))
+        _of_real(call, lhs, rhs, mode, correlates=correlates) for lhs, rhs in ((a, c), (b, d), (a, d), (b, c))
     )
     return make_complex(ac - bd, ad + bc)
 
@@ -183,7 +182,7 @@ def _take_windows(data: Formula, along: tuple[int, Value]) -> Formula:
     own = Dimension(size.dim if isinstance(size, Dimension) else ANY, weak_int(width.value))
     places = arange(count, data.span).expand(1) + arange(own, data.span)
     taken = data.op("take", places, axis=axis, mode="clip")
-    return taken.transpose([each for each in range(taken.rank) if each != axis + 1] + [axis + 1])
+    return taken.transpose([index for index in range(taken.rank) if index != axis + 1] + [axis + 1])
 
 
 def _unwrap(call: Arguments) -> Value:

@@ -294,20 +294,20 @@ def _interpolate_at(share: Share) -> _OfOrdered:
         assert not isinstance(share, Formula)
         position = share * (count - 1)
         below = min(math.floor(position), count - 1)
-        rest = position - below if below < count - 1 else position + 1
+        weight = position - below if below < count - 1 else position + 1
         low, high = (_take_position(ordered, axis, min(each, count - 1)) for each in (below, below + 1))
         gap = high - low
-        return low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
+        return low + gap * weight if weight < 0.5 else high - gap * (1 - weight)
 
     def interpolate_later(ordered: Formula, axis: int) -> Formula:
         count = size_along(ordered, axis, arange(1, ordered.span))
         position = (count - 1).cast("float64") * share
         below = position.op("floor")
-        rest = (below < (count - 1).cast("float64")).choose(position - below, position + 1)
+        weight = (below < (count - 1).cast("float64")).choose(position - below, position + 1)
         low, high = _neighbours(ordered, axis, below.cast("int64"), count)
         gap = high - low
-        upper = high - gap * (1 - rest).cast(gap.dtype)
-        return (rest < 0.5).choose(low + gap * rest.cast(gap.dtype), upper)
+        upper = high - gap * (1 - weight).cast(gap.dtype)
+        return (weight < 0.5).choose(low + gap * weight.cast(gap.dtype), upper)
 
     return interpolate, interpolate_later, share
 
@@ -320,7 +320,7 @@ def _mean_of_middle(ordered: Formula, axis: int, count: int) -> Formula:
 
 def _mean_of_middle_later(ordered: Formula, axis: int) -> Formula:
     count = size_along(ordered, axis, arange(1, ordered.span))
-    widths = [(0, int(each == axis)) for each in range(ordered.rank)]
+    widths = [(0, int(index == axis)) for index in range(ordered.rank)]
     padded = ordered.op("nn.pad", math.nan, pad_width=widths)  # the median of no elements
     low, high = _neighbours(padded, axis, (count - 1).op("floor_divide", 2), count)
     odd = count.op("floor_mod", 2).equal(1)
@@ -349,7 +349,7 @@ def _of_present(call: Arguments, data: Formula, of_present: Sequence[_OfPresent]
     flat, axis, along = _ordered_along(call, data)
     last = (~flat.op("isnan")).cast("int64").reduce("sum", (axis,), keepdims=True) - 1
     if not isinstance(flat.shape[axis], int):
-        widths = [(0, int(each == axis)) for each in range(flat.rank)]
+        widths = [(0, int(index == axis)) for index in range(flat.rank)]
         flat = flat.op("nn.pad", math.nan, pad_width=widths)  # what is taken from no elements
     if flat.rank == 1:
         ordered = partition_at(flat, axis, _beside([share for _, share in of_present], last))
@@ -367,12 +367,12 @@ def _interpolate_present(share: Share) -> _OfPresent:
     def interpolate(ordered: Formula, axis: int, last: Formula) -> Formula:
         position = last.cast("float64") * share
         below = position.op("floor")
-        rest = (below < last.cast("float64")).choose(position - below, position + 1)
+        fraction = (below < last.cast("float64")).choose(position - below, position + 1)
         index = below.cast("int64")
         low, high = (_take_between(ordered, axis, each, last) for each in (index, index + 1))
         gap = high - low
-        upper = high - gap * (1 - rest).cast(gap.dtype)
-        return (rest < 0.5).choose(low + gap * rest.cast(gap.dtype), upper)
+        upper = high - gap * (1 - fraction).cast(gap.dtype)
+        return (fraction < 0.5).choose(low + gap * fraction.cast(gap.dtype), upper)
 
     return interpolate, share
 
@@ -475,24 +475,26 @@ def _shares(call: Arguments, hundred: float) -> tuple[list[Share], bool]:
     """Return the numbers that a quantile is taken at, from 0 to ``hundred``, and whether they are a list."""
     operand = call.given["q"]
     message = f"{call.name}: `q` must be numbers from 0 to {hundred:g}"
-    known = static_value_or_none(operand.value)
-    if known is not None:
-        listed = known if isinstance(known, tuple) else (known,)
+    static = static_value_or_none(operand.value)
+    if static is not None:
+        listed = static if isinstance(static, tuple) else (static,)
         numbers = [share for share in listed if isinstance(share, int | float)]
         if not listed or len(numbers) != len(listed) or not all(0 <= share <= hundred for share in numbers):
             raise RefusalError(message, operand.span)
-        return list(numbers), isinstance(known, tuple)
+        return list(numbers), isinstance(static, tuple)
     values = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
-    given = [as_formula(Operand(value, operand.span), call.span, f"{call.name}: `q`") for value in values]
+    quantiles = [as_formula(Operand(value, operand.span), call.span, f"{call.name}: `q`") for value in values]
     is_list = isinstance(operand.value, TupleOf)
-    if len(given) == 1 and given[0].rank == 1 and isinstance(given[0].shape[0], int):
-        given = [slice_axis(given[0], 0, at, at + 1).reshape(()) for at in range(int(given[0].shape[0]))]
+    if len(quantiles) == 1 and quantiles[0].rank == 1 and isinstance(quantiles[0].shape[0], int):
+        quantiles = [
+            slice_axis(quantiles[0], 0, at, at + 1).reshape(()) for at in range(int(quantiles[0].shape[0]))
+        ]
         is_list = True
-    if not given or any(each.rank or each.is_complex for each in given):
+    if not quantiles or any(quantile.rank or quantile.is_complex for quantile in quantiles):
         hint = "give one number, a list of numbers, or a vector of known length"
         raise RefusalError(message, operand.span, hint=hint)
-    wide = [each.cast("float64") for each in given]
-    return [each.require((each >= 0) & (each <= hundred), message) for each in wide], is_list
+    wide = [quantile.cast("float64") for quantile in quantiles]
+    return [quantile.require((quantile >= 0) & (quantile <= hundred), message) for quantile in wide], is_list
 
 
 _STATISTIC = "a axis? dtype? * keepdims? where? exclude?"

@@ -120,10 +120,10 @@ def _outer(builtin: Builtin) -> Builtin:
     """Declare the function of each element of one tensor with each of another."""
 
     def apply_to(call: Arguments) -> Value:
-        left, right = formula(call, "A"), formula(call, "B")
-        if left.rank and right.rank:
-            left = left.op("expand_dims", axis=left.rank, num_newaxis=right.rank)
-        pairs = zip((left, right), ("A", "B"), strict=True)
+        lhs, rhs = formula(call, "A"), formula(call, "B")
+        if lhs.rank and rhs.rank:
+            lhs = lhs.op("expand_dims", axis=lhs.rank, num_newaxis=rhs.rank)
+        pairs = zip((lhs, rhs), ("A", "B"), strict=True)
         return builtin.call([Operand(side.value, call.at(name)) for side, name in pairs], call.span)
 
     summary = f"Apply {builtin.name} to every pair of elements."

@@ -15,7 +15,7 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 _FEW = 256
 
 #: What a round of an innermost loop consists of.
-_PLAIN = (aot.ScalarCode, aot.StoreElement, aot.Check, aot.Assign, aot.Conditional, aot.NextRound)
+_PLAIN = (aot.ScalarCode, aot.StoreElement, aot.Check, aot.Assign, aot.Branch, aot.NextRound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     if not function.loops or function.counts_rounds or function.carried_dims or len(function.body) != 2:
         return None
     test, branch = function.body
-    if not isinstance(test, aot.ScalarCode) or not isinstance(branch, aot.Conditional):
+    if not isinstance(test, aot.ScalarCode) or not isinstance(branch, aot.Branch):
         return None
     bounds = _read_test(test, branch.condition)
     ends = any(isinstance(step, aot.Exit) for step in aot.steps_of(branch.then))
@@ -134,12 +134,12 @@ def find_summands(function: aot.NativeFunction) -> set[aot.Register]:
                     and isinstance(target, aot.Register)
                     and isinstance(sum_, tirx.Add | tirx.Sub)
                 ):
-                    sums[target] = [_leaf(part, values) for part in (sum_.a, sum_.b)]
-    found: set[aot.Register] = set()
+                    sums[target] = [_leaf(operand, values) for operand in (sum_.a, sum_.b)]
+    summands: set[aot.Register] = set()
     for target, parts in sums.items():
         if target in results and target.dtype in ("float32", "float64"):
-            found.update(part for part in parts if isinstance(part, aot.Register))
-    return found
+            summands.update(operand for operand in parts if isinstance(operand, aot.Register))
+    return summands
 
 
 def find_early_products(function: aot.NativeFunction) -> set[aot.Register]:
@@ -166,8 +166,10 @@ def find_early_products(function: aot.NativeFunction) -> set[aot.Register]:
             if isinstance(stage.value, tirx.Mul):
                 products.add(target)
             elif isinstance(stage.value, tirx.Add | tirx.Sub):
-                parts = {_leaf(part, step.values) for part in (stage.value.a, stage.value.b)}
-                factors = {part for part in parts if isinstance(part, aot.Register) and part in products}
+                parts = {_leaf(operand, step.values) for operand in (stage.value.a, stage.value.b)}
+                factors = {
+                    operand for operand in parts if isinstance(operand, aot.Register) and operand in products
+                }
                 if len(factors) == 2 and len(factors & late) == 1:
                     early |= factors - late
     return early
@@ -208,12 +210,12 @@ def _read_sum(step: aot.ScalarCode) -> Iterator[tuple[aot.Register, aot.Register
     target = step.values.get(stage.buffer)
     if more or not isinstance(target, aot.Register) or not isinstance(stage.value, tirx.Add | tirx.Sub):
         return
-    own, by = (_leaf(part, step.values) for part in (stage.value.a, stage.value.b))
+    leaf, by = (_leaf(part, step.values) for part in (stage.value.a, stage.value.b))
     is_sum = isinstance(stage.value, tirx.Add)
-    if is_sum and isinstance(own, aot.Immediate):
-        own, by = by, own
-    if isinstance(own, aot.Register) and isinstance(by, aot.Immediate) and isinstance(by.value, int):
-        yield target, own, by.value if is_sum else -by.value
+    if is_sum and isinstance(leaf, aot.Immediate):
+        leaf, by = by, leaf
+    if isinstance(leaf, aot.Register) and isinstance(by, aot.Immediate) and isinstance(by.value, int):
+        yield target, leaf, by.value if is_sum else -by.value
 
 
 def _leaf(expr: PrimExpr, values: Mapping[Buffer, aot.Value]) -> aot.Value | None:

@@ -203,14 +203,14 @@ class BodyEmitter:
             return [*self._few_rounds(counted, self.few), *self._region(counted.end)]
         budget, counter = self._budget(), self._local(counted.counter)
         limit = self._load(counted.limit) if self.stop is None else self.stop
-        left = self.distance(first_of(counter), limit)
+        distance = self.distance(first_of(counter), limit)
         if counted.is_innermost:
-            piece = self._rounds(counted, tirx.min(left, tirx.max(first_of(budget), as_expr(1))))
+            piece = self._rounds(counted, tirx.min(distance, tirx.max(first_of(budget), as_expr(1))))
             rounds = [tirx.While(first_of(counter) < limit, sequence([*piece, self._poll(budget)]))]
         else:
             rounds = [
-                *self._rounds_in_lanes(counted, counter, left),
-                *self._rounds(counted, left, [self._spend(self._work()), self._poll(budget)]),
+                *self._rounds_in_lanes(counted, counter, distance),
+                *self._rounds(counted, distance, [self._spend(self._work()), self._poll(budget)]),
             ]
         return [*rounds, *self._region(counted.end)]
 
@@ -502,7 +502,7 @@ class BodyEmitter:
                 return self._function_call(step)
             case aot.Assign():
                 return self._assign(step)
-            case aot.Conditional(condition=condition, then=then, other=other):
+            case aot.Branch(condition=condition, then=then, other=other):
                 taken, left = sequence(self._region(then)), sequence(self._region(other))
                 return [tirx.IfThenElse(self._load(condition), taken, left)]
             case aot.Check():

@@ -52,7 +52,7 @@ def _function(params: list[Var], statements: list[Stmt]) -> PrimFunc:
     return tirx.PrimFunc(params, sequence([*statements, tirx.Return(tirx.const(0, "int32"))]), _INT32)
 
 
-class _Words:
+class _HeapWords:
     """8-byte words at an address, or where a pointer points."""
 
     def __init__(self, at: PrimExpr, statements: list[Stmt]) -> None:
@@ -70,15 +70,15 @@ class _Words:
         return tirx.BufferStore(self.words, value, [as_expr(number)])
 
 
-def _header(block: PrimExpr, statements: list[Stmt]) -> tuple[_Words, int]:
+def _header(block: PrimExpr, statements: list[Stmt]) -> tuple[_HeapWords, int]:
     """Return the words that begin a header in front of a block, and their number."""
-    return _Words(block - as_expr(_HEADER_BYTES), statements), _HEADER_BYTES // 8
+    return _HeapWords(block - as_expr(_HEADER_BYTES), statements), _HEADER_BYTES // 8
 
 
 def _drop(state: Var, block: Var) -> list[Stmt]:
     """Free a block, and take it from the chain of those of the call."""
     statements: list[Stmt] = []
-    words = _Words(block, statements)
+    words = _HeapWords(block, statements)
     data = tirx.Var("data", "int64")
     statements.append(tirx.Bind(data, words[0]))
     header, count = _header(data, statements)
@@ -95,7 +95,7 @@ def _drop(state: Var, block: Var) -> list[Stmt]:
     of_before.append(earlier.store(count + _AFTER, after))
     later, _ = _header(after, of_after)
     of_after.append(later.store(count + _BEFORE, before))
-    first.append(_Words(state, first).store(HEAP, before))
+    first.append(_HeapWords(state, first).store(HEAP, before))
     return [
         *statements,
         tirx.IfThenElse(before != as_expr(0), sequence(of_before), None),
@@ -109,7 +109,7 @@ def _drop(state: Var, block: Var) -> list[Stmt]:
 def _reserve(state: Var, block: Var, nbytes: Var) -> list[Stmt]:
     """Free a block and allocate a larger one, which is the last of the chain then."""
     statements: list[Stmt] = []
-    words = _Words(block, statements)
+    words = _HeapWords(block, statements)
     drop = tirx.Evaluate(ir.Call(DROP, [state, block], ret_ty=_INT32))
     is_short = tirx.Or(nbytes > tirx.const(MOST_BYTES, "int64"), nbytes < as_expr(0))
     failed = tirx.Return(tirx.const(0, "int32"))
@@ -122,7 +122,7 @@ def _reserve(state: Var, block: Var, nbytes: Var) -> list[Stmt]:
         tirx.IfThenElse(tirx.EQ(allocated, as_expr(0)), failed, None),
         tirx.Bind(data, round_up(allocated + as_expr(_HEADER_BYTES))),
     ]
-    call = _Words(state, statements)
+    call = _HeapWords(state, statements)
     statements.append(tirx.Bind(last, call[HEAP]))
     header, count = _header(data, statements)
     of_last: list[Stmt] = []
@@ -143,7 +143,7 @@ def _reserve(state: Var, block: Var, nbytes: Var) -> list[Stmt]:
 def _release(state: Var) -> list[Stmt]:
     """Free all blocks of a call."""
     statements: list[Stmt] = []
-    call = _Words(state, statements)
+    call = _HeapWords(state, statements)
     one: list[Stmt] = []
     header, count = _header(call[HEAP], one)
     allocated, before = tirx.Var("allocated", "int64"), tirx.Var("before", "int64")

@@ -91,7 +91,7 @@ class _Planning:
     def updated_by(self, kernel: ir.GlobalVar) -> list[int]:
         """Return the numbers of the arrays that an element-wise kernel may update."""
         if kernel not in self._updated:
-            self._updated[kernel] = find_updated(self.module[kernel])
+            self._updated[kernel] = find_update_inputs(self.module[kernel])
         return self._updated[kernel]
 
 
@@ -125,7 +125,7 @@ def changed_in_place(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     return _without_rest(kernel)
 
 
-def find_updated(kernel: PrimFunc) -> list[int]:
+def find_update_inputs(kernel: PrimFunc) -> list[int]:
     """Return the numbers of the operands whose elements a kernel reads where it writes its result only.
 
     The kernel is element-wise, and what else it reads lies in the same order.
@@ -145,7 +145,9 @@ def find_updated(kernel: PrimFunc) -> list[int]:
             if not _is_in_order(load, stage.axes, _is_like(load.source, result)):
                 return []
     kind = dtype_of(result)
-    return [at for at, each in enumerate(buffers[:-1]) if dtype_of(each) == kind and _is_like(each, result)]
+    return [
+        at for at, buffer in enumerate(buffers[:-1]) if dtype_of(buffer) == kind and _is_like(buffer, result)
+    ]
 
 
 def _is_like(buffer: Buffer, other: Buffer) -> bool:
@@ -166,7 +168,7 @@ def _is_in_order(load: Load, axes: Sequence[Var], whole: bool) -> bool:
 
 
 def update_in_place(kernel: PrimFunc, number: int) -> PrimFunc:
-    """Return a kernel that finds the operand of this number, one of ``find_updated``, in its result."""
+    """Return a kernel that finds the operand of this number, one of ``find_update_inputs``, in its result."""
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     old, result = buffers[number], buffers[-1]
 
@@ -223,9 +225,9 @@ def _without_copy(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     def drop_first(sequence: Stmt) -> Stmt:
         if dropped:
             return sequence
-        first, *rest = sequence.seq
+        first, *tail = sequence.seq
         dropped.append(first)
-        return rest[0] if len(rest) == 1 else tirx.SeqStmt(rest)
+        return tail[0] if len(tail) == 1 else tirx.SeqStmt(tail)
 
     body = rewrite(kernel.body, [(tirx.SeqStmt, drop_first)], before_parts=True)
     if len(dropped) != 1:
@@ -346,8 +348,8 @@ class _FunctionAnalysis:
             case relax.Var():
                 self.uses.setdefault(expr, []).append(path)
             case relax.Tuple(fields=fields):
-                for part in fields:
-                    self._use(part, path)
+                for field in fields:
+                    self._use(field, path)
             case relax.TupleGetItem(tuple_value=whole):
                 self._use(whole, path)
             case ir.Call(args=args):
@@ -368,8 +370,8 @@ class _FunctionAnalysis:
             case relax.Tuple(fields=fields):
                 return tuple(map(self._evaluate, fields))
             case relax.TupleGetItem(tuple_value=whole, index=index):
-                parts = self._evaluate(whole)
-                return parts[int(index)] if isinstance(parts, tuple) else parts
+                ranges = self._evaluate(whole)
+                return ranges[int(index)] if isinstance(ranges, tuple) else ranges
             case ir.GenericConst():
                 return frozenset((_Root(owned=False),))
         return frozenset()
@@ -523,7 +525,7 @@ class _FunctionAnalysis:
 
     def _exchanged(self) -> set[int]:
         """Return the parameters that are changed, and those that take turns with them from round to round."""
-        found, work = set(self.changed), list(self.changed)
+        updated, work = set(self.changed), list(self.changed)
         while work:
             number = work.pop()
             for args in self.rounds:
@@ -531,9 +533,9 @@ class _FunctionAnalysis:
                 is_owned = bool(args[number]) and all(root.owned for root in args[number])
                 if not is_owned or len(sources) > 1 or not sources.isdisjoint(self.excluded):
                     self.unstable.add(number)
-                work += sources - found
-                found |= sources
-        return found
+                work += sources - updated
+                updated |= sources
+        return updated
 
 
 def _is_after(use: _Path, path: _Path) -> bool:
@@ -552,10 +554,10 @@ def _roots(memory: _Memory) -> Iterator[_Root]:
         yield from memory
 
 
-def _merge(left: _Memory, right: _Memory) -> _Memory:
-    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
-        return tuple(map(_merge, left, right))
-    return frozenset((*_roots(left), *_roots(right)))
+def _merge(lhs: _Memory, rhs: _Memory) -> _Memory:
+    if isinstance(lhs, tuple) and isinstance(rhs, tuple) and len(lhs) == len(rhs):
+        return tuple(map(_merge, lhs, rhs))
+    return frozenset((*_roots(lhs), *_roots(rhs)))
 
 
 def _fields(type_: Any) -> list[Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.lane_plans import Guard, InnerLoop, LanePlan, LaneStep, RangeCheck
-from nnmagic.engine.relax.codegen.aot.loop_versions import as_signed
+from nnmagic.engine.relax.codegen.aot.lane_plans import InnerLoop, LaneGuard, LanePlan, LaneStep, RangeCheck
+from nnmagic.engine.relax.codegen.aot.loop_versions import to_signed
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence, vector_loop
@@ -36,7 +36,7 @@ class LaneEmitter:
         self._locals: dict[aot.Register, Buffer] = {}
 
     def rounds(
-        self, first: PrimExpr, left: PrimExpr, poll: Callable[[], list[Stmt]]
+        self, first: PrimExpr, lhs: PrimExpr, poll: Callable[[], list[Stmt]]
     ) -> tuple[list[Stmt], PrimExpr]:
         """Return the statements of rounds from ``first`` on, and how many of those that are left they are.
 
@@ -44,12 +44,12 @@ class LaneEmitter:
         """
         width = as_expr(self._lanes)
         done = tirx.Var("done", "int64")
-        some = left
+        some = lhs
         if not self._plan.repeatable:
-            some = tirx.truncdiv(left, width) * width
+            some = tirx.truncdiv(lhs, width) * width
         holds = [
-            left >= width,
-            *(part for check in self._plan.checks for part in self._in_range(check, first, left)),
+            lhs >= width,
+            *(part for check in self._plan.checks for part in self._in_range(check, first, lhs)),
         ]
         enough = tirx.Select(tirx.all(*holds), some, as_expr(0))
         count = tirx.truncdiv(done + as_expr(self._lanes - 1), width)
@@ -62,15 +62,15 @@ class LaneEmitter:
 
         return [tirx.Bind(done, enough), loop("block", count, block)], done
 
-    def _in_range(self, check: RangeCheck, first: PrimExpr, left: PrimExpr) -> list[PrimExpr]:
+    def _in_range(self, check: RangeCheck, first: PrimExpr, lhs: PrimExpr) -> list[PrimExpr]:
         """Return the conditions under which an index is in range in all rounds."""
-        ends = {self._plan.counter: (first, first + left - 1)}
-        parts = [left <= as_expr(_MOST_ROUNDS)]
+        ends = {self._plan.counter: (first, first + lhs - 1)}
+        parts = [lhs <= as_expr(_MOST_ROUNDS)]
         for inner in check.loops:
             low, high = (self._body.load(value) for value in (inner.first, inner.limit))
             ends[inner.counter] = low, high - 1
             parts += [high > low, high - low <= as_expr(_MOST_ROUNDS)]
-        least: PrimExpr = tirx.const(as_signed(check.index.constant), "int64")
+        least: PrimExpr = tirx.const(to_signed(check.index.constant), "int64")
         most = least
         for term, factor in check.index.terms.items():
             assert isinstance(term, aot.Register)
@@ -110,9 +110,9 @@ class LaneEmitter:
         for target, value in pairs:
             buffer = self._local(target)
             if value in targets and value is not target:
-                kept = self._body.new_local(dtype_of(buffer), "next", int(buffer.ty.shape[0]))
-                statements.append(self._copy(kept, value))
-                stores.append(_each(buffer, partial(_element_of, kept)))
+                next_values = self._body.new_local(dtype_of(buffer), "next", int(buffer.ty.shape[0]))
+                statements.append(self._copy(next_values, value))
+                stores.append(_each(buffer, partial(_element_of, next_values)))
             else:
                 stores.append(self._copy(buffer, value))
         return [*statements, *stores]
@@ -237,24 +237,24 @@ class LaneEmitter:
         stride = as_expr(fact.stride)
         if not fact.guards:
             return lambda lane: element(base + lane * stride)
-        found = self._body.new_local(stored, "elements", self._lanes)
+        elements = self._body.new_local(stored, "elements", self._lanes)
 
         def store(place: _Load) -> Stmt:
             return vector_loop(
                 self._lanes,
-                lambda lane: tirx.BufferStore(found, tirx.BufferLoad(view, [place(lane)]), [lane]),
+                lambda lane: tirx.BufferStore(elements, tirx.BufferLoad(view, [place(lane)]), [lane]),
             )
 
         holds = tirx.all(*(self._holds(guard, names) for guard in fact.guards))
         before.append(tirx.IfThenElse(holds, store(lambda lane: base + lane * stride), store(position)))
 
         def load_found(lane: PrimExpr) -> PrimExpr:
-            loaded = tirx.BufferLoad(found, [lane])
+            loaded = tirx.BufferLoad(elements, [lane])
             return tirx.NE(loaded, tirx.const(0, "int8")) if dtype == "bool" else loaded
 
         return load_found
 
-    def _holds(self, guard: Guard, names: Mapping[Var, PrimExpr]) -> PrimExpr:
+    def _holds(self, guard: LaneGuard, names: Mapping[Var, PrimExpr]) -> PrimExpr:
         """Return whether a value that grows from lane to lane is within its bound in all of them."""
         first, last, bound = (
             self._at(expr, guard.step, {**names, **guard.step.sizes}, as_expr(lane))

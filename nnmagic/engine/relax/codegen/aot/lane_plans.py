@@ -70,7 +70,7 @@ LaneStep: TypeAlias = aot.ScalarCode | aot.StoreElement | InnerLoop
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class LaneGuard:
     """That ``value`` is at least, or at most, ``bound`` in all lanes, as expressions of a step."""
 
     value: PrimExpr
@@ -87,7 +87,7 @@ class Fact:
     """
 
     stride: int | None
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[LaneGuard, ...] = ()
     affine: Affine | None = None
     from_start: Affine | None = None
 
@@ -186,7 +186,7 @@ class LanePlan:
             return _UNIFORM
         for value, bound, fact, other in ((a, b, *facts), (b, a, *facts[::-1])):
             if other.is_uniform and fact.stride is not None and fact.stride > 0:
-                return Fact(fact.stride, (*fact.guards, Guard(value, bound, is_least, step)))
+                return Fact(fact.stride, (*fact.guards, LaneGuard(value, bound, is_least, step)))
         return _UNKNOWN
 
     def _from_start(self, expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Fact:
@@ -199,7 +199,7 @@ class LanePlan:
             if first.stride == 0:
                 return Fact(0, (), None, tested)
             if first.stride is not None and first.stride > 0:
-                guard = Guard(expr.false_value, tirx.const(0, "int64"), is_least=True, step=step)
+                guard = LaneGuard(expr.false_value, tirx.const(0, "int64"), is_least=True, step=step)
                 return Fact(first.stride, (*first.guards, guard), None, tested)
             return Fact(None, (), None, tested)
         if all(fact.is_uniform for fact in (last, first, self.of_expression(expr.condition, step))):
@@ -216,22 +216,22 @@ class LanePlan:
         return None
 
 
-def _sum(left: Fact, right: Fact, sign: int) -> Fact:
+def _sum(lhs: Fact, rhs: Fact, sign: int) -> Fact:
     affine = None
-    if left.affine is not None and right.affine is not None:
-        affine = left.affine.plus(right.affine, sign)
-    if left.stride is None or right.stride is None:
+    if lhs.affine is not None and rhs.affine is not None:
+        affine = lhs.affine.plus(rhs.affine, sign)
+    if lhs.stride is None or rhs.stride is None:
         return _UNKNOWN
-    return Fact(left.stride + sign * right.stride, (*left.guards, *right.guards), affine)
+    return Fact(lhs.stride + sign * rhs.stride, (*lhs.guards, *rhs.guards), affine)
 
 
-def _product(left: Fact, right: Fact) -> Fact:
-    for value, factor in ((left, right), (right, left)):
+def _product(lhs: Fact, rhs: Fact) -> Fact:
+    for value, factor in ((lhs, rhs), (rhs, lhs)):
         if factor.affine is not None and not factor.affine.terms and value.stride is not None:
             number = factor.affine.constant
             affine = None if value.affine is None else Affine({}).plus(value.affine, number)
             return Fact(value.stride * number, value.guards, affine)
-    return _UNIFORM if left.is_uniform and right.is_uniform else _UNKNOWN
+    return _UNIFORM if lhs.is_uniform and rhs.is_uniform else _UNKNOWN
 
 
 def plan_lanes(
@@ -252,12 +252,12 @@ def plan_lanes(
         if inner is not None and plan_lanes(step.callee, inner, separate) is not None:
             return None  # neighbours in memory are nearer to each other in the loop inside
     try:
-        return _Planner(counted, separate).plan(function)
+        return _LanePlanner(counted, separate).plan(function)
     except _RefusedError:
         return None
 
 
-class _Planner:
+class _LanePlanner:
     def __init__(self, counted: CountedLoop, separate: Container[aot.NativeFunction]) -> None:
         self._counted = counted
         self._separate = separate
@@ -275,7 +275,7 @@ class _Planner:
         if any(target is not plan.counter for target, _ in following):
             raise _RefusedError
         plan.facts[plan.counter] = Fact(1, (), Affine({plan.counter: 1}))
-        defined = set(_defined(plan.steps))
+        defined = set(_definitions(plan.steps))
         self._follow(plan.steps)
         if not any(_has_sum(loop) or self._has_sum_in_memory(loop) for loop in _loops(plan.steps)):
             raise _RefusedError
@@ -306,9 +306,9 @@ class _Planner:
                     steps.append(self._renamed(step, names, sizes))
                 case aot.FunctionCall():
                     steps.append(self._inner_loop(step, names, sizes))
-                case aot.Conditional(
-                    then=[aot.FunctionCall() as fast], other=[aot.FunctionCall() as checked]
-                ) if fast.callee.parameters is checked.callee.parameters:  # two versions of a loop
+                case aot.Branch(then=[aot.FunctionCall() as fast], other=[aot.FunctionCall() as checked]) if (
+                    fast.callee.parameters is checked.callee.parameters
+                ):  # two versions of a loop
                     steps.append(self._inner_loop(checked, names, sizes))
                 case aot.NextRound(assign=assign, sizes=()):
                     for target, value in assign.pairs:
@@ -331,13 +331,13 @@ class _Planner:
         sizes: Mapping[Var, PrimExpr],
     ) -> aot.ScalarCode | aot.StoreElement:
         values = {buffer: names.get(value, value) for buffer, value in step.values.items()}
-        own = {var: replace_vars(size, sizes) for var, size in step.sizes.items()}
+        renamed = {var: replace_vars(size, sizes) for var, size in step.sizes.items()}
         if isinstance(step, aot.StoreElement):
             storage = names.get(step.storage, step.storage)
             assert isinstance(storage, aot.Storage)
-            step = replace(step, storage=storage, values=values, sizes=own)
+            step = replace(step, storage=storage, values=values, sizes=renamed)
         else:
-            step = replace(step, values=values, sizes=own)
+            step = replace(step, values=values, sizes=renamed)
         if any(_is_foreign(expr) for expr in _expressions(step)):
             raise _RefusedError
         storages = {value for value in values.values() if isinstance(value, aot.Storage)}
@@ -354,7 +354,7 @@ class _Planner:
             raise _RefusedError
         self._add_summands(callee)
         carried = find_carried(callee)
-        own: dict[aot.Value, aot.Value] = {}
+        substitution: dict[aot.Value, aot.Value] = {}
         begun: list[tuple[aot.Register, aot.Value]] = []
         first: aot.Value | None = None
         for param, arg in zip(callee.parameters, call.args, strict=True):
@@ -362,7 +362,7 @@ class _Planner:
             if param is counted.counter:
                 first = value
             elif param not in carried:
-                own[param] = value
+                substitution[param] = value
             elif isinstance(param, aot.Register):
                 begun.append((param, value))
             else:
@@ -370,15 +370,15 @@ class _Planner:
         assert first is not None
         inner = {dim: replace_vars(size, sizes) for dim, size in zip(callee.dims, call.sizes, strict=True)}
         around, self._inside = self._inside, (*self._inside, counted.counter)
-        body, following, _ = self._flatten(counted.round, own, inner)
+        body, following, _ = self._flatten(counted.round, substitution, inner)
         self._inside = around
-        end, _, results = self._flatten(counted.end, own, inner)
+        end, _, results = self._flatten(counted.end, substitution, inner)
         pairs = [
             (target, value)
             for target, value in zip(call.results, results, strict=True)
             if isinstance(target, aot.Register)
         ]
-        limit = own.get(counted.limit, counted.limit)
+        limit = substitution.get(counted.limit, counted.limit)
         following = [pair for pair in following if pair[0] is not counted.counter]
         return InnerLoop(counted.counter, first, limit, begun, body, following, end, pairs)
 
@@ -477,15 +477,15 @@ class _Planner:
         defined: Container[aot.Register],
     ) -> dict[int, Affine]:
         """Return the indices that are different in each round, and the same throughout it, by their axes."""
-        found = {}
+        extents = {}
         for axis, index in enumerate(indices):
             affine = self._plan.of_expression(index, step).affine
             if affine is None or self._plan.counter not in affine.terms:
                 continue
             others = [term for term in affine.terms if term is not self._plan.counter]
             if not any(term in defined for term in others):
-                found[axis] = affine
-        return found
+                extents[axis] = affine
+        return extents
 
 
 def _loops(steps: Sequence[LaneStep]) -> Iterator[InnerLoop]:
@@ -506,7 +506,7 @@ def _has_sum(loop: InnerLoop) -> bool:
     return reads and any(param.dtype in ("float32", "float64") for param, _ in loop.following)
 
 
-def _defined(steps: Sequence[LaneStep]) -> Iterator[aot.Register]:
+def _definitions(steps: Sequence[LaneStep]) -> Iterator[aot.Register]:
     """Yield the registers that steps define."""
     for step in steps:
         match step:
@@ -519,7 +519,7 @@ def _defined(steps: Sequence[LaneStep]) -> Iterator[aot.Register]:
             case InnerLoop():
                 yield step.counter
                 yield from (register for register, _ in (*step.carried, *step.results))
-                yield from _defined([*step.body, *step.end])
+                yield from _definitions([*step.body, *step.end])
 
 
 def _accesses(
@@ -546,9 +546,9 @@ def _expressions(step: aot.ScalarCode | aot.StoreElement) -> list[PrimExpr]:
 
 def _is_foreign(expr: PrimExpr) -> bool:
     """Return whether an expression has a choice of which one value only may be computed."""
-    found: list[PrimExpr] = []
-    visit(expr, [(ir.Call, found.append)])
-    return any(is_conditional(call) and not is_library_fallback(call) for call in found)
+    foreign: list[PrimExpr] = []
+    visit(expr, [(ir.Call, foreign.append)])
+    return any(is_conditional(call) and not is_library_fallback(call) for call in foreign)
 
 
 def runs_known_rounds(function: aot.NativeFunction, separate: Container[aot.NativeFunction]) -> bool:

@@ -80,7 +80,7 @@ def _follow_function(function: aot.NativeFunction) -> _Flow:
 
 def _find_late(flow: _Flow) -> set[aot.Value]:
     """Return the registers that depend on what the round before computed from the round before it."""
-    begins = [value for value, before in flow.before.items() if value in _reached(before, flow)]
+    begins = [value for value, before in flow.before.items() if value in _reach(before, flow)]
     late: set[aot.Value] = set(begins)
     while True:
         more = {value for value, sources in flow.sources.items() if not sources.isdisjoint(late)} - late
@@ -89,7 +89,7 @@ def _find_late(flow: _Flow) -> set[aot.Value]:
         late |= more
 
 
-def _reached(values: set[aot.Value], flow: _Flow) -> set[aot.Value]:
+def _reach(values: set[aot.Value], flow: _Flow) -> set[aot.Value]:
     """Return what some values are computed from, in any round."""
     reached, work = set(values), list(values)
     while work:
@@ -115,7 +115,7 @@ def _follow(region: aot.Region, flow: _Flow, conditions: set[aot.Value]) -> None
             case aot.Assign(pairs=pairs):
                 for target, value in pairs:
                     flow.sources.setdefault(target, set()).update({value} | conditions)
-            case aot.Conditional(condition=condition, then=then, other=other):
+            case aot.Branch(condition=condition, then=then, other=other):
                 _follow(then, flow, conditions | {condition})
                 _follow(other, flow, conditions | {condition})
             case aot.KernelCall(args=args, reads=reads):
@@ -208,7 +208,7 @@ def _reorder(region: aot.Region, late: set[aot.Value], flow: _Flow, uses: Counte
     dropped: set[int] = set()
     added: dict[int, list[aot.ScalarCode]] = {}
     for position, step in enumerate(region):
-        if isinstance(step, aot.Conditional):
+        if isinstance(step, aot.Branch):
             _reorder(step.then, late, flow, uses)
             _reorder(step.other, late, flow, uses)
         choice = _read_choice(step)
@@ -242,7 +242,7 @@ def _lateness(value: aot.Value, target: aot.Value, late: set[aot.Value], flow: _
     """Return 0 for a value that is not late, 2 for one that waits for the target of the round before."""
     if value not in late:
         return 0
-    return 2 if target in _reached({value}, flow) else 1
+    return 2 if target in _reach({value}, flow) else 1
 
 
 def _is_operand_of_next(rest: Sequence[object], value: aot.Value, kind: type) -> bool:
@@ -274,7 +274,7 @@ def _split_choices(region: aot.Region) -> None:
     steps = list(region)
     region.clear()
     for step in steps:
-        if isinstance(step, aot.Conditional):
+        if isinstance(step, aot.Branch):
             _split_choices(step.then)
             _split_choices(step.other)
         if not isinstance(step, aot.ScalarCode) or len(step.stages) == 1:
@@ -309,26 +309,26 @@ def _read_choice(step: object) -> _Choice | None:
     value = step.stages[0].value
     kind: type
     if isinstance(value, tirx.Min | tirx.Max):
-        kind, parts = type(value), (value.a, value.b)
+        kind, operand_pair = type(value), (value.a, value.b)
     elif isinstance(value, tirx.Select) and isinstance(value.condition, tirx.Or):
         comparison, is_nan = value.condition.a, value.condition.b
-        parts = (value.true_value, value.false_value)
+        operand_pair = (value.true_value, value.false_value)
         if not isinstance(comparison, tirx.LT) or not isinstance(is_nan, ir.Call):
             return None
         order = _buffers(comparison.a, comparison.b)
-        if is_nan.op.name != "tirx.isnan" or _buffers(is_nan.args[0]) != _buffers(parts[0]):
+        if is_nan.op.name != "tirx.isnan" or _buffers(is_nan.args[0]) != _buffers(operand_pair[0]):
             return None
-        if order == _buffers(*parts):
+        if order == _buffers(*operand_pair):
             kind = tirx.LT
-        elif order == _buffers(*reversed(parts)):
+        elif order == _buffers(*reversed(operand_pair)):
             kind = tirx.GT
         else:
             return None
     else:
         return None
-    if not all(isinstance(part, ir.TensorLoad) for part in parts):
+    if not all(isinstance(part, ir.TensorLoad) for part in operand_pair):
         return None
-    operands = [step.values[part.source] for part in parts]
+    operands = [step.values[part.source] for part in operand_pair]
     if any(isinstance(operand, aot.Storage) for operand in operands):
         return None
     return _Choice(kind, (operands[0], operands[1]))
@@ -402,7 +402,11 @@ def _take_nan(choice: aot.ScalarCode, sum_: _Sum) -> list[aot.ScalarCode]:
 
 def _buffers(*parts: PrimExpr) -> list[Buffer] | None:
     """Return the buffers that some loads read; None for other expressions."""
-    return [part.source for part in parts] if all(isinstance(part, ir.TensorLoad) for part in parts) else None
+    return (
+        [operand.source for operand in parts]
+        if all(isinstance(operand, ir.TensorLoad) for operand in parts)
+        else None
+    )
 
 
 def _chain(operands: Sequence[aot.Value], target: aot.Value, kind: type) -> Iterator[aot.ScalarCode]:

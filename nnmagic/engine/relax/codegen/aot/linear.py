@@ -16,7 +16,7 @@ _MOST_FACTS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Symbol:
+class BoundedSymbol:
     """An integer that is not known, between two bounds."""
 
     low: int = LEAST
@@ -27,7 +27,7 @@ class Symbol:
 class Linear:
     """A sum of symbols, each times an integer, and of a constant; as a fact, that it is not negative."""
 
-    terms: Mapping[Symbol, int]
+    terms: Mapping[BoundedSymbol, int]
     constant: int = 0
 
     def __add__(self, other: Linear | int) -> Linear:
@@ -46,7 +46,7 @@ class Linear:
         """Return the sum times an integer."""
         if not factor:
             return Linear({})
-        return Linear({symbol: own * factor for symbol, own in self.terms.items()}, self.constant * factor)
+        return Linear({symbol: term * factor for symbol, term in self.terms.items()}, self.constant * factor)
 
     @property
     def low(self) -> int:
@@ -61,7 +61,7 @@ def number(value: int) -> Linear:
     return Linear({}, value)
 
 
-def of_symbol(symbol: Symbol) -> Linear:
+def of_symbol(symbol: BoundedSymbol) -> Linear:
     """Return a sum that is one symbol."""
     return Linear({symbol: 1})
 
@@ -74,7 +74,7 @@ class Facts:
     """
 
     known: list[Linear] = field(default_factory=list)
-    bounds: dict[tuple[Symbol, bool], list[Linear]] = field(default_factory=dict)
+    bounds: dict[tuple[BoundedSymbol, bool], list[Linear]] = field(default_factory=dict)
 
     def add(self, facts: Iterable[Linear]) -> None:
         """Add facts that hold from now on."""
@@ -100,15 +100,15 @@ class Facts:
         work, seen = [(goal, 0)], set[object]()
         while work and steps < _MOST_STEPS:
             steps += 1
-            rest, used = work.pop(0)
-            rest = _divide(rest)
-            if rest.low >= 0:
+            difference, used = work.pop(0)
+            difference = _divide(difference)
+            if difference.low >= 0:
                 return True
-            key = frozenset(rest.terms.items()), rest.constant
+            key = frozenset(difference.terms.items()), difference.constant
             if key in seen or used == _MOST_FACTS:
                 continue
             seen.add(key)
-            work += [(without, used + 1) for without in self._without_symbol(rest)]
+            work += [(without, used + 1) for without in self._without_symbol(difference)]
         return False
 
     def _without_symbol(self, goal: Linear) -> Iterable[Linear]:
@@ -118,11 +118,11 @@ class Facts:
             for symbol, factor in goal.terms.items()
         ]
         for _, symbol in sorted(bounded, key=lambda pair: pair[0]):
-            own = goal.terms[symbol]
-            facts = self.bounds.get((symbol, own > 0))
+            coefficient = goal.terms[symbol]
+            facts = self.bounds.get((symbol, coefficient > 0))
             if facts:
                 for fact in facts:
-                    yield goal.times(abs(fact.terms[symbol])) - fact.times(abs(own))
+                    yield goal.times(abs(fact.terms[symbol])) - fact.times(abs(coefficient))
                 return
 
 

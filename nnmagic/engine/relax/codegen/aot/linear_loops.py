@@ -117,14 +117,14 @@ class LinearLoopsEmitter(BodyEmitter):
         if outer + 1 == len(self.recursion.path):
             return [*before, *self._push()]
         branch = region[position]
-        assert isinstance(branch, aot.Conditional)
+        assert isinstance(branch, aot.Branch)
         calls = self.recursion.path[outer + 1][0] is branch.then
         other: aot.Region = [*(branch.other if calls else branch.then)]
         for around, number in reversed(self.recursion.path[: outer + 1]):
             other += around[number + 1 :]
         ends = [*self._region(other), store_first(self._goes_down, tirx.const(0, "int8"))]
-        taken, left = sequence(self._descend(outer + 1)), sequence(ends)
-        pair = (taken, left) if calls else (left, taken)
+        taken, remaining = sequence(self._descend(outer + 1)), sequence(ends)
+        pair = (taken, remaining) if calls else (remaining, taken)
         return [*before, tirx.IfThenElse(self._load(branch.condition), *pair)]
 
     def _exit(self, step: aot.Exit) -> list[Stmt]:
@@ -216,16 +216,16 @@ class LinearLoopsEmitter(BodyEmitter):
         """Begin a new piece; its first words are the last one's address, size, number of levels and end."""
         last = [tirx.BufferLoad(self._piece, [as_expr(word)]) for word in range(2)]
         values = [*last, first_of(self._capacity), first_of(self._level)]
-        kept = [tirx.Var("last", "int64") for _ in values]
+        last_values = [tirx.Var("last", "int64") for _ in values]
         words = words_at("piece")
         twice = tirx.max(as_expr(_SMALLEST_BYTES), first_of(self._capacity) * self._level_bytes * 2)
         nbytes = tirx.min(as_expr(_LARGEST_BYTES), twice)
         return [
-            *(tirx.Bind(var, value) for var, value in zip(kept, values, strict=True)),
+            *(tirx.Bind(var, value) for var, value in zip(last_values, values, strict=True)),
             *self._set_piece(as_expr(0), as_expr(0)),
             *self._reserve_piece(nbytes),
             tirx.DeclBuffer(words, data=as_pointer(first_of(self._piece))),
-            *(tirx.BufferStore(words, var, [as_expr(word)]) for word, var in enumerate(kept)),
+            *(tirx.BufferStore(words, var, [as_expr(word)]) for word, var in enumerate(last_values)),
         ]
 
     def _piece_before(self) -> list[Stmt]:

@@ -27,7 +27,7 @@ def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion |
     if any(storage.on_heap for step in function.steps() for storage in aot.written_storage(step)):
         return None
     recursion = aot.LinearRecursion(call, tuple(path))
-    return replace(recursion, saved=tuple(_saved(function, recursion)))
+    return replace(recursion, saved=tuple(_save(function, recursion)))
 
 
 def invariant_parameters(function: aot.NativeFunction, call: aot.FunctionCall) -> set[aot.Value]:
@@ -40,7 +40,7 @@ def _paths(region: aot.Region, function: aot.NativeFunction) -> Iterator[list[tu
     for position, step in enumerate(region):
         if isinstance(step, aot.FunctionCall) and step.callee is function:
             yield [(region, position)]
-        if isinstance(step, aot.Conditional):
+        if isinstance(step, aot.Branch):
             for part in (step.then, step.other):
                 for path in _paths(part, function):
                     yield [(region, position), *path]
@@ -48,18 +48,18 @@ def _paths(region: aot.Region, function: aot.NativeFunction) -> Iterator[list[tu
 
 def _is_reached_through_others(function: aot.NativeFunction) -> bool:
     """Return whether a function that it calls calls it."""
-    others = (each for each in aot.with_callees(function) if each is not function)
-    steps = (step for each in others for step in each.steps())
+    others = (callee for callee in aot.with_callees(function) if callee is not function)
+    steps = (step for callee in others for step in callee.steps())
     return any(isinstance(step, aot.FunctionCall) and step.callee is function for step in steps)
 
 
-def _saved(
+def _save(
     function: aot.NativeFunction, recursion: aot.LinearRecursion
 ) -> Iterator[aot.Register | aot.Storage]:
     there: set[aot.Value] = set()
     there.update(function.parameters)
     there -= invariant_parameters(function, recursion.call)
-    there.update(value for step in recursion.before() for value in aot.values_written(step))
+    there.update(value for step in recursion.before() for value in aot.written_values(step))
     there -= set(recursion.call.results)
     read = [value for step in aot.steps_of(list(recursion.after())) for value in values_read(step)]
     for value in dict.fromkeys(read):

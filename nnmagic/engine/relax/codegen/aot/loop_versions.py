@@ -92,7 +92,7 @@ def _versions(call: aot.FunctionCall) -> tuple[list[aot.Step], aot.NativeFunctio
     for check in checks:
         if (index := indices.of(check.index)) is not None:
             condition.add(index, as_expr(check.size))
-    branch = aot.Conditional(fits, [replace(call, callee=fast)], [call])
+    branch = aot.Branch(fits, [replace(call, callee=fast)], [call])
     return [condition.step(fits), branch], fast
 
 
@@ -122,9 +122,9 @@ def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: Indices)
             loaded.update(step.values.values())
             for stage in step.stages:
                 for value in stage.values:
-                    found: list[PrimExpr] = []
-                    visit(value, [((tirx.Min, tirx.Max, tirx.Select), found.append)])
-                    choices += [each for each in found if indices.from_start(each, step) is None]
+                    integers: list[PrimExpr] = []
+                    visit(value, [((tirx.Min, tirx.Max, tirx.Select), integers.append)])
+                    choices += [each for each in integers if indices.from_start(each, step) is None]
     return bool(stored & loaded) and any("int" in dtype_of(choice) for choice in choices)
 
 
@@ -143,7 +143,7 @@ class Indices:
         self.dims = loop.dims
         #: The sums of which truth values say whether they are negative.
         self.tested: dict[aot.Register, Affine] = {}
-        written = Counter(value for step in aot.steps_of(counted.round) for value in aot.values_written(step))
+        written = Counter(value for step in aot.steps_of(counted.round) for value in aot.written_values(step))
         for step in aot.steps_of(counted.round):
             if isinstance(step, aot.ScalarCode):
                 self._follow(step, written)
@@ -220,7 +220,7 @@ class Indices:
 
 def _without_checks(region: aot.Region, checks: list[aot.Check], indices: Indices) -> aot.Region:
     """Return a region without checks that hold, and with the indices that they are about counted from 0."""
-    proved = [known for known in (indices.of(check.index) for check in checks) if known is not None]
+    proved = [interval for interval in (indices.of(check.index) for check in checks) if interval is not None]
 
     def count_from_start(node: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> PrimExpr:
         index = indices.from_start(node, step)
@@ -235,7 +235,7 @@ def _without_checks(region: aot.Region, checks: list[aot.Check], indices: Indice
         match step:
             case aot.Check() if any(step is check for check in checks):
                 continue
-            case aot.Conditional():
+            case aot.Branch():
                 then, other = (_without_checks(each, checks, indices) for each in (step.then, step.other))
                 result.append(replace(step, then=then, other=other))
             case aot.ScalarCode():
@@ -279,7 +279,7 @@ class _Condition:
 
     def _at(self, index: Affine, counter: PrimExpr) -> PrimExpr:
         """Return an index in the round of a counter."""
-        result: PrimExpr = tirx.const(as_signed(index.constant), "int64")
+        result: PrimExpr = tirx.const(to_signed(index.constant), "int64")
         for term, factor in index.terms.items():
             if term is self._counter:
                 value = counter
@@ -287,7 +287,7 @@ class _Condition:
                 value = self._load(self._args[term])
             else:
                 value = self._sizes[term]
-            result = result + value * tirx.const(as_signed(factor), "int64")
+            result = result + value * tirx.const(to_signed(factor), "int64")
         return result
 
     def add(self, index: Affine, size: PrimExpr) -> None:
@@ -311,6 +311,6 @@ class _Condition:
         return aot.ScalarCode((stage,), {**values, buffer: target}, {}, tuple(self._loads))
 
 
-def as_signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """Return the integer of 64 bits with the bits of a number."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -190,7 +190,7 @@ def values_read(step: aot.Step) -> Iterator[aot.Value]:
             )
         case aot.NameSizes(vector=vector):
             yield vector
-        case aot.Conditional(condition=condition):
+        case aot.Branch(condition=condition):
             yield condition
 
 
@@ -303,18 +303,18 @@ def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[Pri
         return size, size
     match size:
         case tirx.Select():
-            parts = size.true_value, size.false_value
+            operands = size.true_value, size.false_value
         case tirx.Mul() | tirx.Sub() | tirx.FloorDiv() | tirx.Add() | tirx.Max() | tirx.Min():
-            parts = size.a, size.b
+            operands = size.a, size.b
         case _:
             return None
-    left, right = (_range(part, named) for part in parts)
-    if left is None or right is None:
+    lhs, rhs = (_range(operand, named) for operand in operands)
+    if lhs is None or rhs is None:
         return None
-    (a_high, a_low), (b_high, b_low) = left, right
+    (a_high, a_low), (b_high, b_low) = lhs, rhs
     match size:
         case tirx.Mul():  # of what is not negative, or by a constant
-            if any(isinstance(part, tirx.IntImm) and part.value < 0 for part in parts):
+            if any(isinstance(operand, tirx.IntImm) and operand.value < 0 for operand in operands):
                 return a_low * b_low, a_high * b_high
             return a_high * b_high, a_low * b_low
         case tirx.Sub():
@@ -347,7 +347,7 @@ def _known_bytes(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> int
     """Return the bytes of the arrays whose sizes values do not decide, for long dimensions."""
     arrays = {storage for step in steps for storage in aot.written_storage(step)}
     arrays.update(param for param in function.parameters if isinstance(param, aot.Storage))
-    decided = _decided(function)
+    decided = _value_sizes(function)
     return sum(_of_long(array.nbytes) for array in arrays if not depends_on(array.nbytes, decided))
 
 
@@ -360,7 +360,7 @@ def _of_long(nbytes: Extent) -> int:
     return int(size.value) if isinstance(size, tirx.IntImm) else 0
 
 
-def _decided(function: aot.NativeFunction) -> dict[PrimExpr, Extent | None]:
+def _value_sizes(function: aot.NativeFunction) -> dict[PrimExpr, Extent | None]:
     """Return the sizes that values decide, with the most that each can be."""
     return {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
 
@@ -374,7 +374,7 @@ def most_bytes(nbytes: Extent, function: aot.NativeFunction, known: int) -> Exte
     if depends_on(nbytes, dict.fromkeys(function.unbounded())):
         return None
     size = most(nbytes, function.named)
-    decided = _decided(function)
+    decided = _value_sizes(function)
     if isinstance(nbytes, int) or size is None or not depends_on(nbytes, decided):
         return size
     if isinstance(size, int) or _factors(nbytes, decided) < 2:

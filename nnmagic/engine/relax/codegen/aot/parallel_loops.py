@@ -67,12 +67,12 @@ def why_serial(function: aot.NativeFunction) -> str | None:
         for number, result in enumerate(step.results):
             if number not in function.changed and result not in reduced:
                 return "it has a result that no reduction gives"
-    for each in aot.with_callees(function):
-        if each.recursive:
+    for callee in aot.with_callees(function):
+        if callee.recursive:
             return "a round calls a recursive function"
-        if each.parallel is not None and each is not function:
+        if callee.parallel is not None and callee is not function:
             return "it contains another parallel loop"
-        if any(isinstance(step, aot.KernelCall | aot.ShapeCheck) for step in each.steps()):
+        if any(isinstance(step, aot.KernelCall | aot.ShapeCheck) for step in callee.steps()):
             return "a round computes whole arrays"
     return None if function.workspace == 0 else "a round computes whole arrays"
 
@@ -185,8 +185,8 @@ class ParallelCall:
             assert isinstance(param, aot.Register)
             args[position] = identity(self._operator(position), param.dtype)
         results = [
-            _pointer(address + as_expr(8 * (memory.state_words + position))) if own is None else own
-            for position, own in enumerate(self.results)
+            _pointer(address + as_expr(8 * (memory.state_words + position))) if result is None else result
+            for position, result in enumerate(self.results)
         ]
         initial = [
             stmt
@@ -222,7 +222,7 @@ class ParallelCall:
         ]
 
     def _reduced_results(self) -> list[int]:
-        return [position for position, own in enumerate(self.results) if own is None]
+        return [position for position, result in enumerate(self.results) if result is None]
 
     def operator_of(self, result: int) -> tuple[int, str]:
         """Return the parameter that a result reduces to, and its operator."""
@@ -294,32 +294,32 @@ def _integers(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def combine(operator: str, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+def combine(operator: str, lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """Return a reduction of two values, as the operator of a round computes it."""
     match operator:
         case "add":
-            return _wrapped(left, right, tirx.Add)
+            return _wrap(lhs, rhs, tirx.Add)
         case "mul":
-            return _wrapped(left, right, tirx.Mul)
+            return _wrap(lhs, rhs, tirx.Mul)
         case "max":
-            return tirx.Select(tirx.Or(left > right, _is_nan(left)), left, right)
+            return tirx.Select(tirx.Or(lhs > rhs, _is_nan(lhs)), lhs, rhs)
         case "min":
-            return tirx.Select(tirx.Or(left < right, _is_nan(left)), left, right)
+            return tirx.Select(tirx.Or(lhs < rhs, _is_nan(lhs)), lhs, rhs)
         case "and":
-            return tirx.bitwise_and(left, right)
+            return tirx.bitwise_and(lhs, rhs)
         case "or":
-            return tirx.bitwise_or(left, right)
-    return tirx.bitwise_xor(left, right)
+            return tirx.bitwise_or(lhs, rhs)
+    return tirx.bitwise_xor(lhs, rhs)
 
 
 def _is_nan(value: PrimExpr) -> PrimExpr:
     return tirx.isnan(value) if dtype_of(value).startswith("float") else tirx.const(0, "bool")
 
 
-def _wrapped(left: PrimExpr, right: PrimExpr, operator: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> PrimExpr:
+def _wrap(lhs: PrimExpr, rhs: PrimExpr, operator: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> PrimExpr:
     from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 
-    return wrap_integers(operator(left, right))
+    return wrap_integers(operator(lhs, rhs))
 
 
 def _pointer(address: PrimExpr) -> PrimExpr:

@@ -102,7 +102,7 @@ def plan_aot_program(
     try:
         if destinations:
             program = _Planner(module, destinations, lengths=lengths).plan(name)
-            if not any(each.recursive or each.counts_rounds for each in program.functions):
+            if not any(function.recursive or function.counts_rounds for function in program.functions):
                 return program
         return _Planner(module, {}, lengths=lengths, measured_results=measured_results).plan(name)
     except (_UnsupportedError, NoSizeError):
@@ -152,7 +152,9 @@ class _Planner:
             if not isinstance(param.ty, relax.ShapeType)
         ]
         destinations = {arrays[param]: result for param, result in self.destinations.items()}
-        self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded, destinations)
+        self.in_place = plan_in_place(
+            self.module, name, self._holds_element, _forwarding_position, destinations
+        )
         self.program = aot.AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
         used = set(relax.analysis.free_vars(function.body))
         given = arrays[: len(self.program.parameters)]
@@ -286,11 +288,13 @@ def _resolve_results(native: aot.NativeFunction) -> None:
         ):
             resolved[dim] = sizes[0]
     native.results = [_with_sizes(array, resolved) for array in native.results]
-    kept = [number for number, dim in enumerate(native.result_dims) if dim not in resolved]
-    native.result_dims = [native.result_dims[number] for number in kept]
+    positions = [number for number, dim in enumerate(native.result_dims) if dim not in resolved]
+    native.result_dims = [native.result_dims[number] for number in positions]
     if set(native.measured_results()) & set(native.changed):
         raise _UnsupportedError
-    _replace_exits(native, lambda step: replace(step, sizes=tuple(step.sizes[number] for number in kept)))
+    _replace_exits(
+        native, lambda step: replace(step, sizes=tuple(step.sizes[number] for number in positions))
+    )
 
 
 def _leave_results(entry: aot.NativeFunction) -> None:
@@ -327,7 +331,7 @@ def _reductions(function: relax.Function) -> dict[int, str] | None:
 
 def _has_control(module: tvm.IRModule, entry: relax.Function) -> bool:
     """Return whether the entry of a program holds more than calls of kernels."""
-    found: list[RelaxExpr] = []
+    control: list[RelaxExpr] = []
 
     def look(node: RelaxExpr) -> None:
         if isinstance(node, relax.If | relax.ExternFunc) or (
@@ -335,10 +339,10 @@ def _has_control(module: tvm.IRModule, entry: relax.Function) -> bool:
             and isinstance(node.op, ir.GlobalVar)
             and isinstance(module[node.op], relax.Function)
         ):
-            found.append(node)
+            control.append(node)
 
     relax.analysis.post_order_visit(entry, look)
-    return bool(found)
+    return bool(control)
 
 
 def _callees_first(functions: Sequence[aot.NativeFunction]) -> list[aot.NativeFunction]:
@@ -407,7 +411,7 @@ class _FunctionPlanner:
     def _plan_tail(self, region: aot.Region, sequence: RelaxExpr) -> None:
         """Plan what ends the function."""
         bindings = _bindings(sequence)
-        last = _forwarded(bindings, sequence.body, self.var)
+        last = _forwarding_position(bindings, sequence.body, self.var)
         for binding in bindings if last is None else bindings[:last]:
             self._bind(region, binding)
         if last is None:
@@ -426,7 +430,7 @@ class _FunctionPlanner:
         value = bindings[last].value
         if isinstance(value, relax.If):
             then, other = self._branches(value)
-            branch = aot.Conditional(self._condition(value.cond), [], [])
+            branch = aot.Branch(self._condition(value.cond), [], [])
             region.append(branch)
             self._plan_tail(branch.then, then)
             self._plan_tail(branch.other, other)
@@ -445,13 +449,13 @@ class _FunctionPlanner:
 
     def _given_sizes(self, call: RelaxExpr, function: relax.Function) -> dict[Var, PrimExpr]:
         """Return the sizes that a call gives a function without an array that has them."""
-        given: dict[Var, PrimExpr] = {}
+        sizes: dict[Var, PrimExpr] = {}
         for param, arg in zip(function.params, call.args, strict=True):
             if dims := _passed_sizes(param):
                 if not isinstance(arg, relax.ShapeExpr):
                     raise _UnsupportedError
-                given |= dict(zip(dims, map(self._size, arg.values), strict=True))
-        return given
+                sizes |= dict(zip(dims, map(self._size, arg.values), strict=True))
+        return sizes
 
     def _carry_sizes(
         self, region: aot.Region, arrays: Sequence[aot.Array], sizes: dict[Var, PrimExpr]
@@ -460,10 +464,10 @@ class _FunctionPlanner:
 
         ``sizes``: those that it is given without an array that has them.
         """
-        for array, own in zip(arrays, self.native.arrays, strict=True):
-            if array.dtype != own.dtype or len(array.shape) != len(own.shape):
+        for array, result_type in zip(arrays, self.native.arrays, strict=True):
+            if array.dtype != result_type.dtype or len(array.shape) != len(result_type.shape):
                 raise _UnsupportedError
-            for size, dim in zip(array.shape, own.shape, strict=True):
+            for size, dim in zip(array.shape, result_type.shape, strict=True):
                 if isinstance(dim, tirx.Var):
                     self._require_size(region, size, sizes.setdefault(dim, as_expr(size)))
                 else:
@@ -477,9 +481,9 @@ class _FunctionPlanner:
     def _measure(self, arrays: Sequence[Any]) -> dict[Var, PrimExpr]:
         """Return what the sizes of the function's results are that it measures."""
         measured: dict[Var, PrimExpr] = {}
-        for array, own in zip(arrays, self.native.results, strict=True):
-            if isinstance(array, aot.Array) and len(array.shape) == len(own.shape):
-                for size, dim in zip(array.shape, own.shape, strict=True):
+        for array, result in zip(arrays, self.native.results, strict=True):
+            if isinstance(array, aot.Array) and len(array.shape) == len(result.shape):
+                for size, dim in zip(array.shape, result.shape, strict=True):
                     if isinstance(dim, tirx.Var) and dim in self.native.result_dims:
                         measured[dim] = as_expr(size)
         if len(measured) != len(self.native.result_dims):
@@ -498,14 +502,14 @@ class _FunctionPlanner:
 
     def _require_shapes(self, region: aot.Region, arrays: Iterable[Any], wanted: Iterable[aot.Array]) -> None:
         """Have arrays of certain shapes: sizes of which that is not known are compared at run time."""
-        for array, own in zip(arrays, wanted, strict=True):
+        for array, result_type in zip(arrays, wanted, strict=True):
             if (
                 not isinstance(array, aot.Array)
-                or array.dtype != own.dtype
-                or len(array.shape) != len(own.shape)
+                or array.dtype != result_type.dtype
+                or len(array.shape) != len(result_type.shape)
             ):
                 raise _UnsupportedError
-            for size, expected in zip(array.shape, own.shape, strict=True):
+            for size, expected in zip(array.shape, result_type.shape, strict=True):
                 self._require_size(region, size, expected)
 
     def _require_size(self, region: aot.Region, size: Extent, expected: Extent) -> None:
@@ -596,7 +600,7 @@ class _FunctionPlanner:
 
         The value is made of registers and pointers that both sides assign.
         """
-        branch = aot.Conditional(self._condition(value.cond), [], [])
+        branch = aot.Branch(self._condition(value.cond), [], [])
         outcomes, arrays = [], []
         for inner, sequence in zip((branch.then, branch.other), self._branches(value), strict=True):
             for binding in _bindings(sequence):
@@ -615,18 +619,18 @@ class _FunctionPlanner:
         return planned, common
 
     def _merge_arrays(
-        self, left: _Planned, right: _Planned, branch: aot.Conditional, named: list[aot.NameSizes]
+        self, lhs: _Planned, rhs: _Planned, branch: aot.Branch, named: list[aot.NameSizes]
     ) -> _Planned:
         """Return the arrays of a branch's value, None where that is not known; name sizes that it decides."""
-        if isinstance(left, tuple) and isinstance(right, tuple):
-            pairs = zip(left, right, strict=True)
+        if isinstance(lhs, tuple) and isinstance(rhs, tuple):
+            pairs = zip(lhs, rhs, strict=True)
             return tuple(self._merge_arrays(one, other, branch, named) for one, other in pairs)
-        if not isinstance(left, aot.Array) or not isinstance(right, aot.Array) or left.dtype != right.dtype:
+        if not isinstance(lhs, aot.Array) or not isinstance(rhs, aot.Array) or lhs.dtype != rhs.dtype:
             return None
-        if len(left.shape) != len(right.shape):
+        if len(lhs.shape) != len(rhs.shape):
             return None
         shape: list[Extent] = []
-        for one, other in zip(left.shape, right.shape, strict=True):
+        for one, other in zip(lhs.shape, rhs.shape, strict=True):
             if _ANALYZER.can_prove_equal(as_expr(one), as_expr(other)):
                 shape.append(one)
                 continue
@@ -637,31 +641,29 @@ class _FunctionPlanner:
             named.append(aot.NameSizes((dim,), size))
             self.native.named[dim] = None
             shape.append(dim)
-        return aot.Array(left.dtype, tuple(shape))
+        return aot.Array(lhs.dtype, tuple(shape))
 
     def _merge(
-        self, left: _Planned, right: _Planned, branch: aot.Conditional, pairs: tuple[list[Any], list[Any]]
+        self, lhs: _Planned, rhs: _Planned, branch: aot.Branch, pairs: tuple[list[Any], list[Any]]
     ) -> _Planned:
-        if isinstance(left, tuple) and isinstance(right, tuple):
-            return tuple(self._merge(a, b, branch, pairs) for a, b in zip(left, right, strict=True))
-        if left is right:
-            return left
-        if isinstance(left, aot.Storage) and isinstance(right, aot.Register | aot.Immediate):
-            right = self._in_memory(branch.other, right, aot.Array(right.dtype, ()))
-        elif isinstance(right, aot.Storage) and isinstance(left, aot.Register | aot.Immediate):
-            left = self._in_memory(branch.then, left, aot.Array(left.dtype, ()))
+        if isinstance(lhs, tuple) and isinstance(rhs, tuple):
+            return tuple(self._merge(a, b, branch, pairs) for a, b in zip(lhs, rhs, strict=True))
+        if lhs is rhs:
+            return lhs
+        if isinstance(lhs, aot.Storage) and isinstance(rhs, aot.Register | aot.Immediate):
+            rhs = self._in_memory(branch.other, rhs, aot.Array(rhs.dtype, ()))
+        elif isinstance(rhs, aot.Storage) and isinstance(lhs, aot.Register | aot.Immediate):
+            lhs = self._in_memory(branch.then, lhs, aot.Array(lhs.dtype, ()))
         target: aot.Register | aot.Storage
-        if isinstance(left, aot.Storage) and isinstance(right, aot.Storage):
-            target = aot.Storage("pointer", -1, left.nbytes, sources=[left, right])
+        if isinstance(lhs, aot.Storage) and isinstance(rhs, aot.Storage):
+            target = aot.Storage("pointer", -1, lhs.nbytes, sources=[lhs, rhs])
             self.native.pointers.append(target)
-        elif isinstance(left, aot.Register | aot.Immediate) and isinstance(
-            right, aot.Register | aot.Immediate
-        ):
-            target = aot.Register(left.dtype)
+        elif isinstance(lhs, aot.Register | aot.Immediate) and isinstance(rhs, aot.Register | aot.Immediate):
+            target = aot.Register(lhs.dtype)
         else:
             raise _UnsupportedError
-        pairs[0].append((target, left))
-        pairs[1].append((target, right))
+        pairs[0].append((target, lhs))
+        pairs[1].append((target, rhs))
         return target
 
     def _kernel_call(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
@@ -752,7 +754,7 @@ class _FunctionPlanner:
         if (
             store is not None
             and not more
-            and all(isinstance(each, aot.Register | aot.Immediate) for each in others)
+            and all(isinstance(other, aot.Register | aot.Immediate) for other in others)
         ):
             indices = tuple(store.indices)
             region.append(aot.StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
@@ -949,7 +951,9 @@ class _FunctionPlanner:
         return substitute(expr, self.sizes) if self.sizes else expr
 
 
-def _forwarded(bindings: Sequence[RelaxExpr], result: RelaxExpr, function: ir.GlobalVar | None) -> int | None:
+def _forwarding_position(
+    bindings: Sequence[RelaxExpr], result: RelaxExpr, function: ir.GlobalVar | None
+) -> int | None:
     """Return the position of a branch, or call of the function itself, whose value is the result as it is."""
     last = len(bindings) - 1
     while last >= 0 and isinstance(bindings[last].value, relax.TupleGetItem | relax.Tuple | relax.Var):
@@ -975,10 +979,10 @@ def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = No
     """Return the value of an expression that computes nothing."""
     match expr:
         case relax.Tuple(fields=fields):
-            inner = leaf or (lambda part: _evaluate(part, values))
-            return tuple(inner(part) for part in fields)
+            inner = leaf or (lambda field: _evaluate(field, values))
+            return tuple(inner(field) for field in fields)
         case relax.TupleGetItem(tuple_value=whole, index=index):
-            value = (leaf or (lambda part: _evaluate(part, values)))(whole)
+            value = (leaf or (lambda field: _evaluate(field, values)))(whole)
             if isinstance(value, tuple):
                 return value[int(index)]
         case relax.Var() if expr in values:

@@ -182,7 +182,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional:
+class Branch:
     """Run one of two regions."""
 
     condition: Register | Immediate
@@ -288,7 +288,7 @@ Step: TypeAlias = (
     | PointAt
     | FunctionCall
     | Assign
-    | Conditional
+    | Branch
     | Check
     | ShapeCheck
     | NameSizes
@@ -407,7 +407,7 @@ def regions_of(region: Region) -> Iterator[Region]:
     """Yield a region and those of its branches."""
     yield region
     for step in region:
-        if isinstance(step, Conditional):
+        if isinstance(step, Branch):
             yield from regions_of(step.then)
             yield from regions_of(step.other)
 
@@ -416,7 +416,7 @@ def steps_of(region: Region) -> Iterator[Step]:
     """Yield all steps of a region, those of branches after the branch itself."""
     for step in region:
         yield step
-        if isinstance(step, Conditional):
+        if isinstance(step, Branch):
             yield from steps_of(step.then)
             yield from steps_of(step.other)
 
@@ -436,7 +436,7 @@ def written_storage(step: Step) -> Iterator[Storage]:
             yield storage
 
 
-def values_written(step: Step) -> Iterator[Value]:
+def written_values(step: Step) -> Iterator[Value]:
     """Yield the registers and the storage that a step writes, or points somewhere."""
     match step:
         case KernelCall(args=args, reads=reads):
@@ -552,8 +552,8 @@ class AotProgram:
     def _left_facts(self) -> Json:
         """Return the number of the result that holds addresses, and what the entry leaves at these."""
         arrays = self.entry.all_results
-        left = [[number, arrays[number].dtype, len(arrays[number].shape)] for number in self.entry.left]
-        return [len(arrays) - len(left), left]
+        facts = [[number, arrays[number].dtype, len(arrays[number].shape)] for number in self.entry.left]
+        return [len(arrays) - len(facts), facts]
 
     def source_of(self, dim: TirVar) -> list[int]:
         """Return the parameter whose axis has a dimension as its length, and the axis.
@@ -566,8 +566,8 @@ class AotProgram:
             for axis, size in enumerate(array.shape)
             if size is dim or (not isinstance(size, int) and size.same_as(dim))
         )
-        given = len(self.parameters)
-        return [number, axis] if number < given else [self.lengths[number - given], VALUE]
+        count = len(self.parameters)
+        return [number, axis] if number < count else [self.lengths[number - count], VALUE]
 
     def state_words(self) -> int:
         """Return the number of 8-byte words of a call's state: none if nothing can fail but the memory."""

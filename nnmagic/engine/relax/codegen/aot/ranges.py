@@ -16,7 +16,15 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
-from nnmagic.engine.relax.codegen.aot.linear import LEAST, MOST, Facts, Linear, Symbol, number, of_symbol
+from nnmagic.engine.relax.codegen.aot.linear import (
+    LEAST,
+    MOST,
+    BoundedSymbol,
+    Facts,
+    Linear,
+    number,
+    of_symbol,
+)
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, most
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
@@ -93,7 +101,7 @@ class _Analysis:
         self.sizes: dict[Var, Linear] = {}
         self.function: aot.NativeFunction
         #: The symbols that stand for one of two numbers.
-        self.choices: dict[Symbol, tuple[Linear, Linear]] = {}
+        self.choices: dict[BoundedSymbol, tuple[Linear, Linear]] = {}
         #: What each call of a separate function gives it: its arguments, and its sizes.
         self.calls: dict[aot.NativeFunction, list[tuple[list[_Known], list[_Known]]]] = {}
         #: What holds of parameters in all rounds: is not negative for the parameter's value.
@@ -108,14 +116,14 @@ class _Analysis:
         if function.recursive or function.recursion is not None:
             return args  # it calls itself with others
         for at in range(len(args)):
-            given = [known[at] for known, _ in calls]
-            first = next(iter(given), None)
+            bounds = [intervals[at] for intervals, _ in calls]
+            first = next(iter(bounds), None)
             if not isinstance(first, Linear):
                 continue
-            if not first.terms and all(value == first for value in given):
+            if not first.terms and all(value == first for value in bounds):
                 args[at] = first
             for number_, dim in enumerate(function.dims):
-                if all(known[at] == extents[number_] for known, extents in calls):
+                if all(intervals[at] == extents[number_] for intervals, extents in calls):
                     args[at] = sizes[dim]
         return args
 
@@ -171,7 +179,7 @@ class _Analysis:
                 if any(new is not old for new, old in zip(stages, step.stages, strict=True)):
                     self.edits.append((region, step, replace(step, stages=stages)))
             case aot.StoreElement():
-                scope = _Scope(self, step.values, step.sizes)
+                scope = _RangeEvaluator(self, step.values, step.sizes)
                 indices = tuple(map(scope.decide_choices, step.indices))
                 value = scope.decide_choices(step.value)
                 if any(
@@ -182,7 +190,7 @@ class _Analysis:
             case aot.Check():
                 if self._holds(step):
                     self.edits.append((region, step, None))
-            case aot.Conditional():
+            case aot.Branch():
                 self._conditional(step)
             case aot.FunctionCall():
                 self._call(step)
@@ -205,7 +213,7 @@ class _Analysis:
         """Note the sizes that a vector holds, and the most that each can be."""
         for dim in step.dims:
             value = None if isinstance(step.vector, aot.Storage) else self.of(step.vector)
-            self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol())
+            self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(BoundedSymbol())
             limit = self._most(self.sizes[dim])
             self.function.named[dim] = self._in_dims(step.most) if limit is None else limit
 
@@ -221,8 +229,8 @@ class _Analysis:
 
     def _define_size(self, dim: Var, size: PrimExpr) -> None:
         """Note a size that is an expression of others, and the most that it can be."""
-        value = _Scope(self, {}, {}).evaluate(size)
-        self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol(0))
+        value = _RangeEvaluator(self, {}, {}).evaluate(size)
+        self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(BoundedSymbol(0))
         function = self.function
         decided = {var: limit for var, limit in function.named.items() if var not in function.exact}
         if not depends_on(size, decided):
@@ -233,15 +241,15 @@ class _Analysis:
     def _most(self, value: Linear) -> Extent | None:
         """Return the most that a size can be in terms of those of arrays, None if that is not known."""
         extents = map(as_expr, islice(self.function.extents.values(), _MOST_EXTENTS))
-        sizes = [(extent, _Scope(self, {}, {}).evaluate(extent)) for extent in extents]
+        sizes = [(extent, _RangeEvaluator(self, {}, {}).evaluate(extent)) for extent in extents]
         # A slice with a step has at most half of an extent, and one more.
         limits = [
             *((as_expr(size), number(size)) for size in _WINDOWS),
             *(
-                (size + more, known + more)
+                (size + more, bound + more)
                 for more in (0, 1)
-                for size, known in sizes
-                if isinstance(known, Linear)
+                for size, bound in sizes
+                if isinstance(bound, Linear)
             ),
         ]
         for size, limit in limits:
@@ -267,7 +275,7 @@ class _Analysis:
         if not isinstance(value, Linear) or not self.facts.prove(self.invariants[param](value)):
             raise _NotInvariantError(self.function, param)
 
-    def _conditional(self, step: aot.Conditional) -> None:
+    def _conditional(self, step: aot.Branch) -> None:
         truth = self.of(step.condition)
         condition = truth if isinstance(truth, _Truth) else _Truth((), ())
         begun = len(self.facts.known)
@@ -291,20 +299,20 @@ class _Analysis:
     def _call(self, step: aot.FunctionCall) -> None:
         callee = step.callee
         if callee in self.separate:
-            extents = [_Scope(self, {}, {}).evaluate(size) for size in step.sizes]
+            extents = [_RangeEvaluator(self, {}, {}).evaluate(size) for size in step.sizes]
             self.calls.setdefault(callee, []).append(([self.of(arg) for arg in step.args], extents))
         else:
             sizes = {}
             for dim, size in zip(callee.dims, step.sizes, strict=True):
-                known = _Scope(self, {}, {}).evaluate(size)
-                sizes[dim] = known if isinstance(known, Linear) else of_symbol(Symbol(0))
+                known = _RangeEvaluator(self, {}, {}).evaluate(size)
+                sizes[dim] = known if isinstance(known, Linear) else of_symbol(BoundedSymbol(0))
             invariants = dict(self.invariants)
             # A piece of a parallel loop begins with other values of what it reduces to.
             reduced = callee.parallel or {}
             args = [None if at in reduced else self.of(arg) for at, arg in enumerate(step.args)]
             self.follow(callee, args, sizes)
             self.invariants = invariants
-        self.sizes |= {dim: of_symbol(Symbol(0)) for dim in step.result_dims}
+        self.sizes |= {dim: of_symbol(BoundedSymbol(0)) for dim in step.result_dims}
         self._forget(step.results)
 
     def _forget(self, values: Sequence[aot.Value]) -> None:
@@ -328,30 +336,30 @@ class _Analysis:
         if dtype not in _BITS:
             return None
         half = 1 << (_BITS[dtype] - 1)
-        return of_symbol(Symbol(-half, half - 1))
+        return of_symbol(BoundedSymbol(-half, half - 1))
 
     # Scalar code and checks
 
     def _stage(self, stage: Stage, step: aot.ScalarCode) -> Stage:
         """Follow a stage, and return it with the choices decided that can be."""
-        scope = _Scope(self, step.values, step.sizes)
+        scope = _RangeEvaluator(self, step.values, step.sizes)
         values = tuple(map(scope.decide_choices, stage.values))
         for buffer, value in zip(stage.writes, values, strict=True):
-            known = None if stage.reduces else scope.evaluate(value)
+            interval = None if stage.reduces else scope.evaluate(value)
             target = step.values.get(buffer)
-            if known is None:
-                known = self.unknown(dtype_of(buffer))
+            if interval is None:
+                interval = self.unknown(dtype_of(buffer))
             if isinstance(target, aot.Register):
-                self.registers[target] = known
+                self.registers[target] = interval
             else:
-                self.buffers[buffer] = known
+                self.buffers[buffer] = interval
         values = tuple(map(scope.without_divisions, values))
         changed = any(new is not old for new, old in zip(values, stage.values, strict=True))
         return replace(stage, values=values) if changed else stage
 
     def _holds(self, check: aot.Check) -> bool:
         """Return whether a check certainly holds; from then on it does."""
-        scope = _Scope(self, {}, {})
+        scope = _RangeEvaluator(self, {}, {})
         if check.index is not None:
             index, size = self.of(check.index), scope.evaluate(check.size)
             if not isinstance(index, Linear) or not isinstance(size, Linear):
@@ -383,7 +391,7 @@ class _Analysis:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _RangeEvaluator:
     """Evaluates expressions of TIR: ``values`` are those of buffers, ``sizes`` those of variables."""
 
     analysis: _Analysis
@@ -404,17 +412,21 @@ class _Scope:
         """Return an expression without divisions for the rest of a number that is near to the divisor."""
         return rewrite(expr, [(tirx.FloorMod, self._rest_of_near)])
 
-    def _rest_of_near(self, rest: PrimExpr) -> PrimExpr:
+    def _rest_of_near(self, remainder: PrimExpr) -> PrimExpr:
         """Return ``a % b`` by a comparison or two if ``a`` is in ``range(-b, 2 * b)``, as around a torus."""
-        a, b, prove = self.evaluate(rest.a), self.evaluate(rest.b), self.analysis.facts.prove
+        a, b, prove = self.evaluate(remainder.a), self.evaluate(remainder.b), self.analysis.facts.prove
         choices: list[PrimExpr] = []
-        visit(rest.a, [((tirx.Select, ir.Call), choices.append)])
+        visit(remainder.a, [((tirx.Select, ir.Call), choices.append)])
         if not isinstance(a, Linear) or not isinstance(b, Linear) or choices:
-            return rest
+            return remainder
         if not (prove(b - 1) and prove(a + b) and prove(b + b - a - 1)):
-            return rest
-        result = rest.a if prove(b - a - 1) else tirx.Select(rest.a >= rest.b, rest.a - rest.b, rest.a)
-        return result if prove(a) else tirx.Select(rest.a < 0, rest.a + rest.b, result)
+            return remainder
+        result = (
+            remainder.a
+            if prove(b - a - 1)
+            else tirx.Select(remainder.a >= remainder.b, remainder.a - remainder.b, remainder.a)
+        )
+        return result if prove(a) else tirx.Select(remainder.a < 0, remainder.a + remainder.b, result)
 
     def evaluate(self, expr: PrimExpr) -> _Known:
         """Return what is known about an expression."""
@@ -424,7 +436,7 @@ class _Scope:
             case tirx.IntImm():
                 return number(int(expr.value))
             case tirx.Var() if expr in self.sizes:
-                return _Scope(self.analysis, {}, {}).evaluate(self.sizes[expr])
+                return _RangeEvaluator(self.analysis, {}, {}).evaluate(self.sizes[expr])
             case tirx.Var():
                 return self.analysis.sizes.get(expr)
             case ir.expr.TensorLoad():
@@ -457,15 +469,17 @@ class _Scope:
 
     def _connect(self, expr: PrimExpr) -> _Truth:
         """Return what is known about ``and``, or about ``or``, which is true unless both are false."""
-        truths = [each for each in map(self.evaluate, (expr.a, expr.b)) if isinstance(each, _Truth)]
+        truths = [
+            interval for interval in map(self.evaluate, (expr.a, expr.b)) if isinstance(interval, _Truth)
+        ]
         is_or = isinstance(expr, tirx.Or)
         if is_or:
-            truths = [each.negated() for each in truths]
-        undecided = [each for each in truths if not self.analysis.decide(each)]
+            truths = [interval.negated() for interval in truths]
+        undecided = [interval for interval in truths if not self.analysis.decide(interval)]
         if len(truths) == 2 and len(undecided) < 2:
             both = undecided[0] if undecided else _TRUE
         else:
-            both = _Truth(tuple(fact for each in truths for fact in each.when), ())
+            both = _Truth(tuple(fact for interval in truths for fact in interval.when), ())
         return both.negated() if is_or else both
 
     def _compare(self, expr: PrimExpr) -> _Truth | None:
@@ -520,25 +534,25 @@ class _Scope:
                 return None
         return result if self._fits(result, dtype_of(expr)) else None
 
-    def _number(self, known: _Known, expr: PrimExpr) -> _Known:
+    def _number(self, fact: _Known, expr: PrimExpr) -> _Known:
         """Return what is known about an integer, or a number of its own."""
-        return self.analysis.unknown(dtype_of(expr)) if known is None else known
+        return self.analysis.unknown(dtype_of(expr)) if fact is None else fact
 
     def _divide(self, a: Linear, by: int) -> tuple[Linear, Linear]:
         """Return the quotient, rounded down, and the rest."""
-        quotient = of_symbol(Symbol(LEAST, MOST))
-        rest = a - quotient.times(by)
-        self.analysis.facts.add([rest, number(by - 1) - rest])
-        return quotient, rest
+        quotient = of_symbol(BoundedSymbol(LEAST, MOST))
+        remainder = a - quotient.times(by)
+        self.analysis.facts.add([remainder, number(by - 1) - remainder])
+        return quotient, remainder
 
     def _rest(self, a: Linear, by: Linear) -> Linear:
         """Return the rest of a division by a number that is at least 1."""
         facts = self.analysis.facts
         if facts.prove(a) and facts.prove(by - a - 1):
             return a
-        rest = of_symbol(Symbol(0, MOST))
-        facts.add([by - rest - 1])
-        return rest
+        fact = of_symbol(BoundedSymbol(0, MOST))
+        facts.add([by - fact - 1])
+        return fact
 
     def _choose(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> _Known:
         a, b = self.evaluate(then), self.evaluate(other)
@@ -559,7 +573,7 @@ class _Scope:
         if taken is not None:
             return a if taken else b
         facts = self.analysis.facts
-        chosen = of_symbol(Symbol(LEAST, MOST))
+        chosen = of_symbol(BoundedSymbol(LEAST, MOST))
         bounds: list[Linear] = []
         for bound in (number(0), number(-1), a, b):  # -1 is where a slice backwards ends
             for sign in (1, -1):
@@ -632,7 +646,7 @@ def _size_of_arrays(function: aot.NativeFunction, dim: Var) -> Linear:
         for array in function.arrays
         if any(not isinstance(size, int) and size.same_as(dim) for size in array.shape)
     ]
-    return of_symbol(Symbol(0, MOST // max(item_bytes, default=1)))
+    return of_symbol(BoundedSymbol(0, MOST // max(item_bytes, default=1)))
 
 
 def _from_start(start: Linear, step: int) -> Callable[[Linear], Linear]:

@@ -182,7 +182,7 @@ def _of_kernels(
 ) -> Iterator[Remark]:
     """Yield how the kernels that a function calls run, and what they cost."""
     carried = find_carried(function) if function.loops else set()
-    varying = set(carried) | {value for step in function.steps() for value in aot.values_written(step)}
+    varying = set(carried) | {value for step in function.steps() for value in aot.written_values(step)}
     for region in aot.regions_of(function.body):
         written: dict[aot.Value, aot.KernelCall] = {}
         for step in region:

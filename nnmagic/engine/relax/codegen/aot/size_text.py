@@ -55,9 +55,13 @@ def size_to_json(size: Extent, dims: Sequence[Var]) -> Json:
 _COMPARISONS = {tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!="}
 
 
-def _part(part: PrimExpr, dims: Sequence[Var]) -> Json:
-    if type(part) in _COMPARISONS:
-        return [_COMPARISONS[type(part)], size_to_json(part.a, dims), size_to_json(part.b, dims)]
-    if isinstance(part, tirx.And | tirx.Or):
-        return ["and" if isinstance(part, tirx.And) else "or", _part(part.a, dims), _part(part.b, dims)]
-    return size_to_json(part, dims)
+def _part(operand: PrimExpr, dims: Sequence[Var]) -> Json:
+    if type(operand) in _COMPARISONS:
+        return [_COMPARISONS[type(operand)], size_to_json(operand.a, dims), size_to_json(operand.b, dims)]
+    if isinstance(operand, tirx.And | tirx.Or):
+        return [
+            "and" if isinstance(operand, tirx.And) else "or",
+            _part(operand.a, dims),
+            _part(operand.b, dims),
+        ]
+    return size_to_json(operand, dims)

@@ -43,16 +43,16 @@ def join_kernels(program: aot.AotProgram, kernels: Mapping[ir.GlobalVar, PrimFun
         for var, kernel in kernels.items()
         if not collect_blocks(kernel) and (count := _count_stores(kernel.body)) is not None
     }
-    left = _MOST_STORES_TOGETHER
+    budget = _MOST_STORES_TOGETHER
     used: set[ir.GlobalVar] = set()
     for function in program.functions:
         if not function.loops or function.is_kernel or function.parallel is not None:
             continue
         for region in list(aot.regions_of(function.body)):
             for at, step in enumerate(region):
-                if not isinstance(step, aot.KernelCall) or counts.get(step.kernel, left + 1) > left:
+                if not isinstance(step, aot.KernelCall) or counts.get(step.kernel, budget + 1) > budget:
                     continue
-                left -= counts[step.kernel]
+                budget -= counts[step.kernel]
                 kernel = kernels[step.kernel]
                 region[at] = replace(step, joined=_copy(kernel) if step.kernel in used else kernel)
                 used.add(step.kernel)
@@ -84,9 +84,9 @@ def _copy(kernel: PrimFunc) -> PrimFunc:
 
 def _count_stores(body: Stmt) -> int | None:
     """Return how many elements a kernel stores, if they are few; None where it is more than such stores."""
-    found = _Count()
-    found.add(body, 1)
-    return found.stores if found.is_small and found.stores <= _MOST_STORES else None
+    counts = _Count()
+    counts.add(body, 1)
+    return counts.stores if counts.is_small and counts.stores <= _MOST_STORES else None
 
 
 class _Count:

@@ -23,7 +23,7 @@ from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 def point_at_parts(program: aot.AotProgram) -> None:
     """Replace the kernels of a program that need not copy, and drop those that nothing calls any more."""
-    parts: dict[ir.GlobalVar, _Part | None] = {}
+    views: dict[ir.GlobalVar, _Part | None] = {}
     functions = (program.entry, *program.functions)
     memory, has_control = _Memory(program), program.has_control
     for function in functions:
@@ -32,14 +32,14 @@ def point_at_parts(program: aot.AotProgram) -> None:
             for step in list(region):
                 if not isinstance(step, aot.KernelCall):
                     continue
-                if step.kernel not in parts:
+                if step.kernel not in views:
                     kernel = program.kernels[step.kernel]
                     # of straight code, not each kernel is looked into: that takes milliseconds
                     worth = has_control or COPIES_ROWS in kernel.attrs
-                    parts[step.kernel] = _read_part(kernel) if worth else None
-                part = parts[step.kernel]
-                if part is not None and _may_point(function, region, step, part, memory):
-                    _replace(function, region, step, part, memory)
+                    views[step.kernel] = _read_part(kernel) if worth else None
+                view = views[step.kernel]
+                if view is not None and _may_point(function, region, step, view, memory):
+                    _replace(function, region, step, view, memory)
     called = {step.kernel for each in functions for step in each.steps() if isinstance(step, aot.KernelCall)}
     for kernel in [kernel for kernel in program.kernels if kernel not in called]:
         del program.kernels[kernel]
@@ -68,10 +68,10 @@ def _read_part(kernel: PrimFunc) -> _Part | None:
     load = stage.value
     if not stage.is_elementwise or not stage.writes_at_axes or not isinstance(load, ir.TensorLoad):
         return None
-    found = _first_element(stage, stages, load.source, load.indices)
-    if found is None or dtype_of(load.source) != dtype_of(stage.buffer):
+    view = _first_element(stage, stages, load.source, load.indices)
+    if view is None or dtype_of(load.source) != dtype_of(stage.buffer):
         return None
-    indices, step = found
+    indices, step = view
     buffers = tuple(param for param in kernel.params if isinstance(param.ty, tirx.BufferType))
     return _Part(load.source, indices, step, buffers, tuple(aot.kernel_sizes(kernel)))
 
@@ -202,12 +202,12 @@ class _Memory:
 
 
 def _may_point(
-    function: aot.NativeFunction, region: aot.Region, call: aot.KernelCall, part: _Part, memory: _Memory
+    function: aot.NativeFunction, region: aot.Region, call: aot.KernelCall, view: _Part, memory: _Memory
 ) -> bool:
     """Return whether a copy is only read, and before anything changes what it was copied from."""
-    values = dict(zip(part.buffers, call.args, strict=True))
-    source, copy = values[part.source], call.args[-1]
-    indices = [values[load.source] for index in part.indices for load in collect_loads(as_expr(index))]
+    values = dict(zip(view.buffers, call.args, strict=True))
+    source, copy = values[view.source], call.args[-1]
+    indices = [values[load.source] for index in view.indices for load in collect_loads(as_expr(index))]
     if not isinstance(source, aot.Storage) or not isinstance(copy, aot.Storage) or copy.kind != "temporary":
         return False
     if any(isinstance(index, aot.Storage) for index in indices):
@@ -219,7 +219,7 @@ def _may_point(
         return False
     if not all(memory.only_reads(following[at], copy) for at in uses):
         return False
-    if part.step is not None and not all(memory.only_elements(following[at], copy) for at in uses):
+    if view.step is not None and not all(memory.only_elements(following[at], copy) for at in uses):
         return False
     changed = [each for step in following[: max(uses, default=-1) + 1] for each in memory.changed(step)]
     return memory.find(source) not in map(memory.find, changed)
@@ -247,16 +247,16 @@ def _replace(
 def _read_with_step(function: aot.NativeFunction, view: aot.Storage, step: PrimExpr) -> None:
     """Make the reads of a vector's elements reads of elements that are some steps apart."""
     for region in aot.regions_of(function.body):
-        for position, each in enumerate(region):
-            if isinstance(each, aot.FunctionCall) and view in each.args:
+        for position, extent in enumerate(region):
+            if isinstance(extent, aot.FunctionCall) and view in extent.args:
                 distance = tirx.Var("step", "int64")
-                each.callee.dims.append(distance)
-                region[position] = replace(each, sizes=(*each.sizes, step))
-                for arg, param in zip(each.args, each.callee.parameters, strict=True):
+                extent.callee.dims.append(distance)
+                region[position] = replace(extent, sizes=(*extent.sizes, step))
+                for arg, param in zip(extent.args, extent.callee.parameters, strict=True):
                     if arg is view and isinstance(param, aot.Storage):
-                        _read_with_step(each.callee, param, distance)
-            elif isinstance(each, aot.ScalarCode | aot.StoreElement) and view in each.values.values():
-                region[position] = _apart(each, view, step)
+                        _read_with_step(extent.callee, param, distance)
+            elif isinstance(extent, aot.ScalarCode | aot.StoreElement) and view in extent.values.values():
+                region[position] = _apart(extent, view, step)
 
 
 def _apart(

@@ -35,13 +35,13 @@ def narrow_integers(expr: PrimExpr) -> PrimExpr:
 
     def narrow(node: PrimExpr) -> PrimExpr:
         dtype = dtype_of(node)
-        found = _narrowed(node.value, dtype) if dtype in WRAPPING else None
-        return found if isinstance(found, tuple(_OPERATORS)) else node
+        narrowed = _narrow(node.value, dtype) if dtype in WRAPPING else None
+        return narrowed if isinstance(narrowed, tuple(_OPERATORS)) else node
 
     return rewrite(expr, [(tirx.Cast, narrow)])
 
 
-def _narrowed(value: PrimExpr, dtype: str) -> PrimExpr | None:
+def _narrow(value: PrimExpr, dtype: str) -> PrimExpr | None:
     """Return arithmetic on integers of a dtype that is done in its wider one, in the dtype; else None."""
     if dtype_of(value) != WRAPPING[dtype]:
         return None
@@ -51,7 +51,7 @@ def _narrowed(value: PrimExpr, dtype: str) -> PrimExpr | None:
         return wrap_constant(value, dtype)
     if not isinstance(value, tirx.Add | tirx.Sub | tirx.Mul):
         return None
-    a, b = (_narrowed(part, dtype) for part in (value.a, value.b))
+    a, b = (_narrow(part, dtype) for part in (value.a, value.b))
     return None if a is None or b is None else type(value)(a, b)
 
 
@@ -61,9 +61,9 @@ def _widen(node: PrimExpr) -> PrimExpr:
         return node
     if isinstance(node.a, tirx.IntImm) and isinstance(node.b, tirx.IntImm):
         return wrap_constant(
-            _OPERATORS[type(node)](*(part.astype("int128") for part in (node.a, node.b))), dtype
+            _OPERATORS[type(node)](*(operand.astype("int128") for operand in (node.a, node.b))), dtype
         )
-    a, b = (_wide(part, _WIDER[dtype]) for part in (node.a, node.b))
+    a, b = (_wide(operand, _WIDER[dtype]) for operand in (node.a, node.b))
     return _cast(dtype, type(node)(a, b))
 
 

@@ -211,8 +211,8 @@ def _with_sizes_of(convolution: _BlockedConvolution, data: Tensor) -> tuple[Axis
     """Return the axes with the sizes of a tensor, whose dynamic ones have variables of their own."""
     sizes = convolution.channels.image(data.shape)
     return tuple(
-        each if each.is_static else _with_size(each, size, after)
-        for each, size, after in zip(convolution.axes, sizes, convolution.after, strict=True)
+        axis if axis.is_static else _with_size(axis, size, after)
+        for axis, size, after in zip(convolution.axes, sizes, convolution.after, strict=True)
     )
 
 

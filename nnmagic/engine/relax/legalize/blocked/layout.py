@@ -64,9 +64,9 @@ class Blocked:
 
         def compute(data: Tensor) -> Tensor:
             def element(*index: Index) -> PrimExpr:
-                n, *rest = index
-                c = rest.pop(self.axis - 1)
-                return data(n, c // self.lanes, *rest, c % self.lanes)
+                n, *spatial = index
+                c = spatial.pop(self.axis - 1)
+                return data(n, c // self.lanes, *spatial, c % self.lanes)
 
             shape = [data.shape[0], *data.shape[2:-1]]  # dynamic sizes have other variables in the kernel
             shape.insert(self.axis, self.shape[self.axis])
@@ -81,11 +81,11 @@ class Blocked:
         return Blocked(data, self.shape, self.axis)
 
 
-def are_equal(left: Sequence[Extent], right: Sequence[Extent]) -> bool:
+def are_equal(lhs: Sequence[Extent], rhs: Sequence[Extent]) -> bool:
     """Return whether two shapes are the same at compile time."""
-    return len(left) == len(right) and all(
+    return len(lhs) == len(rhs) and all(
         a == b if isinstance(a, int) or isinstance(b, int) else structural_equal(a, b)
-        for a, b in zip(left, right, strict=True)
+        for a, b in zip(lhs, rhs, strict=True)
     )
 
 
@@ -239,9 +239,9 @@ def _batch_norm(call: OpCall) -> Value | None:
     ]
 
     def compute(x: Tensor, center: Tensor, by: Tensor, *shift: Tensor) -> Tensor:
-        def element(n: Index, block: Index, *rest: Index) -> PrimExpr:
-            at = (block, *[0] * (len(rest) - 1), rest[-1])
-            value = (x(n, block, *rest) - center(*at)) * by(*at)
+        def element(n: Index, block: Index, *index: Index) -> PrimExpr:
+            at = (block, *[0] * (len(index) - 1), index[-1])
+            value = (x(n, block, *index) - center(*at)) * by(*at)
             return value + shift[0](*at) if shift else value
 
         return te.compute(x.shape, element, name="normalized")
@@ -260,19 +260,19 @@ def _dropout(call: OpCall) -> Value | None:
 
 def _concatenate(call: OpCall) -> Value | None:
     """Concatenate along the channels if all but the last tensor have whole blocks."""
-    (parts,) = call.args
-    first = parts[0]
-    if not all(isinstance(part, Blocked) for part in parts):
+    (tensors,) = call.args
+    first = tensors[0]
+    if not all(isinstance(tensor, Blocked) for tensor in tensors):
         return None
     if integer(call.attrs["axis"]) % len(first.shape) != first.axis:
         return None
-    if any((part.axis, part.lanes) != (first.axis, first.lanes) for part in parts):
+    if any((tensor.axis, tensor.lanes) != (first.axis, first.lanes) for tensor in tensors):
         return None
-    if any(part.shape[part.axis] % part.lanes for part in parts[:-1]):
+    if any(tensor.shape[tensor.axis] % tensor.lanes for tensor in tensors[:-1]):
         return None
     shape = list(first.shape)
-    shape[first.axis] = sum(part.shape[first.axis] for part in parts)
-    data = call.emit(relax.op.concat([part.data for part in parts], axis=1))
+    shape[first.axis] = sum(tensor.shape[first.axis] for tensor in tensors)
+    data = call.emit(relax.op.concat([tensor.data for tensor in tensors], axis=1))
     return Blocked(data, tuple(shape), first.axis)
 
 

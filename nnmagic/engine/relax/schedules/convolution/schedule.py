@@ -30,7 +30,7 @@ from nnmagic.engine.relax.schedules.convolution.windows import (
 )
 from nnmagic.engine.relax.schedules.fusion_analysis import (
     FusedKernel,
-    analyze_fused,
+    analyze_fused_kernel,
     local_buffers_of,
     statements_after,
     statements_before,
@@ -154,7 +154,7 @@ class _WindowKernel:
 
 def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Schedule windows without weights: their largest element or their sum."""
-    fused = analyze_fused(function, "pooling")
+    fused = analyze_fused_kernel(function, "pooling")
     if fused is None:
         return function
     main = fused.main
@@ -175,7 +175,7 @@ def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
 
 
 def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
-    fused = analyze_fused(function, "convolution")
+    fused = analyze_fused_kernel(function, "convolution")
     if fused is None:
         return function
     operands = fused.operands()

@@ -174,7 +174,7 @@ def encode_axes(axes: Sequence[Axis]) -> list[int]:
 
 
 def _numbers(axis: Axis) -> tuple[object, ...]:
-    return tuple(getattr(axis, part.name) for part in fields(axis))
+    return tuple(getattr(axis, field.name) for field in fields(axis))
 
 
 def decode_axes(numbers: Sequence[int]) -> tuple[Axis, ...]:

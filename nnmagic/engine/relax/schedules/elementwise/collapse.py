@@ -28,11 +28,11 @@ def collapse_loops(nest: Nest) -> Nest:
         loops.append((variables[group[0]] if len(group) == 1 else tirx.Var("i", "int64"), extent))
 
     def collapse_index(offset: Index) -> Index:
-        parts = detect_linear_equation(offset, variables)
-        if not parts:
+        coefficients = detect_linear_equation(offset, variables)
+        if not coefficients:
             return offset
-        terms = [var * parts[group[-1]] for (var, _), group in zip(loops, groups, strict=True)]
-        return sum(terms, start=parts[-1])
+        terms = [var * coefficients[group[-1]] for (var, _), group in zip(loops, groups, strict=True)]
+        return sum(terms, start=coefficients[-1])
 
     local = {step.local for step in nest.steps}
 
@@ -67,8 +67,8 @@ def _group_loops(nest: Nest, variables: Sequence[Var]) -> list[list[int]]:
     return groups
 
 
-def _are_equal(left: Index, right: Index) -> bool:
-    return left is right or bool(sym.Analyzer().can_prove_equal(left, right))
+def _are_equal(lhs: Index, rhs: Index) -> bool:
+    return lhs is rhs or bool(sym.Analyzer().can_prove_equal(lhs, rhs))
 
 
 def _nonlinear_variables(nest: Nest, variables: Sequence[Var]) -> set[Var]:

@@ -133,7 +133,7 @@ def _emit_elements(*nests: Nest, threads: bool) -> Stmt:
     return _wrap(loops, sequence(bodies), parallel=threads)
 
 
-def emit_interleaved(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
+def emit_interleaved_nests(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
     """Emit nests that write every k-th element of one array, k of them, as one loop; None for others.
 
     LLVM makes vectors of the values of one round, which are neighbours in memory, as in a stack along the
@@ -235,11 +235,11 @@ def _emit_square(
         statements += [store(square, line * side, side, value) for line, value in enumerate(columns)]
         squares.append(square)
 
-    def from_square(found: Load) -> Load:
+    def from_square(transposed: Load) -> Load:
         for each, square in zip(loads, squares, strict=True):
-            if found.same_as(each):
+            if transposed.same_as(each):
                 return tirx.BufferLoad(square, [row * as_expr(side) + nest.lane])
-        return found
+        return transposed
 
     steps = (
         replace(step, value=rewrite(step.value, [(ir.expr.TensorLoad, from_square)])) for step in nest.steps
@@ -252,7 +252,7 @@ def _find_transposed_loads(nest: Nest, var: Var) -> list[Load]:
     """Find what is read along an outer loop, always and by the loops' variables alone."""
     inner = nest.loops[-1][0]
     local = {step.local for step in nest.steps}
-    found: list[Load] = []
+    transposed: list[Load] = []
     obstacles: list[Node] = []
 
     def check_call(call: Call) -> None:
@@ -261,24 +261,26 @@ def _find_transposed_loads(nest: Nest, var: Var) -> list[Load]:
 
     for step in nest.steps:
         visit(step.value, [(ir.Call, check_call), (tirx.Let, obstacles.append)])
-        for each in collect_loads(step.value):
-            if each.source in local or dtype_of(each.source) not in _SHUFFLED:
+        for candidate in collect_loads(step.value):
+            if candidate.source in local or dtype_of(candidate.source) not in _SHUFFLED:
                 continue
-            along, across = (detect_linear_equation(each.indices[0], [variable]) for variable in (var, inner))
+            along, across = (
+                detect_linear_equation(candidate.indices[0], [variable]) for variable in (var, inner)
+            )
             if along and static_int(along[0]) == 1 and across and static_int(across[0]) not in (0, 1):
-                found.append(each)
-    return [] if obstacles else found
+                transposed.append(candidate)
+    return [] if obstacles else transposed
 
 
 def _find_transposed_loop(nest: Nest) -> int | None:
     """Find an outer loop that runs through neighbours in memory where the innermost loop does not."""
     *outer, (inner, _) = nest.loops
     for offset in nest.offsets():
-        parts = [static_int(part) for part in detect_linear_equation(offset, [inner])]
+        parts = [static_int(coefficient) for coefficient in detect_linear_equation(offset, [inner])]
         if not parts or parts[0] in (0, 1):
             continue
         for number, (var, extent) in enumerate(outer):
-            factors = [static_int(part) for part in detect_linear_equation(offset, [var])]
+            factors = [static_int(coefficient) for coefficient in detect_linear_equation(offset, [var])]
             size = static_int(extent)
             if factors and factors[0] in (1, -1) and (size is None or size >= _SQUARE):
                 return number

@@ -104,12 +104,12 @@ def _flat_index(buffer: Buffer, indices: Sequence[Index]) -> Index:
     """Return the index of an element in the flat buffer."""
     offset: Index = as_expr(0)
     for dim, index in zip(buffer.ty.shape, indices, strict=True):
-        undivided = _undivided(offset, index, dim)
+        undivided = _undo_division(offset, index, dim)
         offset = offset * dim + index if undivided is None else undivided
     return offset
 
 
-def _undivided(quotient: Index, rest: Index, dim: Index) -> PrimExpr | None:
+def _undo_division(quotient: Index, numerator: Index, dim: Index) -> PrimExpr | None:
     """Return what was divided by a dimension, where these are the quotient and the rest of it.
 
     Of the quotient, the rest by a number may be given. LLVM takes seconds for many such divisions.
@@ -117,10 +117,10 @@ def _undivided(quotient: Index, rest: Index, dim: Index) -> PrimExpr | None:
     outer = quotient.b if isinstance(quotient, tirx.FloorMod) else None
     if outer is not None:
         quotient = quotient.a
-    if not isinstance(quotient, tirx.FloorDiv) or not isinstance(rest, tirx.FloorMod):
+    if not isinstance(quotient, tirx.FloorDiv) or not isinstance(numerator, tirx.FloorMod):
         return None
     equal, divisor = tvm_ffi.structural_equal, as_expr(dim)
-    if not (equal(quotient.a, rest.a) and equal(quotient.b, divisor) and equal(rest.b, divisor)):
+    if not (equal(quotient.a, numerator.a) and equal(quotient.b, divisor) and equal(numerator.b, divisor)):
         return None
     return quotient.a if outer is None else tirx.floormod(quotient.a, outer * divisor)
 
@@ -144,7 +144,7 @@ class NestBuilder:
         self.conditions: list[PrimExpr] = []
         self.unsafe: set[Buffer] = set()
         self.loops: list[tuple[Var, Extent]] = []
-        indices = [self._add_loops(*part) for part in ranges]
+        indices = [self._add_loops(*range_) for range_ in ranges]
         value = self._inline_stage(stage, indices)
         offset = self._analyzer.simplify(_flat_index(stage.buffer, indices))
         steps = (*self._steps, NestStep(None, value))
@@ -175,11 +175,11 @@ class NestBuilder:
         """Return a condition on dynamic sizes, or what it is in these loops where that is provable."""
         if not self._dynamic or isinstance(condition, tirx.IntImm) or not is_small(condition):
             return condition
-        parts = split_conjunction(condition)
-        if any(self._holds(part, negated=True) for part in parts):
+        conjuncts = split_conjunction(condition)
+        if any(self._holds(conjunct, negated=True) for conjunct in conjuncts):
             return tirx.const(0, "bool")
-        parts = [part for part in parts if not self._holds(part, negated=False)]
-        return tirx.all(*parts) if parts else tirx.const(1, "bool")
+        conjuncts = [conjunct for conjunct in conjuncts if not self._holds(conjunct, negated=False)]
+        return tirx.all(*conjuncts) if conjuncts else tirx.const(1, "bool")
 
     def _holds(self, condition: PrimExpr, *, negated: bool) -> bool:
         """Return whether a comparison of integers, or its negation, provably holds."""
@@ -191,16 +191,18 @@ class NestBuilder:
         variables: list[Var] = []
         visit(difference, [(ir.Var, variables.append)])
         variables = list(dict.fromkeys(variables))
-        parts = [static_int(part) for part in detect_linear_equation(difference, variables)]
-        factors = [part for part in parts if part is not None]
-        if not parts or len(factors) < len(parts):
+        coefficients = [
+            static_int(coefficient) for coefficient in detect_linear_equation(difference, variables)
+        ]
+        factors = [coefficient for coefficient in coefficients if coefficient is not None]
+        if not coefficients or len(factors) < len(coefficients):
             return False
         terms = list(zip([*variables, as_expr(1)], factors, strict=True))
-        left, right = (
+        lhs, rhs = (
             sum((term * (sign * factor) for term, factor in terms if sign * factor > 0), start=as_expr(0))
             for sign in (1, -1)
         )
-        return bool(self._analyzer.can_prove((kind if negated else type(condition))(left, right)))
+        return bool(self._analyzer.can_prove((kind if negated else type(condition))(lhs, rhs)))
 
     def _inline_stage(self, stage: Stage, indices: Sequence[Index]) -> PrimExpr:
         """Return the value of a stage's element."""

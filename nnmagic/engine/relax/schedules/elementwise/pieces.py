@@ -37,12 +37,12 @@ _MIRRORED = {tirx.LT: tirx.GT, tirx.GT: tirx.LT, tirx.LE: tirx.GE, tirx.GE: tirx
 
 def build_pieces(stage: Stage, extents: Sequence[Extent], inlining: Inlining) -> list[NestBuilder]:
     """Build the loops of a stage: cut where conditions on indices change, split where indices are divided."""
-    whole = NestBuilder(stage, inlining, [[as_expr(0), extent] for extent in extents])
-    if not whole.conditions:
-        return [_split_divided_loops(whole)]
-    cuts = _find_cuts(whole, extents)
+    nest = NestBuilder(stage, inlining, [[as_expr(0), extent] for extent in extents])
+    if not nest.conditions:
+        return [_split_divided_loops(nest)]
+    cuts = _find_cuts(nest, extents)
     if math.prod(len(points) - 1 for points in cuts) > _MOST_PIECES:
-        return [whole]
+        return [nest]
     builders = []
     for parts in itertools.product(*(itertools.pairwise(points) for points in cuts)):
         ranges = [[begin, _difference(end, begin)] for begin, end in parts]
@@ -96,8 +96,8 @@ class _Points:
         for expr in map(as_expr, (self._extent, *candidates)):
             visit(expr, [(ir.Var, lambda var: analyzer.update(var, _SIZE))])
 
-        def precedes(left: Index, right: Index) -> bool:
-            condition = as_expr(left) <= as_expr(right)
+        def precedes(lhs: Index, rhs: Index) -> bool:
+            condition = as_expr(lhs) <= as_expr(rhs)
             return is_small(condition) and analyzer.can_prove(condition)
 
         order: list[Index] = []
@@ -116,10 +116,10 @@ def _add_points(comparison: PrimExpr, points: Mapping[Var, _Points]) -> None:
     if not dtype_of(comparison.a).startswith("int"):
         return
     variables = list(points)
-    parts = detect_linear_equation(comparison.a - comparison.b, variables)
-    if not parts:
+    coefficients = detect_linear_equation(comparison.a - comparison.b, variables)
+    if not coefficients:
         return
-    *factors, constant = [static_int(part) for part in parts]
+    *factors, constant = [static_int(part) for part in coefficients]
     used = [number for number, factor in enumerate(factors) if factor != 0]
     if len(used) != 1:
         return
@@ -129,8 +129,12 @@ def _add_points(comparison: PrimExpr, points: Mapping[Var, _Points]) -> None:
     changes = points[variables[used[0]]]
     if constant is None:
         # An axis and a size: the sides of the point belong to different pieces, whatever the comparison is.
-        if factor in (1, -1) and dtype_of(parts[-1]) == "int64" and not collect_loads(parts[-1]):
-            point = sym.Analyzer().simplify(parts[-1] * -factor)
+        if (
+            factor in (1, -1)
+            and dtype_of(coefficients[-1]) == "int64"
+            and not collect_loads(coefficients[-1])
+        ):
+            point = sym.Analyzer().simplify(coefficients[-1] * -factor)
             if kind in (tirx.EQ, tirx.NE):
                 changes.add(point)
             changes.add(point if _changes_before(kind, factor) else sym.Analyzer().simplify(point + 1))
@@ -191,11 +195,11 @@ def _find_split(builder: NestBuilder) -> tuple[int, int] | None:
         parts, divisor = _linear_parts(division.a, variables), static_int(division.b)
         if not parts or divisor is None:
             continue
-        for number, (part, (_, extent)) in enumerate(zip(parts, builder.loops, strict=False)):
+        for number, (index_piece, (_, extent)) in enumerate(zip(parts, builder.loops, strict=False)):
             size = static_int(extent)
-            if part is None or size is None or part <= 0 or divisor % part:
+            if index_piece is None or size is None or index_piece <= 0 or divisor % index_piece:
                 continue
-            factor = divisor // part
+            factor = divisor // index_piece
             if 1 < factor < size and size % factor == 0:
                 return number, factor
     return None

@@ -12,7 +12,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.elementwise.collapse import collapse_loops
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
-from nnmagic.engine.relax.schedules.elementwise.loops import emit_interleaved, emit_nest
+from nnmagic.engine.relax.schedules.elementwise.loops import emit_interleaved_nests, emit_nest
 from nnmagic.engine.relax.schedules.elementwise.nests import FlatBuffers, Inlining, NestBuilder, Range
 from nnmagic.engine.relax.schedules.elementwise.pieces import build_pieces
 from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, Stage, read_kernel
@@ -115,7 +115,7 @@ def elementwise_loops(
     stages = kernel.stages
     if any(_count_elements(kernel.shape(stage)) == 0 for stage in stages):
         return None
-    stored = _choose_stored(kernel, outside) | regions.keys()
+    stored = _choose_stored_buffers(kernel, outside) | regions.keys()
     while True:
         rows = FlatBuffers(stored - outside)
         inlined = {stage.buffer: stage for stage in stages if stage.buffer not in stored}
@@ -132,7 +132,7 @@ def elementwise_loops(
         stored |= unsafe  # a value that a branch guards must not be computed before it
     sizes = [_count_elements([extent for _, extent in builder.loops]) for builder in builders]
     nests = [collapse_loops(builder.nest) for builder in builders]
-    interleaved = None if regions else emit_interleaved(nests, machine)
+    interleaved = None if regions else emit_interleaved_nests(nests, machine)
     loops = (
         [interleaved]
         if interleaved is not None
@@ -174,7 +174,7 @@ def _is_plain(stage: BlockStage) -> bool:
     return perfect and stage.is_elementwise and stage.writes_at_axes
 
 
-def _choose_stored(kernel: KernelStages, results: set[Buffer]) -> set[Buffer]:
+def _choose_stored_buffers(kernel: KernelStages, results: set[Buffer]) -> set[Buffer]:
     """Choose the buffers to store: the results, and those that would be computed too often otherwise."""
     stored = {stage.buffer for stage in kernel.stages if stage.buffer in results}
     weights: dict[Buffer, int] = {}
@@ -188,16 +188,16 @@ def _choose_stored(kernel: KernelStages, results: set[Buffer]) -> set[Buffer]:
     accesses: dict[Buffer, dict[_Access, Sequence[Index]]] = {}
     sizes = {stage.buffer: _count_elements(kernel.shape(stage)) for stage in kernel.stages}
     for stage in reversed(kernel.stages):
-        own = accesses.get(stage.buffer, {})
-        count = sum(sizes[root] for root, _ in own)
+        uses = accesses.get(stage.buffer, {})
+        count = sum(sizes[root] for root, _ in uses)
         if stage.buffer not in stored and count > sizes[stage.buffer] and weights[stage.buffer] > CHEAP:
             stored.add(stage.buffer)
         if stage.buffer in stored:
-            own = {(stage.buffer, tvm_ffi.StructuralKey(list(stage.axes))): stage.axes}
+            uses = {(stage.buffer, tvm_ffi.StructuralKey(list(stage.axes))): stage.axes}
         for load in collect_loads(stage.value):
             if load.source in sizes:
                 reads = accesses.setdefault(load.source, {})
-                for access, indices in own.items():
+                for access, indices in uses.items():
                     reads.update([_compose(load, stage, access, indices)])
     return stored
 

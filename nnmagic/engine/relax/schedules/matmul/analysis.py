@@ -114,13 +114,13 @@ class Product:
     @property
     def is_symmetric(self) -> bool:
         """Return whether a matrix is multiplied by its own transpose, and the epilogue keeps the symmetry."""
-        left, right = self.left, self.right
-        pairs = ((left.base, right.base), (left.row, right.column), (left.column, right.row))
+        lhs, rhs = self.left, self.right
+        pairs = ((lhs.base, rhs.base), (lhs.row, rhs.column), (lhs.column, rhs.row))
         equal = Analyzer().can_prove_equal
         return (
-            left.buffer.same_as(right.buffer)
-            and not left.panel
-            and not right.panel
+            lhs.buffer.same_as(rhs.buffer)
+            and not lhs.panel
+            and not rhs.panel
             and all(equal(*map(builders.as_expr, pair)) for pair in (*pairs, (self.rows, self.columns)))
             and (not self.fused or all(map(self._is_free_of_places, self.after)))
         )
@@ -177,13 +177,13 @@ class Product:
         bindings, values = [(var, value)], {self.result: var}
         *inner, last = self.after
         for stage in inner:
-            part = substitute_with_new_lets(stage.value, dict(zip(stage.axes, indices, strict=True)), values)
+            stmt = substitute_with_new_lets(stage.value, dict(zip(stage.axes, indices, strict=True)), values)
             var = tirx.Var("part", dtype_of(stage.buffer))
-            bindings.append((var, part))
+            bindings.append((var, stmt))
             values[stage.buffer] = var
         result = substitute_with_new_lets(last.value, dict(zip(last.axes, indices, strict=True)), values)
-        for var, part in reversed(bindings):
-            result = tirx.Let(var, part, result)
+        for var, stmt in reversed(bindings):
+            result = tirx.Let(var, stmt, result)
         return tirx.BufferStore(last.buffer, result, list(indices))
 
     @property
@@ -260,9 +260,9 @@ def _read_factors(
         return None
     if not isinstance(total, tirx.Add) or not isinstance(total.b, tirx.Mul):
         return None
-    left = _read_factor(total.b.a, row, inner)
-    right = _read_factor(total.b.b, inner, column)
-    if left is None or right is None:
+    lhs = _read_factor(total.b.a, row, inner)
+    rhs = _read_factor(total.b.b, inner, column)
+    if lhs is None or rhs is None:
         return None
     *sizes, rows, columns, depth = (builders.as_index(extent) for extent in kernel.shape(main))
     if depth == 0:  # sums of nothing: zeros
@@ -277,8 +277,8 @@ def _read_factors(
         rows,
         columns,
         depth,
-        left,
-        right,
+        lhs,
+        rhs,
         tuple(after),
         _can_fuse(function, kernel, main, before, after),
     )

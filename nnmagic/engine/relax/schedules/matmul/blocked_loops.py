@@ -23,7 +23,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     NEAR_BYTES,
     MatrixProduct,
     Version,
-    declare_packed,
+    declare_packed_panels,
     start_of,
 )
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile, TileAccess
@@ -71,16 +71,16 @@ def _pays(product: MatrixProduct, tile: Tile) -> PrimExpr | bool:
 
 
 def _all_of(*conditions: PrimExpr | bool) -> PrimExpr | bool:
-    if False in [each for each in conditions if isinstance(each, bool)]:
+    if False in [condition for condition in conditions if isinstance(condition, bool)]:
         return False
-    dynamic = [each for each in conditions if not isinstance(each, bool)]
+    dynamic = [condition for condition in conditions if not isinstance(condition, bool)]
     return tirx.all(*dynamic) if dynamic else True
 
 
 def _any_of(*conditions: PrimExpr | bool) -> PrimExpr | bool:
-    if True in [each for each in conditions if isinstance(each, bool)]:
+    if True in [condition for condition in conditions if isinstance(condition, bool)]:
         return True
-    dynamic = [each for each in conditions if not isinstance(each, bool)]
+    dynamic = [condition for condition in conditions if not isinstance(condition, bool)]
     return tirx.any(*dynamic) if dynamic else False
 
 
@@ -125,18 +125,18 @@ class _BlockedLoops:
         item = builders.item_bytes(self.product.dtype)
         wide = _at_most(self.panels, NEAR_BYTES // (self.chunk * self.tile.width * item))
         high = _at_most(self.heights, _MOST_SUMS // (wide * self.sums_of_tile * item))
-        packed = declare_packed(wide * self.chunk * self.tile.width, self.product.dtype, "panels")
+        packed = declare_packed_panels(wide * self.chunk * self.tile.width, self.product.dtype, "panels")
         allocations = [tirx.AllocBuffer(packed)]
         tiles = builders.minimum(high, self.heights)
         sums, rows = None, None
         if self.chunk != self.product.depth:
             size = builders.as_index(tiles * (wide * self.sums_of_tile))
-            sums = declare_packed(size, self.product.dtype, "sums")
+            sums = declare_packed_panels(size, self.product.dtype, "sums")
             allocations.append(tirx.AllocBuffer(sums))
         if _has_contiguous_rows(self.product.left):
             count = builders.round_up_div(tiles, _BLOCK_TILES) * _BLOCK_TILES
             size = builders.as_index(count * (self.chunk * self.tile.rows))
-            rows = declare_packed(size, self.product.dtype, "rows")
+            rows = declare_packed_panels(size, self.product.dtype, "rows")
             allocations.append(tirx.AllocBuffer(rows))
 
         def compute_group(g: PrimExpr) -> Stmt:
@@ -281,13 +281,13 @@ class _Group:
             here = builders.minimum(count, self.tiles - first)
             return builders.loop("tile", here, lambda t: self._tile(first + t, panel, start, depth))
 
-        parts = builders.as_index(builders.round_up_div(self.tiles, count) * panels)
+        index = builders.as_index(builders.round_up_div(self.tiles, count) * panels)
         threads = self.loops.threads
         return builders.sequence(
             [
                 self._pack_panels(start, depth),
                 *self._pack_rows(start, depth, count),
-                builders.parallel_loop("part", parts, multiply, wanted=threads),
+                builders.parallel_loop("part", index, multiply, wanted=threads),
             ]
         )
 

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     NEAR_BYTES,
     MatrixProduct,
     Version,
-    declare_packed,
+    declare_packed_panels,
     dot_width,
     start_of,
 )
@@ -45,26 +45,26 @@ _ComputeTile = Callable[[Tile, Index], Stmt]
 def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
     """Compute a product with dynamic sizes; ``threads``: whether threads may share it if it is worth them."""
 
-    def build(part: MatrixProduct, *, parallel: bool) -> Stmt:
-        if part.is_static:
-            return static_loops(part, machine, threads=parallel)
-        return _choose(_DynamicLoops(part, machine, parallel).versions())
+    def build(panel: MatrixProduct, *, parallel: bool) -> Stmt:
+        if panel.is_static:
+            return static_loops(panel, machine, threads=parallel)
+        return _choose(_DynamicLoops(panel, machine, parallel).versions())
 
-    def build_part(part: MatrixProduct) -> Stmt:
-        if part.is_static:
-            return build_small(part)
-        blocked = blocked_version(part, machine, threads=threads and machine.parallel)
-        return _choose(iter([blocked, (True, lambda: build_small(part))]))
+    def build_part(panel: MatrixProduct) -> Stmt:
+        if panel.is_static:
+            return build_small(panel)
+        blocked = blocked_version(panel, machine, threads=threads and machine.parallel)
+        return _choose(iter([blocked, (True, lambda: build_small(panel))]))
 
-    def build_small(part: MatrixProduct) -> Stmt:
+    def build_small(panel: MatrixProduct) -> Stmt:
         if not threads:
-            return build(part, parallel=False)
-        factors = (part.rows, part.columns, part.depth)
+            return build(panel, parallel=False)
+        factors = (panel.rows, panel.columns, panel.depth)
         return choose_threads(
-            machine, Work.MATMUL_MULTIPLICATIONS, factors, lambda parallel: build(part, parallel=parallel)
+            machine, Work.MATMUL_MULTIPLICATIONS, factors, lambda parallel: build(panel, parallel=parallel)
         )
 
-    return builders.sequence([build_part(part) for part in product.split_panels()])
+    return builders.sequence([build_part(panel) for panel in product.split_panels()])
 
 
 def _bind(name: str, value: Index) -> tuple[Var, Stmt]:
@@ -236,13 +236,13 @@ class _DynamicLoops:
             return self._share(rows, panels)
         size = builders.as_index(product.depth * tile.width)
         if self.threads or panels.count == 1:
-            buffer = declare_packed(builders.as_index(size * panels.count), product.dtype, "panels")
+            buffer = declare_packed_panels(builders.as_index(size * panels.count), product.dtype, "panels")
             panels = replace(panels, packed=buffer, shared=True)
             pack = builders.parallel_loop(
                 "panel", panels.count, lambda p: self._pack(panels, p), wanted=self.threads
             )
             return builders.sequence([tirx.AllocBuffer(buffer), pack, self._share(rows, panels)])
-        buffer = declare_packed(size, product.dtype, "panel")
+        buffer = declare_packed_panels(size, product.dtype, "panel")
         panels = replace(panels, packed=buffer)
 
         def compute_panel(p: PrimExpr) -> Stmt:
@@ -351,7 +351,7 @@ class _DynamicLoops:
         height = min(_NARROW_ROWS, product.rows) if isinstance(product.rows, int) else _NARROW_ROWS
         tile = Tile(height, (0,), lanes, microkernels.count_parts(height, 1, self.machine))
         rows = _RowTiles(product.rows, tile, self.machine)
-        packed = declare_packed(builders.as_index(product.depth * lanes), product.dtype, "panel")
+        packed = declare_packed_panels(builders.as_index(product.depth * lanes), product.dtype, "panel")
 
         def compute_panel(p: PrimExpr) -> Stmt:
             first, bind_first = _bind("first", p * lanes)

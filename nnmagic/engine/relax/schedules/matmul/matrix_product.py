@@ -86,16 +86,16 @@ class MatrixProduct:
     def split_panels(self) -> list[MatrixProduct]:
         """Split off the columns of a last panel that is not full."""
         width = self.right.panel
-        rest = self.columns % width if width else 0
-        if rest in (0, self.columns):
+        remainder = self.columns % width if width else 0
+        if remainder in (0, self.columns):
             return [self]
-        whole = self.columns - rest
+        multiple = self.columns - remainder
 
         def finish(row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
-            return self.finish(row, column + whole, value)
+            return self.finish(row, column + multiple, value)
 
-        last = self.right_from(builders.as_expr(whole))
-        return [replace(self, columns=whole), replace(self, columns=rest, right=last, finish=finish)]
+        last = self.right_from(builders.as_expr(multiple))
+        return [replace(self, columns=multiple), replace(self, columns=remainder, right=last, finish=finish)]
 
     def right_from(self, first: Index) -> Matrix:
         """Return the right matrix from a column on."""
@@ -112,13 +112,13 @@ class MatrixProduct:
 
     def dot_tile(self, rows: int, width: int, lanes: int, top: Index, start: Index) -> Stmt:
         """Compute a tile of dot products from a row and a column on."""
-        left = Matrix(self.left.buffer, self.left.index(top, 0), self.left.row, self.left.column)
-        right = Matrix(self.right.buffer, self.right.index(0, start), self.right.column, self.right.row)
+        lhs = Matrix(self.left.buffer, self.left.index(top, 0), self.left.row, self.left.column)
+        rhs = Matrix(self.right.buffer, self.right.index(0, start), self.right.column, self.right.row)
 
         def finish(r: Index, j: PrimExpr, value: PrimExpr) -> Stmt:
             return self.finish(builders.as_expr(top + r), start + j, value)
 
-        return DotTile(rows, width, lanes, self.dtype, left, right).statements(self.depth, finish)
+        return DotTile(rows, width, lanes, self.dtype, lhs, rhs).statements(self.depth, finish)
 
 
 def start_of(number: Index, size: int, end: Extent) -> Index:
@@ -134,7 +134,7 @@ def dot_width(rows: int, columns: int | None) -> int:
     return 1 << (width.bit_length() - 1)
 
 
-def declare_packed(size: Extent, dtype: str, name: str) -> Buffer:
+def declare_packed_panels(size: Extent, dtype: str, name: str) -> Buffer:
     """Declare the buffer of packed panels; TVM has no buffers without elements."""
     size = max(1, size) if isinstance(size, int) else tirx.max(size, builders.as_expr(1))
     return tirx.decl_buffer((size,), dtype, name, data_alignment=64)

@@ -187,7 +187,7 @@ class _TileSums:
         turns = number // count if number is not None else tirx.floordiv(depth, tirx.const(count, "int64"))
 
         def all_parts(k: PrimExpr) -> Stmt:
-            steps = [self._step(k * count + part, part, access) for part in range(count)]
+            steps = [self._step(k * count + index, index, access) for index in range(count)]
             return builders.sequence([statement for step in steps for statement in step])
 
         def rest(k: PrimExpr) -> Stmt:
@@ -265,13 +265,13 @@ class _TileSums:
     def _copy(self) -> tuple[Buffer, list[Stmt]]:
         """Copy the sums to one array, row by row."""
         tile, lanes = self.tile, self.tile.lanes
-        kept = tirx.decl_buffer((tile.rows * tile.row_size,), self.dtype, "kept", data_alignment=_ALIGNMENT)
+        saved = tirx.decl_buffer((tile.rows * tile.row_size,), self.dtype, "kept", data_alignment=_ALIGNMENT)
         copies = [
-            builders.store(kept, r * tile.row_size + n * lanes, lanes, self._load(array, n))
+            builders.store(saved, r * tile.row_size + n * lanes, lanes, self._load(array, n))
             for r, array in enumerate(self.parts[0])
             for n in range(tile.vectors)
         ]
-        return kept, [tirx.AllocBuffer(kept), *copies]
+        return saved, [tirx.AllocBuffer(saved), *copies]
 
 
 def _finish_vector(finish: Finish, row: Index, start: int, sums: Buffer, offset: Index, lanes: int) -> Stmt:
@@ -436,9 +436,9 @@ def _tile_cost(r: int, v: int, rows: int | None, vectors: int | None, machine: C
 def count_parts(rows: int, vectors: int, machine: CpuModel) -> int:
     """Choose in how many parts to sum: with fewer sums than keep the machine busy, it would wait."""
     sums = rows * vectors
-    parts = 1
-    while parts < _MOST_PARTS and parts * sums < machine.busy_sums:
-        if not machine.has_registers(2 * parts * sums, vectors + 1):
+    count = 1
+    while count < _MOST_PARTS and count * sums < machine.busy_sums:
+        if not machine.has_registers(2 * count * sums, vectors + 1):
             break
-        parts *= 2
-    return parts
+        count *= 2
+    return count

@@ -47,7 +47,7 @@ def _schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
 SCHEDULES[PRODUCT] = _schedule_product
 
 
-def _multiply(product: Product, left: Buffer, right: Buffer, machine: CpuModel) -> Stmt:
+def _multiply(product: Product, lhs: Buffer, rhs: Buffer, machine: CpuModel) -> Stmt:
     """Multiply all matrices of the batch."""
     one_matrix = product.is_one_matrix
     count: Extent = 1 if one_matrix else product.count
@@ -72,8 +72,8 @@ def _multiply(product: Product, left: Buffer, right: Buffer, machine: CpuModel) 
         matrices = MatrixProduct(
             *sizes,
             product.dtype,
-            product.left.matrix(left, names),
-            product.right.matrix(right, names),
+            product.left.matrix(lhs, names),
+            product.right.matrix(rhs, names),
             finish,
             unrolled=not product.has_long_epilogue,
             mirror=mirror if product.is_symmetric else None,

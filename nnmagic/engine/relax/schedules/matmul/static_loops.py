@@ -19,7 +19,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     FEW_ROWS,
     NEAR_BYTES,
     MatrixProduct,
-    declare_packed,
+    declare_packed_panels,
     dot_width,
     start_of,
 )
@@ -32,7 +32,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
 def static_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
     """Compute a product of static sizes; ``threads`` share the work."""
     return builders.sequence(
-        [_StaticLoops(part).all_columns(machine, threads=threads) for part in product.split_panels()]
+        [_StaticLoops(panel).all_columns(machine, threads=threads) for panel in product.split_panels()]
     )
 
 
@@ -110,7 +110,7 @@ class _StaticLoops:
             first = self._first_column(p, tile)
             if not panels.pack:
                 return builders.loop("tile", panels.heights, lambda t: self._tile(tile, t, first))
-            packed = declare_packed(panels.size, self.product.dtype, "panel")
+            packed = declare_packed_panels(panels.size, self.product.dtype, "panel")
             return builders.sequence(
                 [
                     tirx.AllocBuffer(packed),
@@ -126,7 +126,7 @@ class _StaticLoops:
         packed = None
         statements = []
         if panels.pack:
-            packed = declare_packed(size * panels.count, self.product.dtype, "panels")
+            packed = declare_packed_panels(size * panels.count, self.product.dtype, "panels")
             statements = [
                 tirx.AllocBuffer(packed),
                 builders.loop(

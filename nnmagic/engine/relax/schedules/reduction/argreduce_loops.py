@@ -152,8 +152,8 @@ class ArgReduce:
             half = self.alloc(count, dtype_of(array), "half")
 
             def reduce(lane: Var, count: int = count, array: Buffer = array, half: Buffer = half) -> Stmt:
-                left, right = tirx.BufferLoad(array, [lane]), tirx.BufferLoad(array, [lane + count])
-                return _store(half, choose(left, right), lane)
+                lhs, rhs = tirx.BufferLoad(array, [lane]), tirx.BufferLoad(array, [lane + count])
+                return _store(half, choose(lhs, rhs), lane)
 
             statements.append(vector_loop(count, reduce))
             array = half

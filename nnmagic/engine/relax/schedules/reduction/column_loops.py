@@ -115,13 +115,13 @@ class ColumnLoops:
         if isinstance(extent, int):
             count = min(extent, count)
         statements = loop_over(extent // count, lambda i: self._rows_together(axis, i * count, count, env))
-        rest = extent % count
+        remainder = extent % count
         if not isinstance(extent, int):
             if count > 1:
-                first = extent - rest
-                statements += loop_over(rest, lambda i: self._rows_together(axis, first + i, 1, env))
-        elif rest:
-            statements += self._rows_together(axis, as_expr(extent - rest), rest, env)
+                first = extent - remainder
+                statements += loop_over(remainder, lambda i: self._rows_together(axis, first + i, 1, env))
+        elif remainder:
+            statements += self._rows_together(axis, as_expr(extent - remainder), remainder, env)
         return statements
 
     def _most_rows_together(self) -> int:

@@ -15,15 +15,15 @@ from nnmagic.engine.relax.tir.types import Buffer, Node, PrimExpr
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 
-def combine(stage: ReductionStage, left: Sequence[PrimExpr], right: Sequence[PrimExpr]) -> list[PrimExpr]:
-    """Combine two partial results of a reduction; ``left`` is of elements before those of ``right``.
+def combine(stage: ReductionStage, lhs: Sequence[PrimExpr], rhs: Sequence[PrimExpr]) -> list[PrimExpr]:
+    """Combine two partial results of a reduction; ``lhs`` is of elements before those of ``rhs``.
 
     The reduction must be one that ``is_supported``.
     """
     if stage.tie_rule:
-        keep = argreduce.keeps_first(stage.tie_rule, left[0], left[1], right[0], right[1])
-        return [tirx.Select(keep, a, b) for a, b in zip(left, right, strict=True)]
-    (value,), (a,), (b,) = stage.values, left, right
+        keep = argreduce.keeps_first(stage.tie_rule, lhs[0], lhs[1], rhs[0], rhs[1])
+        return [tirx.Select(keep, a, b) for a, b in zip(lhs, rhs, strict=True)]
+    (value,), (a,), (b,) = stage.values, lhs, rhs
     term = _find_term(stage)
     assert term is not None
     if isinstance(value, tirx.Select):

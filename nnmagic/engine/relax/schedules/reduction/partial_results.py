@@ -53,11 +53,11 @@ class RowVectors:
 
         step = self._copies * vector
         statements = loop_over(width // step, lambda group: vectors(group * step, self._copies))
-        rest = width % step
-        if rest >= vector:
-            statements += vectors(as_expr(width - rest), rest // vector)
-        if rest % vector:
-            computed = vector - rest % vector
+        remainder = width % step
+        if remainder >= vector:
+            statements += vectors(as_expr(width - remainder), remainder // vector)
+        if remainder % vector:
+            computed = vector - remainder % vector
             first = as_expr(width - vector)
             statements += loop_over(
                 vector, lambda lane: body(first + lane, lane, lane >= computed), _Kind.VECTORIZED
@@ -186,9 +186,9 @@ def finish_partial(
             buffers: Sequence[Buffer] = buffers,
             halves: Sequence[Buffer] = halves,
         ) -> list[Stmt]:
-            left = [tirx.BufferLoad(buffer, [lane]) for buffer in buffers]
-            right = [tirx.BufferLoad(buffer, [lane + count]) for buffer in buffers]
-            values = combine(stage, left, right)
+            lhs = [tirx.BufferLoad(buffer, [lane]) for buffer in buffers]
+            rhs = [tirx.BufferLoad(buffer, [lane + count]) for buffer in buffers]
+            values = combine(stage, lhs, rhs)
             return store_all(halves, [make_isnan_vectorizable(value) for value in values], lane)
 
         statements += _loop_over_partial(plan, count, combine_halves)

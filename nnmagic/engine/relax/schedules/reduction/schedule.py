@@ -170,8 +170,8 @@ class _SeparateLoops:
             return True
         others = self.statements
         self.statements = []
-        for part, part_lane in self._split(stage, lane):
-            self._add_loops(part, [axis for axis in part.axes if axis not in part.reduced], part_lane)
+        for value, part_lane in self._split(stage, lane):
+            self._add_loops(value, [axis for axis in value.axes if axis not in value.reduced], part_lane)
         split, self.statements = self.statements, []
         if self._may_have_empty_parts(stage, lane):
             self._add_loops(stage, self._result_axes(stage), lane)
@@ -243,26 +243,31 @@ class _SeparateLoops:
         if length < 2 * chunk:
             yield stage, lane
             return
-        count, rest = divmod(length, chunk)
-        slots = count + bool(rest)
-        kept = self._result_axes(stage)
-        partial = self._allocate_partial(stage, [slots, *(self.extents[axis] for axis in kept)])
+        count, remainder = divmod(length, chunk)
+        slots = count + bool(remainder)
+        result_axes = self._result_axes(stage)
+        partial = self._allocate_partial(stage, [slots, *(self.extents[axis] for axis in result_axes)])
         number, inside = self._new_axis("chunk", count), self._new_axis(longest.name, chunk)
         final = stage
-        if not kept:
+        if not result_axes:
             stage = self._skip_what_is_decided(stage)
         reduced = _replace_axis(stage.reduced, longest, inside)
-        whole = self._redirect(stage, partial, {longest: number * chunk + inside}, [number, *kept], reduced)
+        whole = self._redirect(
+            stage, partial, {longest: number * chunk + inside}, [number, *result_axes], reduced
+        )
         yield whole, inside if along else lane
-        if rest:
-            inside, last = self._new_axis(longest.name, rest), as_expr(count)
+        if remainder:
+            inside, last = self._new_axis(longest.name, remainder), as_expr(count)
             reduced = _replace_axis(stage.reduced, longest, inside)
             names = {longest: last * chunk + inside}
-            yield self._redirect(stage, partial, names, [last, *kept], reduced), inside if along else lane
+            yield (
+                self._redirect(stage, partial, names, [last, *result_axes], reduced),
+                inside if along else lane,
+            )
         slot = self._new_axis("chunk", slots)
         yield (
-            self._combine_partial(final, partial, [slot, *kept], slot),
-            (slot if along or lane not in kept else lane),
+            self._combine_partial(final, partial, [slot, *result_axes], slot),
+            (slot if along or lane not in result_axes else lane),
         )
 
     def _split_into_dynamic_chunks(
@@ -303,18 +308,18 @@ class _SeparateLoops:
             else:
                 yield stage, lane
             return
-        count, rest = rows // group, rows % group
+        count, remainder = rows // group, rows % group
         partial = self._allocate_partial(stage, [(group + 1) * columns])
         wide, number = self._new_axis("wide", group * columns), self._new_axis(last.name, count)
         names = {last: number * group + wide // columns, lane: wide % columns}
         reduced = _replace_axis(stage.reduced, last, number)
         yield self._redirect(stage, partial, names, [wide], reduced), wide
-        more = not isinstance(rest, int) or rest > 0
+        more = not isinstance(remainder, int) or remainder > 0
         if more:
-            left = self._new_axis(last.name, rest)
-            self.chunks[left] = Chunk(group, rest)
-            reduced = _replace_axis(stage.reduced, last, left)
-            names = {last: count * group + left}
+            remainder_axis = self._new_axis(last.name, remainder)
+            self.chunks[remainder_axis] = Chunk(group, remainder)
+            reduced = _replace_axis(stage.reduced, last, remainder_axis)
+            names = {last: count * group + remainder_axis}
             yield self._redirect(stage, partial, names, [group * columns + lane], reduced), lane
         row = self._new_axis("group", group + more)
         final = self._combine_partial(stage, partial, [row * columns + lane], row)
@@ -371,9 +376,9 @@ class _SeparateLoops:
         self, stage: ReductionStage, partial: Sequence[Buffer], indices: Sequence[Index], axis: Var
     ) -> ReductionStage:
         """Return the reduction of the partial results at ``indices`` over an axis."""
-        left = [tirx.BufferLoad(write, list(stage.indices)) for write in stage.writes]
-        right = [tirx.BufferLoad(buffer, list(indices)) for buffer in partial]
-        return stage.derive(reduced=[axis], values=combine(stage, left, right))
+        lhs = [tirx.BufferLoad(write, list(stage.indices)) for write in stage.writes]
+        rhs = [tirx.BufferLoad(buffer, list(indices)) for buffer in partial]
+        return stage.derive(reduced=[axis], values=combine(stage, lhs, rhs))
 
 
 def _replace_axis(axes: Sequence[Var], old: Var, new: Var) -> list[Var]:

@@ -141,13 +141,13 @@ def _logarithm_near_1(steps: Computation, f: PrimExpr) -> tuple[PrimExpr, PrimEx
     """Return two numbers whose sum is log(1 + f), 0.7 < 1 + f < 1.4."""
     square = steps.bind("square", f * f)
     if steps.form.dtype == "float32":
-        rest = steps.bind("rest", square * (f * steps.polynomial(_LOG, f) - steps.number(0.5)))
-        return f, rest
+        correction = steps.bind("rest", square * (f * steps.polynomial(_LOG, f) - steps.number(0.5)))
+        return f, correction
     s = steps.bind("s", f / (f + steps.number(2)))
     z = steps.bind("z", s * s)
     half = steps.bind("half", square * steps.number(0.5))
-    rest = steps.bind("rest", s * (half + z * steps.polynomial(_LOG, z)) - half)
-    return f, rest
+    correction = steps.bind("rest", s * (half + z * steps.polynomial(_LOG, z)) - half)
+    return f, correction
 
 
 def split_exponent(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:

@@ -17,21 +17,21 @@ def fmod(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     size, divisor = steps.bind("size", tirx.abs(x)), steps.bind("divisor", tirx.abs(y))
     quotient = steps.bind("quotient", size / divisor)
     whole = steps.bind("whole", tirx.trunc(quotient))
-    rest = steps.bind("rest", _subtract_product(steps, size, whole, divisor))
+    remainder = steps.bind("rest", _subtract_product(steps, size, whole, divisor))
     # The quotient may have been rounded up to an integer.
-    rest = steps.bind("rest", tirx.Select(rest < steps.number(0), rest + divisor, rest))
-    rest = steps.bind("rest", tirx.Select(size < divisor, size, rest))
+    remainder = steps.bind("rest", tirx.Select(remainder < steps.number(0), remainder + divisor, remainder))
+    remainder = steps.bind("rest", tirx.Select(size < divisor, size, remainder))
     large = quotient >= steps.number(_LARGEST[steps.form.dtype])
-    return steps.call_library_if(large, "fmod", (x, y), steps.copy_sign(rest, x))
+    return steps.call_library_if(large, "fmod", (x, y), steps.copy_sign(remainder, x))
 
 
-def _subtract_product(steps: Computation, size: PrimExpr, whole: PrimExpr, divisor: PrimExpr) -> PrimExpr:
-    """Compute ``size - whole * divisor`` exactly, where ``whole`` is the quotient or that plus 1."""
+def _subtract_product(steps: Computation, size: PrimExpr, quotient: PrimExpr, divisor: PrimExpr) -> PrimExpr:
+    """Compute ``size - whole * divisor`` exactly, where ``quotient`` is the quotient or that plus 1."""
     if steps.form is FLOAT32:
         wide = steps.in_format(FLOAT64)
-        product = wide.bind("product", whole.astype("float64") * divisor.astype("float64"))
+        product = wide.bind("product", quotient.astype("float64") * divisor.astype("float64"))
         return (size.astype("float64") - product).astype("float32")
     first = steps.head(divisor)
-    rest = steps.bind("rest", size - whole * first)
+    rest = steps.bind("rest", size - quotient * first)
     second = steps.bind("second", divisor - first)
-    return rest - whole * second
+    return rest - quotient * second

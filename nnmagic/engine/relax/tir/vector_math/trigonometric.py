@@ -88,10 +88,10 @@ def _sine_and_cosine(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExp
     n = steps.bind("n", steps.from_bits(quarters) - steps.number(form.round_to_integer))
     parts = _HALF_PI if form.dtype == "float64" else (_HALF_PI[0], _HALF_PI[1] + _HALF_PI[2])
     turns = steps.bind("turns", n.astype("float64"))
-    rest = x.astype("float64")
+    reduced = x.astype("float64")
     for part in parts:
-        rest = steps.bind("rest", rest - turns * tirx.const(part, "float64"))
-    r = steps.bind("r", rest.astype(form.dtype))
+        reduced = steps.bind("rest", reduced - turns * tirx.const(part, "float64"))
+    r = steps.bind("r", reduced.astype(form.dtype))
     square = steps.bind("square", r * r)
     sine = steps.bind("sine", r * steps.polynomial(_SIN, square, 1.0))
     cosine = steps.bind("cosine", steps.polynomial(_COS, square, -0.5, 1.0))

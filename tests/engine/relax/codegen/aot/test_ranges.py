@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.codegen.aot.linear import Facts, Symbol, number, of_symbol
+from nnmagic.engine.relax.codegen.aot.linear import BoundedSymbol, Facts, number, of_symbol
 
 pytestmark = pytest.mark.sampled(every=2)
 
@@ -55,7 +55,7 @@ def f(n: i64):
 
 
 def test_facts_are_forgotten_with_what_bounds_their_symbols():
-    n, i = of_symbol(Symbol()), of_symbol(Symbol())
+    n, i = of_symbol(BoundedSymbol()), of_symbol(BoundedSymbol())
     facts = Facts()
     facts.add([n - 1])
     facts.add([i, n - i - 1])
