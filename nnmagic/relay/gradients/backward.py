@@ -28,10 +28,10 @@ from nnmagic.relay.gradients.blocks import (
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
 from nnmagic.relay.gradients.expansions import expand
-from nnmagic.relay.gradients.place import VjpCall
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
+from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
