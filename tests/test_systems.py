@@ -1,4 +1,7 @@
-"""What other systems lack or name otherwise: described from outside, and taken away in a child process."""
+"""What other systems lack or name otherwise: described from outside, and taken away in a child process.
+
+They judge engine/relax/codegen/object_files, too.
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class NotPickled:
 
 def capture_names(names: Collection[str], namespace: Mapping[str, object]) -> Captured:
     """Return what names stand for in a namespace, and the data types whose constructors they are."""
-    from nnmagic.tinynn.namespace.capture import types_with
+    from nnmagic.tinynn.namespace.compiled_values import types_with
 
     captured: dict[str, object] = {}
     for name in names:

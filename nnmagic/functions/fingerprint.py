@@ -216,7 +216,7 @@ def _data_type_key(value: object) -> str | None:
 
 def _fingerprint_of_type(value: type) -> str:
     if inspect.getattr_static(value, "__relay_record__", None) is not None:
-        from nnmagic.tinynn.namespace.capture import as_record_type
+        from nnmagic.tinynn.namespace.compiled_values import as_record_type
 
         record = as_record_type(value)
         if record is not None:

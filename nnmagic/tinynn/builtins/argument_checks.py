@@ -16,7 +16,7 @@ from nnmagic.relay.tuple_trees import flatten
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
-from nnmagic.tinynn.operators.arithmetic import same_dtype
+from nnmagic.tinynn.operators.mixed_operands import same_dtype
 from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text

@@ -19,7 +19,7 @@ from nnmagic.relay.types import Int64
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, IN_PLACE, METHODS, MODULES
 from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.namespace.attributes import ATTRIBUTES
-from nnmagic.tinynn.namespace.name_resolution import language_name
+from nnmagic.tinynn.namespace.unsupported_names import language_name
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 from nnmagic.tinynn.values.values import BuiltinName, Known, OperatorName

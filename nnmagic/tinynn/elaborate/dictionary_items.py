@@ -14,7 +14,7 @@ from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.tables import put, remove, update
 from nnmagic.tinynn.operators import tables
-from nnmagic.tinynn.operators.arithmetic import AnyOp
+from nnmagic.tinynn.operators.mixed_operands import AnyOp
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.unsupported_syntax import CHANGE_A_LIST
 from nnmagic.tinynn.values import values as v

@@ -42,8 +42,8 @@ from nnmagic.engine.relax.codegen.object_code import (
     ObjectCode,
     compile_parts,
     keep_meaning,
-    write_module,
 )
+from nnmagic.engine.relax.codegen.object_files import write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.lowering.origins import KernelOrigins

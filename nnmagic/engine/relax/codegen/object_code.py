@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -18,12 +16,11 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import codegen
 
-from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
+from nnmagic.engine.relax.codegen.object_files import write_module
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run_passes
 from nnmagic.engine.relax.codegen.shared_rounds import ROUNDS, outline_rounds
-from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import item_bytes, static_int, unlikely
@@ -41,9 +38,6 @@ _PART = 80
 #: What is smaller is on the stack: the accumulators of a tile, which become registers.
 _STACK_BYTES = 4096
 
-
-#: How much room on a disk the machine code of a module needs at most, but for very large programs.
-_ROOM_BYTES = 64 << 20
 
 _ON_STACK = tvm_ffi.Map({"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
@@ -466,40 +460,3 @@ def compile_llvm(code: str) -> ObjectCode:
             path.write_text(text)
             module = load(str(path), "ll")
     return ObjectCode(module, write_module(module, "o"))
-
-
-def write_module(module: Any, form: str) -> bytes:
-    """Return what TVM writes of a module to a file, which lies in memory where the system supports that.
-
-    Raises EngineError where LLVM would end the process because there is no room for the file.
-    """
-    if (limit := file_limit()) is not None:
-        message = f"LLVM cannot write machine code here, because files may have {limit} bytes at most"
-        raise engine_error(message, hint="raise the limit of the size of files (ulimit -f)")
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:
-            module.write_to_file(f"/proc/self/fd/{file.fileno()}", form)
-            return file.read()
-    with tempfile.TemporaryDirectory() as folder:
-        if (free := shutil.disk_usage(folder).free) < _ROOM_BYTES:
-            message = (
-                f"LLVM cannot write machine code here, because the disk of {folder} has {free} free bytes"
-            )
-            raise engine_error(message, hint="free some, or name another folder by TMPDIR")
-        path = Path(folder, f"module.{form}")
-        module.write_to_file(_path_for_tvm(folder, path.name), form)
-        return path.read_bytes()
-
-
-def _path_for_tvm(folder: str, name: str) -> str:
-    """Return the path of a file for TVM, which takes the letters of one code page only on Windows."""
-    if os.name == "nt" and not folder.isascii():
-        folder = _short_name(folder, getattr(ctypes, "windll").kernel32)  # noqa: B009 # Windows' own
-    return str(Path(folder, name))
-
-
-def _short_name(folder: str, kernel: Any) -> str:
-    """Return the old name of a folder of Windows, which is in ASCII; the folder where it has none."""
-    size = kernel.GetShortPathNameW(folder, None, 0)
-    buffer = ctypes.create_unicode_buffer(size or 1)
-    return buffer.value if kernel.GetShortPathNameW(folder, buffer, size) else folder

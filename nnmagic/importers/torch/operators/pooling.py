@@ -13,7 +13,7 @@ from nnmagic.importers.onnx.operators.products import along_axis
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
-from nnmagic.importers.torch.operators.shaping import counting
+from nnmagic.importers.torch.operators.strided_views import counting
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.functions.pooling import (
     Placing,

@@ -20,8 +20,8 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
     static_size,
 )
-from nnmagic.tinynn.builtins.numpy.creation import size_argument, spaced_numbers
 from nnmagic.tinynn.builtins.numpy.indexing import index_formula, is_ordered, known_to_rise
+from nnmagic.tinynn.builtins.numpy.spaced_numbers import size_argument, spaced_numbers
 from nnmagic.tinynn.builtins.numpy.statistics import mean_of
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (

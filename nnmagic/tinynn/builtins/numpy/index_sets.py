@@ -6,7 +6,7 @@ import numpy as np
 
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.builtins.argument_checks import as_formula, static_int, static_value_or_none
-from nnmagic.tinynn.builtins.numpy.creation import grid
+from nnmagic.tinynn.builtins.numpy.spaced_numbers import grid
 from nnmagic.tinynn.builtins.tensor_helpers import constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.symbolic_sizes import is_size

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.lane_plans import (
+from nnmagic.engine.relax.codegen.aot.lane_facts import (
     Fact,
     InnerLoop,
     LaneGuard,

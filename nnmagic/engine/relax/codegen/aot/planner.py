@@ -13,13 +13,12 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.in_place import (
-    InPlacePlan,
+from nnmagic.engine.relax.codegen.aot.destructive_updates import (
     changed_in_place,
-    plan_in_place,
     single_store,
     update_in_place,
 )
+from nnmagic.engine.relax.codegen.aot.in_place import InPlacePlan, plan_in_place
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
 from nnmagic.engine.relax.codegen.aot.linear_recursion import find_linear_recursion
 from nnmagic.engine.relax.codegen.aot.loop_versions import version_loops
@@ -30,7 +29,7 @@ from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages, store_element
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
-from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
+from nnmagic.engine.relax.legalize.counted_results import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import (
