@@ -46,7 +46,7 @@ def kernel_times(
     module: Module,
     entry: str,
     executable: AotExecutable | VmExecutable | InterpretedProgram,
-    arrays: Sequence[Any],
+    arrays: Sequence[np.ndarray],
     *,
     target: str | Mapping[str, object] | None,
     opt_level: int,
@@ -116,7 +116,9 @@ def _build_with_clock(
     return program, executable.with_result(TensorType(shape, "int64"), compiled)
 
 
-def _measure_kernels(program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]) -> list[KernelTime]:
+def _measure_kernels(
+    program: AotProgram, clocked: AotExecutable, arrays: Sequence[np.ndarray]
+) -> list[KernelTime]:
     """Run a program with a clock many times and return its kernels, each with the least of its times."""
     best = np.full(len(program.clocked), np.inf)
     begin, runs = time.perf_counter(), 0
@@ -187,7 +189,7 @@ class _Watch:
         return list(totals.values())
 
 
-def _least(function: Callable[..., Any], args: Sequence[Any]) -> float:
+def _least(function: Callable[..., Any], args: Sequence[object]) -> float:
     """Return the minimum time of a kernel's runs, which write its results again and again."""
     best, spent, runs = math.inf, 0.0, 0
     while runs < _LEAST or (spent < _SECONDS and runs < _MOST):

@@ -206,10 +206,10 @@ def build_interpreter_kernels(
 
 def _compile_programs(
     programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int
-) -> tuple[dict[Any, tirx.PrimFunc], list[ObjectCode]]:
+) -> tuple[dict[tvm.ir.GlobalVar, tirx.PrimFunc], list[ObjectCode]]:
     """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol."""
-    kernels: dict[Any, tirx.PrimFunc] = {}
-    every: dict[Any, tirx.PrimFunc] = {}
+    kernels: dict[tvm.ir.GlobalVar, tirx.PrimFunc] = {}
+    every: dict[tvm.ir.GlobalVar, tirx.PrimFunc] = {}
     for program in programs.values():
         few = kernels_of_loops(program) if opt_level else {}
         prepared = dict(kernel_preparation.prepare_kernels(few.items(), target, opt_level))
@@ -217,7 +217,7 @@ def _compile_programs(
         kernels.update((var, prepared[var]) for var in joined)
         every.update((var, kernel) for var, kernel in program.kernels.items() if var not in joined)
 
-    def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
+    def functions() -> Iterator[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]]:
         """Schedule kernels while LLVM compiles the ones before."""
         for var, kernel in kernel_preparation.prepare_kernels(every.items(), target, opt_level):
             kernels[var] = kernel
@@ -229,8 +229,8 @@ def _compile_programs(
         program.has_control or sum(isinstance(step, KernelCall) for step in program.entry.body) > 1
         for program in programs.values()
     )
-    entries: list[tuple[Any, tirx.PrimFunc]] = []
-    own: list[tuple[Any, tirx.PrimFunc]] = []
+    entries: list[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]] = []
+    own: list[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]] = []
     for symbol, program in programs.items():
         variables = function_variables(program, symbol)
         with target if opt_level else nullcontext():

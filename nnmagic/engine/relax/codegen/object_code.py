@@ -42,7 +42,9 @@ _STACK_BYTES = 4096
 _ON_STACK = tvm_ffi.Map({"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
-def _annotate_memory(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _annotate_memory(
+    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Leave small arrays to LLVM: TVM would ask its runtime for each.
 
     Say on which device the others of a private function are; MakePackedAPI does that for public functions.
@@ -102,7 +104,9 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
 def _polls(*, packed: bool) -> Any:
     """Return the pass that adds polls to marked functions; ``packed``: to all, for TVM's virtual machine."""
 
-    def add(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    def add(
+        function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+    ) -> tirx.PrimFunc:
         if not packed and POLLED not in (function.attrs or {}):
             return function
         return add_polls(function, windows="windows" in _triple(function), packed=packed)
@@ -132,7 +136,9 @@ _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in
 _LARGE_BYTES = 1 << 26
 
 
-def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _return_status(
+    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Make a private function free its memory and return 0, or another number if memory is short."""
     if _is_public(function):
         return function
@@ -265,7 +271,9 @@ KERNEL_PREFIX = "nnmagic_kernel_"
 VM_PIPELINE = "nnmagic"
 
 
-def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+def _vm_pipeline() -> tuple[
+    tvm.transform.Sequential, Callable[[], tvm.transform.Sequential], Callable[[], tvm.transform.Sequential]
+]:
     """Return TVM's own CPU pipeline with the passes above, then those that finish host and device code."""
     lower = (
         *(_BLOCK_PASSES + _STATEMENT_PASSES),
@@ -285,7 +293,7 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
         tirx.transform.LowerIntrin,
     )
 
-    def finish_functions() -> Any:
+    def finish_functions() -> tvm.transform.Sequential:
         return tvm.transform.Sequential([make() for make in finish])
 
     return tvm.transform.Sequential([make() for make in lower]), finish_functions, finish_functions
@@ -310,8 +318,8 @@ def _triple(function: tirx.PrimFunc) -> str:
 
 
 def compile_parts(
-    kernels: Iterable[tuple[Any, tirx.PrimFunc]],
-    entry: Sequence[tuple[Any, tirx.PrimFunc]],
+    kernels: Iterable[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]],
+    entry: Sequence[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]],
     target: tvm.target.Target,
     *,
     apart: bool,

@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import tvm
+
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.compiler_process import file_limit
 
@@ -16,7 +18,7 @@ from nnmagic.engine.relax.compiler_process import file_limit
 _ROOM_BYTES = 64 << 20
 
 
-def write_module(module: Any, form: str) -> bytes:
+def write_module(module: tvm.runtime.Module, form: str) -> bytes:
     """Return what TVM writes of a module to a file, which lies in memory where the system supports that.
 
     Raises EngineError where LLVM would end the process because there is no room for the file.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
-from typing import Any
 
 import tvm
 from tvm import tirx
@@ -19,7 +18,7 @@ def kernels_text(module: tvm.IRModule) -> str:
     return str(tvm.IRModule(kernels).script(show_meta=False))
 
 
-def code_text(libraries: Iterable[Any], stage: str) -> str:
+def code_text(libraries: Iterable[tvm.runtime.Module], stage: str) -> str:
     """Return the LLVM code of object code (stage ``llvm``) or its assembly (``asm``).
 
     TVM names memory that LLVM must tell apart by addresses, which differ between runs; here it is numbered.
@@ -43,7 +42,7 @@ def _name_of(text: str) -> str:
     return match[1]
 
 
-def function_code(libraries: Iterable[Any]) -> dict[str, str]:
+def function_code(libraries: Iterable[tvm.runtime.Module]) -> dict[str, str]:
     """Return the instructions of each function of object code, by its symbol.
 
     Directives, what the debugger wants, and tables of constants are left out.

@@ -105,12 +105,12 @@ class AotExecutable:
         if not self._in_place and numpy_abi.address is id:
             self.fast_path = self._make_fast_path("None")
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[object]) -> Any:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         return self.call_into(arrays, (), [])
 
     def call_into(
-        self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
+        self, arrays: Sequence[object], destinations: Sequence[tuple[int, bool]], changed: list[int]
     ) -> Any:
         """Return the same; the last results are arguments where the machine code can write into these.
 
@@ -166,7 +166,7 @@ class AotExecutable:
         return made
 
     def _run_general(
-        self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
+        self, arrays: Sequence[object], destinations: Sequence[tuple[int, bool]], changed: list[int]
     ) -> Any:
         """Call the executable for any lengths, which is built now if it is not there."""
         assert self._general is not None
@@ -311,7 +311,7 @@ class AotExecutable:
         )
 
 
-def _is_alone(values: Sequence[Any], inputs: Sequence[np.ndarray], number: int) -> bool:
+def _is_alone(values: Sequence[object], inputs: Sequence[np.ndarray], number: int) -> bool:
     """Return whether an argument is given as it is, and no other one may share memory with it."""
     array = inputs[number]
     return array is values[number] and not any(

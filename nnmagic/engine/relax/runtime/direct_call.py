@@ -199,7 +199,7 @@ class _Method(ctypes.Structure):
 
 
 #: The shape of an array, as an artifact states it, and its dtype.
-Array = tuple[Sequence[Json], np.dtype[Any]]
+Array = tuple[Sequence[Json], np.dtype[np.generic]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class Signature:
     parameters: Sequence[Array]
     dims: Sequence[tuple[int, int]]
     results: Sequence[Array]
-    left: Sequence[tuple[int, np.dtype[Any], int]]
+    left: Sequence[tuple[int, np.dtype[np.generic], int]]
     is_tuple: bool
     scalars: bool
     parallel: bool
@@ -305,7 +305,9 @@ def make_direct_call(
     return _new_function(method, parts)
 
 
-def _describe(shape: Sequence[Json], dtype: np.dtype[Any], slot: np.ndarray | None) -> list[int] | None:
+def _describe(
+    shape: Sequence[Json], dtype: np.dtype[np.generic], slot: np.ndarray | None
+) -> list[int] | None:
     """Return the words that describe a result, of which `slot` becomes a scalar; None if they cannot."""
     codes = [_instructions(size, depth) for depth, size in enumerate(shape)]
     if None in codes:
@@ -316,14 +318,14 @@ def _describe(shape: Sequence[Json], dtype: np.dtype[Any], slot: np.ndarray | No
     return [*head, *(word for pair in pairs for word in pair)]
 
 
-def _slot(dtype: np.dtype[Any]) -> np.ndarray | None:
+def _slot(dtype: np.dtype[np.generic]) -> np.ndarray | None:
     """Return an array of rank 0 in eight bytes for numbers; None of a dtype that has no such scalars."""
     if dtype.isbuiltin != 1 or dtype.itemsize > 8 or dtype.kind not in "fiub":
         return None
     return np.zeros(8 // dtype.itemsize, dtype)[:1].reshape(())
 
 
-def _number_words(slot: np.ndarray, dtype: np.dtype[Any]) -> list[int]:
+def _number_words(slot: np.ndarray, dtype: np.dtype[np.generic]) -> list[int]:
     """Return the words of an argument, as ``NumberWords`` has them: no ints that may be rounded."""
     float_kind = {"float64": 1, "float32": 2}.get(dtype.name, 0)
     takes_ints = float_kind or (dtype.kind in "iu" and dtype != np.uint64)  # which are read as int64

@@ -14,7 +14,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.schedules.overlaps import Positions, all_loads
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, indices_are_axes, static_int
 from nnmagic.engine.relax.tir.regions import IN_PLACE, last_store, region_of
-from nnmagic.engine.relax.tir.types import Buffer, Load, PrimFunc, Stmt, Var
+from nnmagic.engine.relax.tir.types import Buffer, Load, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 
@@ -98,7 +98,7 @@ def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     if number is None or (is_read and not _reads_before_writing(kernel, old)):
         return None
 
-    def read_result(load: Any) -> Any:
+    def read_result(load: ir.TensorLoad) -> PrimExpr:
         return tirx.BufferLoad(store.buffer, load.indices) if load.source.same_as(old) else load
 
     body = rewrite(kernel.body, [(ir.TensorLoad, read_result)])

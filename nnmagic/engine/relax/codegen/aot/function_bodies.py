@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tvm
 from tvm import ir, tirx
@@ -705,7 +704,7 @@ class BodyEmitter:
         """Store one element of an array in memory."""
         declared: list[Stmt] = []
 
-        def load(node: Any) -> PrimExpr:
+        def load(node: ir.expr.TensorLoad) -> PrimExpr:
             value = step.values[node.source]
             if not isinstance(value, aot.Storage):
                 return self._load(value)
@@ -740,7 +739,7 @@ class BodyEmitter:
         declared: list[Stmt] = []
         loads = {} if stage.inits is None else dict(zip(stage.writes, stage.inits, strict=True))
 
-        def load(node: Any) -> PrimExpr:
+        def load(node: ir.expr.TensorLoad) -> PrimExpr:
             buffer = node.source
             if buffer in loads:
                 return loads[buffer]
@@ -1226,7 +1225,7 @@ def store_first(buffer: Buffer, value: PrimExpr) -> Stmt:
     return tirx.BufferStore(buffer, value, [as_expr(0)])
 
 
-def _store_word(words: Buffer, number: int, value: Any) -> Stmt:
+def _store_word(words: Buffer, number: int, value: Index) -> Stmt:
     return tirx.BufferStore(words, as_expr(value), [as_expr(number)])
 
 

@@ -240,7 +240,7 @@ class _FunctionAnalysis:
                 return frozenset((_Root(owned=False),))
         return frozenset()
 
-    def _new(self, type_: Any) -> _Memory:
+    def _new(self, type_: ir.Type) -> _Memory:
         if isinstance(type_, relax.TupleType):
             return tuple(map(self._new, type_.fields))
         return frozenset((_Root(owned=True),))
@@ -424,7 +424,7 @@ def _merge(lhs: _Memory, rhs: _Memory) -> _Memory:
     return frozenset((*_roots(lhs), *_roots(rhs)))
 
 
-def _fields(type_: Any) -> list[Any]:
+def _fields(type_: ir.Type) -> list[ir.Type]:
     return list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
 
 

@@ -174,7 +174,7 @@ class LaneEmitter:
         before: list[Stmt] = []
         elements: list[tuple[Var, _Load]] = []
 
-        def name_element(node: Any) -> PrimExpr:
+        def name_element(node: ir.expr.TensorLoad) -> PrimExpr:
             value = step.values.get(node.source)
             if not isinstance(value, aot.Storage) or node.source in inits:
                 return node
@@ -185,7 +185,7 @@ class LaneEmitter:
         named = rewrite(expr, [(ir.expr.TensorLoad, name_element)], before_parts=True)
 
         def compute(lane: PrimExpr) -> PrimExpr:
-            def load(node: Any) -> PrimExpr:
+            def load(node: ir.expr.TensorLoad) -> PrimExpr:
                 return (
                     inits[node.source] if node.source in inits else self._load(step.values[node.source], lane)
                 )
@@ -214,7 +214,7 @@ class LaneEmitter:
     def _element(
         self,
         storage: aot.Storage,
-        node: Any,
+        node: ir.expr.TensorLoad,
         step: aot.ScalarCode | aot.StoreElement,
         names: Mapping[Var, PrimExpr],
         before: list[Stmt],

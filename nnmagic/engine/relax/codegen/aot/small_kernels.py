@@ -11,7 +11,7 @@ from tvm import ir, s_tir, tirx
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import sequence, static_int
-from nnmagic.engine.relax.tir.types import PrimFunc, Stmt
+from nnmagic.engine.relax.tir.types import PrimExpr, PrimFunc, Stmt
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: A kernel that is no more than so many stores is small; a program gets at most so many of them.
@@ -128,7 +128,7 @@ class _Count:
             case _:
                 self.is_small = False
 
-    def _look(self, node: Any) -> None:
+    def _look(self, node: PrimExpr | Stmt) -> None:
         """Refuse what calls a function."""
         calls: list[Any] = []
         visit(node, [(ir.Call, calls.append)])
