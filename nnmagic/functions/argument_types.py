@@ -66,27 +66,8 @@ def value_type(
         TypeError: for anything else, and where the argument is not what the annotation says.
 
     """
-    if pattern is None and isinstance(value, tuple):
-        items = [
-            value_type(f"{what}[{index}]", None, item, converts=converts) for index, item in enumerate(value)
-        ]
-        return ty.TupleType(tuple(type_ for type_, _ in items)), tuple(item for _, item in items)
-    if (
-        pattern is None
-        and isinstance(value, Mapping)
-        and value
-        and all(isinstance(key, str) for key in value)
-    ):
-        items = [value_type(f"{what}[{key!r}]", None, item, converts=converts) for key, item in value.items()]
-        fields = tuple(type_ for type_, _ in items)
-        given = dict(zip(value, (item for _, item in items), strict=True))
-        return ty.RecordType(fields, ty.DICTIONARY, tuple(value)), given
-    if pattern is None and isinstance(value, Mapping) and (entries := _entries(value)) is not None:
-        keys, values = entries
-        types = (ty.TensorType((ty.ANY, *leaf.shape[1:]), str(leaf.dtype)) for leaf in (keys, values))
-        is_python = all(type(leaf) in (int, float) for leaf in value.values())
-        names = ("keys", ty.NUMBERS if is_python else "values")
-        return ty.RecordType(tuple(types), ty.TABLE, names), (keys, values)
+    if pattern is None and (collection := _collection_type(what, value, converts)) is not None:
+        return collection
     if type(value) in _NUMBERS:
         return _of_number(what, pattern, value), value
     if converts and isinstance(value, list):
@@ -113,6 +94,27 @@ def value_type(
         for dim, size in zip(dims, array.shape, strict=True)
     )
     return ty.TensorType(shape, dtype), value if isinstance(value, np.ndarray) else array
+
+
+def _collection_type(what: str, value: object, converts: Convert) -> tuple[ty.Type, object] | None:
+    """Return what ``value_type`` does for a tuple or a dictionary; None for another value."""
+    if isinstance(value, tuple):
+        items = [
+            value_type(f"{what}[{index}]", None, item, converts=converts) for index, item in enumerate(value)
+        ]
+        return ty.TupleType(tuple(type_ for type_, _ in items)), tuple(item for _, item in items)
+    if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
+        items = [value_type(f"{what}[{key!r}]", None, item, converts=converts) for key, item in value.items()]
+        fields = tuple(type_ for type_, _ in items)
+        given = dict(zip(value, (item for _, item in items), strict=True))
+        return ty.RecordType(fields, ty.DICTIONARY, tuple(value)), given
+    if isinstance(value, Mapping) and (entries := _entries(value)) is not None:
+        keys, values = entries
+        types = (ty.TensorType((ty.ANY, *leaf.shape[1:]), str(leaf.dtype)) for leaf in (keys, values))
+        is_python = all(type(leaf) in (int, float) for leaf in value.values())
+        names = ("keys", ty.NUMBERS if is_python else "values")
+        return ty.RecordType(tuple(types), ty.TABLE, names), (keys, values)
+    return None
 
 
 def _entries(value: Mapping[object, object]) -> tuple[np.ndarray, np.ndarray] | None:

@@ -129,11 +129,7 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
         case str():
-            text = Source("<tinynn>", source)
-            cell = compile_cell(text, namespace or {}, options, cache=bool(cache), only_result=True)
-            for warning in cell.warnings:
-                warnings.warn(warning.render(), TinyNNWarning, stacklevel=3)
-            return cell.result
+            return _compile_text(source, options, namespace or {}, cache=bool(cache))
         case Module():
             return compile_module(source, options, Use.YES if cache else Use.NO)
         case FunctionType():
@@ -199,6 +195,16 @@ def compile_module(
     assert origin is not None
     why = origin.why or ("first time" if use is Use.YES else "the cache is off")
     return CompiledFunction(definition, CacheInfo(origin.hit, key, time.perf_counter() - begin, why))
+
+
+def _compile_text(
+    text: str, options: Options, namespace: Mapping[str, object], *, cache: bool
+) -> CompiledFunction | SpecializingFunction:
+    """Compile TinyNN text; its warnings point at the caller of ``compile``."""
+    cell = compile_cell(Source("<tinynn>", text), namespace, options, cache=cache, only_result=True)
+    for warning in cell.warnings:
+        warnings.warn(warning.render(), TinyNNWarning, stacklevel=4)
+    return cell.result
 
 
 def _compile_function(

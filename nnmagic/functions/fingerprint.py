@@ -15,6 +15,7 @@ import json
 import marshal
 import secrets
 import sys
+from collections.abc import Callable
 from functools import partial
 from types import CellType, EllipsisType, FunctionType, ModuleType
 
@@ -111,6 +112,17 @@ def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) 
             | np.dtype()
         ):
             return f"value {kind} {value!r}"
+    return _fingerprint_of_object(value, kind, of_part, digests)
+
+
+def _fingerprint_of_object(
+    value: object,
+    kind: str,
+    of_part: Callable[[object], str],
+    digests: dict[int, tuple[object, str]],
+) -> str:
+    """Return the fingerprint of a type, a module, a function, or an object that holds values."""
+    match value:
         case _ if (key := _data_type_key(value)) is not None:
             return f"class {key}"
         case ModuleType():

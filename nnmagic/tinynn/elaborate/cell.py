@@ -90,13 +90,8 @@ def elaborate_cell(
     ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
     ctx.imports = imports_of_cell(cell.imports)
-    for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
-        hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
-        ctx.note(
-            f"`@{decorator.id.name}` is left out: nnmagic compiles the function",
-            ctx.span(decorator.span),
-            hint=hint,
-        )
+    if specialization is None:
+        _note_decorators(ctx, cell)
     declare_types(ctx, cell)
     if specialization is not None:
         cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
@@ -116,15 +111,7 @@ def elaborate_cell(
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
     find_formals = partial(find_all_formals, ctx)
-    groups = callees_first(templates)
-    ctx.recursive = frozenset(
-        name
-        for group in groups
-        for name in group
-        if len(group) > 1 or name in find_mentioned_names(templates[name].body)
-    )
-    for name in (name for group in groups for name in group):
-        ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
+    _order_templates(ctx, templates, find_formals)
     functions = {
         name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
     }
@@ -147,6 +134,32 @@ def elaborate_cell(
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
+
+
+def _note_decorators(ctx: Elaboration, cell: tree.CellNode) -> None:
+    """Note that other libraries' decorators mean nothing in a cell."""
+    for decorator in _foreign_decorators(cell):
+        hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
+        ctx.note(
+            f"`@{decorator.id.name}` is left out: nnmagic compiles the function",
+            ctx.span(decorator.span),
+            hint=hint,
+        )
+
+
+def _order_templates(
+    ctx: Elaboration, templates: Mapping[str, tree.DefinitionNode], find_formals: FindFormals
+) -> None:
+    """Say which templates call themselves, and which arguments of theirs change."""
+    groups = callees_first(templates)
+    ctx.recursive = frozenset(
+        name
+        for group in groups
+        for name in group
+        if len(group) > 1 or name in find_mentioned_names(templates[name].body)
+    )
+    for name in (name for group in groups for name in group):
+        ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
 
 
 def _foreign_decorators(cell: tree.CellNode) -> list[ast.Var]:
@@ -437,8 +450,7 @@ def _try_body(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
 ) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported."""
-    bindings, dimensions, params = v.Bindings(), dict[str, str](), list[ir.Var]()
-    states = dict[str, str]()
+    bindings, dimensions, states, params = v.Bindings(), dict[str, str](), dict[str, str](), list[ir.Var]()
     for parameter, type_ in signature.parameters:
         span = ctx.span(parameter.span)
         if type_ is None:
@@ -470,11 +482,7 @@ def _try_body(
         for parameter, type_ in signature.parameters
         if type_ is not None and parameter.name in signature.destinations
     }
-    for rebound, at in find_rebindings(body, environment.destinations):
-        hint = f"write into it, as in {rebound}[...] = value, or use another name"
-        message = f"`{rebound}` is the caller's array, and cannot stand for another value"
-        ctx.report(v.RefusalError(message, ctx.span(at), hint=hint))
-        environment.failed = True
+    _refuse_rebindings(ctx, body, environment)
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
     ctx.live |= environment.destinations
     ctx.returned = frozenset()
@@ -498,3 +506,12 @@ def _try_body(
     finally:
         ctx.environment = outer
     return tuple(params), None
+
+
+def _refuse_rebindings(ctx: Elaboration, body: ast.Block, environment: v.Environment) -> None:
+    """Report the names of the caller's arrays that stand for another value later."""
+    for rebound, at in find_rebindings(body, environment.destinations):
+        hint = f"write into it, as in {rebound}[...] = value, or use another name"
+        message = f"`{rebound}` is the caller's array, and cannot stand for another value"
+        ctx.report(v.RefusalError(message, ctx.span(at), hint=hint))
+        environment.failed = True

@@ -148,6 +148,13 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return ast.Tuple(span, [self.compile_expr(child) for child in parts])
             case py.List(elts=parts):
                 return ast.ArrayLiteral(span, [self.compile_expr(child) for child in parts])
+            case py.Starred(value=value):
+                return tree.Starred(span, self.compile_expr(value))
+        return self._collection(expr, span)
+
+    def _collection(self, expr: py.expr, span: ast.Span) -> ast.Expr:
+        """Compile a dictionary, a set or a comprehension."""
+        match expr:
             case py.Dict(keys=keys, values=values):
                 rows = zip(keys, values, strict=True)
                 compile_ = self.compile_expr
@@ -164,8 +171,6 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return tree.DictionaryComprehension(span, self._comprehension(listed, span), is_set=True)
             case py.ListComp() | py.GeneratorExp():
                 return self._comprehension(expr, span)
-            case py.Starred(value=value):
-                return tree.Starred(span, self.compile_expr(value))
         return self.refuse_expression(expr, type(expr).__name__)
 
     def _compile_name(self, expr: py.Name | py.Attribute, span: ast.Span) -> ast.Expr:

@@ -737,14 +737,7 @@ define i32 @__tvm_ffi_{launch}(ptr %self, ptr %arguments, i32 %count, ptr %retur
 def compile_direct_call() -> bytes:
     """Return the object file, for this machine."""
     code = _CODE.format(
-        cases="\n".join(
-            f"    i64 {operator.value}, label %{operator.name.lower()}" for operator in StackCode
-        ),
-        operators="\n".join(map(_compute, StackCode)),
-        pushed=", ".join(
-            f"[ %{operator.name.lower()}.value, %{operator.name.lower()} ]" for operator in StackCode
-        ),
-        popped=", ".join(f"[ {operator.operands}, %{operator.name.lower()} ]" for operator in StackCode),
+        **_stack_code_texts(),
         largest=LARGEST,
         twice_largest=2 * LARGEST,
         stack=_BELOW + MAX_DEPTH,
@@ -799,6 +792,20 @@ def compile_direct_call() -> bytes:
         loop_loads="\n".join(map(_load, LoopWord)),
     )
     return compile_llvm(expand(code)).code
+
+
+def _stack_code_texts() -> dict[str, str]:
+    """Return the parts of the code that have a line for each operator of the stack machine."""
+    return dict(  # noqa: C408 - the names of the code's parts
+        cases="\n".join(
+            f"    i64 {operator.value}, label %{operator.name.lower()}" for operator in StackCode
+        ),
+        operators="\n".join(map(_compute, StackCode)),
+        pushed=", ".join(
+            f"[ %{operator.name.lower()}.value, %{operator.name.lower()} ]" for operator in StackCode
+        ),
+        popped=", ".join(f"[ {operator.operands}, %{operator.name.lower()} ]" for operator in StackCode),
+    )
 
 
 #: An instruction that is an operand, or a word of memory that is an address.

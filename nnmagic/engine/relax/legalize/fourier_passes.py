@@ -182,8 +182,7 @@ class Columns:
 
         ``table``: the roots of one by the number of a result and of an operand.
         """
-        lanes, radix = self.lanes, as_expr(turn.radix)
-        half = tirx.floordiv(radix, 2)
+        lanes, radix, half = self.lanes, as_expr(turn.radix), tirx.floordiv(as_expr(turn.radix), 2)
         statements, turns = local_pair(2 * most + 1, self.dtype)
         statements.append(loop("j", radix, lambda j: turns.store(j, roots.load(turn.p * turn.stride * j))))
 

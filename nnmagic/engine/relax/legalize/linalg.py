@@ -8,6 +8,7 @@ that the plan of the program's memory has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -418,66 +419,7 @@ def _lstsq(call: OpCall) -> Value:
             cutoff = number_of(float(cast(float, rcond)))
         length = least * (least + right + 16 + 2 * _SMALLEST + 8 * _DEPTH)
         length += (_SMALLEST + 1) ** 2 + _BLOCK * (rows + columns + right)
-        is_tall = as_expr(rows) >= as_expr(columns)
-
-        def body(items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
-            matrix, given, solution, residuals, rank = items
-            status, a, b, found, found_rank, space, integers = work
-            arrays = address(a), maximum(rows, 1), address(b), stride
-
-            def load() -> list[Stmt]:
-                return [
-                    loop("k", stride * right, lambda k: store_value(b, number_of(0), k)),
-                    to_columns(matrix, a),
-                    to_columns(given, b, stride),
-                ]
-
-            factored = lapack("dgels", "N", rows, columns, right, *arrays, address(space), length)
-            measured = lapack(
-                *(
-                    "dtrcon",
-                    "1",
-                    tirx.Select(is_tall, *(tirx.const(ord(each), "int8") for each in "UL")),
-                    "N",
-                ),
-                *(least, address(a), maximum(rows, 1), address(found), address(space), address(integers)),
-            )
-            decomposed = lapack(
-                *("dgelsd", rows, columns, right, *arrays, address(found), cutoff, address(found_rank)),
-                *(address(space), length, address(integers)),
-            )
-            none = tirx.const(0, INT)
-            is_certain = load_value(found, 0) > cutoff * as_expr(most).astype(FLOAT) * number_of(_MARGIN)
-            solved = sequence(
-                [
-                    store_value(found, number_of(0)),
-                    store_value(found_rank, as_expr(least).astype(INT)),
-                    store_value(integers, factored),
-                    tirx.IfThenElse(tirx.EQ(load_value(integers, 0), none), tirx.Evaluate(measured), None),
-                    tirx.IfThenElse(
-                        tirx.Not(is_certain), sequence([*load(), note(status, decomposed)]), None
-                    ),
-                ]
-            )
-            # LAPACK clears the right sides of a matrix without columns, which are the residuals.
-            solve = tirx.IfThenElse(as_expr(columns) > 0, solved, store_value(found_rank, tirx.const(0, INT)))
-
-            def add_squares(side: PrimExpr) -> Stmt:
-                def add(row: PrimExpr) -> Stmt:
-                    entry = load_value(b, side * stride + columns + row)
-                    return residuals.store(residuals.load(side) + entry * entry, side)
-
-                rest = loop("row", maximum(as_expr(rows) - columns, 0), add)
-                return sequence([residuals.store(number_of(0), side), rest])
-
-            return [
-                *load(),
-                if_finite(status, [(a, rows * columns), (b, stride * right)], solve),
-                from_columns(b, solution, stride),
-                loop("side", sides, add_squares),
-                rank.store(load_value(found_rank, 0)),
-            ]
-
+        squares = _LeastSquares(rows, columns, sides, right, least, most, stride, length, cutoff)
         results = [((columns, sides), dtype), ((sides,), dtype), ((), INT)]
         work = [
             ((rows, columns), FLOAT),
@@ -486,9 +428,109 @@ def _lstsq(call: OpCall) -> Value:
             ((1,), INT),
         ]
         work += [((length,), FLOAT), (((3 * _DEPTH + 11) * maximum(least, 1),), INT)]
-        return results, work, body
+        return results, work, squares.body
 
     return compute_batch(call, kernel, "SVD did not converge in Linear Least Squares")
+
+
+@dataclass(frozen=True, slots=True)
+class _LeastSquares:
+    """The least squares of one matrix: its sizes, those of workspaces, and the cutoff of its rank."""
+
+    rows: Extent
+    columns: Extent
+    sides: Extent
+    right: Extent
+    least: Extent
+    most: Extent
+    stride: Extent
+    length: Extent
+    cutoff: PrimExpr
+
+    def body(self, items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
+        """Return the statements for one matrix, with its results and workspaces."""
+        matrix, given, solution, residuals, rank = items
+        status, a, b, _, found_rank, _, _ = work
+
+        def load() -> list[Stmt]:
+            return [
+                loop("k", self.stride * self.right, lambda k: store_value(b, number_of(0), k)),
+                to_columns(matrix, a),
+                to_columns(given, b, self.stride),
+            ]
+
+        solve = self.solve(work, load())
+
+        def add_squares(side: PrimExpr) -> Stmt:
+            def add(row: PrimExpr) -> Stmt:
+                entry = load_value(b, side * self.stride + self.columns + row)
+                return residuals.store(residuals.load(side) + entry * entry, side)
+
+            rest = loop("row", maximum(as_expr(self.rows) - self.columns, 0), add)
+            return sequence([residuals.store(number_of(0), side), rest])
+
+        return [
+            *load(),
+            if_finite(status, [(a, self.rows * self.columns), (b, self.stride * self.right)], solve),
+            from_columns(b, solution, self.stride),
+            loop("side", self.sides, add_squares),
+            rank.store(load_value(found_rank, 0)),
+        ]
+
+    def solve(self, work: Sequence[Buffer], load: Sequence[Stmt]) -> Stmt:
+        """Solve by QR; by singular values, of operands that are loaded again, if the rank may be lower."""
+        status, a, b, found, found_rank, space, integers = work
+        arrays = address(a), maximum(self.rows, 1), address(b), self.stride
+        factored = lapack(
+            "dgels", "N", self.rows, self.columns, self.right, *arrays, address(space), self.length
+        )
+        measured = lapack(
+            *(
+                "dtrcon",
+                "1",
+                tirx.Select(
+                    as_expr(self.rows) >= as_expr(self.columns),
+                    *(tirx.const(ord(each), "int8") for each in "UL"),
+                ),
+                "N",
+            ),
+            *(
+                self.least,
+                address(a),
+                maximum(self.rows, 1),
+                address(found),
+                address(space),
+                address(integers),
+            ),
+        )
+        decomposed = lapack(
+            *(
+                "dgelsd",
+                self.rows,
+                self.columns,
+                self.right,
+                *arrays,
+                address(found),
+                self.cutoff,
+                address(found_rank),
+            ),
+            *(address(space), self.length, address(integers)),
+        )
+        none = tirx.const(0, INT)
+        is_certain = load_value(found, 0) > self.cutoff * as_expr(self.most).astype(FLOAT) * number_of(
+            _MARGIN
+        )
+        solved = sequence(
+            [
+                store_value(found, number_of(0)),
+                store_value(found_rank, as_expr(self.least).astype(INT)),
+                store_value(integers, factored),
+                tirx.IfThenElse(tirx.EQ(load_value(integers, 0), none), tirx.Evaluate(measured), None),
+                tirx.IfThenElse(tirx.Not(is_certain), sequence([*load, note(status, decomposed)]), None),
+            ]
+        )
+        # LAPACK clears the right sides of a matrix without columns, which are the residuals.
+        return tirx.IfThenElse(as_expr(self.columns) > 0, solved, store_value(found_rank, tirx.const(0, INT)))
 
 
 def _full_rank(call: OpCall) -> Value:

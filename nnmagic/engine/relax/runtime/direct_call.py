@@ -288,21 +288,33 @@ def make_direct_call(
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
     slots = [None if name_ else _slot(kind) for name_, kind in parameters]
-    numbers = np.zeros((MAX_ARITY, len(NumberWords)), np.int64)
-    for at, (slot, (_, kind)) in enumerate(zip(slots, parameters, strict=True)):
-        if slot is not None:
-            numbers[at] = _number_words(slot, kind)
+    numbers = _number_table(slots, [kind for _, kind in parameters])
     of_result = [word for argument in described for word in argument or ()]
     of_left = [word for _, dtype, rank in program.left for word in (id(dtype), rank, dtype.itemsize)]
-    order = list(range(len(results)))
-    for at, (number, _, _) in enumerate(program.left, len(results)):
-        order.insert(number, at)
+    order = _result_order(len(results), [number for number, _, _ in program.left])
     begin = [words[word] for word in Word]
     table = np.array([*begin, *numbers.flat, *named, *of_result, *of_left, *order], np.int64)
     parts = np.empty(3, object)
     kept_alive = (run, held, results, addresses, program.left, slots, filled)
     parts[:] = otherwise, table, kept_alive
     return _new_function(method, parts)
+
+
+def _number_table(slots: Sequence[np.ndarray | None], kinds: Sequence[np.dtype[np.generic]]) -> np.ndarray:
+    """Return the words of the arguments of rank 0; those of others are 0."""
+    numbers = np.zeros((MAX_ARITY, len(NumberWords)), np.int64)
+    for at, (slot, kind) in enumerate(zip(slots, kinds, strict=True)):
+        if slot is not None:
+            numbers[at] = _number_words(slot, kind)
+    return numbers
+
+
+def _result_order(count: int, left: Sequence[int]) -> list[int]:
+    """Return the places of the results in a call; those that the program leaves come behind the others."""
+    order = list(range(count))
+    for at, number in enumerate(left, count):
+        order.insert(number, at)
+    return order
 
 
 def _describe(

@@ -52,13 +52,7 @@ def emit_entry(program: aot.AotProgram, variables: Variables, symbol: str) -> Pr
     if not isinstance(function.workspace, int):
         statements.extend(_workspace_check(program, objects[-2]))
 
-    state: Buffer | None = None
-    workspace: PrimExpr = begin
-    if words := program.state_words():
-        state = words_at("state_words")
-        statements.append(tirx.DeclBuffer(state, data=as_pointer(begin)))
-        statements.append(tirx.BufferStore(state, as_expr(0), [as_expr(aot.STATUS)]))
-        workspace = begin + as_expr(round_up(words * 8))
+    state, workspace = _declare_state(program, begin, statements)
     arguments: list[PrimExpr] = []
     for param, array, words_of in zip(function.parameters, program.parameters, objects, strict=False):
         if isinstance(param, aot.Register):
@@ -88,6 +82,19 @@ def emit_entry(program: aot.AotProgram, variables: Variables, symbol: str) -> Pr
     statements.append(tirx.Return(tirx.const(0, "int32")))
     body = tirx.SeqStmt(statements)
     return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", symbol)
+
+
+def _declare_state(
+    program: aot.AotProgram, begin: PrimExpr, statements: list[Stmt]
+) -> tuple[Buffer | None, PrimExpr]:
+    """Return the words of the state, which come first, and where the rest of the workspace begins."""
+    words = program.state_words()
+    if not words:
+        return None, begin
+    state = words_at("state_words")
+    statements.append(tirx.DeclBuffer(state, data=as_pointer(begin)))
+    statements.append(tirx.BufferStore(state, as_expr(0), [as_expr(aot.STATUS)]))
+    return state, begin + as_expr(round_up(words * 8))
 
 
 def emit_release(symbol: str) -> PrimFunc:
