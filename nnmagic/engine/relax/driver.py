@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
-    from nnmagic.engine.relax.codegen.aot.program import AotProgram
+    from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram, MachineInterpretedProgram
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode

@@ -18,7 +18,8 @@ from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.relax.artifact import VALUE
 from nnmagic.engine.relax.codegen import relax_pipeline
 from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, add_clock, kernel_sizes
+from nnmagic.engine.relax.codegen.aot.program import kernel_sizes
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram, add_clock
 from nnmagic.engine.relax.codegen.build import build_aot
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible

@@ -30,6 +30,7 @@ from nnmagic.tinynn.analysis.index_bounds import (
     of_name,
 )
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import is_subscript
 
 #: What the attributes of an array are that its elements do not decide.
 _METADATA = ("shape", "ndim", "dtype", "size")
@@ -308,7 +309,7 @@ class LoopAccesses:
         """Yield the access of a subscript, and those in its indices; ``y[i][j]`` is ``y[i, j]``."""
         indices: list[ast.Expr] = []
         base: ast.Expr = call
-        while tree.is_subscript(base):
+        while is_subscript(base):
             own = list(base.params[1].values)
             if indices and any(self._index(index) is None for index in own):
                 indices = []  # an index of what the first one selects

@@ -35,7 +35,6 @@ from nnmagic.tinynn.analysis.changing_calls import (
 from nnmagic.tinynn.analysis.view_names import write_out_views
 from nnmagic.tinynn.elaborate.annotation_types import (
     find_named_dimensions,
-    is_python_number,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
@@ -49,10 +48,9 @@ from nnmagic.tinynn.elaborate.function_signatures import (
     returns,
     without_numbers,
 )
-from nnmagic.tinynn.elaborate.generators import new_state
 from nnmagic.tinynn.elaborate.imports import imports_of_cell
-from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.live_names import LiveNames
+from nnmagic.tinynn.elaborate.parameter_values import as_tuple, enter_dictionaries, value_of_parameter
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
@@ -60,12 +58,9 @@ from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.type_declarations import declare_types
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
-from nnmagic.tinynn.operators import tables
-from nnmagic.tinynn.program import NumberType, Specialization
+from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.operator_calls import apply
-from nnmagic.tinynn.values.weak_types import as_weak
 
 #: How often the functions of a group are tried, each time with the types found so far.
 _ROUNDS = 3
@@ -259,16 +254,6 @@ def _with_changes(template: v.LocalFunction, find_formals: FindFormals) -> v.Loc
     return replace(template, definition=definition, changed=changed)
 
 
-def _with_numbers(value: v.Value, given: ty.Type | None) -> v.Value:
-    """Return a parameter whose parts are Python numbers where those of the argument are."""
-    match value, given:
-        case v.TupleOf(items=items), ty.TupleType(fields=fields):
-            return replace(value, items=tuple(map(_with_numbers, items, fields)))
-        case v.Computed(), NumberType():
-            return replace(value, weak=True)
-    return value
-
-
 def _set_type(ctx: Elaboration, name: str, signature: Signature, result: ty.Type) -> None:
     types = tuple(type_ for _, type_ in signature.parameters if type_ is not None)
     function = ctx.resolver.functions[name]
@@ -401,51 +386,6 @@ def _has_unknown_size(result: v.Computed | None) -> bool:
     return False
 
 
-def _value_of_parameter(
-    ctx: Elaboration,
-    parameter: tree.ParameterNode,
-    variable: ir.Var,
-    destination: str | None,
-    given: ty.Type | None,
-) -> v.Value:
-    """Return what a parameter's name stands for in the body; ``given``: the type of its argument."""
-    type_ = variable.type_annotation
-    assert type_ is not None
-    if destination == v.GENERATOR:
-        return v.GeneratorOf(new_state(ctx))
-    if destination == "Out":
-        zeros = apply("zeros_like", ctx.span(parameter.span), v.Computed(variable, type_))
-        return v.Computed(zeros.expr, type_)
-    value = _as_tuple(_with_numbers(v.as_value(variable, type_), given))
-    return as_weak(value) if is_python_number(parameter.ty) else value
-
-
-def _as_tuple(value: v.Value) -> v.Value:
-    """Return an argument that is a tuple as one that was written so: no list is an argument."""
-    if isinstance(value, v.TupleOf) and value.record is None:
-        return replace(value, written="tuple")
-    return value
-
-
-def _enter_dictionaries(ctx: Elaboration) -> None:
-    """Make tables of the dictionaries of the caller whose keys only the call knows."""
-    bindings = ctx.environment.bindings
-    for name, value in list(bindings.locals.items()):
-        record = value.record if isinstance(value, v.TupleOf) else None
-        if record is None or record.name != ty.TABLE:
-            continue
-        assert isinstance(value, v.TupleOf)
-        keys, values = value.items
-        if record.names[-1] == ty.NUMBERS:
-            assert isinstance(values, v.Computed)
-            values = replace(values, weak=True)
-        assert isinstance(keys, v.Computed)
-        table = atomize(ctx, tables.table_of(keys, values, bindings.spans[name]), name, set())
-        assert isinstance(table, v.TableOf)
-        ctx.memory.own(table.slots.expr, f"the parameter `{name}`")
-        bindings.locals[name] = table
-
-
 def _try_body(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
 ) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
@@ -460,7 +400,7 @@ def _try_body(
         params.append(variable)
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
-        value = _value_of_parameter(
+        value = value_of_parameter(
             ctx, parameter, variable, destination, signature.completed.get(parameter.name)
         )
         if isinstance(value, v.GeneratorOf):
@@ -470,7 +410,7 @@ def _try_body(
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     for known, value in signature.known.items():
-        bindings.bind(known, _as_tuple(value), ctx.span(definition.name_span))
+        bindings.bind(known, as_tuple(value), ctx.span(definition.name_span))
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = v.Environment(
@@ -488,7 +428,7 @@ def _try_body(
     ctx.returned = frozenset()
     try:
         steps: list[Callable[[], Terminator | None]] = [
-            partial(_enter_dictionaries, ctx),
+            partial(enter_dictionaries, ctx),
             *steps_of(ctx, definition.body.stmts),
         ]
         if environment.destinations:

@@ -21,7 +21,7 @@ from nnmagic.tinynn.elaborate.merging import Expression, widen
 from nnmagic.tinynn.elaborate.shared_memory import forget_shared_names
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.element_assignment import set_elements
-from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax import tree, tree_building
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -170,7 +170,7 @@ def _bind(
 def _keep_room(ctx: Elaboration, name: str, span: Span) -> None:
     """Let a table have room for another entry."""
     place = ast.Span(span.filename, span.line, span.column, span.end_line, span.end_column)
-    variable = tree.variable(place, name)
+    variable = tree_building.variable(place, name)
 
     def part(kind: str) -> tree.TablePart:
         return tree.TablePart(place, kind, variable)

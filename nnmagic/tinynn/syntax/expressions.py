@@ -13,6 +13,7 @@ from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import with_new_out
 from nnmagic.tinynn.syntax.in_place_calls import by_places
 from nnmagic.tinynn.syntax.source_spans import SpanMap
+from nnmagic.tinynn.syntax.tree_building import subscripts_of
 
 
 class ExprContext(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
@@ -289,7 +290,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return None if any(part is None for part in inner) else ast.Tuple(span, inner)
             case py.Subscript() if elements:
                 compiled = self.compile_expr(by_places(target))
-                if isinstance(tree.subscripts_of(compiled)[0], ast.Var):
+                if isinstance(subscripts_of(compiled)[0], ast.Var):
                     return compiled
                 hint = "give the tensor a name first: y = ..., then y[i] = value"
                 self.refuse("elements are assigned by one index of a name", span, hint)

@@ -33,8 +33,9 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     lower_to_pointer_args,
 )
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.aot.program import KernelCall
 from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.object_code import (
     KERNEL_PREFIX,

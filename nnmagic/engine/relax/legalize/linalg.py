@@ -8,10 +8,7 @@ that the plan of the program's memory has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
 
-import numpy as np
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.legalize.lapack_kernels import (
@@ -35,6 +32,7 @@ from nnmagic.engine.relax.legalize.lapack_kernels import (
     to_columns,
     unit_matrix,
 )
+from nnmagic.engine.relax.legalize.least_squares import BLOCK, lstsq
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, assertion, tensor_dtype
 from nnmagic.engine.relax.legalize.small_matrices import factor, factor_symmetric, is_small, solve_upper
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -47,9 +45,6 @@ from nnmagic.engine.relax.tir.builders import (
     sequence,
 )
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
-
-#: A workspace for so many columns lets LAPACK's routines use products of matrices.
-_BLOCK = 64
 
 
 def _solve_sides(numbers: Numbers, size: Extent, columns: Extent, work: Sequence[Buffer]) -> Sequence[Stmt]:
@@ -245,7 +240,7 @@ def _qr(call: OpCall) -> Value:
     def kernel(rows: Extent, columns: Extent) -> Kernel:
         least, most, stride = minimum(rows, columns), maximum(rows, columns), maximum(rows, 1)
         kept = rows if mode == "complete" else least
-        length = maximum(_BLOCK * most, 1)
+        length = maximum(BLOCK * most, 1)
 
         def body(items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
             (matrix, *parts), (status, a, factors, space) = items, work
@@ -276,7 +271,7 @@ def _svd(call: OpCall) -> Value:
     def kernel(rows: Extent, columns: Extent) -> Kernel:
         least, stride = minimum(rows, columns), maximum(rows, 1)
         lhs, rhs = (rows, columns) if full else (least, least)
-        length = 4 * least * least + 7 * least + (_BLOCK + 1) * (rows + columns) + 1
+        length = 4 * least * least + 7 * least + (BLOCK + 1) * (rows + columns) + 1
         real = 5 * least * least + 7 * least + 2 * least * maximum(rows, columns)
         pair = numbers.pair
 
@@ -317,7 +312,7 @@ def _eigh(call: OpCall) -> Value:
 
     def kernel(size: Extent, _: Extent) -> Kernel:
         square = size * size if vectors else 0
-        length, real = 2 * square + (_BLOCK + 6) * size + 1, 2 * square + 5 * size + 1
+        length, real = 2 * square + (BLOCK + 6) * size + 1, 2 * square + 5 * size + 1
         integers = 3 + 5 * size
 
         def body(items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
@@ -350,7 +345,7 @@ def _eig(call: OpCall) -> Value:
     vectors = bool(call.attrs["compute_v"])
 
     def kernel(size: Extent, _: Extent) -> Kernel:
-        length = (_BLOCK + 4) * size + 1
+        length = (BLOCK + 4) * size + 1
 
         def body(items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
             (matrix, re, im, *parts), (status, a, info, columns, space, *rest) = items, work
@@ -394,145 +389,6 @@ def _eig(call: OpCall) -> Value:
     return compute_batch(call, kernel, "Eigenvalues did not converge")
 
 
-#: What LAPACK's documentation bounds the workspace of ``gelsd`` by: the size of its smallest problems, and
-#: the depth of the tree of problems, for sizes of 32 bits.
-_SMALLEST, _DEPTH = 25, 30
-
-#: Singular values below the largest one times this, and times the larger size, are 0 by default.
-_EPSILON = float(np.finfo(np.float64).eps)
-
-
-#: How far the condition of a matrix must be from where its rank is in doubt, for a factorization without
-#: singular values: the estimate is that of another norm, and may be some times too small.
-_MARGIN = 1000.0
-
-
-def _lstsq(call: OpCall) -> Value:
-    """Lower to QR where the matrix certainly has full rank, otherwise to a singular value decomposition."""
-    dtype, rcond = tensor_dtype(call.args[0]), call.attrs["rcond"]
-
-    def kernel(rows: Extent, columns: Extent, _rows: Extent, sides: Extent) -> Kernel:
-        least, most = minimum(rows, columns), maximum(rows, columns)
-        stride, right = maximum(most, 1), maximum(sides, 1)  # LAPACK wants one right-hand side at least
-        cutoff = as_expr(most).astype(FLOAT) * number_of(_EPSILON)
-        if rcond is not None:
-            cutoff = number_of(float(cast(float, rcond)))
-        length = least * (least + right + 16 + 2 * _SMALLEST + 8 * _DEPTH)
-        length += (_SMALLEST + 1) ** 2 + _BLOCK * (rows + columns + right)
-        squares = _LeastSquares(rows, columns, sides, right, least, most, stride, length, cutoff)
-        results = [((columns, sides), dtype), ((sides,), dtype), ((), INT)]
-        work = [
-            ((rows, columns), FLOAT),
-            ((stride, right), FLOAT),
-            ((maximum(least, 1),), FLOAT),
-            ((1,), INT),
-        ]
-        work += [((length,), FLOAT), (((3 * _DEPTH + 11) * maximum(least, 1),), INT)]
-        return results, work, squares.body
-
-    return compute_batch(call, kernel, "SVD did not converge in Linear Least Squares")
-
-
-@dataclass(frozen=True, slots=True)
-class _LeastSquares:
-    """The least squares of one matrix: its sizes, those of workspaces, and the cutoff of its rank."""
-
-    rows: Extent
-    columns: Extent
-    sides: Extent
-    right: Extent
-    least: Extent
-    most: Extent
-    stride: Extent
-    length: Extent
-    cutoff: PrimExpr
-
-    def body(self, items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
-        """Return the statements for one matrix, with its results and workspaces."""
-        matrix, given, solution, residuals, rank = items
-        status, a, b, _, found_rank, _, _ = work
-
-        def load() -> list[Stmt]:
-            return [
-                loop("k", self.stride * self.right, lambda k: store_value(b, number_of(0), k)),
-                to_columns(matrix, a),
-                to_columns(given, b, self.stride),
-            ]
-
-        solve = self.solve(work, load())
-
-        def add_squares(side: PrimExpr) -> Stmt:
-            def add(row: PrimExpr) -> Stmt:
-                entry = load_value(b, side * self.stride + self.columns + row)
-                return residuals.store(residuals.load(side) + entry * entry, side)
-
-            rest = loop("row", maximum(as_expr(self.rows) - self.columns, 0), add)
-            return sequence([residuals.store(number_of(0), side), rest])
-
-        return [
-            *load(),
-            if_finite(status, [(a, self.rows * self.columns), (b, self.stride * self.right)], solve),
-            from_columns(b, solution, self.stride),
-            loop("side", self.sides, add_squares),
-            rank.store(load_value(found_rank, 0)),
-        ]
-
-    def solve(self, work: Sequence[Buffer], load: Sequence[Stmt]) -> Stmt:
-        """Solve by QR; by singular values, of operands that are loaded again, if the rank may be lower."""
-        status, a, b, found, found_rank, space, integers = work
-        arrays = address(a), maximum(self.rows, 1), address(b), self.stride
-        factored = lapack(
-            "dgels", "N", self.rows, self.columns, self.right, *arrays, address(space), self.length
-        )
-        measured = lapack(
-            *(
-                "dtrcon",
-                "1",
-                tirx.Select(
-                    as_expr(self.rows) >= as_expr(self.columns),
-                    *(tirx.const(ord(each), "int8") for each in "UL"),
-                ),
-                "N",
-            ),
-            *(
-                self.least,
-                address(a),
-                maximum(self.rows, 1),
-                address(found),
-                address(space),
-                address(integers),
-            ),
-        )
-        decomposed = lapack(
-            *(
-                "dgelsd",
-                self.rows,
-                self.columns,
-                self.right,
-                *arrays,
-                address(found),
-                self.cutoff,
-                address(found_rank),
-            ),
-            *(address(space), self.length, address(integers)),
-        )
-        none = tirx.const(0, INT)
-        is_certain = load_value(found, 0) > self.cutoff * as_expr(self.most).astype(FLOAT) * number_of(
-            _MARGIN
-        )
-        solved = sequence(
-            [
-                store_value(found, number_of(0)),
-                store_value(found_rank, as_expr(self.least).astype(INT)),
-                store_value(integers, factored),
-                tirx.IfThenElse(tirx.EQ(load_value(integers, 0), none), tirx.Evaluate(measured), None),
-                tirx.IfThenElse(tirx.Not(is_certain), sequence([*load, note(status, decomposed)]), None),
-            ]
-        )
-        # LAPACK clears the right sides of a matrix without columns, which are the residuals.
-        return tirx.IfThenElse(as_expr(self.columns) > 0, solved, store_value(found_rank, tirx.const(0, INT)))
-
-
 def _full_rank(call: OpCall) -> Value:
     """Lower to the data as they are, after a check; of no data there is nothing to check."""
     data, rank, matrix = call.args
@@ -559,7 +415,7 @@ RULES.update(
         "linalg.svd": _svd,
         "linalg.eigh": _eigh,
         "linalg.eig": _eig,
-        "linalg.lstsq": _lstsq,
+        "linalg.lstsq": lstsq,
         "linalg.full_rank": _full_rank,
     }
 )

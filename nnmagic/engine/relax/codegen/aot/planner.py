@@ -29,6 +29,7 @@ from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages, store_element
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.counted_results import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
@@ -91,7 +92,7 @@ def plan_aot_program(
     *,
     lengths: Sequence[int] = (),
     measured_results: bool = False,
-) -> aot.AotProgram | None:
+) -> AotProgram | None:
     """Plan the function ``name`` of a fused module; return None where it cannot be machine code alone.
 
     ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
@@ -108,7 +109,7 @@ def plan_aot_program(
         return None
 
 
-def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[aot.AotProgram] | None:
+def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotProgram] | None:
     """Plan a program for each of these functions; return None where one cannot be machine code alone."""
     programs = []
     for name in names:
@@ -139,9 +140,9 @@ class _Planner:
         self.in_place: dict[ir.GlobalVar | None, InPlacePlan] = {}
         self.kernels_in_place: dict[ir.GlobalVar, tuple[int, ir.GlobalVar, PrimFunc]] = {}
         self.updating_kernels: dict[tuple[ir.GlobalVar, int], tuple[ir.GlobalVar, PrimFunc]] = {}
-        self.program: aot.AotProgram
+        self.program: AotProgram
 
-    def plan(self, name: str) -> aot.AotProgram:
+    def plan(self, name: str) -> AotProgram:
         function = self.module[name]
         self.has_control = _has_control(self.module, function)
         self.name = name
@@ -154,7 +155,7 @@ class _Planner:
         self.in_place = plan_in_place(
             self.module, name, self._holds_element, _forwarding_position, destinations
         )
-        self.program = aot.AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
+        self.program = AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
         used = set(relax.analysis.free_vars(function.body))
         given = arrays[: len(self.program.parameters)]
         unread = (number for number, param in enumerate(given) if function.params[param] not in used)

@@ -23,6 +23,7 @@ from nnmagic.engine.relax.codegen.aot.linear import (
 )
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, most
 from nnmagic.engine.relax.codegen.aot.range_evaluator import BITS, FALSE, TRUE, Known, RangeEvaluator, Truth
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
@@ -36,7 +37,7 @@ _MOST_EXTENTS = 32
 _WINDOWS = (1, 4, 16, 64)
 
 
-def decide_checks(program: aot.AotProgram) -> None:
+def decide_checks(program: AotProgram) -> None:
     """Remove checks that hold, and decide choices, in all functions of a program."""
     separate = program.shared_functions()
     analysis = Analysis(separate)
