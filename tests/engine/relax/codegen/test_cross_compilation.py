@@ -1,4 +1,7 @@
-"""Object files for other systems: what they need from outside is what each system's C library has."""
+"""Object files for other systems: what they need from outside is what each system's C library has.
+
+They judge engine/relax/runtime/preloading, too.
+"""
 
 import pytest
 import tvm
@@ -6,6 +9,7 @@ import tvm
 import nnmagic
 from nnmagic.engine.relax import driver
 from nnmagic.engine.relax.codegen import target as target_module
+from nnmagic.engine.relax.prepared_program import _prepare
 from nnmagic.relay.callgraph import call_graph
 
 TARGETS = {
@@ -87,7 +91,7 @@ def test_what_objects_need_is_there(name, program, monkeypatch):
 
     monkeypatch.setattr(target_module, "resolve_target", resolve)
     artifact = driver._compile_or_locate(
-        driver._prepare(module, "f", 3, call_graph(module)), None, 3
+        _prepare(module, "f", 3, call_graph(module)), None, 3
     ).artifact
     needed = set().union(*map(undefined, artifact.code))
     parts = {each for each in needed if each.startswith("nnmagic_kernel_")}  # of another part of the program
