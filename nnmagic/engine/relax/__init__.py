@@ -3,9 +3,9 @@
 A build leaves an artifact (``artifact``), which runs without the compiler.
 """
 
+from nnmagic.engine.relax.codegen.preloading import preload_compiler, preload_runtime
 from nnmagic.engine.relax.driver import build, build_instrumentable, load, read_debugging_data
 from nnmagic.engine.relax.prepared_program import pass_runs
-from nnmagic.engine.relax.runtime.preloading import preload_compiler, preload_runtime
 
 __all__ = [
     "build",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from nnmagic.diagnostics import CompileError, InternalError, TinyNNWarning, internal_error
 from nnmagic.engine import cpu, engine_error
+from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
 from nnmagic.engine.relax.prepared_program import (
     Prepared,
     destinations_of,
@@ -25,7 +26,6 @@ from nnmagic.engine.relax.prepared_program import (
     without_pranges,
 )
 from nnmagic.engine.relax.runtime.installation import has_compiler
-from nnmagic.engine.relax.runtime.preloading import load_compiler, load_runtime
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report

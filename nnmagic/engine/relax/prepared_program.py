@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import TinyNNWarning
 from nnmagic.engine import engine_error
@@ -25,15 +25,8 @@ if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
-    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
-    from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-    from nnmagic.engine.relax.runtime.cuda_executable import CudaExecutable
-    from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
     from nnmagic.relay.passes.pipeline import PassRun
-
-    Loaded: TypeAlias = AotExecutable | VmExecutable | InterpretedProgram
-    Executable: TypeAlias = Loaded | CudaExecutable
 
 
 @dataclass(frozen=True, slots=True)

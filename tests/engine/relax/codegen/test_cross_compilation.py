@@ -1,6 +1,6 @@
 """Object files for other systems: what they need from outside is what each system's C library has.
 
-They judge engine/relax/runtime/preloading, too.
+They judge engine/relax/codegen/preloading, too.
 """
 
 import pytest
