@@ -2,6 +2,8 @@
 
 What does not depend on the example is computed once. An operator takes the batch axis by its rule; what has
 none, and what examples decide, such as a ``while`` loop, runs in a loop over the examples.
+
+JAX calls this vmap; loops over the rest are as in Agarwal and Ganichev, arXiv:1903.04243.
 """
 
 from __future__ import annotations

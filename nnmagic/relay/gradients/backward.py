@@ -4,6 +4,8 @@ Each binding is visited once, the last first. A branch that is the result of a b
 cotangents together. Any other branch is computed again in the backward pass, where the same side is taken;
 and so is a recursive function: its backward function runs the forward part on the way down and propagates
 cotangents on the way up, so that the stack holds what the rounds of a loop need.
+
+Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM (2008), describe reverse mode.
 """
 
 from __future__ import annotations

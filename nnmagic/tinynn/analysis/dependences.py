@@ -2,6 +2,8 @@
 
 Nothing is assumed that is not proven. Two indices are compared as polynomials (`index_bounds`); what is no
 polynomial over loop variables, sizes and numbers may be any index.
+
+Allen and Kennedy, Optimizing Compilers for Modern Architectures (2001), explain such tests.
 """
 
 from __future__ import annotations

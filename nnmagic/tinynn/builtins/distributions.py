@@ -1,4 +1,7 @@
-"""Draw from distributions: their parameters, the shapes of results, and the state that draws change."""
+"""Draw from distributions: their parameters, the shapes of results, and the state that draws change.
+
+Their reference: https://numpy.org/doc/stable/reference/random/generator.html#distributions
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Define the methods of NumPy's generator of random numbers, and what makes one.
 
 Each gives a `Draw`, which the elaboration carries out: the generator has another state afterwards.
+
+Their reference: https://numpy.org/doc/stable/reference/random/generator.html
 """
 
 from __future__ import annotations

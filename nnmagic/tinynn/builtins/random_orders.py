@@ -1,4 +1,7 @@
-"""Define the methods of generators that choose and order: choice, permutation, permuted."""
+"""Define the methods of generators that choose and order: choice, permutation, permuted.
+
+Their reference: https://numpy.org/doc/stable/reference/random/generator.html#permutations
+"""
 
 from __future__ import annotations
 

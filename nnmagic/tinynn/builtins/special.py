@@ -1,6 +1,8 @@
 """Define functions of ``scipy.special``, which are called by the names that a notebook has for them.
 
 Integers are converted to the floats that SciPy chooses; a Python number gives a Python number.
+
+Their reference: https://docs.scipy.org/doc/scipy/reference/special.html
 """
 
 from __future__ import annotations

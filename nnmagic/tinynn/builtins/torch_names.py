@@ -2,6 +2,8 @@
 
 Most are functions of the language with their arguments in PyTorch's order. A function that means something
 else in NumPy under the same name has PyTorch's meaning only where it is written ``torch.name``.
+
+Their reference: https://docs.pytorch.org/docs/stable/torch.html
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Each pass counts the digits, turns the counts into positions, and moves every element to the next position of
 its digit, so that equal digits keep their order. Knuth, The Art of Computer Programming, volume 3, section
 5.2.5.
+
+A least-significant-digit radix sort (Knuth, The Art of Computer Programming, volume 3, section 5.2.5, 1998).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Export operators that compute each element from those at its place."""
+"""Export operators that compute each element from those at its place.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Div.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import element-wise operators: arithmetic, comparisons, logic, rounding, conversions."""
+"""Import element-wise operators: arithmetic, comparisons, logic, rounding, conversions.
+
+What they compute: https://docs.pytorch.org/docs/stable/torch.html#pointwise-ops
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import pooling and its gradients, and resampling of images."""
+"""Import pooling and its gradients, and resampling of images.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
+"""
 
 from __future__ import annotations
 

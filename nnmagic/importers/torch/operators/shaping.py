@@ -1,4 +1,7 @@
-"""Import operators that rearrange tensors: reshape, slice, join, repeat, pad."""
+"""Import operators that rearrange tensors: reshape, slice, join, repeat, pad.
+
+What they compute: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining-mutating-ops
+"""
 
 from __future__ import annotations
 

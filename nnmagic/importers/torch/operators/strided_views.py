@@ -1,4 +1,7 @@
-"""Import operators on strided views of memory: as_strided, and what writes into views."""
+"""Import operators on strided views of memory: as_strided, and what writes into views.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.as_strided.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import the operators on symbolic sizes of exported programs."""
+"""Import the operators on symbolic sizes of exported programs.
+
+What they compute: https://docs.pytorch.org/docs/stable/export.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's functions that create tensors from static numbers, shapes or another tensor."""
+"""Define NumPy's functions that create tensors from static numbers, shapes or another tensor.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.array-creation.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's histogram, and the covariances and correlations of variables."""
+"""Define NumPy's histogram, and the covariances and correlations of variables.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.histogram.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's functions that make indices: indices, ix_, triu_indices and the like."""
+"""Define NumPy's functions that make indices: indices, ix_, triu_indices and the like.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.indexing.html
+"""
 
 from __future__ import annotations
 

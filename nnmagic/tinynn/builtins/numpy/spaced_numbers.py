@@ -1,4 +1,7 @@
-"""Define NumPy's arange, linspace, logspace, geomspace and the grids that are made of them."""
+"""Define NumPy's arange, linspace, logspace, geomspace and the grids that are made of them.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.linspace.html
+"""
 
 from __future__ import annotations
 

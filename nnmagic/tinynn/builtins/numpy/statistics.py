@@ -1,6 +1,8 @@
 """Define NumPy's statistics along axes: means, variances, NaN-ignoring versions, quantiles.
 
 Integers give f64.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.statistics.html
 """
 
 from __future__ import annotations
