@@ -69,10 +69,10 @@ def _lower_function(function: ir.Function) -> ir.Function:
     forms, lowered = Forms(), dict[ir.Expr, ir.Expr]()
 
     def new(node: ir.Expr) -> ir.Expr:
-        memo = lowered.get(node)
-        if memo is None:  # a binder that is used nowhere
-            memo = lowered[node] = _lower_leaf(node)
-        return memo
+        lowered_node = lowered.get(node)
+        if lowered_node is None:  # a binder that is used nowhere
+            lowered_node = lowered[node] = _lower_leaf(node)
+        return lowered_node
 
     for node in post_order(function):
         if node not in lowered:
