@@ -109,11 +109,13 @@ class CompiledCell:
     @property
     def compiled(self) -> Module:
         """Everything that the source defines, after the passes that were asked for."""
-        after = {name_.name: name_._definition.optimize[0].functions[name_.name] for name_ in self.functions}
+        after = {each.name: each._definition.optimize[0].functions[each.name] for each in self.functions}
         names = self.own.functions
         if all(after.get(name, names[name]) is names[name] for name in names):
             return self.own
-        return replace(self.own, functions={name: after.get(name, name_) for name, name_ in names.items()})
+        return replace(
+            self.own, functions={name: after.get(name, function) for name, function in names.items()}
+        )
 
 
 def _place(function: CompiledFunction | SpecializingFunction) -> int:

@@ -267,9 +267,9 @@ def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Symbol]]
     """Return the operators and the namespaces inside a namespace."""
     path = owner[1:] if owner[0] in ("relay", "nnmagic") and len(owner) > 1 else owner
     name = ".".join(path)
-    inner = [member for member in spaces if member.startswith("" if name == "relay" else f"{name}.")]
+    inner = [space for space in spaces if space.startswith("" if name == "relay" else f"{name}.")]
     modules = {
-        member.removeprefix(f"{name}.").partition(".")[0]: "module" for member in inner if member != "relay"
+        space.removeprefix(f"{name}.").partition(".")[0]: "module" for space in inner if space != "relay"
     }
     return _kinds(spaces.get(name, {})) | modules
 

@@ -91,7 +91,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     diagnostics.raise_if_any(RelayError)
     assert function.ret_type is not None
     body = _complete(value, tree, function.ret_type, size)
-    helpers = {each: flags for each, flags in prepared.functions.items() if each != name} | batcher.made
+    helpers = {each: helper for each, helper in prepared.functions.items() if each != name} | batcher.made
     return Batched(tuple(params), body, helpers)
 
 

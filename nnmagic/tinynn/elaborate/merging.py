@@ -291,13 +291,13 @@ def _common(lhs: Expression, rhs: Expression) -> Expression | None:
         shape = strong.type.shape if isinstance(strong.type, ty.TensorType) else None
         return strong if shape in ((), getattr(weak.type, "shape", ())) else None
     dtype = _common_dtype(lhs, rhs)
-    parts = [guard if dtype is None else _in_dtype(guard, dtype) for guard in (lhs, rhs)]
+    parts = [value if dtype is None else _in_dtype(value, dtype) for value in (lhs, rhs)]
     common = _common_type(parts[0].type, parts[1].type)
     # The parts that ask for the dtype; where none of them does, it is a default one.
     asking = [
-        guard for guard in (lhs, rhs) if getattr(guard.type, "dtype", None) == getattr(common, "dtype", 0)
+        value for value in (lhs, rhs) if getattr(value.type, "dtype", None) == getattr(common, "dtype", 0)
     ]
-    is_default = all(guard.default_dtype is not None for guard in asking)
+    is_default = all(value.default_dtype is not None for value in asking)
     place = asking[0].default_dtype if asking and is_default else None
     return None if common is None else Expression(common, weak=False, default_dtype=place)
 
