@@ -357,12 +357,9 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
 # -- dtypes and shapes ---------------------------------------------------------------------------------
 
 
-def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
-    """Return an argument that must be a dtype (``f32`` or ``"float32"``), or None if it is not given."""
-    if parameter not in call:
-        return None
-    operand = call.given[parameter]
-    return dtype_of_operand(operand, call.name)
+def dtype_argument(call: Arguments) -> str | None:
+    """Return ``dtype`` (``f32`` or ``"float32"``), or None if it is not given."""
+    return dtype_of_operand(call.given["dtype"], call.name) if "dtype" in call else None
 
 
 #: The hint for what is no dtype.
