@@ -1,6 +1,6 @@
 """What other systems lack or name otherwise: described from outside, and taken away in a child process.
 
-They judge engine/relax/codegen/object_files, too.
+They judge engine/relax/codegen/object_files and engine/relax/codegen/object_code, too.
 """
 
 from __future__ import annotations
