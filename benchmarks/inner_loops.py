@@ -21,6 +21,7 @@ import tvm
 import nnmagic
 from nnmagic.engine.relax import driver
 from nnmagic.engine.relax.codegen import target as target_module
+from nnmagic.engine.relax.prepared_program import prepare
 from nnmagic.relay.callgraph import call_graph
 
 #: Newer ones have models of newer CPUs.
@@ -93,7 +94,7 @@ def assembly(source: str, cpu: Cpu) -> str:
         return tvm.target.Target({**aimed, "opt-level": opt_level})
 
     with patch.object(target_module, "resolve_target", resolve):
-        prepared = driver._prepare(module, "f", 3, call_graph(module))
+        prepared = prepare(module, "f", 3, call_graph(module))
         return driver._compile_or_locate(prepared, None, 3).stage("asm")
 
 

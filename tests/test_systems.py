@@ -1,4 +1,7 @@
-"""What other systems lack or name otherwise: described from outside, and taken away in a child process."""
+"""What other systems lack or name otherwise: described from outside, and taken away in a child process.
+
+They judge engine/relax/codegen/object_files and engine/relax/codegen/object_code, too.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tvm.target import codegen
 
 from nnmagic import EngineError
 from nnmagic.engine import cpu
-from nnmagic.engine.relax.codegen import object_code, stage_texts, target
+from nnmagic.engine.relax.codegen import object_files, stage_texts, target
 from nnmagic.engine.threads import cores
 from tests.systems import POSIX
 
@@ -305,7 +308,7 @@ class _Kernel32:
     ("short", "taken"), [("C:\\USERS\\NAME~1", "C:\\USERS\\NAME~1"), ("", "C:\\Users\\Ä")]
 )
 def test_a_folder_of_windows_is_named_in_ascii_where_it_can_be(short: str, taken: str) -> None:
-    assert object_code._short_name("C:\\Users\\Ä", _Kernel32(short)) == taken
+    assert object_files._short_name("C:\\Users\\Ä", _Kernel32(short)) == taken
 
 
 @pytest.mark.parametrize("addresses", [("0x55d1c0", "0x7f3e"), ("0000000006C3E6F0", "0000000006D31960")])

@@ -53,7 +53,16 @@ LAYERS = {
         *("calls", "values", "syntax", "types"),
     ),
     "engine/relax": (
-        *("compiler_server", "driver", "profiling", "codegen", "interpreter", "lowering", "legalize"),
+        *(
+            "compiler_server",
+            "driver",
+            "prepared_program",
+            "profiling",
+            "codegen",
+            "interpreter",
+            "lowering",
+            "legalize",
+        ),
         *("compiler_process", "deferred_interrupts", "runtime", "analysis", "schedules", "tir", "artifact"),
     ),
 }

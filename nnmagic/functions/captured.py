@@ -25,12 +25,8 @@ class Captured:
     calls_python: bool = False
 
     def __reduce__(self) -> tuple[object, tuple[dict[str, bytes], dict[str, object], bool]]:
-        functions = {
-            name: value_name for name, value_name in self.namespace.items() if self._is_called(value_name)
-        }
-        others = {
-            name: _pickle(value_name) for name, value_name in self.namespace.items() if name not in functions
-        }
+        functions = {name: value for name, value in self.namespace.items() if self._is_called(value)}
+        others = {name: _pickle(value) for name, value in self.namespace.items() if name not in functions}
         return _restore, (others, functions, self.calls_python)
 
     def _is_called(self, value: object) -> bool:
@@ -52,7 +48,7 @@ class NotPickled:
 
 def capture_names(names: Collection[str], namespace: Mapping[str, object]) -> Captured:
     """Return what names stand for in a namespace, and the data types whose constructors they are."""
-    from nnmagic.tinynn.namespace.capture import types_with
+    from nnmagic.tinynn.namespace.compiled_values import types_with
 
     captured: dict[str, object] = {}
     for name in names:

@@ -26,10 +26,11 @@ from nnmagic.functions.python_source import python_namespace, python_source
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.functions.unproven_loops import refuse_unproven
 from nnmagic.relay.callgraph import call_graph
+from nnmagic.relay.encoder import PythonFunctionError
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.serialization import PythonFunctionError, module_to_data
+from nnmagic.relay.serialization import module_to_data
 from nnmagic.tracebacks import callers_locals, short_errors
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from nnmagic.functions.definition import CacheInfo, Definition, text_without_typ
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.specializing import SpecializingFunction, Template
+from nnmagic.functions.typed_cell import TypedCell
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.complex_numbers.lowering import lower_complex
@@ -109,11 +110,13 @@ class CompiledCell:
     @property
     def compiled(self) -> Module:
         """Everything that the source defines, after the passes that were asked for."""
-        after = {name_.name: name_._definition.optimize[0].functions[name_.name] for name_ in self.functions}
+        after = {each.name: each._definition.optimize[0].functions[each.name] for each in self.functions}
         names = self.own.functions
         if all(after.get(name, names[name]) is names[name] for name in names):
             return self.own
-        return replace(self.own, functions={name: after.get(name, name_) for name, name_ in names.items()})
+        return replace(
+            self.own, functions={name: after.get(name, function) for name, function in names.items()}
+        )
 
 
 def _place(function: CompiledFunction | SpecializingFunction) -> int:
@@ -173,10 +176,8 @@ def compile_cell(
         if remembered is not None:
             _build(remembered.value, only_result=only_result, build=build)
             COUNTS.add_saved_time(remembered.value.cache_info.seconds)
-            return _with_cache_info(
-                remembered.value,
-                CacheInfo("memory", remembered.key, time.perf_counter() - begin, "found in memory"),
-            )
+            info = CacheInfo("memory", remembered.key, time.perf_counter() - begin, "found in memory")
+            return _with_cache_info(remembered.value, info)
         why = options.unkeyed_pass or MEMORY.why_not(names, parts, now)
     elif cache:
         why = "forced"
@@ -184,13 +185,35 @@ def compile_cell(
     entry = _compile(source, namespace, options, language, parts, names, use, specialization)
     _build(entry.value, only_result=only_result, build=build)
     hit, why = _from_disk(entry, why, now, use)
-    unkeyed = options.unkeyed_pass
-    if unkeyed is not None and cache and unkeyed not in why:
+    if (unkeyed := options.unkeyed_pass) is not None and cache and unkeyed not in why:
         why = f"{why}; {unkeyed}"
     cell = _with_cache_info(entry.value, CacheInfo(hit, entry.key, time.perf_counter() - begin, why))
     if cache:
         MEMORY.put(replace(entry, value=cell, nbytes=entry.nbytes + _machine_code_nbytes(cell)))
     return cell
+
+
+def _type_or_load(
+    source: Source,
+    namespace: Mapping[str, object],
+    options: Options,
+    language: str,
+    dependencies: Mapping[str, str],
+    use: Use,
+    specialization: Specialization | None,
+) -> TypedCell:
+    """Return the typed Relay of a source, which the disk may hold."""
+    if use is Use.YES and specialization is None:
+        known = kept_cells.find(dependencies, namespace, options)
+        if known is not None:
+            return known
+    from nnmagic.functions.type_cell import type_cell
+
+    report("types")
+    typed = type_cell(source, namespace, options, language, specialization)
+    if use is not Use.NO and specialization is None:
+        kept_cells.keep(dependencies, typed, options)
+    return typed
 
 
 def _from_disk(
@@ -240,20 +263,7 @@ def _compile(
     specialization: Specialization | None,
 ) -> Entry[CompiledCell]:
     """Make typed Relay of a source, or take it from disk, and define its functions."""
-    known = (
-        kept_cells.find(dependencies, namespace, options)
-        if use is Use.YES and specialization is None
-        else None
-    )
-    if known is None:
-        from nnmagic.functions.type_cell import type_cell
-
-        report("types")
-        typed = type_cell(source, namespace, options, language, specialization)
-        if use is not Use.NO and specialization is None:
-            kept_cells.keep(dependencies, typed, options)
-    else:
-        typed = known
+    typed = _type_or_load(source, namespace, options, language, dependencies, use, specialization)
     module, texts, own_types = typed.module, typed.texts, typed.own_types
     public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
     if specialization is not None:

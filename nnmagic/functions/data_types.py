@@ -11,13 +11,14 @@ from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.functions.calls import CallAdapter, call_with
 from nnmagic.functions.scalars import scalar_of
+from nnmagic.relay.encoder import Json
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.serialization import Json, module_from_data, module_to_data
+from nnmagic.relay.serialization import module_from_data, module_to_data
 from nnmagic.relay.types import TypeCall, TypeVar
 from nnmagic.relay.used_types import with_field_types
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.namespace.capture import CompiledType
+from nnmagic.tinynn.namespace.compiled_values import CompiledType
 from nnmagic.tinynn.namespace.linking import format_constructors
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import hide_frames, short_errors

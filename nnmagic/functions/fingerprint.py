@@ -15,6 +15,7 @@ import json
 import marshal
 import secrets
 import sys
+from collections.abc import Callable
 from functools import partial
 from types import CellType, EllipsisType, FunctionType, ModuleType
 
@@ -112,6 +113,17 @@ def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) 
             | np.dtype()
         ):
             return f"value {kind} {value!r}"
+    return _fingerprint_of_object(value, kind, of_part, digests)
+
+
+def _fingerprint_of_object(
+    value: object,
+    kind: str,
+    of_part: Callable[[object], str],
+    digests: dict[int, tuple[object, str]],
+) -> str:
+    """Return the fingerprint of a type, a module, a function, or an object that holds values."""
+    match value:
         case _ if (key := _data_type_key(value)) is not None:
             return f"class {key}"
         case ModuleType():
@@ -217,7 +229,7 @@ def _data_type_key(value: object) -> str | None:
 
 def _fingerprint_of_type(value: type) -> str:
     if inspect.getattr_static(value, "__relay_record__", None) is not None:
-        from nnmagic.tinynn.namespace.capture import as_record_type
+        from nnmagic.tinynn.namespace.compiled_values import as_record_type
 
         record = as_record_type(value)
         if record is not None:

@@ -325,13 +325,13 @@ def _batch_parameters(
 ) -> tuple[list[_Parameter], str]:
     """Return the parameters with the axis of the examples, and the axes for the text."""
     count = len(parameters)
-    axis_spec = in_axes if isinstance(in_axes, tuple) else (in_axes,) * count
-    if len(axis_spec) != count:
-        raise ValueError(f"in_axes has {len(axis_spec)} axes, but there are {count} parameters")
-    words = {name for axis_spec in parameters for name in re.findall(r"\w+", axis_spec.annotation)}
+    axis_specs = in_axes if isinstance(in_axes, tuple) else (in_axes,) * count
+    if len(axis_specs) != count:
+        raise ValueError(f"in_axes has {len(axis_specs)} axes, but there are {count} parameters")
+    words = {name for parameter in parameters for name in re.findall(r"\w+", parameter.annotation)}
     name = next(name for n in range(len(words) + 1) if (name := f"batch{n or ''}") not in words)
     batched_parameters = []
-    for parameter, axes in zip(parameters, axis_spec, strict=True):
+    for parameter, axes in zip(parameters, axis_specs, strict=True):
         type_: Type | OpenTensor | None
         if parameter.type is None or isinstance(parameter.type, OpenTensor):
             type_ = _open_with_axis(parameter.type, axes, name)
@@ -339,7 +339,7 @@ def _batch_parameters(
             type_ = _with_axis(parameter, parameter.type, axes, name)
         info = parameter.info if axes is None else replace(parameter.info, default=MISSING)
         batched_parameters.append(_Parameter(parameter.name, type_, info))
-    return batched_parameters, f"in_axes={axis_spec!r}, out_axes={out_axes}"
+    return batched_parameters, f"in_axes={axis_specs!r}, out_axes={out_axes}"
 
 
 def _open_with_axis(pattern: OpenTensor | None, axes: Axes, name: str) -> OpenTensor | None:

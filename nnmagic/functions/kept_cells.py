@@ -22,9 +22,10 @@ from nnmagic.functions.environment import front_end, is_current, is_front_end_cu
 from nnmagic.functions.fingerprint import is_still
 from nnmagic.functions.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
 from nnmagic.functions.typed_cell import TypedCell
+from nnmagic.relay.encoder import Json, PythonFunctionError
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import Json, PythonFunctionError, module_from_data, module_to_data
+from nnmagic.relay.serialization import module_from_data, module_to_data
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tinynn import look_up
 

@@ -8,7 +8,7 @@ import tokenize
 
 import numpy as np
 
-from nnmagic.relay.serialization import Json
+from nnmagic.relay.encoder import Json
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, PARAMETER_KINDS, ParameterInfo

@@ -23,7 +23,7 @@ from nnmagic.functions.generators import with_states
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
-from nnmagic.rendering.places import Places
+from nnmagic.rendering.source_lines import Places
 
 if TYPE_CHECKING:
     from nnmagic.functions.compiled import CompiledFunction

@@ -32,15 +32,10 @@ from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
 from nnmagic.functions.unproven_loops import refuse_unproven
 from nnmagic.relay.callbacks import PythonFunction
+from nnmagic.relay.encoder import PythonFunctionError
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import (
-    PythonFunctionError,
-    module_from_data,
-    module_to_data,
-    source_from_data,
-    source_to_data,
-)
+from nnmagic.relay.serialization import module_from_data, module_to_data, source_from_data, source_to_data
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tracebacks import short_errors
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,19 +19,18 @@ from nnmagic.functions.argument_types import (
     argument_type,
     is_known_value,
     plain_number,
-    written,
 )
-from nnmagic.functions.calls import annotation, make_binder, shown_default
 from nnmagic.functions.captured import Captured
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.function_attributes import FunctionAttributes
+from nnmagic.functions.open_signatures import LEFT_OUT, Key, binder, is_open, signature, specialization_key
 from nnmagic.functions.python_source import source_holder
-from nnmagic.relay.types import AnyDim, RecordType, TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, TensorType, Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
-from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
+from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
 
 if TYPE_CHECKING:
@@ -44,14 +42,6 @@ if TYPE_CHECKING:
 
 #: After so many specializations a warning says how to compile once for all sizes.
 _MANY = 32
-
-#: The types of a call by parameter, how its compile-time values are written, and the names in its records.
-_Key = tuple[
-    tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...], tuple[tuple[str, ...], ...]
-]
-
-#: Stands for an argument that a call leaves out.
-_LEFT_OUT = object()
 
 
 @dataclass(frozen=True)
@@ -112,19 +102,19 @@ class SpecializingFunction(FunctionAttributes):
         names = {parameter.name for parameter in info.parameters}
         self._template = template
         self._cache_info = cache_info
-        self._compiled: dict[_Key, CompiledFunction] = {}
+        self._compiled: dict[Key, CompiledFunction] = {}
         #: For types of a call, the arguments that are known when the function is compiled for them.
-        self._needed: dict[_Key, tuple[str, ...]] = {}
+        self._needed: dict[Key, tuple[str, ...]] = {}
         #: Types of calls whose sizes stand for the names of those of other parameters.
-        self._sized: set[_Key] = set()
+        self._sized: set[Key] = set()
         self._compiling = Lock()
         self._ufunc: np.ufunc | None = None
         self._known_as: str | None = None
         self._takes_out = "out" not in names
-        self._bind = _binder(info)
+        self._bind = binder(info)
         self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
         names_of = template.qualname, template.module
-        self._describe(info.name, *names_of, info.docstring, _signature(info), wrapped)
+        self._describe(info.name, *names_of, info.docstring, signature(info), wrapped)
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function, compiled for the types of the arguments; see the class."""
@@ -202,12 +192,12 @@ class SpecializingFunction(FunctionAttributes):
             self._template.info.parameters, self._patterns, bound, strict=True
         ):
             name = parameter.name
-            if value is _LEFT_OUT:
-                if not _is_open(pattern):
+            if value is LEFT_OUT:
+                if not is_open(pattern):
                     values[name] = parameter.default
             elif pattern is None and is_known_value(value):
                 values[name] = value
-            elif _is_open(pattern):
+            elif is_open(pattern):
                 what = f"{self.name}() argument {name!r}"
                 types[name], arguments[name] = argument_type(what, pattern, value, converts=converts)
             else:
@@ -226,7 +216,7 @@ class SpecializingFunction(FunctionAttributes):
 
         Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
         """
-        key = _key(types, values)
+        key = specialization_key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
         sized = {**types, **self._sizes_of(bound)}
@@ -269,7 +259,7 @@ class SpecializingFunction(FunctionAttributes):
         bound: Sequence[Any],
     ) -> CompiledFunction:
         """Return the function compiled for types, and for the numbers of a call that it needs to know."""
-        key = _key(types, values)
+        key = specialization_key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
         rows = list(zip(self._template.info.parameters, self._patterns, bound, strict=True))
@@ -345,7 +335,7 @@ class SpecializingFunction(FunctionAttributes):
     def _specialize(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
-        key = _key(types, values)
+        key = specialization_key(types, values)
         compiled = self._compiled.get(key)
         if compiled is None:
             with self._compiling:
@@ -513,7 +503,7 @@ class SpecializingFunction(FunctionAttributes):
         return f"compiled for {count} set{'' if count == 1 else 's'} of types"
 
     def _format_signature(self) -> str:
-        return str(_signature(self._template.info))
+        return str(signature(self._template.info))
 
     def _source_holder(self) -> FunctionType | ModuleType:
         info, key = self._template.info, self._template.key
@@ -536,8 +526,8 @@ def _restored(
     identity: str,
     template: Template,
     cache_info: CacheInfo,
-    compiled: Sequence[tuple[_Key, CompiledFunction]],
-    needed: Sequence[tuple[_Key, tuple[str, ...]]],
+    compiled: Sequence[tuple[Key, CompiledFunction]],
+    needed: Sequence[tuple[Key, tuple[str, ...]]],
 ) -> SpecializingFunction:
     """Return the function of a pickle: the same object as long as it is among those that were loaded last."""
     from nnmagic.functions.saving import LOADED
@@ -565,21 +555,7 @@ def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
     return TinyNNError([replace(first, hint=hint), *rest])
 
 
-def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
-    known = tuple((name, written(value)) for name, value in values.items())
-    return tuple(types.items()), known, tuple(names for type_ in types.values() for names in _names_in(type_))
-
-
-def _names_in(type_: Type | Generator) -> Iterator[tuple[str, ...]]:
-    """Yield the names in records: a record equals the tuple of its fields."""
-    if isinstance(type_, RecordType):
-        yield type_.name, *type_.names
-    if isinstance(type_, TupleType):
-        for field_ in type_.fields:
-            yield from _names_in(field_)
-
-
-def _shown_values(key: _Key) -> str:
+def _shown_values(key: Key) -> str:
     shown = ", ".join(f"{name}={_shown_value(value)}" for name, value in key[1])
     return f"  # {shown}" if shown else ""
 
@@ -588,38 +564,3 @@ def _shown_value(text: str) -> str:
     """Return what `written` gives as a reader knows it: a function of the notebook has no name there."""
     kind, _, rest = text.partition(" ")
     return {"library": rest.removeprefix("function "), "source": "<function>"}.get(kind, text)
-
-
-def _is_open(pattern: Type | OpenTensor | None) -> TypeGuard[OpenTensor | None]:
-    return pattern is None or isinstance(pattern, OpenTensor)
-
-
-def _binder(info: FunctionInfo) -> Callable[..., tuple[Any, ...]]:
-    """Return a function that returns the arguments in order, `_LEFT_OUT` for those that have a default."""
-    marked = [
-        parameter if parameter.default is MISSING else replace(parameter, default=_LEFT_OUT)
-        for parameter in info.parameters
-    ]
-    return make_binder(info.name, marked)
-
-
-def _signature(info: FunctionInfo) -> inspect.Signature:
-    shown = [
-        inspect.Parameter(
-            parameter.name,
-            inspect._ParameterKind[parameter.kind],
-            default=shown_default(parameter.default),
-            annotation=_shown_pattern(info.open.get(parameter.name), parameter.destination),
-        )
-        for parameter in info.parameters
-    ]
-    return inspect.Signature(shown)
-
-
-def _shown_pattern(pattern: Type | OpenTensor | None, destination: str) -> object:
-    if pattern is None:
-        return inspect.Parameter.empty
-    if isinstance(pattern, OpenTensor):
-        return pattern
-    shown = annotation(pattern)
-    return CHANGED[destination](shown) if destination and isinstance(shown, Tensor) else shown

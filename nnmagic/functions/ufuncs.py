@@ -278,9 +278,9 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
     loops, errors = list[_TypedLoop](), list[TinyNNError]()
     for dtype in _DTYPES:
         completed = {
-            loop.name: _complete(loop.name, function._template.info.open.get(loop.name), dtype)
-            for loop in function.parameters
-            if loop.default is MISSING
+            parameter.name: _complete(parameter.name, function._template.info.open.get(parameter.name), dtype)
+            for parameter in function.parameters
+            if parameter.default is MISSING
         }
         types = {name: type_ for name, type_ in completed.items() if type_ is not None}
         if len(types) < len(completed):

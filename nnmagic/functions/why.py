@@ -11,7 +11,7 @@ from nnmagic.engine import engine_error
 from nnmagic.engine.executable import Remark, remarks_of
 from nnmagic.functions.definition import Definition
 from nnmagic.relay.traverse import post_order
-from nnmagic.rendering.places import Places, position
+from nnmagic.rendering.source_lines import Places, position
 
 if TYPE_CHECKING:
     from nnmagic.rendering.output import Section

@@ -140,7 +140,7 @@ def _expects_dtype(cursor: CursorContext, names: Names, namespace: Mapping[str, 
 
 def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     from nnmagic.tinynn.editor.symbols import KEYWORDS, namespaces, symbols
-    from nnmagic.tinynn.namespace.capture import as_compiled_type
+    from nnmagic.tinynn.namespace.compiled_values import as_compiled_type
 
     kinds = dict.fromkeys(names.local, "instance")
     kinds |= dict.fromkeys(names.functions, "function")
@@ -164,7 +164,7 @@ def _capture_kind(value: object) -> str:
     import numpy as np
 
     from nnmagic.tinynn.editor.symbols import module_symbols
-    from nnmagic.tinynn.namespace.capture import as_compiled_function, as_compiled_type
+    from nnmagic.tinynn.namespace.compiled_values import as_compiled_function, as_compiled_type
     from nnmagic.tinynn.types.annotations import DType
 
     if isinstance(value, ModuleType):
@@ -223,7 +223,7 @@ def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """Return the completions after ``owner.``."""
     from nnmagic.tinynn.editor.symbols import module_named, module_symbols, namespaces, ufunc_symbols
-    from nnmagic.tinynn.namespace.capture import as_compiled_type
+    from nnmagic.tinynn.namespace.compiled_values import as_compiled_type
 
     head = owner[0]
     if len(owner) > 1 and owner[-1] in _OF_NO_TENSOR:
@@ -278,7 +278,7 @@ def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Symbol]]
 
 def _parameters_of(callee: str, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
     from nnmagic.tinynn.editor.symbols import meaning
-    from nnmagic.tinynn.namespace.capture import as_compiled_function
+    from nnmagic.tinynn.namespace.compiled_values import as_compiled_function
 
     if callee in names.functions:
         return names.functions[callee]
@@ -299,7 +299,7 @@ def _by_position(cursor: CursorContext, names: Names, namespace: Mapping[str, ob
 
 def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     from nnmagic.tinynn.editor.symbols import TYPE_NAMES
-    from nnmagic.tinynn.namespace.capture import as_compiled_type
+    from nnmagic.tinynn.namespace.compiled_values import as_compiled_type
 
     kinds = _dtypes() | dict.fromkeys(TYPE_NAMES, "type") | dict.fromkeys(names.classes, "class")
     for name, value in namespace.items():

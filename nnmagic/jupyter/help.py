@@ -109,7 +109,7 @@ def _page_of_cell(path: tuple[str, ...], asked: _Asked, namespace: dict[str, obj
 
 def _constructor(name: str, namespace: dict[str, object]) -> object:
     """Return the constructor that a cell may call by its bare name; None if no data type has it."""
-    from nnmagic.tinynn.namespace.capture import types_with
+    from nnmagic.tinynn.namespace.compiled_values import types_with
 
     return next((getattr(data, name) for data in types_with(namespace, name).values()), None)
 

@@ -17,9 +17,9 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.callbacks import PythonFunction
+from nnmagic.relay.encoder import Encoder, Json
 from nnmagic.relay.module import Module
 from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, names, polynomial
-from nnmagic.relay.serialization import Encoder, Json
 
 #: The size in bytes from which an array's hash is cached, and the number of hashes kept.
 _LARGE, _MOST = 1 << 14, 4096

@@ -22,7 +22,7 @@ from nnmagic.relay.traverse import pattern_vars
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.rendering.drawing import graph_svg
 from nnmagic.rendering.folding import fold
-from nnmagic.rendering.graph_data import Edge, GraphNode, GraphRegion
+from nnmagic.rendering.graph_data import Edge, GraphNode, Region
 from nnmagic.rendering.output import Output, Section
 from nnmagic.rendering.sections import Picture, graph_section
 from nnmagic.rendering.shape_values import shape_values
@@ -40,7 +40,7 @@ _MANY_INPUTS = 12
 class Graph:
     """A region for each function. ``str`` draws it with lines of text, a notebook shows it as SVG."""
 
-    regions: tuple[GraphRegion, ...]
+    regions: tuple[Region, ...]
 
     @property
     def svg(self) -> str:
@@ -58,7 +58,7 @@ class Graph:
         return graph_section(title, str(self), _pictures(self.regions))
 
 
-def _pictures(regions: Sequence[GraphRegion]) -> list[Picture]:
+def _pictures(regions: Sequence[Region]) -> list[Picture]:
     """Return the pictures of a graph: one of all functions, or of each its own, large ones in parts."""
     folded = [fold(region) for region in regions]
     if not any(folded) and sum(len(region.nodes) for region in regions) <= _MANY_NODES:
@@ -117,8 +117,8 @@ class _OpenRegion:
     values: dict[ir.Expr, int] = field(default_factory=dict)
     entered: list[ir.Expr] = field(default_factory=list)
 
-    def close(self) -> GraphRegion:
-        return GraphRegion(self.title, tuple(self.nodes.values()), tuple(self.edges))
+    def close(self) -> Region:
+        return Region(self.title, tuple(self.nodes.values()), tuple(self.edges))
 
 
 class _Builder:
@@ -136,7 +136,7 @@ class _Builder:
         self.folded = {**self._fold_inputs(), **self._fold_shapes()}
         self._open_regions()
 
-    def region(self) -> GraphRegion:
+    def region(self) -> Region:
         for node in self.order:
             if (
                 isinstance(node, ir.Let | ir.Var | ir.OpRef | ir.GlobalVar | ir.Constructor)

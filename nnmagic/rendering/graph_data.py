@@ -28,7 +28,7 @@ class GraphNode:
     family: str = ""
     details: tuple[str, ...] = ()
     summary: str = ""
-    regions: tuple[GraphRegion, ...] = ()
+    regions: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphRegion:
+class Region:
     """Nodes, each after what it uses, and the edges between them."""
 
     title: str

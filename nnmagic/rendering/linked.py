@@ -21,7 +21,7 @@ from nnmagic.relay.text.source_map import text_with_ranges
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.listing import highlight_lines
 from nnmagic.rendering.output import Section
-from nnmagic.rendering.places import Places, position
+from nnmagic.rendering.source_lines import Places, position
 from nnmagic.rendering.value_marks import value_classes, value_rules
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""The cache in memory: when it hits, when it must not, what it says, and what it keeps."""
+"""The cache in memory: when it hits, when it must not, what it says, and what it keeps.
+
+They judge tinynn/namespace/compiled_values, too.
+"""
 
 from __future__ import annotations
 

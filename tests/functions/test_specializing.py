@@ -1,4 +1,7 @@
-"""Functions whose parameters have no type, or a part of one: compiled for the types of each call."""
+"""Functions whose parameters have no type, or a part of one: compiled for the types of each call.
+
+They judge functions/open_signatures, too.
+"""
 
 import copy
 import inspect

@@ -1,4 +1,7 @@
-"""Modules as plain data and back, on every measured program and on what its text would lose."""
+"""Modules as plain data and back, on every measured program and on what its text would lose.
+
+They judge relay/encoder, too.
+"""
 
 from __future__ import annotations
 

@@ -2,71 +2,56 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
 import sys
 import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import accumulate
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from nnmagic.diagnostics import CompileError, InternalError, TinyNNWarning, internal_error
 from nnmagic.engine import cpu, engine_error
+from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
+from nnmagic.engine.relax.prepared_program import (
+    Prepared,
+    destinations_of,
+    first_tensors,
+    has_lengths,
+    kernels_of,
+    prepare,
+    refuse_parallel,
+    remove_lengths,
+    without_pranges,
+)
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
-from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
-from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
-from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, OpRef, Var
-from nnmagic.relay.failures import Failure
-from nnmagic.relay.hashing import code_data, content_digest
+from nnmagic.relay.callgraph import CallGraph, call_graph
+from nnmagic.relay.expr import Call, Constant, Function, If, OpRef, Var
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
-from nnmagic.relay.traverse import post_order, rewrite_module
-from nnmagic.relay.types import FuncType
+from nnmagic.relay.traverse import post_order
 from nnmagic.tracebacks import is_own_fault
 
 if TYPE_CHECKING:
     import tvm
 
-    from nnmagic.engine.arguments import Parameter
-    from nnmagic.engine.relax.artifact import Artifact, Json
-    from nnmagic.engine.relax.codegen.aot.program import AotProgram
-    from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
+    from nnmagic.engine.relax.artifact import Artifact
+    from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram, MachineInterpretedProgram
-    from nnmagic.engine.relax.interpreter.instructions import FunctionCode
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.cuda_executable import CudaExecutable
     from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
-    from nnmagic.relay.passes.pipeline import PassRun
 
     Loaded: TypeAlias = AotExecutable | VmExecutable | InterpretedProgram
     Executable: TypeAlias = Loaded | CudaExecutable
 
 #: How many compiled programs keep the texts of their stages at hand.
 _KEPT_PROGRAMS = 16
-
-#: What loads and runs compiled code.
-_TO_RUN = (
-    "analysis.pipeline",
-    "analysis.value_sizes",
-    "interpreter.compiler",
-    "interpreter.executable",
-    "runtime.aot_executable",
-    "runtime.vm_executable",
-)
-
-#: What compiles, of which most imports TVM.
-_TO_COMPILE = ("lowering.module", "codegen.target", "codegen.build", "codegen.aot.planner")
-
-#: A child that is forked while TVM is being loaded could load it no more.
-_LOADING = Lock()
 
 
 def build(
@@ -98,7 +83,7 @@ def build(
     from nnmagic.engine.relax.compiler_process import compile_elsewhere, reason_to_compile_elsewhere
     from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 
-    _load_runtime()
+    load_runtime()
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
     if not has_compiler():
@@ -114,7 +99,7 @@ def build(
     graph = call_graph(module)
     run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
     try:
-        prepared = replace(_prepare(module, entry, opt_level, graph), destinations=tuple(destinations))
+        prepared = replace(prepare(module, entry, opt_level, graph), destinations=tuple(destinations))
     except Exception as error:
         if isinstance(error, CompileError) or not is_own_fault(error):
             raise
@@ -127,7 +112,7 @@ def build(
 
 
 def _build_cuda(
-    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+    prepared: Prepared, target: str | Mapping[str, object] | None, opt_level: int
 ) -> CudaExecutable:
     """Compile for a GPU. Raises EngineError for a program that needs the interpreter."""
     import tvm
@@ -139,7 +124,7 @@ def _build_cuda(
     from nnmagic.engine.relax.runtime.cuda_executable import CudaExecutable
 
     if prepared.lengths:
-        prepared = _without_lengths(prepared)
+        prepared = remove_lengths(prepared)
     module, entry = prepared.module, prepared.entry
     function = module.functions[entry]
     if prepared.control is not None:
@@ -152,66 +137,11 @@ def _build_cuda(
     return CudaExecutable(entry, function, program, prepared.assertions)
 
 
-def _load_runtime() -> None:
-    """Load TVM's runtime, and prepare this thread for calls."""
-    _load_loader()
-    from nnmagic.engine.relax.runtime.callbacks import prepare_thread
-
-    prepare_thread()
-
-
-@cache
-def _load_loader() -> None:
-    """Load TVM's runtime on another thread: after an interrupt meanwhile, Python could not load it again."""
-    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
-
-    def load_loader() -> None:
-        with _LOADING:
-            importlib.import_module("nnmagic.engine.relax.runtime.loader")
-
-    run_interruptible(load_loader)
-
-
-def preload_runtime() -> None:
-    """Import TVM's runtime and what loads and runs compiled code, before it is needed.
-
-    Raises what the import raises.
-    """
-    _load_runtime()
-    importlib.import_module("tvm_ffi_orcjit")
-    for name in _TO_RUN:
-        importlib.import_module(f"nnmagic.engine.relax.{name}")
-
-
 def read_debugging_data() -> None:
     """Let TVM read, before it is needed, what it reads for the first error: without Python's lock."""
     from nnmagic.engine.relax.runtime import ffi
 
     ffi.read_debugging_data()
-
-
-def preload_compiler() -> None:
-    """Import TVM's compiler, if it is here, before something is compiled.
-
-    Meant for a thread that has time. Raises what the import raises.
-    """
-    if has_compiler():
-        _load_compiler()
-        if not gc.get_freeze_count():  # count all that is new as old, which is not gone through in a cell
-            gc.freeze()
-            gc.unfreeze()
-
-
-@cache
-def _load_compiler() -> None:
-    """Load TVM, on a thread that an interrupt does not reach."""
-    from nnmagic.engine.relax.runtime.ffi import importing_tvm
-    from nnmagic.engine.relax.runtime.prover_signals import keep_handler
-
-    with _LOADING, importing_tvm():
-        for name in _TO_COMPILE:
-            importlib.import_module(f"nnmagic.engine.relax.{name}")
-    keep_handler()
 
 
 def build_instrumentable(
@@ -225,7 +155,7 @@ def build_instrumentable(
     from nnmagic.engine.relax.deferred_interrupts import run_interruptible
     from nnmagic.engine.relax.interpreter.executable import MachineInterpretedProgram
 
-    prepared = _prepare(module, entry, opt_level, call_graph(module), native=False)
+    prepared = prepare(module, entry, opt_level, call_graph(module), native=False)
     compiled = run_interruptible(
         lambda: _compile_or_locate(prepared, target, opt_level, native_kernels=False)
     )
@@ -235,7 +165,7 @@ def build_instrumentable(
 
 
 def _refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:
-    _load_compiler()
+    load_compiler()
     from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
     refuse_unknown_operators(module, entry, graph)
@@ -260,8 +190,8 @@ def load(
 
     """
     _check_machine(artifact, entry)
-    _load_runtime()
-    prepared = _prepare(module, entry, opt_level, call_graph(module))
+    load_runtime()
+    prepared = prepare(module, entry, opt_level, call_graph(module))
     prepared = replace(prepared, destinations=tuple(destinations))
     return _make_executable(artifact, prepared, _Compilation(prepared, target, opt_level), target, opt_level)
 
@@ -275,119 +205,6 @@ def _check_machine(artifact: Artifact, entry: str) -> None:
         raise engine_error(f"@{entry} was compiled for a CPU with {', '.join(lacking)}, which this one lacks")
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A program before it is compiled: its module and call graph, first-order functions, control flow.
-
-    loops: the functions that were local ones, and take no stack where they call themselves at their end.
-    assertions: what assertions raise, by number. interpreted: the same for the interpreter. destinations:
-    the parameters of the entry that it may change. lengths: the parameters that its last arrays have as
-    their lengths; without_lengths: the program without these arrays.
-    """
-
-    module: Module
-    graph: CallGraph
-    entry: str
-    plain: frozenset[str]
-    control: _Control | None
-    loops: frozenset[str]
-    assertions: Sequence[Failure]
-    interpreted: Callable[[], _Prepared]
-    destinations: tuple[int, ...] = ()
-    lengths: tuple[int, ...] = ()
-    without_lengths: Callable[[], _Prepared] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Control:
-    """The part of a program that the interpreter runs, and the kernels in between."""
-
-    code: FunctionCode
-    parameters: Sequence[Parameter]
-    kernels: Sequence[ProgramKernel]
-
-    def facts(self, module: Module) -> Json:
-        """Return the names of the kernels, and a digest by which an artifact's kernels are recognised."""
-        names = [kernel.name for kernel in self.kernels]
-        around = {**module.functions, **{kernel.name: kernel.function for kernel in self.kernels}}
-        data = code_data(Module(around, module.types), names, labels=False)
-        return {"names": names, "kernels": content_digest(*data)}
-
-
-def _prepare(
-    module: Module,
-    entry: str,
-    opt_level: int,
-    graph: CallGraph,
-    *,
-    native: bool = True,
-    lengths: bool = True,
-) -> _Prepared:
-    """Do the part of a compilation that needs no TVM; building and loading share it.
-
-    ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
-    have no need of the interpreter. ``lengths``: whether integers that decide sizes are lengths of arrays.
-    """
-    from nnmagic.engine.relax.analysis.entry_signature import parameters_of
-    from nnmagic.engine.relax.analysis.pipeline import optimize
-    from nnmagic.engine.relax.analysis.value_sizes import find_value_sizes, with_value_sizes
-    from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
-
-    if native and lengths and (numbers := find_value_sizes(module, entry)):
-        without = partial(_prepare, module, entry, opt_level, graph, lengths=False)
-        longer = with_value_sizes(module, entry, numbers)
-        prepared = _prepare(longer, entry, opt_level, call_graph(longer), lengths=False)
-        if prepared.control is not None:
-            return without()
-        return replace(prepared, lengths=numbers, without_lengths=without)
-    if KERNEL in module.functions[entry].attrs:
-        module = _call_kernel(module, entry)
-        graph = call_graph(module)
-    interpreted = partial(_prepare, module, entry, opt_level, graph, native=False)
-    optimized = optimize(module, entry, opt_level, graph, native=native)
-    module, plain = optimized.module, optimized.plain
-    if not native:
-        plain -= {entry}
-    control = None
-    if entry not in plain:
-        parameters = parameters_of(module, entry)
-        program = ProgramCompiler(module, plain)
-        control = _Control(program.compile(entry), parameters, program.kernels)
-    return _Prepared(
-        module,
-        optimized.graph,
-        entry,
-        plain,
-        control,
-        optimized.loops,
-        optimized.assertions,
-        interpreted,
-    )
-
-
-def pass_runs(module: Module, entry: str, opt_level: int) -> list[PassRun]:
-    """Run the compiler's passes on a typed module, without TVM, and return what each did."""
-    from nnmagic.engine.relax.analysis.pipeline import optimize
-
-    runs: list[PassRun] = []
-    if KERNEL not in module.functions[entry].attrs:
-        optimize(module, entry, opt_level, call_graph(module), runs=runs)
-    return runs
-
-
-def _call_kernel(module: Module, name: str) -> Module:
-    """Return a module in which a kernel has another name, and a function of its name calls it."""
-    kernel, other = module.functions[name], f"{name}_kernel"
-    while other in module.functions:
-        other += "_"
-    type_ = kernel.checked_type
-    assert isinstance(type_, FuncType)
-    params = tuple(replace(param) for param in kernel.params)
-    body = Call(GlobalVar(other, checked_type=type_), params, span=kernel.span, checked_type=type_.ret_type)
-    entry = replace(kernel, params=params, body=body, attrs={})
-    return replace(module, functions={**module.functions, name: entry, other: kernel})
-
-
 class _Compilation:
     """Compile a program when it is called; only the programs that were called for last are kept.
 
@@ -397,9 +214,7 @@ class _Compilation:
     _recent: ClassVar[deque[weakref.ref[_Compilation]]] = deque()
     _lock: ClassVar[Lock] = Lock()
 
-    def __init__(
-        self, prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
-    ) -> None:
+    def __init__(self, prepared: Prepared, target: str | Mapping[str, object] | None, opt_level: int) -> None:
         self._compile = partial(_compile_or_locate, prepared, target, opt_level)
         self._program: CompiledProgram | None = None
 
@@ -436,14 +251,14 @@ class _FaultError(Exception):
 
 
 def _compile_or_locate(
-    prepared: _Prepared,
+    prepared: Prepared,
     target: str | Mapping[str, object] | None,
     opt_level: int,
     *,
     native_kernels: bool = True,
 ) -> CompiledProgram:
     """Compile a program; where that fails, raise EngineError at the first call that cannot be built alone."""
-    _load_compiler()
+    load_compiler()
     try:
         return _compile(prepared, target, opt_level, native_kernels=native_kernels)
     except (_BuildError, _FaultError) as failure:
@@ -464,7 +279,7 @@ def _compile_or_locate(
         raise engine_error(f"TVM cannot build the function @{prepared.entry}", function.span) from failure
 
 
-def _prepare_alone(call: Call, opt_level: int) -> _Prepared:
+def _prepare_alone(call: Call, opt_level: int) -> Prepared:
     """Prepare a program that is one call of an operator; its operands are parameters or constants."""
     operands = [
         arg if isinstance(arg, Constant) else Var(f"x{index}", arg.checked_type)
@@ -473,11 +288,11 @@ def _prepare_alone(call: Call, opt_level: int) -> _Prepared:
     params = tuple(operand for operand in operands if isinstance(operand, Var))
     body = Call(call.op, tuple(operands), call.attrs, span=call.span)
     module = infer_type(Module({"main": Function(params, body, span=call.span)}))
-    return _prepare(module, "main", opt_level, call_graph(module))
+    return prepare(module, "main", opt_level, call_graph(module))
 
 
 def _compile(
-    prepared: _Prepared,
+    prepared: Prepared,
     target: str | Mapping[str, object] | None,
     opt_level: int,
     *,
@@ -490,12 +305,12 @@ def _compile(
         except InternalError:
             raise
         except (CompileError, _NotNativeError, _BuildError):
-            prepared = _without_lengths(prepared)
+            prepared = remove_lengths(prepared)
     return _compile_as_is(prepared, target, opt_level, native_kernels=native_kernels)
 
 
 def _compile_as_is(
-    prepared: _Prepared,
+    prepared: Prepared,
     target: str | Mapping[str, object] | None,
     opt_level: int,
     *,
@@ -519,9 +334,9 @@ def _compile_as_is(
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
     if prepared.control is not None and native_kernels:
-        _refuse_parallel(prepared, "the program needs the interpreter, for data types or functions as values")
+        refuse_parallel(prepared, "the program needs the interpreter, for data types or functions as values")
     control = prepared.control
-    module, entries = (prepared.module, {ENTRY: prepared.entry}) if control is None else _kernels_of(prepared)
+    module, entries = (prepared.module, {ENTRY: prepared.entry}) if control is None else kernels_of(prepared)
     graph = prepared.graph if control is None else call_graph(module)
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
@@ -531,7 +346,7 @@ def _compile_as_is(
         try:
             report("Relax")
             with resolved:
-                destinations = _destinations(prepared) if control is None else {}
+                destinations = destinations_of(prepared) if control is None else {}
                 lowered = lower_module(module, entries, graph, prepared.loops, destinations.values())
             origins = KernelOrigins({name: each.span for name, each in module.functions.items()})
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level, origins)
@@ -541,7 +356,7 @@ def _compile_as_is(
             if program is not None:
                 return build_aot(program, lowered, origins, resolved, opt_level)
             _refuse_lengths(prepared)
-            _refuse_parallel(prepared, "the program is not one of machine code alone")
+            refuse_parallel(prepared, "the program is not one of machine code alone")
             if destinations:  # the virtual machine's results must be copies of what they share memory with
                 return _compile(replace(prepared, destinations=()), target, opt_level)
             _warn_of_interpreter(prepared, target, "no native code is made for the sizes of its arrays")
@@ -557,15 +372,15 @@ def _compile_as_is(
         except (CompileError, _NotNativeError, _BuildError, _FaultError, TinyNNWarning):
             raise
         except SerialLoopError as error:
-            if (serial := _without_pranges(prepared, error.args[1])) is not None:
+            if (serial := without_pranges(prepared, error.args[1])) is not None:
                 return _compile(serial, target, opt_level)
-            _refuse_parallel(prepared, error.args[1], error.args[0])
+            refuse_parallel(prepared, error.args[1], error.args[0])
             raise
         except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind
             return _compile(_interpreted_after(prepared, error, target), target, opt_level)
 
 
-def _warn_of_interpreter(prepared: _Prepared, target: str | Mapping[str, object] | None, reason: str) -> None:
+def _warn_of_interpreter(prepared: Prepared, target: str | Mapping[str, object] | None, reason: str) -> None:
     """Warn of a program for the CPU that is far slower than others, unless it needs the interpreter."""
     if prepared.control is None and not is_cuda(target):
         message = f"@{prepared.entry} does not run as machine code alone, and is slow: {reason}"
@@ -573,8 +388,8 @@ def _warn_of_interpreter(prepared: _Prepared, target: str | Mapping[str, object]
 
 
 def _interpreted_after(
-    prepared: _Prepared, error: Exception, target: str | Mapping[str, object] | None
-) -> _Prepared:
+    prepared: Prepared, error: Exception, target: str | Mapping[str, object] | None
+) -> Prepared:
     """Return a program for the interpreter, after TVM failed at one without it.
 
     Raises _BuildError where the interpreter would not help, and _FaultError where it was not TVM that failed.
@@ -588,37 +403,21 @@ def _interpreted_after(
     raise _BuildError from error
 
 
-def _plan(prepared: _Prepared, module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
+def _plan(prepared: Prepared, module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
     """Plan a program of machine code; values decide no sizes of results if it changes arguments."""
     from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
-    first = _first_tensors(prepared)
+    first = first_tensors(prepared)
     lengths = [first[number] for number in prepared.lengths]
     return plan_aot_program(module, ENTRY, destinations, lengths=lengths, measured_results=not destinations)
 
 
-def _first_tensors(prepared: _Prepared) -> list[int]:
-    """Return the number of the first tensor of each parameter, and at last that of all."""
-    from nnmagic.engine.relax.analysis.entry_signature import type_of
-    from nnmagic.engine.relax.analysis.tuple_flattening import leaves
-
-    params = prepared.module.functions[prepared.entry].params
-    return [0, *accumulate(len(list(leaves(type_of(var)))) for var in params)]
-
-
-def _has_lengths(artifact: Artifact) -> bool:
-    """Return whether a program of machine code takes integers as sizes."""
-    from nnmagic.engine.relax.artifact import VALUE
-
-    return any(axis == VALUE for _, axis in artifact.facts["dims"])
-
-
 def _build_without_lengths(
-    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+    prepared: Prepared, target: str | Mapping[str, object] | None, opt_level: int
 ) -> Loaded:
     """Compile a program for sizes that no array has as its length: negative ones."""
-    general = _without_lengths(prepared)
+    general = remove_lengths(prepared)
     if not has_compiler():
         message = f"@{prepared.entry} must be compiled again for a negative size: TVM's compiler is not here"
         raise engine_error(message, hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB")
@@ -626,86 +425,19 @@ def _build_without_lengths(
     return _make_executable(compilation().artifact, general, compilation, target, opt_level)
 
 
-def _without_lengths(prepared: _Prepared) -> _Prepared:
-    """Return a program whose sizes values decide where they are."""
-    assert prepared.without_lengths is not None
-    return replace(prepared.without_lengths(), destinations=prepared.destinations)
-
-
-def _kernels_of(prepared: _Prepared) -> tuple[Module, dict[str, str]]:
-    """Return the kernels of an interpreted program, with the functions that they call, and their names."""
-    assert prepared.control is not None
-    functions = prepared.module.functions
-    called = {name: function for name, function in functions.items() if name in prepared.plain}
-    kernels = {kernel.name: kernel.function for kernel in prepared.control.kernels}
-    return Module({**called, **kernels}, prepared.module.types), {name: name for name in kernels}
-
-
-def _refuse_lengths(prepared: _Prepared) -> None:
+def _refuse_lengths(prepared: Prepared) -> None:
     """Raise _NotNativeError if integers are lengths."""
     if prepared.lengths:
         raise _NotNativeError
 
 
-def _without_pranges(prepared: _Prepared, reason: str) -> _Prepared | None:
-    """Return a program whose loops over ``prange`` run their rounds in order; None if it has none."""
-    loops: list[Function] = []
-
-    def in_order(_old: Expr, new: Expr) -> Expr:
-        if not isinstance(new, Function) or PRANGE not in new.attrs:
-            return new
-        loops.append(new)
-        return replace(
-            new, attrs={key: value for key, value in new.attrs.items() if key not in (PARALLEL, PRANGE)}
-        )
-
-    module = rewrite_module(prepared.module, in_order)
-    if not loops:
-        return None
-    place = "" if loops[0].span is None else f" (line {loops[0].span.line})"
-    message = f"the rounds of this prange{place} run one after the other: {reason}"
-    warnings.warn(message, TinyNNWarning, stacklevel=2)
-    return replace(prepared, module=infer_type(module))
-
-
-def _refuse_parallel(prepared: _Prepared, reason: str, name: str = "") -> None:
-    """Raise EngineError at the parallel loop of that name, or at any: threads cannot share its rounds."""
-    functions = {
-        node: key
-        for key in sorted(reachable(prepared.graph, prepared.entry))
-        for node in post_order(prepared.module.functions[key])
-        if isinstance(node, Function) and PARALLEL in node.attrs
-    }
-    for function, key in functions.items():
-        if name in ("", key):
-            hint = "let its rounds compute single elements, or write range(...)"
-            raise engine_error(
-                f"threads cannot share the rounds of this loop: {reason}", function.span, hint=hint
-            )
-
-
-def _destinations(prepared: _Prepared) -> dict[int, int]:
-    """Return the arrays of the caller that a program may change, with the results that they become.
-
-    Both are numbers among the tensors of all parameters, or results, tuples flattened.
-    """
-    from nnmagic.engine.relax.analysis.tuple_flattening import leaves
-
-    if not prepared.destinations:
-        return {}
-    tensors, returned = _first_tensors(prepared), prepared.module.functions[prepared.entry].ret_type
-    assert returned is not None
-    first = len(list(leaves(returned))) - len(prepared.destinations)
-    return {tensors[number]: first + position for position, number in enumerate(prepared.destinations)}
-
-
-def _has_branches(prepared: _Prepared) -> bool:
+def _has_branches(prepared: Prepared) -> bool:
     return any(isinstance(node, If) for node in post_order(prepared.module.functions[prepared.entry]))
 
 
 def _make_executable(
     artifact: Artifact,
-    prepared: _Prepared,
+    prepared: Prepared,
     compiled: Callable[[], CompiledProgram],
     target: str | Mapping[str, object] | None,
     opt_level: int,
@@ -719,8 +451,8 @@ def _make_executable(
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     lengths = prepared.lengths
-    if lengths and not (artifact.kind == AOT and _has_lengths(artifact)):
-        prepared, lengths = _without_lengths(prepared), ()
+    if lengths and not (artifact.kind == AOT and has_lengths(artifact)):
+        prepared, lengths = remove_lengths(prepared), ()
     if artifact.kind == INTERPRETER and prepared.control is None:
         prepared = prepared.interpreted()
     function, control = prepared.module.functions[prepared.entry], prepared.control

@@ -16,7 +16,8 @@ from tvm.sym import Analyzer
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, kernel_sizes
+from nnmagic.engine.relax.codegen.aot.program import kernel_sizes
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.build import RelaxProgram, build_with_clock
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible

@@ -101,9 +101,9 @@ class OnnxNode:
         """Return an attribute that is an axis, counted from the front. Raises UnsupportedError."""
         return normalize_axis(self.integer(name, default), rank)
 
-    def output_shape(self, index: int = 0) -> tuple[int, ...] | None:
-        """Return the shape that the model declares for an output, if all of it is known."""
-        shape = self.declared[index] if index < len(self.declared) else None
+    def output_shape(self) -> tuple[int, ...] | None:
+        """Return the shape that the model declares for the first output, if all of it is known."""
+        shape = self.declared[0] if self.declared else None
         return None if shape is None or None in shape else cast("tuple[int, ...]", shape)
 
     def static(

@@ -57,7 +57,9 @@ class _OfSizes:
         program, run = self._compile(graph)
         self._compiled = {(): (program, run)}
         #: The arguments whose storages are read, and where they began in these when the graph was traced.
-        self._storages = [input_type.value for input_type in program.inputs if input_type.kind == "storage"]
+        self._storages = [
+            program_input.value for program_input in program.inputs if program_input.kind == "storage"
+        ]
         self._offsets = [self._traced[number].storage_offset() for number in self._storages]
 
     def _compile(self, graph: GraphModule) -> tuple[TorchProgram, Callable[..., Any]]:

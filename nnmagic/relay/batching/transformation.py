@@ -2,6 +2,8 @@
 
 What does not depend on the example is computed once. An operator takes the batch axis by its rule; what has
 none, and what examples decide, such as a ``while`` loop, runs in a loop over the examples.
+
+JAX calls this vmap; loops over the rest are as in Agarwal and Ganichev, arXiv:1903.04243.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     diagnostics.raise_if_any(RelayError)
     assert function.ret_type is not None
     body = _complete(value, tree, function.ret_type, size)
-    helpers = {each: flags for each, flags in prepared.functions.items() if each != name} | batcher.made
+    helpers = {each: helper for each, helper in prepared.functions.items() if each != name} | batcher.made
     return Batched(tuple(params), body, helpers)
 
 

@@ -32,9 +32,9 @@ RULES: dict[str, Rule] = {
 def uses_complex(module: Module) -> bool:
     """Return whether a module with types has complex tensors."""
     functions = module.functions.values()
-    if any(mentions_complex(node.checked_type) for function_ in functions for node in post_order(function_)):
+    if any(mentions_complex(node.checked_type) for root in functions for node in post_order(root)):
         return True
-    constructors = (function_ for data in module.types.values() for function_ in data.constructors)
+    constructors = (constructor for data in module.types.values() for constructor in data.constructors)
     return any(
         mentions_complex(input_type) for constructor in constructors for input_type in constructor.inputs
     )
@@ -69,10 +69,10 @@ def _lower_function(function: ir.Function) -> ir.Function:
     forms, lowered = Forms(), dict[ir.Expr, ir.Expr]()
 
     def new(node: ir.Expr) -> ir.Expr:
-        memo = lowered.get(node)
-        if memo is None:  # a binder that is used nowhere
-            memo = lowered[node] = _lower_leaf(node)
-        return memo
+        lowered_node = lowered.get(node)
+        if lowered_node is None:  # a binder that is used nowhere
+            lowered_node = lowered[node] = _lower_leaf(node)
+        return lowered_node
 
     for node in post_order(function):
         if node not in lowered:

@@ -55,10 +55,10 @@ class Forms:
             assert isinstance(expr, ir.Call)
             both = (expr.args[0], expr.args[1])
         else:
-            memo = self._split.get(expr)
-            if memo is None:
-                memo = self._split[expr] = _split(expr, len(type_.shape), span)
-            both = memo
+            split = self._split.get(expr)
+            if split is None:
+                split = self._split[expr] = _split(expr, len(type_.shape), span)
+            both = split
         re, im = (TensorExpr(part, part_dtype(type_.dtype), span) for part in both)
         return Parts(re, im)
 

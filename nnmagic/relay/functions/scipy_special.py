@@ -1,4 +1,7 @@
-"""Write those functions of ``scipy.special`` with Relay's operators that are short formulas of floats."""
+"""Write those functions of ``scipy.special`` with Relay's operators that are short formulas of floats.
+
+SciPy's reference: https://docs.scipy.org/doc/scipy/reference/special.html
+"""
 
 from __future__ import annotations
 

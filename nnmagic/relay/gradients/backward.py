@@ -4,6 +4,8 @@ Each binding is visited once, the last first. A branch that is the result of a b
 cotangents together. Any other branch is computed again in the backward pass, where the same side is taken;
 and so is a recursive function: its backward function runs the forward part on the way down and propagates
 cotangents on the way up, so that the stack holds what the rounds of a loop need.
+
+Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM (2008), describe reverse mode.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ from nnmagic.relay.gradients.blocks import (
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
 from nnmagic.relay.gradients.expansions import expand
-from nnmagic.relay.gradients.place import VjpCall
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
+from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of

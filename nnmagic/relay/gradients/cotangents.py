@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nnmagic.relay.expr import Expr, Var
 from nnmagic.relay.gradients.activity import type_of
-from nnmagic.relay.gradients.place import Update
+from nnmagic.relay.gradients.vjp_call import Update
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.tuple_trees import Tree, leaf_types, leaves, project, tree_of

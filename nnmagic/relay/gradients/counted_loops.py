@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnmagic.relay.callgraph import is_call, mentions
@@ -39,6 +39,21 @@ class CountedRecursion:
     exit: Expr
 
 
+def _sized_end(
+    last: Expr, fixed: Sequence[Var], env: Mapping[Var, Expr], resolve: Callable[[Expr], Expr]
+) -> tuple[Var | None, tuple[Expr, int] | None, Dim | None]:
+    """Return the parameter that is the end of a loop, the array and axis whose size it is, and that size."""
+    end = next((param for param in fixed if param is last), None)
+    sized = None if end is None else _size_source(env[end], resolve)
+    return end, sized, None if sized is None else _dim(sized)
+
+
+def _with_bindings(bindings: Sequence[tuple[Var, Expr]], body: Expr) -> Expr:
+    for var, value in reversed(bindings):
+        body = Let(var, value, body)
+    return body
+
+
 def counted_loop(
     name: str, function: Function, args: tuple[Expr, ...], resolve: Callable[[Expr], Expr]
 ) -> CountedRecursion | None:
@@ -69,9 +84,8 @@ def counted_loop(
         return _integer(value)
 
     condition = substitution.get(decision.cond, decision.cond)
-    if not _is_operator(condition, "less"):
+    if not isinstance(condition, Call) or not _is_operator(condition, "less"):
         return None
-    assert isinstance(condition, Call)
     counter, last = condition.args[0], substitution.get(condition.args[1], condition.args[1])
     if not isinstance(counter, Var) or counter not in following:
         return None
@@ -88,18 +102,14 @@ def counted_loop(
         if number <= 0:
             return None
     else:
-        end = next((param for param in fixed if param is last), None)
-        sized = None if end is None else _size_source(env[end], resolve)
-        size = None if sized is None else _dim(sized)
+        end, sized, size = _sized_end(last, fixed, env, resolve)
         if not isinstance(size, AnyDim) or size.label is None or (start, step) != (0, 1):
             return None
         number = size
     carried = tuple(param for param in function.params if param not in fixed and param is not counter)
     if not all(isinstance(leaf, TensorType) for param in carried for leaf in leaf_types(type_of(param))):
         return None
-    exit_ = decision.false_branch
-    for var, value in reversed(before):
-        exit_ = Let(var, value, exit_)
+    exit_ = _with_bindings(before, decision.false_branch)
     rounds = (*before, *again.bindings[:-1])
     return CountedRecursion(
         function, number, sized, end, counter, start, step, carried, fixed, rounds, following, exit_

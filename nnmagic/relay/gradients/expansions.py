@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnmagic.relay.expr import Function, Var
-from nnmagic.relay.gradients.place import VjpCall
 from nnmagic.relay.gradients.registry import EXPANSIONS
+from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.normal_forms import to_a_normal_form

@@ -13,7 +13,7 @@ from nnmagic.relay.registry import Registry, declare_rows
 
 if TYPE_CHECKING:
     from nnmagic.relay.expr import Expr
-    from nnmagic.relay.gradients.place import Contribution, VjpCall
+    from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 
 #: (the call) -> a contribution to the cotangent of each argument; None where nothing flows.
 Rule = Callable[["VjpCall"], "Sequence[Contribution]"]

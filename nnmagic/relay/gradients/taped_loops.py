@@ -137,7 +137,7 @@ class LoopTaper:
             leaf: path
             for param in loop.carried
             for leaf, path in (
-                (ir.Var(param.name_hint, suffix), (param, index)) for index, suffix in _parts(param)
+                (ir.Var(param.name_hint, type_), (param, index)) for index, type_ in _parts(param)
             )
         }
         env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in loop.fixed}

@@ -1,4 +1,7 @@
-"""Unify types with holes."""
+"""Unify types with holes.
+
+Unification is Robinson's (1965): holes are bound, and a hole never occurs in what it is bound to.
+"""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ def at_most(count: int, what: str, *operands: int, attr: str | tuple[str, ...] =
     return count
 
 
-def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType, ...]:
-    """Return the tensors of argument ``index``, a tuple of at least one. Raises RelationError."""
-    operand = types[index]
+def tensors_of_tuple(types: Sequence[Type]) -> tuple[TensorType, ...]:
+    """Return the tensors of the first argument, a tuple of at least one. Raises RelationError."""
+    operand = types[0]
     fields = operand.fields if isinstance(operand, TupleType) else ()
     tensors = tuple(field for field in fields if isinstance(field, TensorType))
     if not tensors or len(tensors) != len(fields):
-        raise RelationError("expected a tuple of tensors, found {operand}", index, operand=operand)
+        raise RelationError("expected a tuple of tensors, found {operand}", 0, operand=operand)
     return tensors
 
 

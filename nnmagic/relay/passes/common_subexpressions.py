@@ -1,4 +1,7 @@
-"""Eliminate common subexpressions."""
+"""Eliminate common subexpressions.
+
+Values are numbered by their operator and operands (Cocke and Schwartz, 1970).
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import numpy as np
 from nnmagic.relay.expr import Attrs, Call, Constant, Expr, OpRef, Tuple
 from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.reference import RULES as REFERENCE
-from nnmagic.relay.reference.given import EvalCall
+from nnmagic.relay.reference.eval_call import EvalCall
 from nnmagic.relay.reference.reductions import axes_of
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 

@@ -3,6 +3,8 @@
 The evaluator visits a function in the order of evaluation and rebuilds it, so that at every node the new
 parts, and what is known of variables, are at hand. Every node is visited once, in one context: a function
 that is inlined at several calls is copied for all but one.
+
+Online partial evaluation (Jones, Gomard and Sestoft, 1993).
 """
 
 from __future__ import annotations

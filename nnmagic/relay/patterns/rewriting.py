@@ -107,7 +107,7 @@ def _with_types(untyped: Module, applied: Sequence[_Replacement]) -> Module:
     try:
         typed = infer_type(untyped, look_into_callees=True)
     except RelayError as error:
-        names = ", ".join(dict.fromkeys(diagnostic.rule.name for diagnostic in applied))
+        names = ", ".join(dict.fromkeys(change.rule.name for change in applied))
         message = f"rewriting by {names} gave an ill-typed module"
         raise RelayError(
             [
@@ -121,7 +121,7 @@ def _with_types(untyped: Module, applied: Sequence[_Replacement]) -> Module:
 
 def _check_types(applied: Sequence[_Replacement], untyped: Module, typed: Module) -> None:
     """Raise RelayError for a replacement of another type than the node had."""
-    replacements = {rewritten.new: rewritten for rewritten in applied}
+    replacements = {change.new: change for change in applied}
     for name, function in untyped.functions.items():
         for node, same in zip(post_order(function), post_order(typed.functions[name]), strict=True):
             rewritten = replacements.get(node)
@@ -155,7 +155,7 @@ def _round(module: Module, rules: Sequence[Rule]) -> tuple[Module, list[_Replace
     memo: dict[Expr, Expr] = {}
 
     def change(function: Function) -> Function:
-        memo.update({rule: rule for rule in opaque_functions(function)})
+        memo.update({opaque: opaque for opaque in opaque_functions(function)})
         new = rewrite_graph(function, transform, memo)
         assert isinstance(new, Function)
         return new

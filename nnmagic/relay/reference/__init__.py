@@ -27,7 +27,7 @@ from nnmagic.relay.reference import (
     tables,
     vision,
 )
-from nnmagic.relay.reference.given import EvalCall
+from nnmagic.relay.reference.eval_call import EvalCall
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type, dtype_of_array
 
 #: The rule of each operator, by name.

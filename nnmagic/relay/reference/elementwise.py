@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule, plain
 from nnmagic.relay.types import ARRAY_DTYPES
 
 

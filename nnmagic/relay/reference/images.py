@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 from nnmagic.relay.reference.shapes import to_layout
 
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
-from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule, plain
 
 
 def _or_of_pairs(rule: Rule) -> Rule:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.reference.elementwise import trunc_divide
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 from nnmagic.relay.reference.shapes import to_layout
 
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -238,11 +238,11 @@ def _nll_loss(call: EvalCall, predictions: Array, targets: Array, weights: Array
     ignored = targets == call["ignore_index"]
     index = np.expand_dims(np.where(ignored, 0, targets), 1)
     picked = -np.squeeze(np.take_along_axis(predictions, index, 1), 1)
-    class_weight = np.where(ignored, 0, weights[np.where(ignored, 0, targets)])
+    weight = np.where(ignored, 0, weights[np.where(ignored, 0, targets)])
     if call["reduction"] == "none":
-        return picked * class_weight
-    total = np.sum(picked * class_weight)
-    return np.asarray(total / class_weight.sum() if call["reduction"] == "mean" else total)
+        return picked * weight
+    total = np.sum(picked * weight)
+    return np.asarray(total / weight.sum() if call["reduction"] == "mean" else total)
 
 
 RULES: dict[str, Rule] = {

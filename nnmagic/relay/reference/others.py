@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 from nnmagic.relay.reference.nn import last_axes
 from nnmagic.relay.reference.shapes import to_layout
 

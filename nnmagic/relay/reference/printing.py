@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.failures import RAISE, exception_class
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 
 _CONVERSIONS: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 

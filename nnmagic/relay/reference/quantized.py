@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.reference import nn, reductions
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 from nnmagic.relay.types import TensorType
 
 

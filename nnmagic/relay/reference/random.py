@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.generators import draw, seeded
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
 _PARITY = np.uint64(0x1BD11BDAA9FC1A22)

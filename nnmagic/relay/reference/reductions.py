@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, EvalCall, Rule, plain
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule, plain
 
 
 def axes_of(call: EvalCall, rank: int) -> tuple[int, ...]:
     """Return the axes to reduce; no axis, or an empty list, means all of them, excluded or not."""
     axis = call["axis"]
-    listed = {axis_ % rank for axis_ in ((axis,) if isinstance(axis, int) else axis or ())}
+    listed = {number % rank for number in ((axis,) if isinstance(axis, int) else axis or ())}
     return tuple(
-        axis_ for axis_ in range(rank) if not listed or (axis_ in listed) != (call["exclude"] is True)
+        number for number in range(rank) if not listed or (number in listed) != (call["exclude"] is True)
     )
 
 

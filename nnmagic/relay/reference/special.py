@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.functions import bessel, gamma, normal_distribution
-from nnmagic.relay.reference.given import Array, Rule
+from nnmagic.relay.reference.eval_call import Array, Rule
 from nnmagic.relay.tensor_expr import Number, TensorOperators
 from nnmagic.relay.types import ARRAY_DTYPES, dtype_of_array
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.ops.tables import FREE, HASH_FACTOR, NO_SUCH_KEY, SLOTS_OF_ENTRY
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 
 
 def first_slot(key: Array, slots: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.reference.given import Array, EvalCall, Rule
+from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 from nnmagic.relay.reference.nn import last_axes
 from nnmagic.relay.reference.shapes import to_layout
 

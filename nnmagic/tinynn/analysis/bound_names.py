@@ -12,6 +12,7 @@ from synr import ast
 
 from nnmagic.relay.callgraph import components
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import subscripts_of
 
 _Result = TypeVar("_Result")
 
@@ -53,7 +54,7 @@ def names_of(target: ast.Expr) -> list[str]:
         case ast.Var():
             return [target.id.name]
         case ast.Call():
-            return names_of(tree.subscripts_of(target)[0])
+            return names_of(subscripts_of(target)[0])
         case tree.Starred():
             return names_of(target.value)
         case ast.Tuple():

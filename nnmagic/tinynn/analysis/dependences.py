@@ -2,6 +2,8 @@
 
 Nothing is assumed that is not proven. Two indices are compared as polynomials (`index_bounds`); what is no
 polynomial over loop variables, sizes and numbers may be any index.
+
+Allen and Kennedy, Optimizing Compilers for Modern Architectures (2001), explain such tests.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from nnmagic.tinynn.analysis.index_bounds import (
     of_name,
 )
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import is_subscript
 
 #: What the attributes of an array are that its elements do not decide.
 _METADATA = ("shape", "ndim", "dtype", "size")
@@ -308,7 +311,7 @@ class LoopAccesses:
         """Yield the access of a subscript, and those in its indices; ``y[i][j]`` is ``y[i, j]``."""
         indices: list[ast.Expr] = []
         base: ast.Expr = call
-        while tree.is_subscript(base):
+        while is_subscript(base):
             own = list(base.params[1].values)
             if indices and any(self._index(index) is None for index in own):
                 indices = []  # an index of what the first one selects

@@ -15,6 +15,7 @@ from synr import ast
 
 from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import is_subscript, map_parts, subscript, subscripts_of
 
 #: How many views may be views of each other.
 _MOST = 16
@@ -70,7 +71,7 @@ def _write_out_inside(definition: tree.DefinitionNode, names: Collection[str]) -
 
 def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
     """Return a part of a tree with another node in place of one."""
-    return new if node is old else tree.map_parts(node, lambda part: _with(part, old, new))
+    return new if node is old else map_parts(node, lambda part: _with(part, old, new))
 
 
 def _find_views(definition: tree.DefinitionNode) -> Iterator[_View]:
@@ -97,7 +98,7 @@ def _bindings_of(stmt: ast.Node) -> list[tuple[str, ast.Expr]]:
 
 def _read_view(name: str, value: ast.Expr) -> _View | None:
     """Return the view that a name stands for; None for other values than parts by slices and ints."""
-    root, chain = tree.subscripts_of(value)
+    root, chain = subscripts_of(value)
     indices = [tuple(part.params[1].values) for part in chain]
     if not all(isinstance(item, ast.Slice) or _is_number(item) for index in indices for item in index):
         return None
@@ -114,7 +115,7 @@ def _is_number(item: ast.Expr) -> bool:
         case ast.Var():
             return True
         case ast.Call(func_name=ast.Op(), params=params):
-            return not tree.is_subscript(item) and all(map(_is_number, params))
+            return not is_subscript(item) and all(map(_is_number, params))
     return False
 
 
@@ -222,7 +223,7 @@ class _Replacing:
         if name not in find_mentioned_names(stmt):
             return [stmt]
         if type(stmt) is tree.UpdateName and stmt.lhs[0].id.name == name:
-            whole = tree.subscript(stmt.span, stmt.lhs[0], [tree.EllipsisLiteral(stmt.span)])
+            whole = subscript(stmt.span, stmt.lhs[0], [tree.EllipsisLiteral(stmt.span)])
             stmt = tree.UpdateElements(stmt.span, whole, stmt.rhs.func_name, stmt.rhs.params[1])
         bound = set(bound_names_of(stmt))
         match stmt:
@@ -232,7 +233,7 @@ class _Replacing:
                 bound = {each.id.name for target in targets for each in targets_of(target)}
         if name in bound:
             raise _KeptError
-        return [tree.map_parts(stmt, self._part)]
+        return [map_parts(stmt, self._part)]
 
     def expression(self, node: ast.Expr) -> ast.Expr:
         """Return an expression with the view for the name."""
@@ -242,7 +243,7 @@ class _Replacing:
             return attr.evolve(self.view.source, span=node.span)
         if isinstance(node, tree.ChangingCall) and self.view.name in node.changed:
             raise _KeptError
-        return tree.map_parts(node, self._part)
+        return map_parts(node, self._part)
 
     def _part(self, node: ast.Node) -> ast.Node:
         match node:

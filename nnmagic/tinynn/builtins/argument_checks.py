@@ -16,7 +16,7 @@ from nnmagic.relay.tuple_trees import flatten
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
-from nnmagic.tinynn.operators.arithmetic import same_dtype
+from nnmagic.tinynn.operators.mixed_operands import same_dtype
 from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -357,12 +357,9 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
 # -- dtypes and shapes ---------------------------------------------------------------------------------
 
 
-def dtype_argument(call: Arguments, parameter: str = "dtype") -> str | None:
-    """Return an argument that must be a dtype (``f32`` or ``"float32"``), or None if it is not given."""
-    if parameter not in call:
-        return None
-    operand = call.given[parameter]
-    return dtype_of_operand(operand, call.name)
+def dtype_argument(call: Arguments) -> str | None:
+    """Return ``dtype`` (``f32`` or ``"float32"``), or None if it is not given."""
+    return dtype_of_operand(call.given["dtype"], call.name) if "dtype" in call else None
 
 
 #: The hint for what is no dtype.

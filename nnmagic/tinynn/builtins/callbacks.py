@@ -1,4 +1,7 @@
-"""Define ``callback``, which calls a function of Python; the elaboration looks its function up."""
+"""Define ``callback``, which calls a function of Python; the elaboration looks its function up.
+
+Their reference: https://docs.jax.dev/en/latest/_autosummary/jax.pure_callback.html
+"""
 
 from __future__ import annotations
 

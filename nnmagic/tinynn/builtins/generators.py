@@ -1,126 +1,53 @@
 """Define the methods of NumPy's generator of random numbers, and what makes one.
 
 Each gives a `Draw`, which the elaboration carries out: the generator has another state afterwards.
+
+Their reference: https://numpy.org/doc/stable/reference/random/generator.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from nnmagic.diagnostics import Span
 from nnmagic.relay.generators import seeded, state_of
-from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.relay.types import AnyDim, is_float, is_integer
+from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.types import is_integer
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
-    as_formula_beside,
     choice_argument,
     dtype_argument,
     flag,
-    formula,
-    one_axis,
     python_number,
     static_value_or_none,
 )
-from nnmagic.tinynn.builtins.numpy.creation import CREATION, fill
-from nnmagic.tinynn.builtins.numpy.linalg import LINALG
-from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
+from nnmagic.tinynn.builtins.distributions import (
+    INTEGERS,
+    ROWS,
+    DistributionParameter,
+    array_of,
+    draw,
+    draw_alone,
+    is_not_negative,
+    number_of_constant,
+    of_size,
+    parameter_words,
+    require_number,
+    shape,
+    to_number,
+)
+from nnmagic.tinynn.builtins.random_orders import choice, permutation, permute
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import broadcast_together, constant_of
+from nnmagic.tinynn.builtins.tensor_helpers import constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import (
     as_number,
-    as_size,
-    number_of,
-    require_nonnegative,
     size_along,
-    weak_int,
 )
-
-_ROWS = {row.name: row for row in (*CREATION, *LINALG, *PRODUCTS)}
-
-_MAX_LAMBDA = float(np.iinfo("int64").max - np.sqrt(np.iinfo("int64").max) * 10)
-
-
-def _is_not_negative(x: Formula) -> Formula:
-    return ~x.op("numpy.signbit") | x.op("isnan") if x.is_float else x >= 0
-
-
-#: What NumPy requires of parameters, and its message where it does not hold.
-_REQUIRED: dict[str, tuple[Callable[[Formula], Formula], str]] = {
-    ">=0": (_is_not_negative, "{0} < 0"),
-    ">0": (lambda x: ~(x <= 0), "{0} <= 0"),
-    "0..1": (lambda x: (x >= 0) & (x <= 1), "{0} < 0, {0} > 1 or {0} is NaN"),
-    "above 0..1": (lambda x: (x > 0) & (x <= 1), "{0} <= 0, {0} > 1 or {0} contains NaNs"),
-    "0..below 1": (lambda x: (x >= 0) & (x < 1), "{0} < 0, {0} >= 1 or {0} is NaN"),
-    ">1": (lambda x: x > 1, "{0} <= 1 or {0} is NaN"),
-    "mean": (lambda x: (x >= 0) & (x <= _MAX_LAMBDA), "{0} < 0, {0} is NaN or {0} value too large"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _DistributionParameter:
-    """A parameter of a distribution: a float, or an integer if ``is_integer``."""
-
-    name: str
-    required: str = ""
-    default: float | None = None
-    is_integer: bool = False
-
-    def read(self, call: Arguments, dtype: str) -> Formula:
-        """Return the argument as a tensor, checked. Raises RefusalError."""
-        dtype = "int64" if self.is_integer else dtype
-        if self.name not in call:
-            return Formula(number_constant(self.default or 0.0, dtype, call.span), call.span)
-        operand = as_number(call.given[self.name])
-        number = python_number(operand.value)
-        if isinstance(number, float) and self.is_integer and number.is_integer():
-            number = int(number)
-        if isinstance(number, int | float):
-            return Formula(number_constant(number, dtype, operand.span), call.span)
-        data = _array(call, self.name, dtype)
-        if data.is_complex or (self.is_integer and data.is_float):
-            wanted = "an integer" if self.is_integer else "a real number"
-            message = f"{call.name}: `{self.name}` must be {wanted}, not {describe(operand.value)}"
-            raise v.RefusalError(message, operand.span)
-        data = data.cast(dtype)
-        if not self.required:
-            return data
-        holds, message = _REQUIRED[self.required]
-        return data.require(holds(data), f"{call.name}: {message.format(self.name)}")
-
-
-def _array(call: Arguments, parameter: str, dtype: str | None = None) -> Formula:
-    """Return an argument as an array, as `np.asarray` does; lists of numbers have a dtype if it is given."""
-    operand = call.given[parameter]
-    if dtype is not None and isinstance(static_value_or_none(operand.value), tuple):
-        return as_formula_beside(call, parameter, dtype)
-    if isinstance(operand.value, v.TupleOf):
-        made = _ROWS["asarray"].call([v.Operand(operand.value, operand.span)], operand.span)
-        operand = v.Operand(made, operand.span)
-    return formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
-
-
-def _words(text: str) -> tuple[_DistributionParameter, ...]:
-    """Return parameters from their names; see `_DISTRIBUTIONS`."""
-    parameters = []
-    for word in text.split(","):
-        name, _, required = word.strip().partition(" ")
-        name, _, default = name.partition("=")
-        is_integer = name.endswith("#")
-        parameters.append(
-            _DistributionParameter(
-                name.rstrip("#"), required, float(default) if default else None, is_integer
-            )
-        )
-    return tuple(parameters)
-
 
 #: The parameters of the distributions: their names with ``#`` after those of integers, their defaults, and
 #: what NumPy requires of them.
@@ -158,94 +85,9 @@ _DISTRIBUTIONS = {
     ),
     "logseries": ("p 0..below 1", "Return integers of the logarithmic series distribution."),
 }
-_INTEGERS = ("binomial", "negative_binomial", "poisson", "zipf", "geometric", "hypergeometric", "logseries")
 
 
 # -- shapes ----------------------------------------------------------------------------------------------
-
-
-def _zero(dtype: str, span: Span) -> Formula:
-    return constant_of(np.zeros((), dtype), dtype, span)
-
-
-def _of_size(call: Arguments, dtype: str, *more: v.Value) -> Formula:
-    """Return a tensor of the size that a call asks for, with ``more`` sizes behind."""
-    operand = call.given.get("size", v.Operand(v.TupleOf(()), call.span))
-    if operand.value == v.Known(None):
-        operand = v.Operand(v.TupleOf(()), call.span)
-    items = operand.value.items if isinstance(operand.value, v.TupleOf) else (operand.value,)
-    sizes = []
-    for item in (*items, *more):
-        size = as_size(v.Operand(item, operand.span))
-        if isinstance(size, v.Dimension):
-            size = require_nonnegative(size, call.name, operand.span)
-        sizes.append(item if size is None else size)
-    if any(isinstance(size, v.Known) and isinstance(size.value, int) and size.value < 0 for size in sizes):
-        raise v.RefusalError(f"{call.name}: negative dimensions are not allowed", operand.span)
-    whole = v.Operand(v.TupleOf(tuple(sizes)), operand.span)
-    value = fill(call, _zero(dtype, call.span), whole)
-    assert isinstance(value, v.Computed)
-    return Formula(value, call.span)
-
-
-def _shape(call: Arguments, dtype: str, parameters: Sequence[Formula]) -> tuple[Formula, list[Formula]]:
-    """Return a tensor of the shape of the numbers, and the parameters: of rank 0, or of that shape."""
-    arrays = [parameter for parameter in parameters if parameter.rank]
-    if "size" in call:
-        like = _of_size(call, dtype)
-        _check_fits(call, like, arrays)
-        return like, [_fit(parameter, like) for parameter in parameters]
-    if not arrays:
-        return _zero(dtype, call.span), list(parameters)
-    together = iter(broadcast_together(call, arrays))
-    fitted = [next(together) if parameter.rank else parameter for parameter in parameters]
-    like = next(parameter for parameter in fitted if parameter.rank)
-    return like.cast(dtype), fitted
-
-
-def _check_fits(call: Arguments, like: Formula, arrays: Sequence[Formula]) -> None:
-    """Raise RefusalError for a size to which a parameter does not broadcast."""
-    for array in arrays:
-        behind = like.shape[like.rank - array.rank :] if array.rank <= like.rank else None
-        fits = behind is not None and all(
-            size in (1, wanted) or isinstance(size, AnyDim) or isinstance(wanted, AnyDim)
-            for size, wanted in zip(array.shape, behind, strict=True)
-        )
-        if not fits:
-            shown = f"{format_shape(like.shape)} is not compatible with {format_shape(array.shape)}"
-            raise v.RefusalError(f"{call.name}: the size {shown}, the shape of a parameter", call.span)
-
-
-def _fit(parameter: Formula, like: Formula) -> Formula:
-    if not parameter.rank or parameter.shape == like.shape:
-        return parameter
-    return parameter.op("broadcast_to_like", like.cast(parameter.dtype))
-
-
-def _alone(call: Arguments, parameters: Sequence[Formula] = ()) -> bool:
-    """Return whether a call gives a Python number: it has no size, and no array among its parameters."""
-    return "size" not in call and not any(parameter.rank for parameter in parameters)
-
-
-def _draw(
-    call: Arguments,
-    function: str,
-    like: Formula,
-    parameters: Sequence[Formula] = (),
-    finish: Callable[[Formula], v.Value] | None = None,
-) -> v.Draw:
-    given = tuple(parameter.value for parameter in parameters)
-
-    def finished(numbers: v.Computed) -> v.Value:
-        return numbers if finish is None else finish(Formula(numbers, call.span))
-
-    return v.Draw(call.given["rng"], function, like.value, given, finished)
-
-
-def _as_number(numbers: Formula) -> v.Value:
-    """Return a number of rank 0 as Python's: it takes the dtype of the tensor beside it."""
-    wide = numbers.cast("float64" if numbers.is_float else "int64")
-    return v.Computed(wide.value.expr, wide.value.type, weak=True)
 
 
 # -- distributions ---------------------------------------------------------------------------------------
@@ -253,19 +95,19 @@ def _as_number(numbers: Formula) -> v.Value:
 
 def _distribution(name: str) -> Callable[[Arguments], v.Value]:
     text, _ = _DISTRIBUTIONS[name]
-    declared = _words(text) if text else ()
+    declared = parameter_words(text) if text else ()
 
     def apply_to(call: Arguments) -> v.Value:
         parameters = _check(call, name, [each.read(call, "float64") for each in declared])
-        like, fitted = _shape(call, "int64" if name in _INTEGERS else "float64", parameters)
-        return _draw(call, name, like, fitted, _as_number if _alone(call, parameters) else None)
+        like, fitted = shape(call, "int64" if name in INTEGERS else "float64", parameters)
+        return draw(call, name, like, fitted, to_number if draw_alone(call, parameters) else None)
 
     return apply_to
 
 
 def _check(call: Arguments, name: str, parameters: list[Formula]) -> list[Formula]:
     """Check parameters that are known with NumPy itself, and others that belong together."""
-    numbers = [_number_of_constant(parameter) for parameter in parameters]
+    numbers = [number_of_constant(parameter) for parameter in parameters]
     if all(number is not None for number in numbers):
         try:
             with np.errstate(all="ignore"):
@@ -276,26 +118,17 @@ def _check(call: Arguments, name: str, parameters: list[Formula]) -> list[Formul
     match name, parameters:
         case "uniform", [low, high]:
             width = high - low
-            low = _required(call, low, width.op("isfinite"), "high - low range exceeds valid bounds")
-            return [_required(call, low, _is_not_negative(width), "high - low < 0"), high]
+            low = require_number(call, low, width.op("isfinite"), "high - low range exceeds valid bounds")
+            return [require_number(call, low, is_not_negative(width), "high - low < 0"), high]
         case "triangular", [lhs, mode, rhs]:
-            lhs = _required(call, lhs, ~(lhs > mode), "left > mode")
-            lhs = _required(call, lhs, ~(mode > rhs), "mode > right")
-            return [_required(call, lhs, ~lhs.equal(rhs), "left == right"), mode, rhs]
+            lhs = require_number(call, lhs, ~(lhs > mode), "left > mode")
+            lhs = require_number(call, lhs, ~(mode > rhs), "mode > right")
+            return [require_number(call, lhs, ~lhs.equal(rhs), "left == right"), mode, rhs]
         case "hypergeometric", [good, bad, sample]:
             both = (good < 10**9) & (bad < 10**9)
-            good = _required(call, good, both, "both ngood and nbad must be less than 1000000000")
-            return [_required(call, good, ~(good + bad < sample), "ngood + nbad < nsample"), bad, sample]
+            good = require_number(call, good, both, "both ngood and nbad must be less than 1000000000")
+            return [require_number(call, good, ~(good + bad < sample), "ngood + nbad < nsample"), bad, sample]
     return parameters
-
-
-def _number_of_constant(parameter: Formula) -> object:
-    data = getattr(parameter.value.expr, "data", None)
-    return data.item() if isinstance(data, np.ndarray) and not data.shape else None
-
-
-def _required(call: Arguments, parameter: Formula, condition: Formula, message: str) -> Formula:
-    return parameter.require(condition, f"{call.name}: {message}")
 
 
 def _float_dtype(call: Arguments) -> str:
@@ -311,14 +144,14 @@ def _standard(name: str) -> Callable[[Arguments], v.Value]:
     def apply_to(call: Arguments) -> v.Value:
         dtype = _float_dtype(call)
         parameters = (
-            [_DistributionParameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
+            [DistributionParameter("shape", ">=0").read(call, dtype)] if name == "standard_gamma" else []
         )
-        if parameters and isinstance(number := _number_of_constant(parameters[0]), float) and number < 0:
+        if parameters and isinstance(number := number_of_constant(parameters[0]), float) and number < 0:
             raise call.refusal("shape", "shape < 0")
-        like, fitted = _shape(call, dtype, parameters)
+        like, fitted = shape(call, dtype, parameters)
         method = choice_argument(call, "method", ("zig", "inv"), "zig") if "method" in call else "zig"
         function = name if method == "zig" else f"{name} {method}"
-        return _draw(call, function, like, fitted, _as_number if _alone(call, parameters) else None)
+        return draw(call, function, like, fitted, to_number if draw_alone(call, parameters) else None)
 
     return apply_to
 
@@ -331,8 +164,8 @@ def _integers(call: Arguments) -> v.Value:
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
     low, high = (v.Operand(v.Known(0), call.span) if end is None else as_number(end) for end in ends)
     parameters = _range(call, low, high, dtype)
-    like, fitted = _shape(call, dtype, parameters)
-    return _draw(call, "integers", like, fitted)
+    like, fitted = shape(call, dtype, parameters)
+    return draw(call, "integers", like, fitted)
 
 
 def _range(call: Arguments, low: v.Operand, high: v.Operand, dtype: str) -> list[Formula]:
@@ -351,11 +184,11 @@ def _range(call: Arguments, low: v.Operand, high: v.Operand, dtype: str) -> list
     wide = "uint64" if dtype == "uint64" else "int64"
     start, stop = (_whole(call, end, wide) for end in (low, high))
     fine = start <= stop if closed else start < stop
-    start = _required(call, start, fine, f"low {'>' if closed else '>='} high")
+    start = require_number(call, start, fine, f"low {'>' if closed else '>='} high")
     stop = stop if closed else stop - 1
     if dtype not in ("int64", "uint64"):
-        start = _required(call, start, start >= limits[0], f"low is out of bounds for {dtype}")
-        stop = _required(call, stop, stop <= limits[1], f"high is out of bounds for {dtype}")
+        start = require_number(call, start, start >= limits[0], f"low is out of bounds for {dtype}")
+        stop = require_number(call, stop, stop <= limits[1], f"high is out of bounds for {dtype}")
     return [start.cast(dtype), stop.cast(dtype)]
 
 
@@ -373,149 +206,23 @@ def _whole(call: Arguments, operand: v.Operand, dtype: str) -> Formula:
 # -- choices ---------------------------------------------------------------------------------------------
 
 
-def _population(call: Arguments, parameter: str) -> tuple[v.Value, Formula | None, int]:
-    """Return how many items there are, the items (None for indices), and along which axis they lie."""
-    operand = call.given[parameter]
-    count = as_size(operand)
-    if count is not None:
-        return count, None, 0
-    data = _array(call, parameter)
-    if not data.rank:
-        message = f"{call.name}: `{parameter}` must be an int or an array, not {describe(operand.value)}"
-        raise v.RefusalError(message, operand.span)
-    axis = one_axis(call, "axis", data.rank, 0)
-    return size_along(data.value, axis, call.span), data, axis
-
-
-def _order_of(call: Arguments, count: v.Value) -> Formula:
-    """Return a tensor of so many indices."""
-    given = {**call.given, "size": v.Operand(v.TupleOf((count,)), call.span)}
-    return _of_size(Arguments(call.name, given, call.span), "int64")
-
-
-def _permutation(call: Arguments) -> v.Value:
-    count, data, axis = _population(call, "x")
-    if data is None:
-        return _draw(call, "order", _order_of(call, count))
-
-    def finish(order: Formula) -> v.Value:
-        return data.op("take", order, axis=axis).value
-
-    return _draw(call, "order", _order_of(call, count), finish=finish)
-
-
-def _permute(call: Arguments) -> v.Value:
-    data = _array(call, "x")
-    if "axis" not in call:
-        flat = data.flat()
-        count = size_along(flat.value, 0, call.span)
-
-        def finish(order: Formula) -> v.Value:
-            return flat.op("take", order, axis=0).reshape(data.shape, data).value
-
-        return _draw(call, "order", _order_of(call, count), finish=finish)
-    axis = one_axis(call, "axis", data.rank)
-    others = [index for index in range(data.rank) if index != axis]
-    moved = data.transpose([*others, axis])
-    rows = moved.op("reshape", newshape=(-1, moved.shape[-1])) if data.rank != 2 else moved
-    like = rows.op("zeros_like").cast("int64")
-
-    def finish_rows(orders: Formula) -> v.Value:
-        taken = rows.op("gather", orders, axis=1).reshape(moved.shape, moved)
-        back = sorted(range(data.rank), key=[*others, axis].__getitem__)
-        return taken.transpose(back).value
-
-    return _draw(call, "orders", like, finish=finish_rows)
-
-
-def _choice(call: Arguments) -> v.Value:
-    count, data, axis = _population(call, "a")
-    operand = call.given["a"]
-    if isinstance(count, v.Known) and isinstance(count.value, int) and count.value <= 0:
-        what = "a must be a positive integer" if data is None else "a cannot be empty"
-        raise v.RefusalError(f"{call.name}: {what} unless no samples are taken", operand.span)
-    alone = "size" not in call
-    like = _of_size(call, "int64")
-
-    def finish(index: Formula) -> v.Value:
-        if data is None:
-            return weak_int(index.value) if alone else index.value
-        return data.op("take", index, axis=axis).value
-
-    number = Formula(number_of(count, call.span), call.span)
-    p = _probabilities(call, number) if "p" in call else None
-    if flag(call, "replace", default=True):
-        if p is not None:
-            return _draw(call, "weighted", like, [p], finish)
-        last = number - 1
-        if isinstance(count, v.Known):
-            last = Formula(number_constant(int(count.value) - 1, "int64", call.span), call.span)  # type: ignore[call-overload]  # an int
-        else:
-            last = _required(
-                call, last, last >= 0, "a must be a positive integer unless no samples are taken"
-            )
-        return _draw(
-            call, "integers", like, [Formula(number_constant(0, "int64", call.span), call.span), last], finish
-        )
-    flat = like if like.rank == 1 else like.reshape((1,)) if not like.rank else like.flat()
-
-    def finish_flat(index: Formula) -> v.Value:
-        return finish(index if like.rank == 1 else index.reshape(like.shape, like))
-
-    wanted = Formula(number_of(size_along(flat.value, 0, call.span), call.span), call.span)
-    message = "Cannot take a larger sample than population when replace is False"
-    sizes = [_number_of_constant(each) for each in (number, wanted)]
-    if all(isinstance(size, int) for size in sizes):
-        if sizes[1] > sizes[0]:  # type: ignore[operator]  # both are ints
-            raise v.RefusalError(f"{call.name}: {message}", call.span)
-    else:
-        number = _required(call, number, wanted <= number, message)
-    if p is not None:
-        enough = p.op("greater", p.like(0)).cast("int64").reduce("sum") >= wanted
-        p = _required(call, p, enough, "Fewer non-zero entries in p than size")
-        return _draw(call, "weighted different", flat, [p], finish_flat)
-    shuffled = flag(call, "shuffle", default=True)
-    return _draw(call, "choice" if shuffled else "choice unshuffled", flat, [number], finish_flat)
-
-
-def _probabilities(call: Arguments, count: Formula) -> Formula:
-    """Return the probabilities of a choice, checked as NumPy does. Raises RefusalError."""
-    operand = call.given["p"]
-    p = _array(call, "p", "float64")
-    if p.rank != 1:
-        raise v.RefusalError(f"{call.name}: p must be 1-dimensional", operand.span)
-    exact = np.sqrt(np.finfo(p.dtype).eps) if is_float(p.dtype) and p.dtype != "bfloat16" else 0.0
-    tolerance = float(max(np.sqrt(np.finfo("float64").eps), exact))
-    size = Formula(number_of(size_along(p.value, 0, call.span), call.span), call.span)
-    sizes = [_number_of_constant(each) for each in (size, count)]
-    p = p.cast("float64")
-    if all(isinstance(each, int) for each in sizes):
-        if sizes[0] != sizes[1]:
-            raise v.RefusalError(f"{call.name}: a and p must have same size", operand.span)
-    else:
-        p = _required(call, p, size.equal(count), "a and p must have same size")
-    p = _required(call, p, ~(p < 0), "Probabilities are not non-negative")
-    total = (p.reduce("sum") - 1).abs()
-    return _required(call, p, total <= tolerance, "Probabilities do not sum to 1")
-
-
 # -- vectors ---------------------------------------------------------------------------------------------
 
 
 def _dirichlet(call: Arguments) -> v.Value:
-    alpha = _DistributionParameter("alpha").read(call, "float64")
+    alpha = DistributionParameter("alpha").read(call, "float64")
     if alpha.rank != 1:
         raise call.refusal("alpha", "`alpha` must be a vector")
-    alpha = _required(call, alpha, ~(alpha < 0), "alpha < 0")
-    like = _of_size(call, "float64", size_along(alpha.value, 0, call.span))
-    return _draw(call, "dirichlet", like, [alpha])
+    alpha = require_number(call, alpha, ~(alpha < 0), "alpha < 0")
+    like = of_size(call, "float64", size_along(alpha.value, 0, call.span))
+    return draw(call, "dirichlet", like, [alpha])
 
 
 def _multinomial(call: Arguments) -> v.Value:
-    n = _DistributionParameter("n", ">=0", is_integer=True).read(call, "int64")
-    if isinstance(number := _number_of_constant(n), int) and number < 0:
+    n = DistributionParameter("n", ">=0", is_integer=True).read(call, "int64")
+    if isinstance(number := number_of_constant(n), int) and number < 0:
         raise call.refusal("n", "n < 0")
-    pvals = _DistributionParameter("pvals", "0..1").read(call, "float64")
+    pvals = DistributionParameter("pvals", "0..1").read(call, "float64")
     if pvals.rank != 1 or n.rank:
         raise call.refusal("pvals" if pvals.rank != 1 else "n", "`n` must be a number and `pvals` a vector")
     size = size_along(pvals.value, 0, call.span)
@@ -523,45 +230,45 @@ def _multinomial(call: Arguments) -> v.Value:
         raise call.refusal("pvals", "`pvals` has no elements")
     last = pvals.op("strided_slice", begin=[-1], end=[2**40], strides=[1], axes=[0]).reduce("sum")
     rest = pvals.reduce("sum") - last
-    pvals = _required(call, pvals, rest <= 1.0 + 1e-12, "sum(pvals[:-1]) > 1.0")
-    return _draw(call, "multinomial", _of_size(call, "int64", size), [n, pvals])
+    pvals = require_number(call, pvals, rest <= 1.0 + 1e-12, "sum(pvals[:-1]) > 1.0")
+    return draw(call, "multinomial", of_size(call, "int64", size), [n, pvals])
 
 
 def _multivariate_hypergeometric(call: Arguments) -> v.Value:
     method = choice_argument(call, "method", ("marginals", "count"), "marginals")
-    colors = _DistributionParameter("colors", ">=0", is_integer=True).read(call, "int64")
-    sample = _DistributionParameter("nsample", ">=0", is_integer=True).read(call, "int64")
+    colors = DistributionParameter("colors", ">=0", is_integer=True).read(call, "int64")
+    sample = DistributionParameter("nsample", ">=0", is_integer=True).read(call, "int64")
     if colors.rank != 1 or sample.rank:
         raise call.refusal("colors", "`colors` must be a vector of integers and `nsample` an integer")
     total = colors.reduce("sum")
     if method == "marginals":
         message = 'When method is "marginals", sum(colors) must be less than 1000000000.'
-        colors = _required(call, colors, total < 10**9, message)
-    colors = _required(call, colors, sample <= total, "nsample > sum(colors)")
-    colors = _required(call, colors, sample >= 0, "nsample must be nonnegative.")
+        colors = require_number(call, colors, total < 10**9, message)
+    colors = require_number(call, colors, sample <= total, "nsample > sum(colors)")
+    colors = require_number(call, colors, sample >= 0, "nsample must be nonnegative.")
     size = size_along(colors.value, 0, call.span)
     function = f"multivariate_hypergeometric {method}"
-    return _draw(call, function, _of_size(call, "int64", size), [colors, sample])
+    return draw(call, function, of_size(call, "int64", size), [colors, sample])
 
 
 def _multivariate_normal(call: Arguments) -> v.Value:
     method = choice_argument(call, "method", ("svd", "eigh", "cholesky"), "svd")
-    mean, cov = (_array(call, name, "float64").cast("float64") for name in ("mean", "cov"))
+    mean, cov = (array_of(call, name, "float64").cast("float64") for name in ("mean", "cov"))
     if mean.rank != 1 or cov.rank != 2:
         raise call.refusal("mean" if mean.rank != 1 else "cov", "`mean` must be a vector and `cov` a matrix")
-    like = _of_size(call, "float64", size_along(mean.value, 0, call.span))
+    like = of_size(call, "float64", size_along(mean.value, 0, call.span))
 
     def finish(numbers: Formula) -> v.Value:
         factor = _factor(cov, method)
-        product = _ROWS["matmul"].call([_operand(numbers), _operand(factor.transpose([1, 0]))], call.span)
+        product = ROWS["matmul"].call([_operand(numbers), _operand(factor.transpose([1, 0]))], call.span)
         return (Formula(_tensor(product), call.span) + mean).value
 
-    return _draw(call, "standard_normal", like, finish=finish)
+    return draw(call, "standard_normal", like, finish=finish)
 
 
 def _factor(cov: Formula, method: str) -> Formula:
     """Return a matrix whose product with its transpose is a covariance matrix."""
-    factor = _ROWS[method].call([_operand(cov)], cov.span)
+    factor = ROWS[method].call([_operand(cov)], cov.span)
     if not isinstance(factor, v.TupleOf):
         return Formula(_tensor(factor), cov.span)
     columns = [Formula(_tensor(item), cov.span) for item in factor.items]
@@ -591,7 +298,7 @@ def _refuse(name: str, hint: str) -> Builtin:
 
 def _signature(name: str) -> str:
     text, _ = _DISTRIBUTIONS[name]
-    declared = _words(text) if text else ()
+    declared = parameter_words(text) if text else ()
     words = [
         parameter.name if parameter.default is None else f"{parameter.name}?={parameter.default:g}"
         for parameter in declared
@@ -633,9 +340,9 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
             "Return numbers of the standard gamma distribution.",
         ),
         _row("integers", "low high? size? dtype? endpoint?", _integers, "Return integers of a range."),
-        _row("choice", "a size? replace? p? axis? shuffle?", _choice, "Return random items of an array."),
-        _row("permutation", "x axis?", _permutation, "Return an array in random order along an axis."),
-        _row("permuted", "x * axis?", _permute, "Return an array, each slice of which has its own order."),
+        _row("choice", "a size? replace? p? axis? shuffle?", choice, "Return random items of an array."),
+        _row("permutation", "x axis?", permutation, "Return an array in random order along an axis."),
+        _row("permuted", "x * axis?", permute, "Return an array, each slice of which has its own order."),
         _row("dirichlet", "alpha size?", _dirichlet, "Return vectors of the Dirichlet distribution."),
         _row("multinomial", "n pvals size?", _multinomial, "Return counts of the multinomial distribution."),
         _row(
@@ -676,7 +383,7 @@ def _default_rng(call: Arguments) -> v.Value:
         message = f"{call.name}: `seed` must be an integer, not {describe(operand.value)}"
         raise v.RefusalError(message, operand.span)
     if data.dtype != "uint64":
-        data = _required(call, data.cast("int64"), data >= 0, "expected non-negative integer")
+        data = require_number(call, data.cast("int64"), data >= 0, "expected non-negative integer")
     return v.Draw(None, "", data.op("numpy.pcg64_seed").value)
 
 

@@ -1,4 +1,7 @@
-"""Define gradients by the names that JAX has for them."""
+"""Define gradients by the names that JAX has for them.
+
+Their reference: https://docs.jax.dev/en/latest/automatic-differentiation.html
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A loop of ``jax.lax`` is a function in the language, which is inlined: its rounds may be differentiated in
 reverse mode, `while_loop`'s too.
+
+Their reference: https://docs.jax.dev/en/latest/jax.lax.html
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Define the functions that call a function of the cell in a loop: scan, apply_along_axis and their kin.
 
 Each gives a LoopCall, which the elaboration writes as the loop that it stands for.
+
+Their reference: https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Define Python's own functions that make sense for tensors, and the messages for the others."""
+"""Define Python's own functions that make sense for tensors, and the messages for the others.
+
+Their reference: https://docs.python.org/3/library/functions.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's reshape, with named and dynamic dimensions."""
+"""Define NumPy's reshape, with named and dynamic dimensions.
+
+Their reference: https://numpy.org/doc/stable/reference/generated/numpy.reshape.html
+"""
 
 from __future__ import annotations
 

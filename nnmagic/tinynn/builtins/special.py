@@ -1,6 +1,8 @@
 """Define functions of ``scipy.special``, which are called by the names that a notebook has for them.
 
 Integers are converted to the floats that SciPy chooses; a Python number gives a Python number.
+
+Their reference: https://docs.scipy.org/doc/scipy/reference/special.html
 """
 
 from __future__ import annotations
@@ -164,7 +166,13 @@ _FACTORIAL = _function("factorial", "n", _factorials, "")
 
 def special_functions(rows: Mapping[str, Builtin]) -> dict[str, Builtin]:
     """Return the functions of ``scipy.special`` by name; ``rows`` are NumPy's."""
-    table = (
+    numpy_rows = (rows[name] for name in ("exp2", "expm1", "log1p", "cbrt", "sinc", "round"))
+    return {row.name: row for row in (*_gamma_and_bessel(), *_probabilities(), *numpy_rows)}
+
+
+def _gamma_and_bessel() -> tuple[Builtin, ...]:
+    """Return the error functions, the gamma functions, Bessel's and those of the normal distribution."""
+    return (
         _operator("erf", "Compute the error function.", "erf"),
         _operator("erfc", "Compute 1 - erf(x)."),
         _operator("erfinv", "Compute the inverse of the error function."),
@@ -201,6 +209,12 @@ def special_functions(rows: Mapping[str, Builtin]) -> dict[str, Builtin]:
         _function(
             "ndtr", "x", normal_distribution.ndtr, "Compute the share of the normal distribution below x."
         ),
+    )
+
+
+def _probabilities() -> tuple[Builtin, ...]:
+    """Return the logistic functions, entropies, losses, combinations and sums of exponentials."""
+    return (
         _operator("expit", "Compute 1 / (1 + exp(-x)).", "sigmoid"),
         _function("log_expit", "x", scipy_special.log_expit, "Compute log(expit(x))."),
         _function("logit", "x", scipy_special.logit, "Compute log(x / (1 - x))."),
@@ -245,6 +259,4 @@ def special_functions(rows: Mapping[str, Builtin]) -> dict[str, Builtin]:
             method=False,
         ),
         Builtin("log_softmax", "x axis?", _log_softmax, "Compute log(softmax(x)).", method=False),
-        *(rows[name] for name in ("exp2", "expm1", "log1p", "cbrt", "sinc", "round")),
     )
-    return {row.name: row for row in table}

@@ -1,6 +1,8 @@
 """Define the functions and methods that PyTorch and NumPy both have, and mean something else by.
 
 A cell takes them as PyTorch does where it is written ``torch.name``, and in the source of an ``nn.Module``.
+
+Their reference: https://docs.pytorch.org/docs/stable/torch.html
 """
 
 from __future__ import annotations

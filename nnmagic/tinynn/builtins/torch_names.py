@@ -2,6 +2,8 @@
 
 Most are functions of the language with their arguments in PyTorch's order. A function that means something
 else in NumPy under the same name has PyTorch's meaning only where it is written ``torch.name``.
+
+Their reference: https://docs.pytorch.org/docs/stable/torch.html
 """
 
 from __future__ import annotations
@@ -358,6 +360,11 @@ _SAME = tuple(
 
 def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
     """Return what a cell can call as ``torch.name``."""
+    return _shared_functions(builtins, methods) | _renamed_functions(builtins)
+
+
+def _shared_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
+    """Return the functions that are NumPy's, or methods of tensors, too."""
     table = {name: builtins[name] for name in _SAME}
     table |= {name: builtin for name, builtin in methods.items() if name not in ("float", "double", "half")}
     others = ("long", "int", "to", "cpu", "contiguous", "view", "expand", "dim", "bool", "numpy", "unfold")
@@ -369,12 +376,17 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
         table[name] = replace(
             torch_name, signature=signature, apply=_default_dtype(torch_name), aliases="size=shape"
         )
+    return table
+
+
+def _renamed_functions(builtins: _Table) -> dict[str, Builtin]:
+    """Return the functions that take other arguments than NumPy's, or have other names."""
     full, arange, linspace, eye = (builtins[name] for name in ("full", "arange", "linspace", "eye"))
     tensor = Builtin(
         "tensor", "object dtype? * device?", _tensor, "Convert to a tensor.", aliases="data=object"
     )
     ends = {name: _default_dtype(torch_name, parts) for name, torch_name, parts in _by_ends(full, arange)}
-    table |= {
+    return {
         "cat": replace(builtins["concat"], name="cat", numpy=None),
         "full": replace(
             full,
@@ -421,7 +433,6 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
         ),
         **{name: declare(builtins) for name, declare in TORCH_PRODUCTS.items()},
     }
-    return table
 
 
 def _by_ends(full: Builtin, arange: Builtin) -> tuple[tuple[str, Builtin, tuple[str, ...]], ...]:

@@ -1,4 +1,7 @@
-"""Define PyTorch's cummax, cummin, kthvalue, mode and nanmedian, which give values and where they stand."""
+"""Define PyTorch's cummax, cummin, kthvalue, mode and nanmedian, which give values and where they stand.
+
+Their reference: https://docs.pytorch.org/docs/stable/generated/torch.kthvalue.html
+"""
 
 from __future__ import annotations
 

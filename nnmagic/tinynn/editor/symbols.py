@@ -32,8 +32,8 @@ from nnmagic.tinynn.editor.library_symbols import (
     parameters_of,
 )
 from nnmagic.tinynn.namespace.attributes import ATTRIBUTES, CONTAINER_METHODS
-from nnmagic.tinynn.namespace.name_resolution import language_name
 from nnmagic.tinynn.namespace.unsupported_functions import IMPORTS
+from nnmagic.tinynn.namespace.unsupported_names import language_name
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.operators.strings import STRING_METHODS
 from nnmagic.tinynn.syntax.in_place_calls import CHANGED_AT

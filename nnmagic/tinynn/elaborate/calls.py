@@ -217,14 +217,9 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
             return make_record(record, operands, span)
         case v.DataTypeName() as data:
             own = v.record_constructor(data)
-            if own is not None:
-                return call_constructor(own, operands, span, partial(as_function, ctx))
-            names = ", ".join(data.fields)
-            raise v.RefusalError(
-                f"{describe(data)} cannot be called",
-                callee.span,
-                hint=f"call one of its constructors: {names}",
-            )
+            if own is None:
+                raise _not_callable(callee)
+            return call_constructor(own, operands, span, partial(as_function, ctx))
         case v.TupleConstructor(name="tuple"):
             return ITERATION["list"].call(operands, span)
         case v.TupleConstructor(name="dtype") if len(operands) == 1:
@@ -235,15 +230,22 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
             operands[0].value, v.GeneratorOf
         ):
             return operands[0].value
+    raise _not_callable(callee)
+
+
+def _not_callable(callee: v.Operand) -> v.RefusalError:
+    """Return the error for a call of a value."""
     hint: str | None = None
     word = source_text(callee.span)
+    if isinstance(callee.value, v.DataTypeName):
+        hint = f"call one of its constructors: {', '.join(callee.value.fields)}"
     if word in BUILTINS and isinstance(callee.value, v.Known | v.TupleOf | v.Computed):
         hint = f"`{word}` is a name of the function's own here, which hides the function: rename it"
     elif isinstance(callee.value, v.Known | v.TupleOf) and not source_text(callee.span).isidentifier():
         hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
     elif isinstance(callee.value, v.Computed):
         hint = "leave the brackets out, or index it, as in x[0]"
-    raise v.RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
+    return v.RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
 
 
 def _call_builtin(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import attr
 from synr import ast
 
-from nnmagic.diagnostics import Diagnostic, Diagnostics, Source, Span
-from nnmagic.limits import MAX_ERRORS, MAX_TUPLE_SIZE, MAX_WORK
+from nnmagic.diagnostics import Diagnostic, Diagnostics, Source
+from nnmagic.limits import MAX_ERRORS, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.annotations import KERNEL
-from nnmagic.relay.infer.unify import MAX_NESTING
-from nnmagic.relay.module import TypeData
 from nnmagic.tinynn.analysis.bound_names import (
     ASSIGNING,
     callees_first,
@@ -36,81 +34,40 @@ from nnmagic.tinynn.analysis.changing_calls import (
     mark_changing_calls,
 )
 from nnmagic.tinynn.analysis.view_names import write_out_views
-from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import (
     find_named_dimensions,
-    is_python_number,
-    parameter_type_or_none,
-    result_type_or_none,
-    type_or_none,
 )
-from nnmagic.tinynn.elaborate.calls import as_function
 from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
-from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
-from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
-from nnmagic.tinynn.elaborate.generators import new_state
+from nnmagic.tinynn.elaborate.function_bodies import finish_body
+from nnmagic.tinynn.elaborate.function_signatures import (
+    Signature,
+    elaborate_formals,
+    elaborate_signature,
+    find_all_formals,
+    returns,
+    without_numbers,
+)
 from nnmagic.tinynn.elaborate.imports import imports_of_cell
-from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.live_names import LiveNames
+from nnmagic.tinynn.elaborate.parameter_values import as_tuple, enter_dictionaries, value_of_parameter
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.python_hints import without_hints
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
-from nnmagic.tinynn.elaborate.templates import ANEW, fit_pattern
-from nnmagic.tinynn.namespace.capture import as_compiled_function
+from nnmagic.tinynn.elaborate.templates import ANEW
+from nnmagic.tinynn.elaborate.type_declarations import declare_types
 from nnmagic.tinynn.namespace.library_functions import library_function
-from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
-from nnmagic.tinynn.operators import tables
-from nnmagic.tinynn.program import NumberType, Specialization
+from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import Destination, OpenTensor, OpenType
-from nnmagic.tinynn.types.part_counts import count_parts, nesting
+from nnmagic.tinynn.syntax.tree_building import map_parts, variable
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.numbers import is_number, natural_dtype
-from nnmagic.tinynn.values.operator_calls import apply
-from nnmagic.tinynn.values.weak_types import as_weak
 
 #: How often the functions of a group are tried, each time with the types found so far.
 _ROUNDS = 3
-
-
-@dataclass(slots=True)
-class _Signature:
-    """A function's parameters with their types (None where an error was reported) and declared result.
-
-    ``destinations``: the parameters whose arrays it changes, each with ``"Out"`` or ``"InOut"``.
-    ``open``: the parameters whose types each call completes, with what is written of them. ``known``: the
-    values of parameters that are known at compile time, which are none of ``parameters``. ``completed``: the
-    parameters whose types the call that it is specialized for has completed, with these types; they have no
-    default, but for those that are ``left_out``.
-    """
-
-    parameters: list[tuple[tree.ParameterNode, ty.Type | None]]
-    destinations: dict[str, str]
-    declared: ty.Type | OpenTensor | OpenType | None
-    is_silent: bool
-    failed: bool
-    open: dict[str, OpenTensor | None]
-    known: dict[str, v.Value]
-    completed: Mapping[str, ty.Type]
-    left_out: set[str]
-
-    def results(self) -> ty.Type | None:
-        """Return the declared type of its own result and of the arrays that it changes."""
-        types = [type_ for parameter, type_ in self.parameters if parameter.name in self.destinations]
-        if isinstance(self.declared, OpenTensor | OpenType):
-            return None
-        if self.declared is not None:
-            types.insert(0, self.declared)
-        elif not self.is_silent:
-            return None
-        result_types = tuple(type_ for type_ in types if type_ is not None)
-        return result_types[0] if len(result_types) == 1 else ty.TupleType(result_types)
 
 
 def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics: Diagnostics) -> Elaboration:
@@ -140,12 +97,12 @@ def elaborate_cell(
             ctx.span(decorator.span),
             hint=hint,
         )
-    _declare_types(ctx, cell)
+    declare_types(ctx, cell)
     if specialization is not None:
         cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
         cell = _with_itself_anew(ctx, cell, specialization)
     signatures = {
-        name: _elaborate_signature(
+        name: elaborate_signature(
             ctx, definition, specialization if specialization and name == specialization.name else None
         )
         for name, definition in cell.funcs.items()
@@ -155,11 +112,11 @@ def elaborate_cell(
         _declare_template(ctx, definition, signatures.pop(name))
     cell = attr.evolve(cell, funcs={name: cell.funcs[name] for name in signatures})
     for name, signature in signatures.items():
-        ctx.resolver.functions[name] = v.GlobalFunction(name, name, _elaborate_formals(ctx, signature), None)
+        ctx.resolver.functions[name] = v.GlobalFunction(name, name, elaborate_formals(ctx, signature), None)
         results = signature.results()
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
-    find_formals = partial(_find_formals, ctx)
+    find_formals = partial(find_all_formals, ctx)
     groups = callees_first(templates)
     ctx.recursive |= frozenset(
         name
@@ -203,7 +160,7 @@ def _foreign_decorators(cell: tree.CellNode) -> list[ast.Var]:
     ]
 
 
-def _changeable(signature: _Signature) -> frozenset[str]:
+def _changeable(signature: Signature) -> frozenset[str]:
     """Return the parameters without types that took arrays, which the function may change as Python's do."""
     return frozenset(
         parameter.name
@@ -218,7 +175,7 @@ def _changeable(signature: _Signature) -> frozenset[str]:
 def _refuse_changed_containers(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
-    signature: _Signature,
+    signature: Signature,
     specialization: Specialization,
 ) -> None:
     """Report the lists and dictionaries of the caller that a function changes, as Python would."""
@@ -246,25 +203,25 @@ _CONTAINERS = {
 
 
 def _let_change(
-    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature, names: Iterable[str]
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature, names: Iterable[str]
 ) -> tree.DefinitionNode:
     """Let a function change arrays of its callers; return it with its calls of itself marked."""
     name = definition.name
     signature.destinations |= dict.fromkeys(names, "InOut")
-    signature.is_silent = signature.declared is None and not _returns(definition)
-    formals = _elaborate_formals(ctx, signature)
+    signature.is_silent = signature.declared is None and not returns(definition)
+    formals = elaborate_formals(ctx, signature)
     ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], parameters=formals, type=None)
     results = signature.results()
     if results is not None and not signature.failed:
         _set_type(ctx, name, signature, results)
-    return mark_changing_calls(definition, partial(_find_formals, ctx))
+    return mark_changing_calls(definition, partial(find_all_formals, ctx))
 
 
-def _let_vary(ctx: Elaboration, name: str, signature: _Signature, types: Mapping[str, ty.Type]) -> None:
+def _let_vary(ctx: Elaboration, name: str, signature: Signature, types: Mapping[str, ty.Type]) -> None:
     """Let a function take the arguments with which it calls itself, too."""
     signature.completed = {**signature.completed, **types}
     signature.parameters = [
-        (parameter, _without_numbers(types[parameter.name]) if parameter.name in types else type_)
+        (parameter, without_numbers(types[parameter.name]) if parameter.name in types else type_)
         for parameter, type_ in signature.parameters
     ]
     results = signature.results()
@@ -304,23 +261,23 @@ def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specializati
         return cell
     again = f"{own.name}{ANEW}"
     other = attr.evolve(own, name=again)
-    formals = _elaborate_formals(ctx, _elaborate_signature(ctx, other, None))
+    formals = elaborate_formals(ctx, elaborate_signature(ctx, other, None))
     template = v.LocalFunction(again, other, formals, v.Environment(""), {})
-    ctx.resolver.templates[again] = _with_changes(template, partial(_find_formals, ctx))
+    ctx.resolver.templates[again] = _with_changes(template, partial(find_all_formals, ctx))
     ctx.recursive |= {again}
 
     def rename(node: ast.Node) -> ast.Node:
         if isinstance(node, ast.Var) and node.id.name == own.name:
-            return tree.variable(node.span, again)
-        return tree.map_parts(node, rename)
+            return variable(node.span, again)
+        return map_parts(node, rename)
 
     return attr.evolve(cell, funcs={**cell.funcs, own.name: attr.evolve(own, body=rename(own.body))})
 
 
-def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature) -> None:
+def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature) -> None:
     """Declare a function whose calls in the cell are inlined; record what is written of its types."""
     name = definition.name
-    formals = _elaborate_formals(ctx, signature)
+    formals = elaborate_formals(ctx, signature)
     ctx.resolver.templates[name] = v.LocalFunction(name, definition, formals, v.Environment(""), {})
     types = {parameter.name: type_ for parameter, type_ in signature.parameters}
     ctx.resolver.open_types[name] = {**types, **signature.open}
@@ -335,270 +292,14 @@ def _with_changes(template: v.LocalFunction, find_formals: FindFormals) -> v.Loc
     return replace(template, definition=definition, changed=changed)
 
 
-def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
-    """Declare all data types of the cell; each may hold any other."""
-    for name, data in cell.types.items():
-        if data.is_record:
-            continue
-        fields = {
-            constructor.name: tuple(field.name for field in constructor.fields)
-            for constructor in data.constructors
-        }
-        header = ty.GlobalTypeVar(name)
-        ctx.resolver.data_types[name] = v.DataTypeName(TypeData(header, (), ()), fields)
-    for name, data in cell.types.items():
-        if data.is_record:
-            _declare_record(ctx, name, data)
-            continue
-        data_type = ctx.resolver.data_types[name]
-        constructors: list[ir.Constructor] = []
-        for declared in data.constructors:
-            span = ctx.span(declared.span)
-            others = {*cell.funcs, *cell.types, *ctx.resolver.constructors} - {name}
-            if declared.name in others:
-                hint = "give it another name: constructors are called by their bare names"
-                ctx.report(v.RefusalError(f"the name `{declared.name}` is taken", span, hint=hint))
-            types = [type_or_none(ctx, field.ty) for field in declared.fields if field.ty is not None]
-            for field in declared.fields:
-                if field.default is not None:
-                    message = "a constructor's field has no default"
-                    ctx.report(v.RefusalError(message, ctx.span(field.default.span), hint="leave it out"))
-            inputs = tuple(type_ for type_ in types if type_ is not None)
-            if len(inputs) < len(declared.fields):
-                inputs += (ty.GlobalTypeVar("failed"),) * (len(declared.fields) - len(inputs))
-            constructors.append(
-                ir.Constructor(declared.name, inputs, data_type.type.header, len(constructors), span=span)
-            )
-        complete = replace(data_type, type=TypeData(data_type.type.header, (), tuple(constructors)))
-        try:
-            ctx.resolver.declare(complete, ctx.span(data.name_span))
-        except v.RefusalError as refusal:
-            ctx.report(refusal)
-
-
-def _declare_record(ctx: Elaboration, name: str, data: tree.DataTypeNode) -> None:
-    """Declare a record, whose fields may be records that are declared above it."""
-    (declared,) = data.constructors
-    types = [type_or_none(ctx, field.ty) for field in declared.fields if field.ty is not None]
-    known = tuple(type_ for type_ in types if type_ is not None)
-    record = ty.RecordType(known, name, tuple(field.name for field in declared.fields))
-    is_wide = count_parts(record) > MAX_TUPLE_SIZE
-    if is_wide or nesting(record) > MAX_NESTING:
-        limit = f"has more than {MAX_TUPLE_SIZE} parts" if is_wide else f"nests more than {MAX_NESTING} deep"
-        ctx.report(v.RefusalError(f"the record `{name}` {limit}", ctx.span(data.name_span)))
-    elif len(known) == len(declared.fields):
-        ctx.resolver.records[name] = v.RecordName(record)
-        return
-    ctx.resolver.failed_records.add(name)
-
-
-def _elaborate_signature(
-    ctx: Elaboration, definition: tree.DefinitionNode, specialization: Specialization | None
-) -> _Signature:
-    parameters: list[tuple[tree.ParameterNode, ty.Type | None]] = []
-    destinations: dict[str, str] = {}
-    open_types: dict[str, OpenTensor | None] = {}
-    values: dict[str, v.Value] = {}
-    completed: dict[str, ty.Type] = {}
-    left_out: set[str] = set()
-    failed = False
-    for parameter in definition.params:
-        type_, destination, is_open = _parameter_pattern(ctx, parameter)
-        if specialization is not None and parameter.name in specialization.types:
-            argument = specialization.types[parameter.name]
-            if isinstance(argument, Destination):
-                destination, argument = type(argument).__name__, argument.tensor.relay_type()
-            completed[parameter.name] = argument
-            type_ = _without_numbers(argument)
-        elif specialization is not None and parameter.name in specialization.values:
-            values[parameter.name] = _known_argument(ctx, parameter, type_, specialization)
-            continue
-        elif specialization is not None and is_open:
-            assert parameter.default is not None, "a parameter without an argument"
-            value = ctx.evaluate(parameter.default)
-            number = value.value if isinstance(value, v.Known) else None
-            if definition.name not in find_mentioned_names(definition.body) or not is_number(number):
-                values[parameter.name] = value
-                continue
-            assert isinstance(number, bool | int | float | complex)
-            left_out.add(parameter.name)
-            completed[parameter.name] = NumberType(
-                (), natural_dtype(number)
-            )  # which its own calls may change
-            type_ = _without_numbers(completed[parameter.name])
-        elif is_open:
-            open_types[parameter.name] = type_ if isinstance(type_, OpenTensor) else None
-            type_ = None
-        failed = failed or (type_ is None and not is_open)
-        assert not isinstance(type_, OpenTensor)
-        parameters.append((parameter, type_))
-        if destination:
-            destinations[parameter.name] = destination
-    declared, declares = None, definition.ret_type is not None
-    if destinations and declares and declares_none(definition):
-        declares = False
-    if definition.ret_type is not None and declares:
-        declared = result_type_or_none(ctx, definition.ret_type)
-    failed = failed or (declares and declared is None)
-    is_silent = bool(destinations) and not declares and not _returns(definition)
-    return _Signature(
-        parameters, destinations, declared, is_silent, failed, open_types, values, completed, left_out
-    )
-
-
-def _returns(definition: tree.DefinitionNode) -> bool:
-    """Return whether a function returns a value anywhere."""
-    return any(
-        isinstance(node, ast.Return) and node.value is not None
-        for node in walk(definition.body, into_functions=False)
-    )
-
-
-def _without_numbers(type_: ty.Type) -> ty.Type:
-    """Return the type of an argument with tensors of rank 0 for Python's numbers."""
-    if isinstance(type_, ty.TupleType):
-        return v.tuple_type(
-            map(_without_numbers, type_.fields), type_ if isinstance(type_, ty.RecordType) else None
-        )
-    return ty.TensorType((), type_.dtype) if isinstance(type_, NumberType) else type_
-
-
-def _with_numbers(value: v.Value, given: ty.Type | None) -> v.Value:
-    """Return a parameter whose parts are Python numbers where those of the argument are."""
-    match value, given:
-        case v.TupleOf(items=items), ty.TupleType(fields=fields):
-            return replace(value, items=tuple(map(_with_numbers, items, fields)))
-        case v.Computed(), NumberType():
-            return replace(value, weak=True)
-    return value
-
-
-def _parameter_pattern(
-    ctx: Elaboration, parameter: tree.ParameterNode
-) -> tuple[ty.Type | OpenTensor | None, str, bool]:
-    """Return what is written of a parameter's type, how it is changed, and whether calls complete it."""
-    if parameter.ty is None:
-        return None, "", True
-    type_, destination = parameter_type_or_none(ctx, parameter.ty)
-    if isinstance(type_, OpenType):
-        return None, "", True
-    return type_, destination, isinstance(type_, OpenTensor)
-
-
-def _known_argument(
-    ctx: Elaboration,
-    parameter: tree.ParameterNode,
-    type_: ty.Type | OpenTensor | None,
-    specialization: Specialization,
-) -> v.Value:
-    """Return the value of a parameter that is known at compile time, as its annotation has it."""
-    span = ctx.span(parameter.span)
-    given = specialization.values[parameter.name]
-    try:
-        value = _captured(ctx, parameter.name, given, span)
-        if type_ is None:
-            return value
-        return fit_pattern(
-            specialization.name, parameter.name, type_, v.Operand(value, span), {}, partial(as_function, ctx)
-        )
-    except v.RefusalError as refusal:
-        ctx.report(refusal)
-        return v.FAILED
-
-
-def _captured(ctx: Elaboration, name: str, given: object, span: Span) -> v.Value:
-    """Return an argument that is known as a value: a list or a tuple of what cells can use."""
-    if isinstance(given, list | tuple):
-        items = tuple(_captured(ctx, f"{name}_{index}", each, span) for index, each in enumerate(given))
-        return v.TupleOf(items, written=type(given).__name__)
-    return ctx.resolver.lookup_import((name,), {name: given}, span)[0]
-
-
-def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[v.Formal] | None:
-    """Return the parameters of a function that changes arguments, by how a call writes it; else None."""
-    if not isinstance(callee, ast.Var):
-        return None
-    name = callee.id.name
-    formals: Sequence[v.Formal]
-    if name in ctx.resolver.templates:
-        template = ctx.resolver.templates[name]
-        formals = [
-            replace(formal, destination="InOut" if formal.name in template.changed else "")
-            for formal in template.parameters
-        ]
-    elif name in ctx.resolver.functions:
-        formals = ctx.resolver.functions[name].parameters
-    else:
-        compiled = as_compiled_function(look_up(ctx.resolver.namespace, name))
-        infos = () if compiled is None else compiled.parameters
-        formals = [v.Formal(info.name, info.kind, None, info.destination) for info in infos]
-    return formals if any(formal.changes_array for formal in formals) else None
-
-
-def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[v.Formal, ...]:
-    """Return the parameters as a caller sees them. A default must be known at compile time."""
-    formals = []
-    for parameter, type_ in signature.parameters:
-        default, destination = None, signature.destinations.get(parameter.name, "")
-        if parameter.default is not None and destination:
-            message = f"`{parameter.name}` is `{destination}`: it has no default"
-            hint = "leave the default out: each call gives its own array"
-            ctx.report(v.RefusalError(message, ctx.span(parameter.default.span), hint=hint))
-        elif parameter.default is not None and (
-            parameter.name in signature.left_out or parameter.name not in signature.completed
-        ):
-            default = ctx.evaluate(parameter.default)
-            if not v.is_failed(default):
-                try:
-                    value = v.Operand(default, ctx.span(parameter.default.span))
-                    if parameter.name in signature.open:
-                        _check_open_default(parameter.name, value)
-                    elif type_ is not None:
-                        _check_default(parameter.name, type_, value)
-                except v.RefusalError as refusal:
-                    ctx.report(refusal)
-                    default = v.FAILED
-        kind = parameter.kind
-        if kind == "VAR_POSITIONAL" and (signature.completed or signature.known):
-            kind = "POSITIONAL_OR_KEYWORD"  # of the tuple that a call has gathered
-        formals.append(v.Formal(parameter.name, kind, default, destination))
-    for index in reversed(range(len(formals) - 1)):  # a call gives what stands before one without a default
-        if formals[index + 1].default is None and formals[index + 1].kind.startswith("POSITIONAL"):
-            formals[index] = replace(formals[index], default=None)
-    return tuple(formals)
-
-
-def _check_default(name: str, type_: ty.Type, value: v.Operand) -> None:
-    """Refuse a default that the parameter's type cannot hold. Raises RefusalError."""
-    if value.value == v.Known(None):
-        hint = "write a number, a string or a name of the notebook; or leave the default out"
-        raise v.RefusalError(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
-    convert_to_declared(f"the default of `{name}`", type_, value, None)
-    _check_open_default(name, value, type_)
-
-
-def _check_open_default(name: str, value: v.Operand, type_: ty.Type | None = None) -> None:
-    """Refuse a default that is not known at compile time. Raises RefusalError."""
-    try:
-        of_notebook = v.Known | v.BuiltinName | v.OperatorName | v.DictOf | v.ModuleOf | v.TupleOf
-        if type_ is not None or not isinstance(value.value, of_notebook):
-            to_python(value.value)
-    except v.NotStaticError:
-        hint = "compute it in another cell, and write the name that holds it"
-        if isinstance(type_, ty.FuncType):
-            hint = "leave the default out, and give a function in each call"
-        message = f"the default of `{name}` is {describe(value.value)} that is not known at compile time"
-        raise v.RefusalError(message, value.span, hint=hint) from None
-
-
-def _set_type(ctx: Elaboration, name: str, signature: _Signature, result: ty.Type) -> None:
+def _set_type(ctx: Elaboration, name: str, signature: Signature, result: ty.Type) -> None:
     types = tuple(type_ for _, type_ in signature.parameters if type_ is not None)
     function = ctx.resolver.functions[name]
     ctx.resolver.functions[name] = replace(function, type=ty.FuncType(types, result))
 
 
 def _find_types(
-    ctx: Elaboration, group: Sequence[str], cell: tree.CellNode, signatures: dict[str, _Signature]
+    ctx: Elaboration, group: Sequence[str], cell: tree.CellNode, signatures: dict[str, Signature]
 ) -> None:
     """Infer the result types of functions that call each other and do not declare them."""
     bodies = [template.definition.body for template in ctx.resolver.templates.values()]
@@ -616,7 +317,7 @@ def _find_types(
     ctx.pending.weak_results.clear()
 
 
-def _try_type(ctx: Elaboration, name: str, cell: tree.CellNode, signatures: dict[str, _Signature]) -> bool:
+def _try_type(ctx: Elaboration, name: str, cell: tree.CellNode, signatures: dict[str, Signature]) -> bool:
     """Return whether the function's result type follows from what is known of the others."""
     with ctx.trial():
         ctx.pending.awaited.clear()
@@ -634,7 +335,7 @@ def _try_type(ctx: Elaboration, name: str, cell: tree.CellNode, signatures: dict
 
 
 def _elaborate_function(
-    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
 ) -> ir.Function | None:
     """Return the Relay function, None where an error was reported; callers know its type from then on."""
     name, before = definition.name, len(ctx.diagnostics.errors)
@@ -657,7 +358,7 @@ def _elaborate_function(
 
 
 def _elaborate_body(
-    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
 ) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported.
 
@@ -723,53 +424,8 @@ def _has_unknown_size(result: v.Computed | None) -> bool:
     return False
 
 
-def _value_of_parameter(
-    ctx: Elaboration,
-    parameter: tree.ParameterNode,
-    variable: ir.Var,
-    destination: str | None,
-    given: ty.Type | None,
-) -> v.Value:
-    """Return what a parameter's name stands for in the body; ``given``: the type of its argument."""
-    type_ = variable.type_annotation
-    assert type_ is not None
-    if destination == v.GENERATOR:
-        return v.GeneratorOf(new_state(ctx))
-    if destination == "Out":
-        zeros = apply("zeros_like", ctx.span(parameter.span), v.Computed(variable, type_))
-        return v.Computed(zeros.expr, type_)
-    value = _as_tuple(_with_numbers(v.as_value(variable, type_), given))
-    return as_weak(value) if is_python_number(parameter.ty) else value
-
-
-def _as_tuple(value: v.Value) -> v.Value:
-    """Return an argument that is a tuple as one that was written so."""
-    if isinstance(value, v.TupleOf) and value.record is None:
-        return replace(value, written=value.written or "tuple")
-    return value
-
-
-def _enter_dictionaries(ctx: Elaboration) -> None:
-    """Make tables of the dictionaries of the caller whose keys only the call knows."""
-    bindings = ctx.environment.bindings
-    for name, value in list(bindings.locals.items()):
-        record = value.record if isinstance(value, v.TupleOf) else None
-        if record is None or record.name != ty.TABLE:
-            continue
-        assert isinstance(value, v.TupleOf)
-        keys, values = value.items
-        if record.names[-1] == ty.NUMBERS:
-            assert isinstance(values, v.Computed)
-            values = replace(values, weak=True)
-        assert isinstance(keys, v.Computed)
-        table = atomize(ctx, tables.table_of(keys, values, bindings.spans[name]), name, set())
-        assert isinstance(table, v.TableOf)
-        ctx.memory.own(table.slots.expr, f"the parameter `{name}`")
-        bindings.locals[name] = table
-
-
 def _try_body(
-    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
 ) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported."""
     bindings, dimensions, params = v.Bindings(), dict[str, str](), list[ir.Var]()
@@ -783,7 +439,7 @@ def _try_body(
         params.append(variable)
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
-        value = _value_of_parameter(
+        value = value_of_parameter(
             ctx, parameter, variable, destination, signature.completed.get(parameter.name)
         )
         if isinstance(value, v.GeneratorOf):
@@ -793,7 +449,7 @@ def _try_body(
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     for known, value in signature.known.items():
-        bindings.bind(known, _as_tuple(value), ctx.span(definition.name_span))
+        bindings.bind(known, as_tuple(value), ctx.span(definition.name_span))
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = v.Environment(
@@ -815,7 +471,7 @@ def _try_body(
     ctx.returned = frozenset()
     try:
         steps: list[Callable[[], Terminator | None]] = [
-            partial(_enter_dictionaries, ctx),
+            partial(enter_dictionaries, ctx),
             *steps_of(ctx, definition.body.stmts),
         ]
         if environment.destinations:

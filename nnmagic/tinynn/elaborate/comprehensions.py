@@ -16,7 +16,8 @@ from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, items
-from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax import tree, tree_building
+from nnmagic.tinynn.syntax.tree_building import operation, subscript
 from nnmagic.tinynn.values import values as v
 
 
@@ -155,7 +156,7 @@ def _definition(
         name = "made"
         while name in find_mentioned_names(expr):
             name += "_"
-        variable = tree.variable(span, name)
+        variable = tree_building.variable(span, name)
         nothing = ast.Block(span, [])
         append, empty = _adding(expr, variable, as_dictionary)
         body = ast.Block(span, [append])
@@ -177,7 +178,7 @@ def _adding(
     """Return the statement that adds an item, and what is made before the first one."""
     span, element = expr.span, expr.element
     if as_dictionary is None:
-        longer = tree.operation(span, ast.BuiltinOp.Add, list_var, ast.Tuple(element.span, [element]))
+        longer = operation(span, ast.BuiltinOp.Add, list_var, ast.Tuple(element.span, [element]))
         return tree.Append(element.span, [list_var], None, longer), ast.ArrayLiteral(span, [])
     if not as_dictionary:
         call = ast.Call(element.span, list_var, [element], {})
@@ -186,7 +187,7 @@ def _adding(
         )
     assert isinstance(element, ast.Tuple)
     key, value = element.values
-    target = tree.subscript(element.span, list_var, [key])
+    target = subscript(element.span, list_var, [key])
     return tree.Unpack(element.span, [target], value), tree.Dictionary(span, [])
 
 

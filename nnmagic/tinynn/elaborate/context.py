@@ -19,7 +19,7 @@ from nnmagic.relay.types import TensorType, Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
-from nnmagic.tinynn.namespace.capture import CompiledGlobal
+from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Program, Specialization
 from nnmagic.tinynn.syntax import tree

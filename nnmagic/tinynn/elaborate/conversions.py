@@ -19,13 +19,11 @@ from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 
 
-def convert_to_declared(
-    what: str, declared: ty.Type, value: v.Operand, span: Span | None, words: str = "declared here"
-) -> v.Computed:
+def convert_to_declared(what: str, declared: ty.Type, value: v.Operand, span: Span | None) -> v.Computed:
     """Convert a value to its declared type; a Python number takes the dtype. Raises RefusalError."""
     expr = to_relay(value, declared)
     if not _fits(declared, expr.type):
-        notes = () if span is None else (Note(words, span),)
+        notes = () if span is None else (Note("declared here", span),)
         message = f"{what} is declared as {format_type(declared)}, but is {format_type(expr.type)}"
         hint = _cast_hint(declared, expr.type, source_text(value.span))
         raise v.RefusalError(message, value.span, hint=hint, notes=notes)

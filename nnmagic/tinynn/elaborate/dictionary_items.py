@@ -14,8 +14,9 @@ from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.tables import put, remove, update
 from nnmagic.tinynn.operators import tables
-from nnmagic.tinynn.operators.arithmetic import AnyOp
+from nnmagic.tinynn.operators.mixed_operands import AnyOp
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import CHANGE_A_LIST
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
@@ -112,8 +113,8 @@ def _update_by(ctx: Elaboration, stmt: tree.ChangeTable, held: v.TupleOf | v.Tab
     if v.is_set(held):
         remove_key(ctx, name, held, "add", ctx.operand(stmt.key), span)
         return
-    value = ctx.operand(tree.subscript(stmt.span, stmt.call.params[1], [stmt.key]))
-    assign_key(ctx, tree.subscript(stmt.span, stmt.name, [stmt.key]), value, None, span)
+    value = ctx.operand(subscript(stmt.span, stmt.call.params[1], [stmt.key]))
+    assign_key(ctx, subscript(stmt.span, stmt.name, [stmt.key]), value, None, span)
 
 
 def remove_key(

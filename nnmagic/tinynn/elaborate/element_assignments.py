@@ -29,7 +29,8 @@ from nnmagic.tinynn.elaborate.shared_memory import (
 from nnmagic.tinynn.operators.element_assignment import set_elements, set_where, single_mask
 from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
-from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.syntax import SIGNS, tree, tree_building
+from nnmagic.tinynn.syntax.tree_building import subscripts_of
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
@@ -122,7 +123,7 @@ def _update(
         result = binary_operation(ctx, stmt.op.name, v.Operand(current, target_span), right, span)
     if v.is_failed(result):
         return None
-    _check_item_of_list(ctx, tree.subscripts_of(stmt.target)[0], tensor, v.Operand(result, span))
+    _check_item_of_list(ctx, subscripts_of(stmt.target)[0], tensor, v.Operand(result, span))
     every = [v.Operand(v.Known(Ellipsis), target_span)]
     new = check_update(f"{SIGNS[stmt.op.name]}=", current, v.Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)
@@ -134,14 +135,14 @@ def _update(
 
 def _evaluate_target(ctx: Elaboration, target: ast.Call) -> tuple[ast.Var, list[list[v.Operand]]]:
     """Return the name of a target, and its indices."""
-    variable, chain = tree.subscripts_of(target)
+    variable, chain = subscripts_of(target)
     return variable, [evaluate_index(ctx, part.params[1].values) for part in chain]
 
 
 def update_destination(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     """Elaborate ``name += value`` for a parameter whose array is changed. Raises RefusalError."""
     call, variable = stmt.rhs, stmt.lhs[0]
-    target = tree.subscript(variable.span, variable, [tree.EllipsisLiteral(variable.span)])
+    target = tree_building.subscript(variable.span, variable, [tree.EllipsisLiteral(variable.span)])
     elaborate_update(ctx, tree.UpdateElements(stmt.span, target, call.func_name, call.params[1]))
 
 

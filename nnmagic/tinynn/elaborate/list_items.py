@@ -16,6 +16,7 @@ from nnmagic.tinynn.elaborate.shared_memory import Foreign, forget_shared_names,
 from nnmagic.tinynn.operators.index_chains import set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.syntax.tree_building import is_subscript
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.promotion import check_update, promotion
@@ -166,7 +167,7 @@ def lists_to_index(ctx: Elaboration, stmt: ast.Stmt) -> dict[str, v.ListOfRows] 
     }
     is_made = False
     for node in walk(stmt, into_functions=False):
-        if not tree.is_subscript(node) or not isinstance(node.params[0], ast.Var):
+        if not is_subscript(node) or not isinstance(node.params[0], ast.Var):
             continue
         index, variable = node.params[1].values, node.params[0]
         if len(index) != 1 or isinstance(index[0], ast.Constant | ast.Slice):

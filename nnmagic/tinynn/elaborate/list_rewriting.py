@@ -17,7 +17,8 @@ from synr.ast import BuiltinOp
 from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration, ListNames
 from nnmagic.tinynn.elaborate.list_items import list_to_change
-from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax import tree, tree_building
+from nnmagic.tinynn.syntax.tree_building import map_parts, operation, subscript
 from nnmagic.tinynn.values import values as v
 
 
@@ -137,18 +138,16 @@ def _changes_what_it_goes_over(stmt: tree.For) -> bool:
 
 
 def _counting(stmt: tree.For, name: str) -> tree.While:
-    span, place = stmt.iterable.span, tree.variable(stmt.iterable.span, name)
-    length = ast.Call(span, tree.variable(span, "len"), [stmt.iterable], {})
+    span, place = stmt.iterable.span, tree_building.variable(stmt.iterable.span, name)
+    length = ast.Call(span, tree_building.variable(span, "len"), [stmt.iterable], {})
     condition = ast.Call(span, ast.Op(span, BuiltinOp.LT), [place, length], {})
-    item = tree.subscript(span, stmt.iterable, [place])
+    item = subscript(span, stmt.iterable, [place])
     begin = (
         ast.Assign(span, [stmt.target], None, item)
         if isinstance(stmt.target, ast.Var)
         else tree.Unpack(span, [stmt.target], item)
     )
-    count_on = ast.Assign(
-        span, [place], None, tree.operation(place.span, BuiltinOp.Add, place, _number(span, 1))
-    )
+    count_on = ast.Assign(span, [place], None, operation(place.span, BuiltinOp.Add, place, _number(span, 1)))
     body = ast.Block(stmt.body.span, [begin, count_on, *stmt.body.stmts])
     return tree.While(stmt.span, condition, body, stmt.orelse)
 
@@ -162,7 +161,7 @@ def rewrite(
     if ctx.changing_lists.get(id(stmt), (None,))[0] != key:
         taken, counter = _taken_names(ctx, stmt), None
         if lists.is_stepped:
-            counter = tree.variable(stmt.span, _free_name(f"step{len(ctx.rewritten)}", taken))
+            counter = tree_building.variable(stmt.span, _free_name(f"step{len(ctx.rewritten)}", taken))
         names = dict[str, ListNames]()
         for name in lists.values:
             rows, begin = (_free_name(f"{name}_{part}", taken) for part in ("rows", "begin"))
@@ -269,8 +268,8 @@ class _Rewriter:
                 return attr.evolve(node, params=[self.condition(only)])
             case tree.Conditional(condition=condition):
                 kept = attr.evolve(node, condition=ast.Constant(node.span, value=True))
-                return attr.evolve(tree.map_parts(kept, self.replace), condition=self.condition(condition))
-        return tree.map_parts(node, self.replace)
+                return attr.evolve(map_parts(kept, self.replace), condition=self.condition(condition))
+        return map_parts(node, self.replace)
 
     def condition(self, node: ast.Expr) -> ast.Expr:
         """Return a condition, where a list stands for whether it has items."""
@@ -292,7 +291,7 @@ class _Rewriter:
         else:
             bounds = self._bounds(name, span)
             place = self._part("place", name, span, *bounds, self.replace(index))
-        return tree.subscript(span, tree.variable(span, self.names[name].rows), [place])
+        return subscript(span, tree_building.variable(span, self.names[name].rows), [place])
 
     def _hold(self, variable: ast.Var) -> ast.Expr:
         """Return what an item of a tuple is: no list that changes later, which Python would show there."""
@@ -304,30 +303,34 @@ class _Rewriter:
 
     def _bounds(self, name: str, span: ast.Span) -> tuple[ast.Expr, ast.Expr, ast.Expr]:
         each = self.names[name]
-        return tree.variable(span, each.rows), tree.variable(span, each.begin), self._end(name, span)
+        return (
+            tree_building.variable(span, each.rows),
+            tree_building.variable(span, each.begin),
+            self._end(name, span),
+        )
 
     def _end(self, name: str, span: ast.Span, more: int = 0) -> ast.Expr:
         """Return the number of the item behind the last one, or of one some places on."""
-        end = tree.variable(span, self.names[name].end)
+        end = tree_building.variable(span, self.names[name].end)
         if self.counter is not None:
             more += name in self.appended
-            end = (
-                tree.operation(span, BuiltinOp.Add, self.counter, end) if name in self.begun else self.counter
-            )
+            end = operation(span, BuiltinOp.Add, self.counter, end) if name in self.begun else self.counter
         sign = BuiltinOp.Add if more > 0 else BuiltinOp.Sub
-        return tree.operation(span, sign, end, _number(span, abs(more))) if more else end
+        return operation(span, sign, end, _number(span, abs(more))) if more else end
 
     def _length(self, name: str, span: ast.Span) -> ast.Expr:
         end = self._end(name, span)
         if name not in self.queues:
             return end
-        return tree.operation(end.span, BuiltinOp.Sub, end, tree.variable(span, self.names[name].begin))
+        return operation(end.span, BuiltinOp.Sub, end, tree_building.variable(span, self.names[name].begin))
 
     def _statement(self, stmt: ast.Stmt) -> Iterator[ast.Stmt]:
         name = stmt.lhs[0].id.name if isinstance(stmt, ast.Assign) and len(stmt.lhs) == 1 else ""
         if isinstance(stmt, tree.For) and _changes_what_it_goes_over(stmt):
             place = _free_name(f"{stmt.iterable.id.name}_next", self.taken)
-            yield ast.Assign(stmt.span, [tree.variable(stmt.span, place)], None, _number(stmt.span, 0))
+            yield ast.Assign(
+                stmt.span, [tree_building.variable(stmt.span, place)], None, _number(stmt.span, 0)
+            )
             yield from self._statement(_counting(stmt, place))
         elif isinstance(stmt, tree.For):
             yield from self._inner_loop(stmt)
@@ -350,7 +353,7 @@ class _Rewriter:
             yield stmt  # which is refused: no list changes so
         else:
             replaced = (
-                tree.map_parts(stmt, self.replace) if find_mentioned_names(stmt) & self.names.keys() else stmt
+                map_parts(stmt, self.replace) if find_mentioned_names(stmt) & self.names.keys() else stmt
             )
             assert isinstance(replaced, ast.Stmt)
             yield replaced
@@ -396,7 +399,7 @@ class _Rewriter:
         larger = self._part("larger", name, span, rows, begin, end, more)
         then: list[ast.Stmt] = [ast.Assign(span, [rows], None, larger)]
         if name in self.queues:
-            then.append(ast.Assign(span, [end], None, tree.operation(end.span, BuiltinOp.Sub, end, begin)))
+            then.append(ast.Assign(span, [end], None, operation(end.span, BuiltinOp.Sub, end, begin)))
             then.append(ast.Assign(span, [begin], None, _number(span, 0)))
         full_ = self._part("full", name, span, rows, end, more)
         yield ast.If(span, full_, ast.Block(span, then), ast.Block(span, []))
@@ -407,7 +410,7 @@ class _Rewriter:
             yield from self._make_room(name, span, _number(span, 1))
         end, item = self._end(name, span), self.replace(stmt.item)
         assert isinstance(item, ast.Expr)
-        yield tree.Grow(span, tree.variable(span, each.rows), end, item, name)
+        yield tree.Grow(span, tree_building.variable(span, each.rows), end, item, name)
         if self.counter is None:
             yield ast.Assign(span, [end], None, self._end(name, span, 1))
         else:
@@ -424,8 +427,8 @@ class _Rewriter:
             span, is_empty, ast.Block(span, [tree.Raise(span, "IndexError", message)]), ast.Block(span, [])
         )
         moved, sign = (each.begin, BuiltinOp.Add) if _taken_position(stmt) == 0 else (each.end, BuiltinOp.Sub)
-        place = tree.variable(span, moved)
-        yield ast.Assign(span, [place], None, tree.operation(place.span, sign, place, _number(span, 1)))
+        place = tree_building.variable(span, moved)
+        yield ast.Assign(span, [place], None, operation(place.span, sign, place, _number(span, 1)))
 
     def _assign(self, stmt: ast.Assign, name: str) -> Iterator[ast.Stmt]:
         """Yield what gives a list another value: another list, or what a method leaves of it."""
@@ -434,15 +437,15 @@ class _Rewriter:
         source = stmt.rhs.id.name if isinstance(stmt.rhs, ast.Var) else ""
         if source == name:
             return
-        target = tree.variable(span, _free_name(f"{name}_new", self.taken))
+        target = tree_building.variable(span, _free_name(f"{name}_new", self.taken))
         yield ast.Assign(span, [target], None, self.replace(stmt.rhs))
         yield ast.Assign(span, [rows], None, self._part("taken", name, span, target))
-        length = ast.Call(span, tree.variable(span, "len"), [target], {})
+        length = ast.Call(span, tree_building.variable(span, "len"), [target], {})
         yield ast.Assign(span, [end], None, length)
         yield ast.Assign(span, [begin], None, _number(span, 0))
         if source in self.names:  # Python would change the list by both names
-            moved = self._part("moved", source, span, tree.variable(span, name))
-            yield ast.Assign(span, [tree.variable(span, self.names[source].rows)], None, moved)
+            moved = self._part("moved", source, span, tree_building.variable(span, name))
+            yield ast.Assign(span, [tree_building.variable(span, self.names[source].rows)], None, moved)
 
 
 def _number(span: ast.Span, number: int) -> ast.Constant:

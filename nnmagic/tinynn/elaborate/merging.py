@@ -14,17 +14,16 @@ import numpy as np
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
-from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
+from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows
+from nnmagic.tinynn.elaborate.merge_conversions import convert
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
-from nnmagic.tinynn.values.operator_calls import as_computed, cast
-from nnmagic.tinynn.values.promotion import common_dtype, note_join
+from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype
+from nnmagic.tinynn.values.promotion import common_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,6 @@ class Items:
 
 
 MergePlan = Same | Expression | Items
-
-_COMPLEX_HINT = "make the other one complex, too, as in x.astype(c128)"
 
 
 class MergeConflictError(Exception):
@@ -294,13 +291,13 @@ def _common(lhs: Expression, rhs: Expression) -> Expression | None:
         shape = strong.type.shape if isinstance(strong.type, ty.TensorType) else None
         return strong if shape in ((), getattr(weak.type, "shape", ())) else None
     dtype = _common_dtype(lhs, rhs)
-    parts = [guard if dtype is None else _in_dtype(guard, dtype) for guard in (lhs, rhs)]
+    parts = [value if dtype is None else _in_dtype(value, dtype) for value in (lhs, rhs)]
     common = _common_type(parts[0].type, parts[1].type)
     # The parts that ask for the dtype; where none of them does, it is a default one.
     asking = [
-        guard for guard in (lhs, rhs) if getattr(guard.type, "dtype", None) == getattr(common, "dtype", 0)
+        value for value in (lhs, rhs) if getattr(value.type, "dtype", None) == getattr(common, "dtype", 0)
     ]
-    is_default = all(guard.default_dtype is not None for guard in asking)
+    is_default = all(value.default_dtype is not None for value in asking)
     place = asking[0].default_dtype if asking and is_default else None
     return None if common is None else Expression(common, weak=False, default_dtype=place)
 
@@ -394,43 +391,6 @@ def expressions(plan: MergePlan, value: v.Value, span: Span) -> Iterator[ir.Expr
                 yield from expressions(item, part, span)
         case Expression(type=type_):
             yield convert(value, type_, span)
-
-
-def convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
-    """Convert a value to an expression of a type that the plan chose for it. Raises RefusalError."""
-    match value:
-        case v.Dimension(number=number_later):
-            return convert(number_later, type_, span)
-        case v.Known(value=bool() | int() | float() | complex() as number):
-            assert isinstance(type_, ty.TensorType)
-            if isinstance(number, bool) and type_.dtype != "bool":
-                number = int(number)
-            return number_constant(number, type_.dtype, span).expr
-        case v.Computed(weak=True, type=ty.TensorType(dtype=dtype)):
-            assert isinstance(type_, ty.TensorType)
-            if ty.is_complex(dtype) and not ty.is_complex(type_.dtype):
-                message = f"a complex number cannot become {format_type(type_)}"
-                raise v.RefusalError(message, span, hint=_COMPLEX_HINT)
-            if dtype == "float64" and not type_.dtype.startswith(("float", "bfloat", "complex")):
-                hint = "convert it, as in int(x), or give both the same dtype"
-                raise v.RefusalError(f"a Python float cannot become {format_type(type_)}", span, hint=hint)
-            return cast(value, type_.dtype, span).expr
-        case v.Computed(type=ty.TensorType(dtype=dtype)) if (
-            isinstance(type_, ty.TensorType) and dtype != type_.dtype
-        ):
-            if value.default_dtype is not None:
-                return convert_default_dtype(v.Operand(value, span), type_.dtype).expr
-            note_join(dtype, type_.dtype, span)
-            return cast(value, type_.dtype, span).expr
-        case v.GlobalFunction(name=name):
-            return ir.GlobalVar(name, span=span)
-        case v.ClosureValue(name=name, changing=(other, *_)):
-            hint = f"give `{other}` to `{name}` as a parameter"
-            message = f"`{name}` is one of several functions here, and uses `{other}`, which may change later"
-            raise v.RefusalError(message, span, hint=hint)
-        case v.ClosureValue(function=function):
-            return function.expr
-    return as_computed(v.Operand(value, span)).expr
 
 
 def types_of(plan: MergePlan) -> Iterator[Expression]:

@@ -32,6 +32,7 @@ from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.operators.strings import compare_characters, index_string
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.syntax.tree_building import subscripts_of
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
@@ -175,7 +176,7 @@ def _is_binary(expr: ast.Expr) -> bool:
 
 
 def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
-    root, chain = tree.subscripts_of(expr)
+    root, chain = subscripts_of(expr)
     owner = ctx.operand(root)
     indices: list[tuple[Sequence[v.Operand], Span]] = []
     for link in chain:

@@ -12,10 +12,11 @@ from synr import ast
 
 from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.namespace.capture import as_compiled_type, as_record_type
+from nnmagic.tinynn.namespace.compiled_values import as_compiled_type, as_record_type
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import map_parts
 from nnmagic.tinynn.types.annotations import DTYPES
 
 #: Classes of Python and of its typing that no cell has as types of its own.
@@ -60,7 +61,7 @@ def _of_function(
     def inside(node: ast.Node) -> ast.Node:
         if isinstance(node, tree.DefinitionNode):
             return _of_function(ctx, node, cell)
-        return tree.map_parts(node, inside)
+        return map_parts(node, inside)
 
     has_functions = any(isinstance(part, tree.DefinitionNode) for part in walk(definition.body))
     body = inside(definition.body) if has_functions else definition.body

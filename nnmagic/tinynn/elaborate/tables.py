@@ -16,11 +16,12 @@ from nnmagic.relay.ops.tables import DELETED
 from nnmagic.tinynn.analysis.bound_names import deletes_entries
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind, let_bind_names
-from nnmagic.tinynn.elaborate.merging import Expression, convert, widen
+from nnmagic.tinynn.elaborate.merge_conversions import convert
+from nnmagic.tinynn.elaborate.merging import Expression, widen
 from nnmagic.tinynn.elaborate.shared_memory import forget_shared_names
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.element_assignment import set_elements
-from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax import tree, tree_building
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -169,7 +170,7 @@ def _bind(
 def _keep_room(ctx: Elaboration, name: str, span: Span) -> None:
     """Let a table have room for another entry."""
     place = ast.Span(span.filename, span.line, span.column, span.end_line, span.end_column)
-    variable = tree.variable(place, name)
+    variable = tree_building.variable(place, name)
 
     def part(kind: str) -> tree.TablePart:
         return tree.TablePart(place, kind, variable)

@@ -18,7 +18,7 @@ from nnmagic.tinynn.calls.function_calls import (
 from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
-from nnmagic.tinynn.namespace.capture import CompiledGlobal, as_compiled_function
+from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, as_compiled_function
 from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION

@@ -375,6 +375,11 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
     operator = resolve(name)
     if operator is not None and operator.args and not operator.variadic:
         return v.Method(owner, name, v.OperatorName(operator))
+    raise _unknown_attribute(owner, value, name, span)
+
+
+def _unknown_attribute(owner: v.Operand, value: v.Computed, name: str, span: Span) -> v.RefusalError:
+    """Return the error for an attribute that tensors do not have."""
     type_ = tensor_type(owner)
     hint = None
     if name in _NOT_NEEDED:
@@ -385,6 +390,6 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         hint = f"write {_OTHER_NAMES[name]}"
     elif (close := closest(name, [*_ATTRIBUTES, *METHODS, *OPERATORS])) and abs(len(close) - len(name)) < 2:
         hint = f"did you mean .{close}?"  # `foo` is no `floor`
-    raise v.RefusalError(
+    return v.RefusalError(
         f"{describe(v.Computed(value.expr, type_))} has no attribute `{name}`", span, hint=hint
     )

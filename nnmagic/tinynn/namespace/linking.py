@@ -18,7 +18,8 @@ from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import collect_used_types
 from nnmagic.tinynn.calls.defaults import from_python
-from nnmagic.tinynn.namespace.capture import CompiledGlobal, FunctionTemplate, source_code
+from nnmagic.tinynn.namespace.capture import source_code
+from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, FunctionTemplate
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values import values as v
 

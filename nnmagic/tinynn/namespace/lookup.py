@@ -29,7 +29,7 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
     from types import ModuleType
 
     if name.endswith("()"):
-        from nnmagic.tinynn.namespace.capture import types_with
+        from nnmagic.tinynn.namespace.compiled_values import types_with
 
         return tuple(types_with(namespace, name[:-2]).values())
 

@@ -17,24 +17,24 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.expr import Constructor, Expr
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.ops import OPERATORS, resolve
+from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import GlobalTypeVar, Type
-from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
+from nnmagic.tinynn.builtins import BUILTINS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
-    CompiledType,
     NotCapturableError,
-    as_compiled_function,
-    as_compiled_type,
-    as_record_type,
-    as_template,
     capture,
     holds_values,
-    is_method,
-    member_names,
     method_code,
     not_capturable,
     python_code,
     snapshot,
+)
+from nnmagic.tinynn.namespace.compiled_values import (
+    CompiledType,
+    as_compiled_function,
+    as_compiled_type,
+    as_record_type,
+    as_template,
     types_with,
 )
 from nnmagic.tinynn.namespace.library_functions import library_function, own_name
@@ -54,7 +54,6 @@ from nnmagic.tinynn.namespace.random_functions import (
 from nnmagic.tinynn.namespace.torch_modules import module_value
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.namespace.unsupported_functions import (
-    ELSEWHERE,
     IMPORTS,
     NOT_HERE,
     cell_equivalent,
@@ -63,6 +62,14 @@ from nnmagic.tinynn.namespace.unsupported_functions import (
     is_library,
     library_of,
 )
+from nnmagic.tinynn.namespace.unsupported_names import (
+    PREFIXES,
+    language_name,
+    no_field,
+    operator_hint,
+    unsupported_name,
+    unusable,
+)
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, OpenTensor, dtype_named
@@ -70,12 +77,10 @@ from nnmagic.tinynn.values import values as v
 
 _TYPES_IN_LOWER_CASE = {each.lower(): each for each in ("InOut", "Out", "Tensor")}
 _COMPLEX = frozenset(("complex_", "cfloat", "cdouble", "csingle", "c32", "c256"))
-#: Prefixes that an operator's name may have.
-_PREFIXES = ("relay", "nnmagic")
 #: The modules of nnmagic that have the names of cells, with what they are to `language_name`.
 _OWN_MODULES = {"nnmagic": "nnmagic", "nnmagic.numpy": "nnmagic", "nnmagic.relay": "relay"}
 #: First parts of the written paths of operators.
-_FAMILIES = frozenset({*_PREFIXES, *(name.partition(".")[0] for name in OPERATORS if "." in name)})
+_FAMILIES = frozenset({*PREFIXES, *(name.partition(".")[0] for name in OPERATORS if "." in name)})
 
 
 def _assertion() -> TypeData:
@@ -252,18 +257,18 @@ class NameResolver:
                 self.looked_up[owner] = value
                 return v.ModuleOf(value, owner, {}, path[used - 1]), used
             if member is MISSING:
-                raise _no_field(path[:used], value, span)
+                raise no_field(path[:used], value, span)
             value, module = member, None
         name = ".".join(path[:used])
         if module is not None and is_library(module) and python_code(value) is not None:
-            raise _unusable(path[:used], name, not_capturable(value), span, module)
+            raise unusable(path[:used], name, not_capturable(value), span, module)
         try:
             return self._value(name, value, span), used
         except NotCapturableError as problem:
             name += problem.path
             is_dtype = isinstance(value, type) and issubclass(value, np.generic)
             from_library = module is not None and is_library(module) and callable(value) and not is_dtype
-            raise _unusable(path[:used], name, problem, span, module if from_library else None) from None
+            raise unusable(path[:used], name, problem, span, module if from_library else None) from None
 
     def _refuse_random(self, path: tuple[str, ...], value: object, span: Span) -> None:
         """Raise RefusalError for a function of a library, or a generator, that draws random numbers."""
@@ -349,7 +354,7 @@ class NameResolver:
         if is_library(module.__name__):
             instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
             if instead or path[-1] in dir(module):  # some modules load members lazily
-                return _unsupported_name(name, instead, span)
+                return unsupported_name(name, instead, span)
         elif "__getattr__" in vars(module):  # it may provide the name, but no code of the notebook runs
             hint = "compute what you need in another cell and use that"
             return v.RefusalError(
@@ -397,7 +402,7 @@ class NameResolver:
             hint = f"did you mean {close}?" if close and first == "random" else make_hint(path[-1])
             return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if first in _FAMILIES:
-            return UnknownNameError(f"unknown operator `{name}`", span, hint=_operator_hint(path))
+            return UnknownNameError(f"unknown operator `{name}`", span, hint=operator_hint(path))
         if first in IMPORTS:
             hint = import_hint(first)
             dtype = dtype_named(path[-1])
@@ -417,117 +422,3 @@ def _means_the_language(value: v.Value) -> bool:
     """Return whether a written path such as ``nn.relu`` and ``random.normal`` means the language's own."""
     dotted = isinstance(value, v.BuiltinName) and value.builtin.name.startswith("random.")
     return dotted or isinstance(value, v.OperatorName)
-
-
-def language_name(path: tuple[str, ...]) -> tuple[v.Value, int] | None:
-    """Resolve a dtype, a type constructor, a function of the language, or an operator by its full path."""
-    members = path
-    while len(members) > 1 and members[0] in _PREFIXES:
-        members = members[1:]
-    head, used = members[0], len(path) - len(members) + 1
-    if head in DTYPES:
-        return v.Known(DTYPES[head]), used
-    if head in ("Tensor", "Tuple", "tuple", "Callable", *DESTINATIONS):
-        return v.TupleConstructor(head), used
-    if head in BUILTINS and len(members) == 1 and path[0] != "relay":
-        return v.BuiltinName(BUILTINS[head]), used
-    if head == "random" and path[0] != "relay" and ".".join(members) in BUILTINS:
-        return v.BuiltinName(BUILTINS[".".join(members)]), len(path)
-    if (
-        head == "linalg"
-        and len(members) == 2
-        and path[0] != "relay"
-        and members[1] in MODULES["numpy.linalg"]
-    ):
-        return v.BuiltinName(MODULES["numpy.linalg"][members[1]]), used + 1
-    if (
-        head == "special"
-        and len(members) == 2
-        and path[0] != "relay"
-        and members[1] in MODULES["scipy.special"]
-    ):
-        return v.BuiltinName(MODULES["scipy.special"][members[1]]), used + 1
-    if head in CONSTANTS and len(members) == 1 and path[0] != "relay":
-        return v.Known(CONSTANTS[head]), used
-    if len(path) == 1 and head in ITERATION:
-        return v.BuiltinName(ITERATION[head]), 1
-    name = ".".join(members)
-    operator = resolve(name) or resolve(f"nn.{name}")
-    return None if operator is None else (v.OperatorName(operator), len(path))
-
-
-def _operator_hint(path: tuple[str, ...]) -> str:
-    """Return a hint for a path that begins like that of an operator."""
-    last = path[-1].lower()
-    layer = last if last in BUILTINS else closest(last, BUILTINS)
-    if path[-1] != last and layer is not None:  # nn.Linear
-        return f"a cell has functions, no layers: write {layer}(x, ...)"
-    if path[-1] in BUILTINS:  # nn.gelu
-        return f"did you mean {path[-1]}?"
-    family = {name.rpartition(".")[2]: name for name in OPERATORS if name.startswith(f"{path[0]}.")}
-    close = closest(path[-1], family)
-    meant = family[close] if close is not None else closest(path[-1], BUILTINS)
-    return f"did you mean {meant}?" if meant else "`%tinynn ops` lists the operators"
-
-
-def _unusable(
-    path: tuple[str, ...], name: str, problem: NotCapturableError, span: Span, library: str | None
-) -> v.RefusalError:
-    """Return the error for a value that a cell cannot use; name the operator that it hides.
-
-    ``library``: the module that has it, if it is a function of a library.
-    """
-    own = language_name(path)
-    if own is not None and isinstance(own[0], v.Known | v.TupleConstructor):
-        hint = f"for the language's own write nnmagic.{path[0]}, or rename the notebook's"
-        return v.RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
-    hidden = _operator_name(path)
-    if hidden is not None:
-        hint = f"for the operator write relay.{hidden}, or rename the notebook's `{path[0]}`"
-        return v.RefusalError(
-            f"`{name}` is {problem.what}, which hides the operator {hidden}", span, hint=hint
-        )
-    dtype = dtype_named(path[-1]) if len(path) > 1 else None
-    if dtype is not None:  # torch.float32
-        message = f"`{name}` is {problem.what}, which a cell cannot use"
-        return v.RefusalError(message, span, hint=f"write {dtype.short}")
-    twin = _operator_name(path[-1:]) if "." in name else None
-    if library is not None:
-        return _unsupported_name(name, cell_equivalent(path, library, MODULES.get(library, ())), span)
-    hint = (
-        problem.hint.replace("{name}", name) if twin is None else f"write {twin}: the operator of that name"
-    )
-    return v.RefusalError(f"`{name}` is {problem.what}, which a cell cannot use", span, hint=hint)
-
-
-def _no_field(path: tuple[str, ...], owner: object, span: Span) -> v.RefusalError:
-    """Return the error for an object that lacks the field or computes it by code."""
-    name, field, what = ".".join(path), path[-1], not_capturable(owner).what
-    hint = f"if code makes it, give it a name in another cell, as in {field} = {name}"
-    members = member_names(owner)
-    if is_method(owner, field):
-        message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
-        return v.RefusalError(message, span, hint=ELSEWHERE)
-    if field in members:
-        message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
-        return v.RefusalError(message, span, hint=f"give it a name in another cell, as in {field} = {name}")
-    close = closest(field, [member for member in members if member[:1] != "_"])
-    if close is not None:
-        hint = f"did you mean {'.'.join([*path[:-1], close])}?"
-    return v.RefusalError(f"`{'.'.join(path[:-1])}` ({what}) holds no `{field}`", span, hint=hint)
-
-
-def _unsupported_name(name: str, instead: str | None, span: Span) -> v.RefusalError:
-    """Return the error for an unsupported name of a library; ``instead``: the cell's equivalent."""
-    hint = f"write {instead}" if instead else ELSEWHERE
-    return v.RefusalError(f"`{name}` is not supported in a cell", span, hint=hint)
-
-
-def _operator_name(path: tuple[str, ...]) -> str | None:
-    """Return the operator or function of the language that a written name means."""
-    match language_name(path):
-        case (v.OperatorName(operator=operator), _):
-            return operator.name
-        case (v.BuiltinName(builtin=builtin), _):
-            return builtin.name
-    return None

@@ -9,9 +9,8 @@ import operator as python
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
@@ -22,13 +21,20 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_complex, is_float, is_integer
 from nnmagic.tinynn.operators.dtype_questions import compare_dtypes
 from nnmagic.tinynn.operators.matmul import matrix_product
+from nnmagic.tinynn.operators.mixed_operands import (
+    COMPARISONS,
+    AnyOp,
+    check_numbers,
+    compared_by_value,
+    same_dtype,
+)
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.affine import affine_result
 from nnmagic.tinynn.values.complex_support import holds_complex, refusal
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
-from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import (
     apply,
@@ -39,11 +45,9 @@ from nnmagic.tinynn.values.operator_calls import (
     whole_numbers,
 )
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind
-from nnmagic.tinynn.values.promotion import promote, promote_beside_number, promotion
+from nnmagic.tinynn.values.promotion import promotion
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
-
-AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
 #: Operators by the name of the equivalent function.
 NAMED: dict[str, AnyOp] = {
@@ -110,15 +114,6 @@ _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
     BuiltinOp.GT: python.gt,
     BuiltinOp.GE: python.ge,
 }
-_COMPARISONS = (
-    BuiltinOp.Eq,
-    BuiltinOp.NotEq,
-    BuiltinOp.LT,
-    BuiltinOp.LE,
-    BuiltinOp.GT,
-    BuiltinOp.GE,
-)
-_DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
 def least_of(value: v.Value) -> int | None:
@@ -152,7 +147,7 @@ def binary(
     in_array = in_place and is_tensor(lhs.value) and bool(tensor_type(lhs).shape)
     with promotion(promote=True) if in_array else nullcontext():
         result = _binary(op, sign, lhs, rhs, span)
-    return result if op in _COMPARISONS else inherit_default_dtype(result, (lhs.value, rhs.value))
+    return result if op in COMPARISONS else inherit_default_dtype(result, (lhs.value, rhs.value))
 
 
 def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
@@ -167,7 +162,7 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
             return result
         return replace(result, least=_least_of_result(op, lhs.value, rhs.value), affine=affine)
     lhs, rhs = adopt_tensor_dtype(lhs, rhs)
-    decided = _compared_by_value(op, lhs, rhs, span)
+    decided = compared_by_value(op, lhs, rhs, span)
     if decided is not None:
         return decided
     if not is_tensor(lhs.value) and not is_tensor(rhs.value):
@@ -179,7 +174,7 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
     first, second = same_dtype(lhs, rhs, sign)
     if sign == "**" and rhs.value == v.Known(0.5):
         return apply("sqrt", span, first)  # as NumPy's operator, unlike its function `power`
-    _check_numbers(op, lhs, rhs, first)
+    check_numbers(op, lhs, rhs, first)
     if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
         return _integer_power(sign, first, second, span)
     if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
@@ -259,82 +254,6 @@ def _apply_with_check(sign: str, name: str, lhs: v.Operand, rhs: v.Operand, span
     except RelationError as error:
         raise to_refusal(error, (lhs, rhs), span, {}) from None
     return apply(name, span, lhs, rhs)
-
-
-def same_dtype(lhs: v.Operand, rhs: v.Operand, sign: str) -> tuple[v.Operand, v.Operand]:
-    """Return both operands as tensors of one dtype; a Python number takes the tensor's.
-
-    Raises RefusalError for dtypes that do not meet as `values.promotion` says; its hint names the cast.
-    """
-    if not is_tensor(lhs.value):
-        rhs = _beside_number(rhs, lhs)
-        return v.Operand(_number_beside(lhs, rhs, tensor_type(rhs), sign), lhs.span), rhs
-    if not is_tensor(rhs.value):
-        lhs = _beside_number(lhs, rhs)
-        return lhs, v.Operand(_number_beside(rhs, lhs, tensor_type(lhs), sign), rhs.span)
-    return promote(lhs, rhs, f"`{sign}`")
-
-
-def _beside_number(tensor: v.Operand, number: v.Operand) -> v.Operand:
-    return promote_beside_number(tensor, number.value.value if isinstance(number.value, v.Known) else None)
-
-
-def _number_beside(number: v.Operand, tensor: v.Operand, type_: TensorType, sign: str) -> v.Computed:
-    value = number.value.value if isinstance(number.value, v.Known) else None
-    if not isinstance(value, bool | int | float | complex):
-        hint = None
-        if isinstance(number.value, v.TupleOf) and any(map(is_tensor, number.value.items)):
-            hint = f"make it a tensor first, as in stack({source_text(number.span)})"
-        elif isinstance(number.value, v.TupleOf):
-            short = dtype_short_name(type_.dtype)
-            hint = f"make it a tensor first, as in array({source_text(number.span)}, {short})"
-        elif number.value == v.Known(None) and sign in ("==", "!="):
-            hint = f"write {'is' if sign == '==' else 'is not'} None"
-        raise v.RefusalError(
-            f"`{sign}` of {describe(tensor.value)} and {describe(number.value)}",
-            number.span,
-            hint=hint,
-            notes=(type_note(tensor),),
-        )
-    hint = f"convert the tensor first: {source_text(tensor.span)}.astype(i32)"
-    return number_constant(value, type_.dtype, number.span, hint)
-
-
-#: Comparisons that hold for a number below all others; their opposites hold for one above.
-_HOLD_ABOVE = (BuiltinOp.GT, BuiltinOp.GE, BuiltinOp.NotEq)
-_HOLD_BELOW = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.NotEq)
-
-
-def _compared_by_value(op: AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value | None:
-    """Compare integers with a Python int that their dtype cannot hold, as NumPy does; None for any other."""
-    if op not in _COMPARISONS or is_tensor(lhs.value) is is_tensor(rhs.value):
-        return None
-    tensor, number = (lhs, rhs) if is_tensor(lhs.value) else (rhs, lhs)
-    value = number.value.value if isinstance(number.value, v.Known) else None
-    dtype = tensor_type(tensor).dtype
-    if isinstance(value, bool) or not isinstance(value, int) or not is_integer(dtype):
-        return None
-    limits = np.iinfo(dtype)
-    if limits.min <= value <= limits.max:
-        return None
-    holds = op in (_HOLD_BELOW if (value > limits.max) is (tensor is lhs) else _HOLD_ABOVE)
-    return apply("equal" if holds else "not_equal", span, tensor, tensor)
-
-
-def _check_numbers(op: AnyOp, lhs: v.Operand, rhs: v.Operand, other: v.Operand) -> None:
-    """Refuse numbers that are invalid for every tensor, such as a division by zero."""
-    value = rhs.value.value if isinstance(rhs.value, v.Known) else None
-    dtype = tensor_type(other).dtype
-    if not is_number(value) or is_float(dtype) or is_complex(dtype):
-        return
-    assert isinstance(value, int)
-    if op in _DIVISIONS and value == 0:
-        raise v.RefusalError("division by zero", rhs.span)
-    if op is ExtraOp.Pow and value < 0:
-        hint = f"convert the base first: {source_text(lhs.span)}.astype(f32)"
-        raise v.RefusalError("an integer to a negative power", rhs.span, hint=hint)
-    if op in (ExtraOp.LShift, ExtraOp.RShift) and (value < 0 or (dtype == "bool" and value)):
-        raise v.RefusalError(f"a shift by {value} of {dtype_short_name(dtype)}", rhs.span)
 
 
 def _true_division(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
@@ -480,7 +399,7 @@ def _fold(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v
 
 def _compare_tuples(op: AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value | None:
     """Compare two tuples of numbers as Python does, item by item; None for anything else."""
-    if op not in _COMPARISONS or not (
+    if op not in COMPARISONS or not (
         isinstance(lhs.value, v.TupleOf)
         and isinstance(rhs.value, v.TupleOf)
         and lhs.value.record is None

@@ -13,6 +13,7 @@ from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import with_new_out
 from nnmagic.tinynn.syntax.in_place_calls import by_places
 from nnmagic.tinynn.syntax.source_spans import SpanMap
+from nnmagic.tinynn.syntax.tree_building import subscripts_of
 
 
 class ExprContext(DiagnosticContext):  # type: ignore[misc]  # synr is untyped
@@ -148,6 +149,13 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return ast.Tuple(span, [self.compile_expr(child) for child in parts])
             case py.List(elts=parts):
                 return ast.ArrayLiteral(span, [self.compile_expr(child) for child in parts])
+            case py.Starred(value=value):
+                return tree.Starred(span, self.compile_expr(value))
+        return self._collection(expr, span)
+
+    def _collection(self, expr: py.expr, span: ast.Span) -> ast.Expr:
+        """Compile a dictionary, a set or a comprehension."""
+        match expr:
             case py.Dict(keys=keys, values=values):
                 rows = zip(keys, values, strict=True)
                 compile_ = self.compile_expr
@@ -164,8 +172,6 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return tree.DictionaryComprehension(span, self._comprehension(listed, span), is_set=True)
             case py.ListComp() | py.GeneratorExp():
                 return self._comprehension(expr, span)
-            case py.Starred(value=value):
-                return tree.Starred(span, self.compile_expr(value))
         return self.refuse_expression(expr, type(expr).__name__)
 
     def _compile_name(self, expr: py.Name | py.Attribute, span: ast.Span) -> ast.Expr:
@@ -284,7 +290,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return None if any(part is None for part in inner) else ast.Tuple(span, inner)
             case py.Subscript() if elements:
                 compiled = self.compile_expr(by_places(target))
-                if isinstance(tree.subscripts_of(compiled)[0], ast.Var):
+                if isinstance(subscripts_of(compiled)[0], ast.Var):
                     return compiled
                 hint = "give the tensor a name first: y = ..., then y[i] = value"
                 self.refuse("elements are assigned by one index of a name", span, hint)

@@ -33,7 +33,7 @@ def _is_counted(loop: py.AST, function: py.AST | None) -> bool:
         case py.For(iter=py.Call(func=py.Name(id="range"), args=args)):
             numbers = [argument.value for argument in args if isinstance(argument, py.Constant)]
             return len(numbers) == len(args) and all(
-                isinstance(argument, int) and argument <= _MOST_ROUNDS for argument in numbers
+                isinstance(number, int) and number <= _MOST_ROUNDS for number in numbers
             )
     return False
 

@@ -69,19 +69,8 @@ class StatementCompiler(PatternCompiler):
                 return ast.Return(span, None if value is None else self.compile_expr(value))
             case py.Pass():
                 return tree.Pass(span)
-            case py.Import(names=aliases):
-                whole = ((alias.name, alias.asname) for alias in aliases)
-                return tree.Import(
-                    span,
-                    {
-                        to or name.partition(".")[0]: (name if to else name.partition(".")[0], "")
-                        for name, to in whole
-                    },
-                )
-            case py.ImportFrom(module=str() as module, names=aliases, level=0) if aliases[0].name != "*":
-                return tree.Import(
-                    span, {alias.asname or alias.name: (module, alias.name) for alias in aliases}
-                )
+            case py.Import() | py.ImportFrom():
+                return self._import(stmt, span)
             case py.Break():
                 return tree.Break(span)
             case py.Continue():
@@ -128,6 +117,23 @@ class StatementCompiler(PatternCompiler):
                 return self.refuse_statement(stmt, *unsupported_syntax.NO_GRAD)
             case py.Match(subject=subject, cases=cases):
                 return tree.MatchNode(span, self.compile_expr(subject), [self._case(case) for case in cases])
+        return self.refuse_statement(stmt, *statement_refusal(type(stmt).__name__))
+
+    def _import(self, stmt: py.Import | py.ImportFrom, span: ast.Span) -> ast.Stmt:
+        match stmt:
+            case py.Import(names=aliases):
+                whole = ((alias.name, alias.asname) for alias in aliases)
+                return tree.Import(
+                    span,
+                    {
+                        to or name.partition(".")[0]: (name if to else name.partition(".")[0], "")
+                        for name, to in whole
+                    },
+                )
+            case py.ImportFrom(module=str() as module, names=aliases, level=0) if aliases[0].name != "*":
+                return tree.Import(
+                    span, {alias.asname or alias.name: (module, alias.name) for alias in aliases}
+                )
         return self.refuse_statement(stmt, *statement_refusal(type(stmt).__name__))
 
     def refuse_statement(self, node: py.stmt, message: str, hint: str) -> ast.Stmt:

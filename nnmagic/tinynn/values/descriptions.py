@@ -53,21 +53,6 @@ def describe(value: v.Value) -> str:
             return f"a dictionary of {len(entries)}"
         case v.SliceOf():
             return "a slice"
-        case (
-            v.GlobalFunction(written=name)
-            | v.SpecializableFunction(written=name)
-            | v.LocalFunction(name=name)
-            | v.ClosureValue(name=name)
-        ):
-            return f"the function `{name}`" if name != "<lambda>" else "a lambda"
-        case v.Character():
-            return "a character"
-        case v.ModuleOf(module=FunctionType() as module):
-            return f"the Python function {module.__name__}"
-        case v.ModuleOf(module=module):
-            return f"a {type(module).__name__}"
-        case v.GradientOf(kind=kind):
-            return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
         case v.GeneratorOf():
             return "a generator of random numbers"
         case v.RangeOf():
@@ -84,12 +69,6 @@ def describe(value: v.Value) -> str:
             return f"the constructor `{constructor.name}` (without its brackets)"
         case v.Unassigned(message=message):
             return message
-        case v.OperatorName(operator=operator):
-            return f"the operator {operator.name}"
-        case v.BuiltinName(builtin=builtin):
-            return f"the function {builtin.name}"
-        case v.Method(name=name):
-            return f"the method {name} (without its call)"
         case v.TupleConstructor(name=name):
             return f"`{name}`"
         case v.TypeOf(type=type_, destination=""):
@@ -98,6 +77,33 @@ def describe(value: v.Value) -> str:
             return f"the type {destination}[{format_type(type_)}]"
         case v.Known(value=known):
             return _describe_static(known)
+    return _describe_function(value)
+
+
+def _describe_function(value: v.Value) -> str:
+    """Say what is called, or what a transformation of a function gives."""
+    match value:
+        case (
+            v.GlobalFunction(written=name)
+            | v.SpecializableFunction(written=name)
+            | v.LocalFunction(name=name)
+            | v.ClosureValue(name=name)
+        ):
+            return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case v.Character():
+            return "a character"
+        case v.ModuleOf(module=FunctionType() as module):
+            return f"the Python function {module.__name__}"
+        case v.ModuleOf(module=module):
+            return f"a {type(module).__name__}"
+        case v.GradientOf(kind=kind):
+            return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
+        case v.OperatorName(operator=operator):
+            return f"the operator {operator.name}"
+        case v.BuiltinName(builtin=builtin):
+            return f"the function {builtin.name}"
+        case v.Method(name=name):
+            return f"the method {name} (without its call)"
     return "a value"
 
 

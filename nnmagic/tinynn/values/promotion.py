@@ -108,7 +108,7 @@ def note_widening(operands: Sequence[Operand], dtype: str) -> None:
         if is_tensor(operand.value) and not getattr(operand.value, "weak", False)
     ]
     dtypes = {tensor_type(operand).dtype: operand for operand in tensors}
-    narrower = [operand for operand in dtypes if is_float(operand) and operand != dtype]
+    narrower = [other for other in dtypes if is_float(other) and other != dtype]
     if say is None or len(dtypes) < 2 or not (is_float(dtype) or is_complex(dtype)):
         return
     if dtype not in dtypes and not narrower:

@@ -1,4 +1,9 @@
-"""The methods of NumPy's generator: the numbers are NumPy's, to the bit, and what it refuses is refused."""
+"""The methods of NumPy's generator: the numbers are NumPy's, to the bit, and what it refuses is refused.
+
+They judge tinynn/builtins/distributions, too.
+
+They judge tinynn/builtins/random_orders, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Loops: the form that they get, and that every form of every length means what Python means."""
+"""Loops: the form that they get, and that every form of every length means what Python means.
+
+They judge tinynn/elaborate/loop_emission, too.
+"""
 
 from __future__ import annotations
 

@@ -34,9 +34,10 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     lower_to_pointer_args,
 )
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall, with_clock
+from nnmagic.engine.relax.codegen.aot.program import KernelCall
 from nnmagic.engine.relax.codegen.aot.remarks import find_remarks
 from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram, with_clock
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.object_code import (
     KERNEL_PREFIX,
@@ -44,8 +45,8 @@ from nnmagic.engine.relax.codegen.object_code import (
     ObjectCode,
     compile_parts,
     keep_meaning,
-    write_module,
 )
+from nnmagic.engine.relax.codegen.object_files import write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.lowering.origins import KernelOrigins

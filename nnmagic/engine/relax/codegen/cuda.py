@@ -165,7 +165,7 @@ def _schedule(
         together = _attempt(tvm.IRModule(kernels), _RULES, target)
     if not isinstance(together, Exception):
         return together
-    chosen: dict[Any, tirx.PrimFunc] = {}  # TVM does not say which kernel it cannot schedule
+    chosen: dict[tvm.ir.GlobalVar, tirx.PrimFunc] = {}  # TVM does not say which kernel it cannot schedule
     for done, (kernel, function) in enumerate(kernels.items()):
         interrupt_safepoint()
         report("CUDA kernels", done, len(kernels))
@@ -187,12 +187,12 @@ def _for_virtual_machine(
     return relax_pipeline.for_virtual_machine(whole, target)
 
 
-def _build(whole: tvm.IRModule, target: tvm.target.Target) -> Any:
+def _build(whole: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Module:
     with target, tvm.transform.PassContext(config=_CONFIG, disabled_pass=_DISABLED):
         return relax.build(whole, target=target, relax_pipeline=None, tir_pipeline=CUDA_PIPELINE).mod
 
 
-def _compile(whole: tvm.IRModule, target: tvm.target.Target) -> Any:
+def _compile(whole: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Module:
     """Return the program with machine code. Raises CudaCompilerError."""
     compile_source = cuda_compiler.find_compiler(str(target.attrs["arch"]), device_architecture() or "")
     assert compile_source is not None
@@ -299,12 +299,12 @@ def _calls_library(kernel: tirx.PrimFunc) -> bool:
     return any(library_calls)
 
 
-def _source_of(built: Any) -> str:
+def _source_of(built: tvm.runtime.Module) -> str:
     """Return the CUDA of a built module; what computes sizes is the host's."""
     return "\n".join(module.inspect_source().strip() for module in _modules(built) if module.kind == "cuda")
 
 
-def _modules(built: Any) -> Iterator[Any]:
+def _modules(built: tvm.runtime.Module) -> Iterator[tvm.runtime.Module]:
     yield built
     for imported in built.imports:
         yield from _modules(imported)

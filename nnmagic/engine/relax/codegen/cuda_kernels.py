@@ -79,7 +79,9 @@ def _no_pair(values: Sequence[PrimExpr]) -> list[PrimExpr]:
     return list(reduction.no_pair(dtype_of(values[0]), dtype_of(values[1])))
 
 
-def _keep_exact(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _keep_exact(
+    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Let sums of products be computed by instructions that multiply and add, as every library's are.
 
     Other arithmetic stays as it is written: contracted by CUDA, ``x * x - x * x`` would not be 0.
@@ -134,7 +136,9 @@ def _is_old_value(load: PrimExpr, store: tirx.BufferStore) -> bool:
     )
 
 
-def _guard_launches(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _guard_launches(
+    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Start a kernel only if it has threads: CUDA refuses to start none."""
     return rewrite(function, [(tirx.Evaluate, _guard_launch)])
 
@@ -155,7 +159,9 @@ def _guard_launch(statement: tirx.Evaluate) -> Stmt:
     return tirx.IfThenElse(tirx.all(*unknown), statement, None) if unknown else statement
 
 
-def _write_constants(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _write_constants(
+    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Write constants by their bits that TVM's text would change."""
     return rewrite(kernel, [(tirx.FloatImm, _write_constant)])
 
@@ -176,7 +182,9 @@ def _is_exact(number: float) -> bool:
     return float(f"{number:.15f}") == number and (number != 0 or math.copysign(1, number) > 0)
 
 
-def _allow_aliases(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _allow_aliases(
+    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Leave ``__restrict__`` out of the parameters.
 
     With it, ptxas of CUDA 13.0 computed a reduction to (index, value) pairs in global memory wrongly.
@@ -184,7 +192,9 @@ def _allow_aliases(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) 
     return kernel.without_attr("tirx.noalias")
 
 
-def _rename_variables(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _rename_variables(
+    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Give variables other names than types and functions of CUDA have."""
     renamed = VarMap()
 
@@ -196,7 +206,7 @@ def _rename_variables(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: An
     return rewrite(kernel, [(tirx.Var, rename)])
 
 
-def _pass(function: Callable[..., tirx.PrimFunc], name: str) -> Any:
+def _pass(function: Callable[..., tirx.PrimFunc], name: str) -> tvm.transform.Pass:
     return tirx.transform.prim_func_pass(function, opt_level=0, name=name)
 
 
@@ -206,18 +216,20 @@ _ALLOW_ALIASES = _pass(_allow_aliases, "AllowAliases")
 _WRITE_CONSTANTS = _pass(_write_constants, "WriteConstants")
 
 
-def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+def _pipeline() -> tuple[
+    tvm.transform.Sequential, Callable[[], tvm.transform.Sequential], Callable[[], tvm.transform.Sequential]
+]:
     """Return TVM's own passes for kernels with those above, then those that finish host and device code."""
     lower, finish_host, finish_device = tirx.get_tir_pipeline("s_tir")
     # Reductions by several threads are recognised by their arithmetic, which must be as it was until then.
     first = (s_tir.transform.CanonicalizeLoop(), s_tir.transform.LowerCrossThreadReduction(), _KEEP_EXACT)
 
-    def finish_kernels() -> Any:
+    def finish_kernels() -> tvm.transform.Sequential:
         return tvm.transform.Sequential(
             [_ALLOW_ALIASES, _RENAME_VARIABLES, finish_device(), _WRITE_CONSTANTS]
         )
 
-    def finish_callers() -> Any:
+    def finish_callers() -> tvm.transform.Sequential:
         return tvm.transform.Sequential([_GUARD_LAUNCHES, finish_host()])
 
     return tvm.transform.Sequential([*first, lower]), finish_callers, finish_kernels

@@ -95,7 +95,9 @@ def pass_workspaces(module: tvm.IRModule) -> tvm.IRModule:
 class _Passing(PyExprMutator):  # type: ignore[misc]  # TVM is untyped
     """A rewriting of calls of kernels; TVM's class binds what they return to variables."""
 
-    def __init__(self, module: tvm.IRModule, kernels: dict[Any, tuple[Any, tirx.PrimFunc]]) -> None:
+    def __init__(
+        self, module: tvm.IRModule, kernels: dict[Any, tuple[tvm.ir.GlobalVar, tirx.PrimFunc]]
+    ) -> None:
         super().__init__(module)
         self._kernels = kernels
 

@@ -18,8 +18,8 @@ from nnmagic.progress import report
 
 
 def prepare_kernels(
-    kernels: Iterable[tuple[Any, tirx.PrimFunc]], target: tvm.target.Target, opt_level: int
-) -> Iterator[tuple[Any, tirx.PrimFunc]]:
+    kernels: Iterable[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]], target: tvm.target.Target, opt_level: int
+) -> Iterator[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]]:
     """Yield the kernels made safe for empty reductions, unaligned arrays and forked processes.
 
     From optimisation level 1 on they are scheduled for the target's CPU, too.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -18,12 +16,11 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import codegen
 
-from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
+from nnmagic.engine.relax.codegen.object_files import write_module
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run_passes
 from nnmagic.engine.relax.codegen.shared_rounds import ROUNDS, outline_rounds
-from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import item_bytes, static_int, unlikely
@@ -42,13 +39,12 @@ _PART = 80
 _STACK_BYTES = 4096
 
 
-#: How much room on a disk the machine code of a module needs at most, but for very large programs.
-_ROOM_BYTES = 64 << 20
-
 _ON_STACK = tvm_ffi.Map({"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
-def _annotate_memory(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _annotate_memory(
+    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Leave small arrays to LLVM: TVM would ask its runtime for each.
 
     Say on which device the others of a private function are; MakePackedAPI does that for public functions.
@@ -108,7 +104,9 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
 def _polls(*, packed: bool) -> Any:
     """Return the pass that adds polls to marked functions; ``packed``: to all, for TVM's virtual machine."""
 
-    def add(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    def add(
+        function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+    ) -> tirx.PrimFunc:
         if not packed and POLLED not in (function.attrs or {}):
             return function
         return add_polls(function, windows="windows" in _triple(function), packed=packed)
@@ -138,7 +136,9 @@ _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in
 _LARGE_BYTES = 1 << 26
 
 
-def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _return_status(
+    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     """Make a private function free its memory and return 0, or another number if memory is short."""
     if _is_public(function):
         return function
@@ -271,7 +271,9 @@ KERNEL_PREFIX = "nnmagic_kernel_"
 VM_PIPELINE = "nnmagic"
 
 
-def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+def _vm_pipeline() -> tuple[
+    tvm.transform.Sequential, Callable[[], tvm.transform.Sequential], Callable[[], tvm.transform.Sequential]
+]:
     """Return TVM's own CPU pipeline with the passes above, then those that finish host and device code."""
     lower = (
         *(_BLOCK_PASSES + _STATEMENT_PASSES),
@@ -291,7 +293,7 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
         tirx.transform.LowerIntrin,
     )
 
-    def finish_functions() -> Any:
+    def finish_functions() -> tvm.transform.Sequential:
         return tvm.transform.Sequential([make() for make in finish])
 
     return tvm.transform.Sequential([make() for make in lower]), finish_functions, finish_functions
@@ -316,8 +318,8 @@ def _triple(function: tirx.PrimFunc) -> str:
 
 
 def compile_parts(
-    kernels: Iterable[tuple[Any, tirx.PrimFunc]],
-    entry: Sequence[tuple[Any, tirx.PrimFunc]],
+    kernels: Iterable[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]],
+    entry: Sequence[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]],
     target: tvm.target.Target,
     *,
     apart: bool,
@@ -466,40 +468,3 @@ def compile_llvm(code: str) -> ObjectCode:
             path.write_text(text)
             module = load(str(path), "ll")
     return ObjectCode(module, write_module(module, "o"))
-
-
-def write_module(module: Any, form: str) -> bytes:
-    """Return what TVM writes of a module to a file, which lies in memory where the system supports that.
-
-    Raises EngineError where LLVM would end the process because there is no room for the file.
-    """
-    if (limit := file_limit()) is not None:
-        message = f"LLVM cannot write machine code here, because files may have {limit} bytes at most"
-        raise engine_error(message, hint="raise the limit of the size of files (ulimit -f)")
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:
-            module.write_to_file(f"/proc/self/fd/{file.fileno()}", form)
-            return file.read()
-    with tempfile.TemporaryDirectory() as folder:
-        if (free := shutil.disk_usage(folder).free) < _ROOM_BYTES:
-            message = (
-                f"LLVM cannot write machine code here, because the disk of {folder} has {free} free bytes"
-            )
-            raise engine_error(message, hint="free some, or name another folder by TMPDIR")
-        path = Path(folder, f"module.{form}")
-        module.write_to_file(_path_for_tvm(folder, path.name), form)
-        return path.read_bytes()
-
-
-def _path_for_tvm(folder: str, name: str) -> str:
-    """Return the path of a file for TVM, which takes the letters of one code page only on Windows."""
-    if os.name == "nt" and not folder.isascii():
-        folder = _short_name(folder, getattr(ctypes, "windll").kernel32)  # noqa: B009 # Windows' own
-    return str(Path(folder, name))
-
-
-def _short_name(folder: str, kernel: Any) -> str:
-    """Return the old name of a folder of Windows, which is in ASCII; the folder where it has none."""
-    size = kernel.GetShortPathNameW(folder, None, 0)
-    buffer = ctypes.create_unicode_buffer(size or 1)
-    return buffer.value if kernel.GetShortPathNameW(folder, buffer, size) else folder

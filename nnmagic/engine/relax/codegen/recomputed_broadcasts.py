@@ -65,7 +65,7 @@ def _is_smaller(shape: Sequence[Any], large: Sequence[Any]) -> bool:
 
 
 def _find_repeated_calls(
-    function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc], cheap: set[Any]
+    function: relax.Function, kernels: Mapping[tvm.ir.GlobalVar, tirx.PrimFunc], cheap: set[Any]
 ) -> dict[int, relax.Call]:
     """Return calls of cheap kernels whose results several kernels use, by the hashes of these results."""
     repeated: dict[int, relax.Call] = {}

@@ -63,7 +63,7 @@ def _reduces(kernel: tirx.PrimFunc) -> bool:
 
 
 def _find_changes(
-    function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc]
+    function: relax.Function, kernels: Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 ) -> Iterator[tuple[relax.Call, int]]:
     """Yield the calls whose kernels get another pattern, with that."""
     calls: list[relax.Call] = []
@@ -82,7 +82,7 @@ def _find_changes(
 
 
 def _operands_of_one_call(
-    function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc]
+    function: relax.Function, kernels: Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 ) -> dict[int, relax.Call]:
     """Return the element-wise calls whose results one call uses, by the hashes of these variables.
 
@@ -127,7 +127,7 @@ def _operands_of_one_call(
 
 def _with_patterns(
     module: tvm.IRModule,
-    functions: Mapping[Any, relax.Function],
+    functions: Mapping[tvm.ir.GlobalVar, relax.Function],
     changes: Mapping[int, tuple[relax.Call, int]],
 ) -> tvm.IRModule:
     """Return the module with other patterns of the kernels of these calls, but not of others."""

@@ -321,9 +321,7 @@ class _FunctionCompiler:
             for node in levels[level]:
                 if node in after:
                     continue
-                if any(
-                    self.meaning.get(input_type, input_type) in after for input_type in self._inputs(node)
-                ):
+                if any(self.meaning.get(operand, operand) in after for operand in self._inputs(node)):
                     after.add(node)
                     late.append(node)
                 else:

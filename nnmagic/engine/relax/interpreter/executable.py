@@ -62,7 +62,7 @@ class InterpretedProgram(ABC):
         self._parameters = parameters
         self._interpret = run
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[object]) -> Any:
         """Return the result for these arguments."""
         return self._run(self._convert(arrays))
 
@@ -82,7 +82,7 @@ class InterpretedProgram(ABC):
         """Return the functions of the machine code, and what each computes."""
         return self.compiled().kernels()
 
-    def _convert(self, arrays: Sequence[Any]) -> Sequence[Any]:
+    def _convert(self, arrays: Sequence[object]) -> Sequence[Any]:
         """Return the interpreter's values for arguments."""
         dims: dict[str, int] = {}
         return [
@@ -91,10 +91,10 @@ class InterpretedProgram(ABC):
         ]
 
     @abstractmethod
-    def _run(self, values: Sequence[Any]) -> Any:
+    def _run(self, values: Sequence[object]) -> Any:
         """Return the result for these values."""
 
-    def _run_with(self, kernels: Kernels, values: Sequence[Any]) -> Any:
+    def _run_with(self, kernels: Kernels, values: Sequence[object]) -> Any:
         return _map_leaves(self._interpret(self._entry, values, kernels), np.array)
 
 
@@ -130,7 +130,7 @@ class NativeInterpretedProgram(InterpretedProgram):
             executable = AotExecutable(entry.name, _flat(function), part, compiled, assertions, library)
             self._kernels.append(executable.complete_path())
 
-    def _run(self, values: Sequence[Any]) -> Any:
+    def _run(self, values: Sequence[object]) -> Any:
         return self._run_with(self._kernels, values)
 
 
@@ -166,7 +166,7 @@ class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
         self._kernels = kernels
         self._assertions = assertions
 
-    def _run(self, values: Sequence[Any]) -> Any:
+    def _run(self, values: Sequence[object]) -> Any:
         try:
             kernels = self._idle.pop()
         except IndexError:
@@ -185,7 +185,7 @@ class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
         ]
 
 
-def interpret(function: FunctionCode, args: Sequence[Any], kernels: Kernels) -> Any:
+def interpret(function: FunctionCode, args: Sequence[object], kernels: Kernels) -> Any:
     """Run a function and return its value."""
     stack: list[tuple[Block, Frame]] = [(_end, ())]  # where to go on, and what is live there
     block, frame = function.start, tuple(args)

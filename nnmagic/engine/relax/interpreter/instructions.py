@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from nnmagic.diagnostics import Span
 from nnmagic.relay.callbacks import Callback
 from nnmagic.relay.failures import Failure
@@ -71,7 +73,7 @@ class SizedCallback:
     callback: Callback
     types: Sequence[Type]
 
-    def __call__(self, arguments: Sequence[Any], around: Sequence[Any]) -> Any:
+    def __call__(self, arguments: Sequence[np.ndarray], around: Sequence[object]) -> Any:
         """Return the result for the arguments, given the values around."""
         sizes: Sizes = {}
         for type_, value in zip(self.types, around, strict=True):

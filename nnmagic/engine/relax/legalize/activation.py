@@ -9,7 +9,7 @@ from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import reduction, scalar_functions
-from nnmagic.engine.relax.legalize.indexing import clip_to_range
+from nnmagic.engine.relax.legalize.index_checks import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of, tensor_dtype
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.legalize.unary import elementwise_rule

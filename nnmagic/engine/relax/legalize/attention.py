@@ -128,7 +128,7 @@ def _sizes_agree(call: OpCall) -> bool:
         pairs += [(view[-2], q[-2]), (builders.product(view[:-2]), builders.product(out[:-2]))]
     return (
         all(are_equal(lhs, rhs) for lhs, rhs in pairs)
-        and all(len(operand) == len(out) and _broadcasts(operand[:-2], out[:-2]) for operand in shapes)
+        and all(len(shape) == len(out) and _broadcasts(shape[:-2], out[:-2]) for shape in shapes)
         and all(_broadcasts(shape_of(operand), view) for operand in operands)
     )
 

@@ -101,7 +101,6 @@ def requantize_to_int64(
     axis: int,
     *,
     rounding: str = "UPWARD",
-    name: str = "requantized",
 ) -> Tensor:
     """Return an int64 tensor that is still to be saturated; ``parameters``: both scales and zero points."""
     scale, zero_point, output_scale, output_zero_point = parameters
@@ -111,7 +110,7 @@ def requantize_to_int64(
         moved = factors.times(center_element(data, zero_point, index, axis), index, axis, rounding=rounding)
         return moved + output_zero_point().astype("int64")
 
-    return te.compute(data.shape, element, name)
+    return te.compute(data.shape, element, "requantized")
 
 
 def requantize_in_floats(

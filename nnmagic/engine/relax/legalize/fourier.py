@@ -9,9 +9,9 @@ from functools import partial
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
+from nnmagic.engine.relax.legalize.fourier_butterflies import factorize
 from nnmagic.engine.relax.legalize.fourier_loops import Fourier, TransformSizes
 from nnmagic.engine.relax.legalize.fourier_numbers import Number
-from nnmagic.engine.relax.legalize.fourier_passes import factorize
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT

@@ -12,6 +12,7 @@ from functools import partial
 
 from tvm import tirx
 
+from nnmagic.engine.relax.legalize.fourier_butterflies import Halves
 from nnmagic.engine.relax.legalize.fourier_numbers import (
     WIDE,
     Number,
@@ -23,7 +24,7 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     swap,
     times,
 )
-from nnmagic.engine.relax.legalize.fourier_passes import Columns, Halves, Load, SequenceMatrix, Store
+from nnmagic.engine.relax.legalize.fourier_passes import Columns, Load, SequenceMatrix, Store
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int

@@ -8,7 +8,7 @@ from tvm import te, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integers, number
 from nnmagic.engine.relax.legalize.convolution import is_divided, to_layout
-from nnmagic.engine.relax.legalize.indexing import clip_to_range
+from nnmagic.engine.relax.legalize.index_checks import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.resizing import Resizing

@@ -15,7 +15,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.indexing import clip_to_range
+from nnmagic.engine.relax.legalize.index_checks import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, te_of
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors

@@ -8,99 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvm import relax, te, tirx
+from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
-from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, grid
+from nnmagic.engine.relax.legalize.extern_loops import grid
+from nnmagic.engine.relax.legalize.numpy_random_kernels import (
+    WORDS,
+    address,
+    call_function,
+    each_element,
+    element,
+    int64,
+    kernel,
+    load,
+    row_count,
+    run,
+    sizes_of,
+    store,
+)
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value
-from nnmagic.engine.relax.legalize.types import Tensor, Tensors
-from nnmagic.engine.relax.runtime.numpy_random import PREFIX
-from nnmagic.engine.relax.tir.builders import as_expr, as_index, dtype_of, loop, maximum, product, sequence
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.builders import dtype_of, loop, maximum, product, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Constant, Tuple
 
-_WORDS = 6
-
 #: The functions of single numbers whose name in C is not that of the method.
 _NAMES = {"random": "standard_uniform", "standard_exponential inv": "standard_exponential_inv"}
-
-
-def _int(value: Index) -> PrimExpr:
-    return as_expr(value).astype("int64") if not isinstance(value, int) else as_expr(value)
-
-
-def _address(buffer: Buffer, at: Sequence[Index] | None = None) -> PrimExpr:
-    indices = [0] * len(buffer.shape) if at is None else at
-    return tirx.address_of(tirx.BufferLoad(buffer, [as_expr(index) for index in indices]))
-
-
-def _call(dtype: str, name: str, *arguments: PrimExpr) -> PrimExpr:
-    return tirx.call_extern(dtype, f"{PREFIX}{name}", *arguments)
-
-
-def _run(name: str, *arguments: PrimExpr) -> Stmt:
-    return tirx.Evaluate(_call("void", name, *arguments))
-
-
-def _load(buffer: Buffer, *at: Index) -> PrimExpr:
-    return tirx.BufferLoad(buffer, [as_expr(index) for index in at])
-
-
-def _store(buffer: Buffer, value: PrimExpr, *at: Index) -> Stmt:
-    converted = value if dtype_of(buffer) == dtype_of(value) else value.astype(dtype_of(buffer))
-    return tirx.BufferStore(buffer, converted, [as_expr(index) for index in at])
-
-
-def _each(shape: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
-    """Build loops over the elements of a shape, in order."""
-
-    def open_loops(at: list[PrimExpr]) -> Stmt:
-        if len(at) == len(shape):
-            return body(at)
-        return loop("i", shape[len(at)], lambda index: open_loops([*at, index]))
-
-    return open_loops([])
-
-
-def _element(parameter: Buffer, at: Sequence[PrimExpr]) -> PrimExpr:
-    """Return what a parameter is for an element: it is one number, or has the shape of the result."""
-    return _load(parameter, *(at if len(parameter.shape) else ()))
-
-
-#: Returns the statements of a draw: of the address of the state, the parameters, the numbers and workspaces.
-_Body = Callable[[PrimExpr, Sequence[Buffer], Buffer, Sequence[Buffer]], Sequence[Stmt]]
-
-
-def _kernel(
-    call: OpCall, body: _Body, work: Callable[..., Sequence[tuple[Extent, str]]] = lambda *_: ()
-) -> Value:
-    """Return the state after a draw, and the numbers; ``work`` gives the sizes of workspaces for shapes."""
-    state, like, parameters = call.args
-    dtype = str(like.ty.dtype.dtype)
-    shape = list(like.ty.shape.values)
-
-    def compute(state: Tensor, *rest: Tensor) -> Tensors:
-        *inputs, dims = rest
-        sizes = [as_index(dim) for dim in dims]
-        spaces = work(sizes, [[as_index(dim) for dim in buffer.shape] for buffer in inputs])
-
-        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            after, numbers, *workspaces = outs
-            copy = loop("word", _WORDS, lambda word: _store(after, _load(ins[0], word), word))
-            return sequence([copy, *body(_address(after), ins[1:], numbers, workspaces)])
-
-        shapes = [[_WORDS], sizes, *([size] for size, _ in spaces)]
-        dtypes = ["uint64", dtype, *(buffer for _, buffer in spaces)]
-        return te.extern(shapes, [state, *inputs], emit, dtype=dtypes, name="random_pcg64")
-
-    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
-    parts = call.emit(call.te(compute, state, *parameters, relax.ShapeExpr(shape), primfunc_attrs=attrs))
-    return relax.Tuple([call.emit(relax.TupleGetItem(parts, number)) for number in (0, 1)])
-
-
-def _sizes(buffer: Buffer) -> list[Extent]:
-    return [as_index(dim) for dim in buffer.shape]
 
 
 # -- numbers ---------------------------------------------------------------------------------------------
@@ -119,10 +53,10 @@ def _draw_without_parameters(call: OpCall, function: str) -> Value:
         dtype = dtype_of(out)
         suffix = "_f" if dtype == "float32" else ""
         if not len(out.shape) and not function.endswith("inv"):
-            return [_store(out, _call(dtype, f"{name}{suffix}", state))]
-        return [_run(f"{name}_fill{suffix}", state, _int(product(_sizes(out))), _address(out))]
+            return [store(out, call_function(dtype, f"{name}{suffix}", state))]
+        return [run(f"{name}_fill{suffix}", state, int64(product(sizes_of(out))), address(out))]
 
-    return _kernel(call, body)
+    return kernel(call, body)
 
 
 def _draw_elements(call: OpCall, function: str) -> Value:
@@ -133,16 +67,16 @@ def _draw_elements(call: OpCall, function: str) -> Value:
         name = f"{function}_f" if dtype == "float32" else function
 
         def draw(at: list[PrimExpr]) -> Stmt:
-            parameters = [_element(each, at) for each in given]
+            parameters = [element(each, at) for each in given]
             if function == "uniform":  # NumPy's function takes the width of the interval
                 parameters[1] = parameters[1] - parameters[0]
             if function == "binomial":
                 parameters.reverse()
-            return _store(out, _call(dtype, name, state, *parameters), *at)
+            return store(out, call_function(dtype, name, state, *parameters), *at)
 
-        return [_each(_sizes(out), draw)]
+        return [each_element(sizes_of(out), draw)]
 
-    return _kernel(call, body)
+    return kernel(call, body)
 
 
 _FALSE = tirx.const(0, "int64")
@@ -161,23 +95,23 @@ def _draw_integers(call: OpCall, _function: str) -> Value:
     def body(state: PrimExpr, given: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]) -> list[Stmt]:
         low, high = given
         if one_range:
-            first = bits(_load(low))
-            width = bits((bits(_load(high)) - first).astype("int64"))
-            count = _int(product(_sizes(out)))
-            return [_run(f"bounded_{word}_fill", state, first, width, count, _FALSE, _address(out))]
+            first = bits(load(low))
+            width = bits((bits(load(high)) - first).astype("int64"))
+            count = int64(product(sizes_of(out)))
+            return [run(f"bounded_{word}_fill", state, first, width, count, _FALSE, address(out))]
 
         def draw(at: list[PrimExpr]) -> Stmt:
-            first = bits(_element(low, at))
-            width = bits(_element(high, at)) - first
-            left = () if word == "uint64" else (_address(work[0]), _address(work[0], [1]))
+            first = bits(element(low, at))
+            width = bits(element(high, at)) - first
+            left = () if word == "uint64" else (address(work[0]), address(work[0], [1]))
             name = "bounded_uint64" if word == "uint64" else f"buffered_bounded_{word}"
-            drawn = _call("int64", name, state, first, width, _FALSE, _FALSE, *left)
-            return _store(out, drawn, *at)
+            drawn = call_function("int64", name, state, first, width, _FALSE, _FALSE, *left)
+            return store(out, drawn, *at)
 
-        begin = [_store(work[0], tirx.const(0, "int32"), number) for number in (0, 1)]
-        return [*begin, _each(_sizes(out), draw)]
+        begin = [store(work[0], tirx.const(0, "int32"), number) for number in (0, 1)]
+        return [*begin, each_element(sizes_of(out), draw)]
 
-    return _kernel(call, body, lambda *_: () if one_range else [(2, "int32")])
+    return kernel(call, body, lambda *_: () if one_range else [(2, "int32")])
 
 
 # -- orders ----------------------------------------------------------------------------------------------
@@ -186,9 +120,9 @@ def _draw_integers(call: OpCall, _function: str) -> Value:
 def _swap(buffer: Buffer, row: Sequence[Index], one: PrimExpr, other: PrimExpr) -> list[Stmt]:
     saved = tirx.Var("kept", dtype_of(buffer))
     return [
-        tirx.Bind(saved, _load(buffer, *row, one)),
-        _store(buffer, _load(buffer, *row, other), *row, one),
-        _store(buffer, saved, *row, other),
+        tirx.Bind(saved, load(buffer, *row, one)),
+        store(buffer, load(buffer, *row, other), *row, one),
+        store(buffer, saved, *row, other),
     ]
 
 
@@ -202,44 +136,44 @@ def _shuffle(
 
     def exchange(step: PrimExpr) -> Stmt:
         last, other = tirx.Var("last", "int64"), tirx.Var("other", "int64")
-        zero = _int(0)
+        zero = int64(0)
         drawn = (
-            _call("int64", "interval", state, last)
+            call_function("int64", "interval", state, last)
             if masked
-            else _call("int64", "bounded_uint64", state, zero, last, _FALSE, _FALSE)
+            else call_function("int64", "bounded_uint64", state, zero, last, _FALSE, _FALSE)
         )
-        steps = [tirx.Bind(last, _int(size) - 1 - step), tirx.Bind(other, drawn)]
+        steps = [tirx.Bind(last, int64(size) - 1 - step), tirx.Bind(other, drawn)]
         return sequence([*steps, *_swap(buffer, row, last, other)])
 
-    count = tirx.max(_int(size) - _int(least), _int(0))
+    count = tirx.max(int64(size) - int64(least), int64(0))
     var = tirx.Var("step", "int64")
-    return tirx.For(var, _int(0), count, tirx.ForKind.SERIAL, exchange(var))
+    return tirx.For(var, int64(0), count, tirx.ForKind.SERIAL, exchange(var))
 
 
 def _draw_order(call: OpCall, _function: str) -> Value:
     def body(state: PrimExpr, _given: Sequence[Buffer], out: Buffer, _work: Sequence[Buffer]) -> list[Stmt]:
-        size = _sizes(out)[0]
+        size = sizes_of(out)[0]
         return [
-            loop("i", size, lambda i: _store(out, i, i)),
+            loop("i", size, lambda i: store(out, i, i)),
             _shuffle(state, out, (), size, 1, masked=True),
         ]
 
-    return _kernel(call, body)
+    return kernel(call, body)
 
 
 def _draw_orders(call: OpCall, _function: str) -> Value:
     """Draw an order for each row."""
 
     def body(state: PrimExpr, _given: Sequence[Buffer], out: Buffer, _work: Sequence[Buffer]) -> list[Stmt]:
-        rows, size = _sizes(out)
+        rows, size = sizes_of(out)
 
         def order(row: PrimExpr) -> Stmt:
-            begin = loop("i", size, lambda i: _store(out, i, row, i))
+            begin = loop("i", size, lambda i: store(out, i, row, i))
             return sequence([begin, _shuffle(state, out, [row], size, 0, masked=True)])
 
         return [loop("row", rows, order)]
 
-    return _kernel(call, body)
+    return kernel(call, body)
 
 
 # -- choices and vectors ---------------------------------------------------------------------------------
@@ -280,17 +214,17 @@ def _draw_choice(call: OpCall, function: str) -> Value:
     def body(
         state: PrimExpr, probabilities: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]
     ) -> list[Stmt]:
-        size = _int(_sizes(out)[0])
+        size = int64(sizes_of(out)[0])
 
         def emit() -> None:
-            population = T.bind(_load(probabilities[0]).astype("int64"))
+            population = T.bind(load(probabilities[0]).astype("int64"))
             result, everything, table = map(T.buffer_proxy, (out, *work))
-            whole = tirx.And(population > _LEAST_SHUFFLED, size > tirx.floordiv(population, _int(ratio)))
+            whole = tirx.And(population > _LEAST_SHUFFLED, size > tirx.floordiv(population, int64(ratio)))
             with T.If(whole):
                 with T.Then():
                     with T.serial(0, population) as i:
                         everything[i] = i
-                    least = tirx.max(population - size, _int(1))
+                    least = tirx.max(population - size, int64(1))
                     T.add_to_parent(_shuffle(state, work[0], (), population, least, masked=False))
                     with T.serial(0, size) as i:
                         result[i] = everything[population - size + i]
@@ -301,21 +235,21 @@ def _draw_choice(call: OpCall, function: str) -> Value:
 
         return _build_statements(emit)
 
-    return _kernel(call, body, work)
+    return kernel(call, body, work)
 
 
 def _floyd(state: PrimExpr, result: Buffer, table: Buffer, size: PrimExpr, population: PrimExpr) -> None:
     """Emit Floyd's algorithm: each of the last elements, or, with its probability, one before it."""
     mask = _register("int64", (size.astype("float64") * tirx.const(1.2, "float64")).astype("int64"))
     for shift in (1, 2, 4, 8, 16, 32):
-        mask[0] = tirx.bitwise_or(mask[0], mask[0] >> _int(shift))
-    nothing = _int(-1)
+        mask[0] = tirx.bitwise_or(mask[0], mask[0] >> int64(shift))
+    nothing = int64(-1)
     with T.serial(0, mask[0] + 1) as i:
         table[i] = nothing
-    place, value = _register("int64", _int(0)), _register("int64", _int(0))
+    place, value = _register("int64", int64(0)), _register("int64", int64(0))
     with T.serial(0, size) as step:
         last = T.bind(population - size + step)
-        value[0] = _call("int64", "bounded_uint64", state, _int(0), last, _FALSE, _FALSE)
+        value[0] = call_function("int64", "bounded_uint64", state, int64(0), last, _FALSE, _FALSE)
         place[0] = tirx.bitwise_and(value[0], mask[0])
         with T.While(tirx.And(table[place[0]] != nothing, table[place[0]] != value[0])):
             place[0] = tirx.bitwise_and(place[0] + 1, mask[0])
@@ -340,10 +274,10 @@ def _emit_cumulative(p: Buffer, total: Buffer, size: PrimExpr) -> None:
 
 def _emit_search(state: PrimExpr, total: Buffer, size: PrimExpr) -> PrimExpr:
     """Emit a draw, and the search for the first cumulative sum above it; return the index."""
-    drawn = T.bind(_call("float64", "standard_uniform", state))
-    low, high = _register("int64", _int(0)), _register("int64", size)
+    drawn = T.bind(call_function("float64", "standard_uniform", state))
+    low, high = _register("int64", int64(0)), _register("int64", size)
     with T.While(low[0] < high[0]):
-        middle = T.bind((low[0] + high[0]) >> _int(1))
+        middle = T.bind((low[0] + high[0]) >> int64(1))
         with T.If(total[middle] <= drawn):
             with T.Then():
                 low[0] = middle + 1
@@ -360,20 +294,20 @@ def _draw_by_weights(call: OpCall, function: str) -> Value:
         return [(maximum(shapes[0][0], 1), "float64")] * (1 + different)
 
     def body(state: PrimExpr, buffers: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]) -> list[Stmt]:
-        size = _int(_sizes(buffers[0])[0])
+        size = int64(sizes_of(buffers[0])[0])
 
         def emit() -> None:
             total = T.buffer_proxy(work[0])
             if not different:
                 _emit_cumulative(T.buffer_proxy(buffers[0]), total, size)
-                with grid(_sizes(out)) as at:
+                with grid(sizes_of(out)) as at:
                     T.buffer_store(out, _emit_search(state, total, size), at)
                 return
             p, result = T.buffer_proxy(work[1]), T.buffer_proxy(out)
             with T.serial(0, size) as i:
                 p[i] = buffers[0][i]
-            low_index = _register("int64", _int(0))
-            wanted = _int(_sizes(out)[0])
+            low_index = _register("int64", int64(0))
+            wanted = int64(sizes_of(out)[0])
             with T.While(low_index[0] < wanted):
                 _emit_cumulative(p, total, size)
                 left = T.bind(wanted - low_index[0])
@@ -386,27 +320,22 @@ def _draw_by_weights(call: OpCall, function: str) -> Value:
 
         return _build_statements(emit)
 
-    return _kernel(call, body, work)
-
-
-def _rows(out: Buffer) -> tuple[Extent, Extent]:
-    *rows, size = _sizes(out)
-    return product(rows), size
+    return kernel(call, body, work)
 
 
 def _draw_multinomial(call: OpCall, _function: str) -> Value:
     def body(state: PrimExpr, given: Sequence[Buffer], out: Buffer, _work: Sequence[Buffer]) -> list[Stmt]:
         n, pvals = given
-        *rows, size = _sizes(out)
+        *rows, size = sizes_of(out)
 
         def draw(at: list[PrimExpr]) -> Stmt:
-            clear = loop("k", size, lambda k: _store(out, _int(0), *at, k))
-            addresses = _address(out, [*at, 0]), _address(pvals)
-            return sequence([clear, _run("multinomial", state, _load(n), *addresses, _int(size))])
+            clear = loop("k", size, lambda k: store(out, int64(0), *at, k))
+            addresses = address(out, [*at, 0]), address(pvals)
+            return sequence([clear, run("multinomial", state, load(n), *addresses, int64(size))])
 
-        return [_each(rows, draw)]
+        return [each_element(rows, draw)]
 
-    return _kernel(call, body)
+    return kernel(call, body)
 
 
 def _draw_colors(call: OpCall, function: str) -> Value:
@@ -415,23 +344,23 @@ def _draw_colors(call: OpCall, function: str) -> Value:
 
     def body(state: PrimExpr, given: Sequence[Buffer], out: Buffer, _work: Sequence[Buffer]) -> list[Stmt]:
         colors, sample = given
-        rows, size = _rows(out)
+        rows, size = row_count(out)
 
         def emit() -> None:
-            total = _register("int64", _int(0))
-            with T.serial(0, _int(size)) as i:
+            total = _register("int64", int64(0))
+            with T.serial(0, int64(size)) as i:
                 total[0] = total[0] + colors[i]
-            with grid(_sizes(out)) as at:
-                T.buffer_store(out, _int(0), at)
-            arguments = (total[0], _int(size), _address(colors), _load(sample), _int(rows), _address(out))
+            with grid(sizes_of(out)) as at:
+                T.buffer_store(out, int64(0), at)
+            arguments = (total[0], int64(size), address(colors), load(sample), int64(rows), address(out))
             if name.endswith("count"):
-                T.evaluate(_call("int64", name, state, *arguments))
+                T.evaluate(call_function("int64", name, state, *arguments))
             else:
-                T.add_to_parent(_run(name, state, *arguments))
+                T.add_to_parent(run(name, state, *arguments))
 
         return _build_statements(emit)
 
-    return _kernel(call, body)
+    return kernel(call, body)
 
 
 #: NumPy breaks a stick where all parameters of a Dirichlet distribution are less.
@@ -444,8 +373,8 @@ def _draw_dirichlet(call: OpCall, _function: str) -> Value:
 
     def body(state: PrimExpr, given: Sequence[Buffer], out: Buffer, work: Sequence[Buffer]) -> list[Stmt]:
         (alpha,) = given
-        *rows, size = _sizes(out)
-        count, zero, one = _int(size), tirx.const(0, "float64"), tirx.const(1, "float64")
+        *rows, size = sizes_of(out)
+        count, zero, one = int64(size), tirx.const(0, "float64"), tirx.const(1, "float64")
 
         def emit() -> None:
             sums = T.buffer_proxy(work[0])
@@ -462,28 +391,30 @@ def _draw_dirichlet(call: OpCall, _function: str) -> Value:
                         T.buffer_store(out, zero, [*at, i])
                     with T.If(tirx.And(total[0] > zero, count > 0)), T.Then():
                         ends = _register("int64", count - 1)
-                        i = _register("int64", _int(0))
+                        i = _register("int64", int64(0))
                         with T.While(i[0] < ends[0]):
-                            part = T.bind(_call("float64", "beta", state, alpha[i[0]], sums[i[0] + 1]))
+                            part = T.bind(
+                                call_function("float64", "beta", state, alpha[i[0]], sums[i[0] + 1])
+                            )
                             T.buffer_store(out, remaining[0] * part, [*at, i[0]])
                             remaining[0] = remaining[0] * (one - part)
                             with T.If(sums[i[0] + 1] <= zero), T.Then():
-                                ends[0] = _int(0)
+                                ends[0] = int64(0)
                             i[0] = i[0] + 1
                         T.buffer_store(out, remaining[0], [*at, count - 1])
                 with T.Else(), grid(rows) as at:
                     running = _register("float64", zero)
                     with T.serial(0, count) as i:
-                        drawn = T.bind(_call("float64", "standard_gamma", state, alpha[i]))
+                        drawn = T.bind(call_function("float64", "standard_gamma", state, alpha[i]))
                         T.buffer_store(out, drawn, [*at, i])
                         running[0] = running[0] + drawn
                     inverse = T.bind(one / running[0])
                     with T.serial(0, count) as i:
-                        T.buffer_store(out, _load(out, *at, i) * inverse, [*at, i])
+                        T.buffer_store(out, load(out, *at, i) * inverse, [*at, i])
 
         return _build_statements(emit)
 
-    return _kernel(call, body, work)
+    return kernel(call, body, work)
 
 
 _BODIES: dict[str, Callable[[OpCall, str], Value]] = {
@@ -509,9 +440,9 @@ def _seed(call: OpCall) -> Value:
 
     def compute(seed: Tensor) -> Tensor:
         def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            return _run("seed", _address(outs[0]), _load(ins[0]).astype("int64"))
+            return run("seed", address(outs[0]), load(ins[0]).astype("int64"))
 
-        return te.extern([[_WORDS]], [seed], emit, dtype=["uint64"], name="random_pcg64_seed")
+        return te.extern([[WORDS]], [seed], emit, dtype=["uint64"], name="random_pcg64_seed")
 
     return call.te(compute, *call.args, primfunc_attrs={"op_pattern": OPAQUE})
 

@@ -150,58 +150,6 @@ class _Partition:
             put=lambda at, value: tirx.BufferStore(self.result, value, index(at)),
         )
 
-        def of_place(j: PrimExpr) -> Stmt:
-            wanted = self.kth[j]
-
-            again = sequence(
-                [
-                    self._set(_FRONT, self._get(_PLACED)),
-                    self._set(_COUNT, as_expr(self.length) - self._get(_FRONT)),
-                    self._set(_SIDE, as_expr(0)),
-                    loop("at", self._get(_COUNT), partial(self._take_back, result)),
-                ]
-            )
-            first = sequence(
-                [
-                    self._set(_FRONT, as_expr(0)),
-                    self._set(_COUNT, as_expr(self.length)),
-                    self._set(_SIDE, as_expr(0)),
-                    tirx.IfThenElse(
-                        self._get(_COUNT) > _FEW,
-                        self._round(wanted, source, result),
-                        loop(
-                            "at", self.length, lambda at: tirx.BufferStore(self.spare, source.item(at), [at])
-                        ),
-                    ),
-                ]
-            )
-
-            def item(at: PrimExpr) -> PrimExpr:
-                place = self._get(_SIDE) * self.length + at
-                return self.spare[place]
-
-            from_spare = _Source(item, (lambda at: element(item(at))) if self.by_index else item)
-
-            def go_on(_number: PrimExpr) -> Stmt:
-                return tirx.IfThenElse(
-                    self._get(_COUNT) > _FEW, self._round(wanted, from_spare, result), None
-                )
-
-            select = sequence(
-                [
-                    self._set(_NARROW, as_expr(0)),
-                    tirx.IfThenElse(self._get(_PLACED) == 0, first, again),
-                    loop("round", _ROUNDS, go_on),
-                    tirx.IfThenElse(
-                        self._get(_COUNT) > _FEW,
-                        self._set(_FAILED, as_expr(1)),
-                        self._finish(from_spare, result.put),
-                    ),
-                ]
-            )
-            is_open = tirx.all(self._get(_FAILED) == 0, wanted >= self._get(_PLACED), wanted < self.length)
-            return tirx.IfThenElse(is_open, select, None)
-
         def copy_all(at: PrimExpr) -> Stmt:
             return result.put(at, source.item(at))
 
@@ -212,11 +160,62 @@ class _Partition:
                 *map(tirx.AllocBuffer, (self.spare, self.sample, self.state, self.bounds)),
                 self._set(_PLACED, as_expr(0)),
                 self._set(_FAILED, as_expr(0)),
-                loop("place", count, of_place),
+                loop("place", count, partial(self._of_place, source, result, element)),
                 tirx.IfThenElse(self._get(_FAILED) != 0, self.sort.sort_long(number), None),
                 tirx.IfThenElse(nothing, loop("at", self.length, copy_all), None),
             ]
         )
+
+    def _of_place(
+        self, source: _Source, result: _Result, element: Callable[[PrimExpr], PrimExpr], j: PrimExpr
+    ) -> Stmt:
+        """Bring the element of a place to it: what is before it is lower, what is behind it higher."""
+        wanted = self.kth[j]
+
+        again = sequence(
+            [
+                self._set(_FRONT, self._get(_PLACED)),
+                self._set(_COUNT, as_expr(self.length) - self._get(_FRONT)),
+                self._set(_SIDE, as_expr(0)),
+                loop("at", self._get(_COUNT), partial(self._take_back, result)),
+            ]
+        )
+        first = sequence(
+            [
+                self._set(_FRONT, as_expr(0)),
+                self._set(_COUNT, as_expr(self.length)),
+                self._set(_SIDE, as_expr(0)),
+                tirx.IfThenElse(
+                    self._get(_COUNT) > _FEW,
+                    self._round(wanted, source, result),
+                    loop("at", self.length, lambda at: tirx.BufferStore(self.spare, source.item(at), [at])),
+                ),
+            ]
+        )
+
+        def item(at: PrimExpr) -> PrimExpr:
+            place = self._get(_SIDE) * self.length + at
+            return self.spare[place]
+
+        from_spare = _Source(item, (lambda at: element(item(at))) if self.by_index else item)
+
+        def go_on(_number: PrimExpr) -> Stmt:
+            return tirx.IfThenElse(self._get(_COUNT) > _FEW, self._round(wanted, from_spare, result), None)
+
+        select = sequence(
+            [
+                self._set(_NARROW, as_expr(0)),
+                tirx.IfThenElse(self._get(_PLACED) == 0, first, again),
+                loop("round", _ROUNDS, go_on),
+                tirx.IfThenElse(
+                    self._get(_COUNT) > _FEW,
+                    self._set(_FAILED, as_expr(1)),
+                    self._finish(from_spare, result.put),
+                ),
+            ]
+        )
+        is_open = tirx.all(self._get(_FAILED) == 0, wanted >= self._get(_PLACED), wanted < self.length)
+        return tirx.IfThenElse(is_open, select, None)
 
     def _get(self, item: int) -> PrimExpr:
         return self.state[as_expr(item)]
@@ -240,31 +239,6 @@ class _Partition:
         target = tirx.floordiv((wanted - front) * size, count)
         low, high = target - margin, target + margin
 
-        def insert(at: PrimExpr) -> Stmt:
-            """Insert an element of the sample in front of those that are higher."""
-            key = tirx.Var("key", self.sort.kind)
-
-            def shift(step: PrimExpr) -> Stmt:
-                place = at - step
-                lower = tirx.all(place == self._get(_AT), self.sample[place - 1] > key)
-                moved = sequence(
-                    [
-                        tirx.BufferStore(self.sample, self.sample[place - 1], [place]),
-                        self._set(_AT, place - 1),
-                    ]
-                )
-                return tirx.IfThenElse(lower, moved, None)
-
-            place = tirx.floordiv(at * count, size) + tirx.floordiv(count, size * 2)
-            return sequence(
-                [
-                    tirx.Bind(key, self._key(source, place)),
-                    self._set(_AT, at),
-                    loop("step", at, shift),
-                    tirx.BufferStore(self.sample, key, [self._get(_AT)]),
-                ]
-            )
-
         kind = self.sort.kind
         bounds = [
             tirx.if_then_else(low < 0, tirx.min_value(kind), self.sample[tirx.max(low, as_expr(0))]),
@@ -279,7 +253,7 @@ class _Partition:
 
         return sequence(
             [
-                loop("at", size, insert),
+                loop("at", size, partial(self._insert, source, count, size)),
                 *(tirx.BufferStore(self.bounds, bound, [k]) for k, bound in enumerate(bounds)),
                 self._set(_LEFT, front),
                 self._set(_ABOVE, as_expr(0)),
@@ -292,6 +266,31 @@ class _Partition:
                 loop("at", count - vectors * self.lanes, lambda at: move(vectors * self.lanes + at)),
                 loop("at", self._get(_ABOVE), place_above),
                 self._choose(wanted, result),
+            ]
+        )
+
+    def _insert(self, source: _Source, count: PrimExpr, size: PrimExpr, at: PrimExpr) -> Stmt:
+        """Insert an element of the sample in front of those that are higher."""
+        key = tirx.Var("key", self.sort.kind)
+
+        def shift(step: PrimExpr) -> Stmt:
+            place = at - step
+            lower = tirx.all(place == self._get(_AT), self.sample[place - 1] > key)
+            moved = sequence(
+                [
+                    tirx.BufferStore(self.sample, self.sample[place - 1], [place]),
+                    self._set(_AT, place - 1),
+                ]
+            )
+            return tirx.IfThenElse(lower, moved, None)
+
+        place = tirx.floordiv(at * count, size) + tirx.floordiv(count, size * 2)
+        return sequence(
+            [
+                tirx.Bind(key, self._key(source, place)),
+                self._set(_AT, at),
+                loop("step", at, shift),
+                tirx.BufferStore(self.sample, key, [self._get(_AT)]),
             ]
         )
 

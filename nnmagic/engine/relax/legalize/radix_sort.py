@@ -3,6 +3,8 @@
 Each pass counts the digits, turns the counts into positions, and moves every element to the next position of
 its digit, so that equal digits keep their order. Knuth, The Art of Computer Programming, volume 3, section
 5.2.5.
+
+A least-significant-digit radix sort (Knuth, The Art of Computer Programming, volume 3, section 5.2.5, 1998).
 """
 
 from __future__ import annotations
@@ -28,8 +30,7 @@ def radix_sort(
     The words of the first array are compared from ``lowest_bit`` on; ``largest`` is the largest of what these
     bits are, unsigned; higher digits are not looked at. The result lies behind ``length * side[0]`` elements.
     """
-    words = arrays[0]
-    dtype = builders.dtype_of(words)
+    words, dtype = arrays[0], builders.dtype_of(arrays[0])
     counts = builders.local_array(1 << DIGIT_BITS, "int64", "counts")
     total = builders.local_array(1, "int64", "total")
     one, kind = as_expr(1), builders.dtype_of(largest)
@@ -76,8 +77,7 @@ def radix_sort(
     bits = int(tvm.DataType(dtype).bits) - lowest_bit
     return sequence(
         [
-            tirx.AllocBuffer(counts),
-            tirx.AllocBuffer(total),
+            *map(tirx.AllocBuffer, (counts, total)),
             tirx.BufferStore(side, as_expr(0), [0]),
             loop("digit", -(-bits // DIGIT_BITS), run_pass),
         ]

@@ -312,10 +312,10 @@ def round_half_away(value: PrimExpr) -> PrimExpr:
 def sign(value: PrimExpr) -> PrimExpr:
     """Return -1, 0 or 1; of both zeros 0, NaN stays NaN."""
     zero = constant(0, value)
-    remainder = tirx.Select(is_nan(value), value, zero) if is_float(dtype_of(value)) else zero
+    signed = tirx.Select(is_nan(value), value, zero) if is_float(dtype_of(value)) else zero
     if not dtype_of(value).startswith("uint"):
-        remainder = tirx.Select(value < zero, constant(-1, value), remainder)
-    return tirx.Select(value > zero, constant(1, value), remainder)
+        signed = tirx.Select(value < zero, constant(-1, value), signed)
+    return tirx.Select(value > zero, constant(1, value), signed)
 
 
 def inverse_square_root(value: PrimExpr) -> PrimExpr:

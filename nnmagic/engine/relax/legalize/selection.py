@@ -40,30 +40,11 @@ def select_lowest(
     block = builders.local_array(_BLOCK, builders.dtype_of(kept[0]), "block")
     lowest = builders.local_array(1, builders.dtype_of(kept[0]), "lowest")
 
-    def bubble(last: PrimExpr) -> Stmt:
-        """Move the last word in front of those that are higher."""
-
-        def exchange(step: PrimExpr) -> Stmt:
-            at = last - step
-            lower = tirx.Var("lower", "bool")
-            stores: list[Stmt] = [tirx.Bind(lower, kept[0][at] < kept[0][at - 1])]
-            for buffer in kept:
-                lhs, rhs = (tirx.Var(name, builders.dtype_of(buffer)) for name in ("left", "right"))
-                stores += [
-                    tirx.Bind(lhs, buffer[at - 1]),
-                    tirx.Bind(rhs, buffer[at]),
-                    tirx.BufferStore(buffer, tirx.Select(lower, rhs, lhs), [at - 1]),
-                    tirx.BufferStore(buffer, tirx.Select(lower, lhs, rhs), [at]),
-                ]
-            return sequence(stores)
-
-        return loop("step", last, exchange)
-
     def put(at: PrimExpr, source: PrimExpr) -> Stmt:
         stores = [
             tirx.BufferStore(buffer, value, [at]) for buffer, value in zip(kept, word(source), strict=True)
         ]
-        return sequence([*stores, bubble(at)])
+        return sequence([*stores, _bubble(kept, at)])
 
     def put_if_lower(value: PrimExpr, source: PrimExpr) -> Stmt:
         return tirx.IfThenElse(value < kept[0][count - 1], put(as_expr(count - 1), source), None)
@@ -93,8 +74,7 @@ def select_lowest(
     remaining = as_expr(length) - count
     blocks = tirx.floordiv(remaining, _BLOCK)
     return [
-        tirx.AllocBuffer(block),
-        tirx.AllocBuffer(lowest),
+        *map(tirx.AllocBuffer, (block, lowest)),
         loop("at", count, lambda at: put(at, at)),
         loop("block", blocks, look_at_block),
         loop(
@@ -103,3 +83,23 @@ def select_lowest(
             lambda at: put_if_lower(word(blocks * _BLOCK + count + at)[0], blocks * _BLOCK + count + at),
         ),
     ]
+
+
+def _bubble(kept: Sequence[Buffer], last: PrimExpr) -> Stmt:
+    """Move the last word in front of those that are higher."""
+
+    def exchange(step: PrimExpr) -> Stmt:
+        at = last - step
+        lower = tirx.Var("lower", "bool")
+        stores: list[Stmt] = [tirx.Bind(lower, kept[0][at] < kept[0][at - 1])]
+        for buffer in kept:
+            lhs, rhs = (tirx.Var(name, builders.dtype_of(buffer)) for name in ("left", "right"))
+            stores += [
+                tirx.Bind(lhs, buffer[at - 1]),
+                tirx.Bind(rhs, buffer[at]),
+                tirx.BufferStore(buffer, tirx.Select(lower, rhs, lhs), [at - 1]),
+                tirx.BufferStore(buffer, tirx.Select(lower, lhs, rhs), [at]),
+            ]
+        return sequence(stores)
+
+    return loop("step", last, exchange)

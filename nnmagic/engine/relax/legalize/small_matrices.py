@@ -50,8 +50,7 @@ def factor(
             )
 
         def eliminate(below: PrimExpr) -> Stmt:
-            place = k + 1 + below
-            factor_ = _at(a, size, place, k)
+            place, factor_ = k + 1 + below, _at(a, size, k + 1 + below, k)
 
             def subtract(array: Buffer, column: PrimExpr) -> Stmt:
                 value = _at(array, size, place, column) - factor_ * _at(array, size, k, column)

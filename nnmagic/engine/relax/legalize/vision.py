@@ -6,7 +6,7 @@ from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.indexing import clip_to_range
+from nnmagic.engine.relax.legalize.index_checks import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, te_of
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr

@@ -18,10 +18,9 @@ from nnmagic.diagnostics import Diagnostics, InternalError, internal_error
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
 from nnmagic.engine.relax.analysis.attention import ATTENTION
-from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
@@ -30,6 +29,15 @@ from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import OPAQUE, assertion, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.size_names import SizeNames
 from nnmagic.engine.relax.legalize.size_values import SizeValues
+from nnmagic.engine.relax.lowering.bindings import (
+    labels_of,
+    may_be_equal,
+    nest_like,
+    pack,
+    parameter,
+    position,
+    remove_unused_bindings,
+)
 from nnmagic.engine.relax.lowering.origins import OriginBuilder
 from nnmagic.engine.relax.lowering.passed_sizes import DifferentSizesError, PassedSizes
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
@@ -48,7 +56,7 @@ from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.tuple_trees import flatten, rebuild
-from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.tracebacks import is_own_fault
 
 #: Branches inside branches: TVM's passes recurse over them on the C stack.
@@ -164,7 +172,7 @@ class _Lowering:
             self._define(self.module.functions[name], self.declared[name])
         module = self.builder.get()
         if self.has_alternatives:
-            module = _remove_unused_bindings(module)
+            module = remove_unused_bindings(module)
         return module.with_attr("deep_calls", 1) if self.declared else module
 
     def _define(self, function: ir.Function, name: str | tvm.ir.GlobalVar) -> None:
@@ -174,8 +182,8 @@ class _Lowering:
         """
         declared = None if isinstance(name, str) else name
         dims = self._declare_sizes(self.current, function)
-        params = [_parameter(var, dims) for var in function.params]
-        self.own_sizes = dict(_labels(function.params, params))
+        params = [parameter(var, dims) for var in function.params]
+        self.own_sizes = dict(labels_of(function.params, params))
         flat = [leaf for value in params for leaf in flatten(value)]
         depth: Extent = 0
         if declared is not None:
@@ -195,7 +203,7 @@ class _Lowering:
                 if declared is None:
                     results = list(self._copy_unowned(results))
                 results = list(map(self._with_own_sizes, results))
-            body = self.builder.normalize(relax.SeqExpr(blocks, _pack(results)))
+            body = self.builder.normalize(relax.SeqExpr(blocks, pack(results)))
         finally:
             self.builder.end_scope()
         lowered = relax.Function(flat, body, is_pure=False)
@@ -212,7 +220,7 @@ class _Lowering:
                 lowered = lowered.with_attr(KERNEL_FUNCTION, 1)
             reductions = reductions_of(function)
             if reductions is not None:
-                text = json.dumps({_position(flat[1:], params[n]): op for n, op in reductions.items()})
+                text = json.dumps({position(flat[1:], params[n]): op for n, op in reductions.items()})
                 lowered = lowered.with_attr(PARALLEL_LOOP, text)
             self.builder.update_func(declared, lowered)
 
@@ -269,7 +277,7 @@ class _Lowering:
         nodes: dict[PlacementScope, list[ir.Expr]] = {}
         for node in scopes.order:
             nodes.setdefault(scopes.scope_of[node], []).append(node)
-        frame = _Frame(scopes, nodes, dict(_labels(function.params, args)), depth)
+        frame = _Frame(scopes, nodes, dict(labels_of(function.params, args)), depth)
         frame.values.update(zip(function.params, args, strict=True))
         return self._lower_scope(frame, scopes.outermost, function.body)
 
@@ -365,11 +373,11 @@ class _Lowering:
             with self._block(blocks):
                 value = self._to_dense(self._lower_scope(frame, scope, result))
                 results = list(map(self._with_own_sizes, flatten(value)))
-            branches.append((value, relax.SeqExpr(blocks, _pack(results))))
+            branches.append((value, relax.SeqExpr(blocks, pack(results))))
         frame.nesting -= 1
         (value, then), (_, other) = branches
         packed = self.builder.emit(relax.If(self._to_dense(frame.values[node.cond]), then, other))
-        return self._cast(_nest_like(value, flatten(self._unpack(packed))), node, frame.labels)
+        return self._cast(nest_like(value, flatten(self._unpack(packed))), node, frame.labels)
 
     def _lower_assertion(self, frame: _Frame, node: ir.If, failure: ir.Call) -> Value:
         """Lower an assertion: a check, after which the rest is computed in the current block."""
@@ -403,7 +411,7 @@ class _Lowering:
         if name not in self.declared:
             dims = self._declare_sizes(name, function)
             params = [relax.Var("calls", relax.ShapeType(ndim=1))]
-            params += [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
+            params += [leaf for var in function.params for leaf in flatten(parameter(var, dims))]
             results = [dims.result_type(leaf) for leaf in self.passed_sizes.result_types(name, function)]
             type_ = results[0] if len(results) == 1 else relax.TupleType(results)
             empty = relax.Function.create_empty(params, type_, is_pure=False)
@@ -444,68 +452,11 @@ class _Lowering:
                 lowered = value.ty
                 if not isinstance(lowered.shape, relax.ShapeExpr) and int(lowered.ndim) == len(shape):
                     value = self.builder.match_cast(value, SymbolicDims(labels).tensor_type(type_))
-                elif str(lowered.dtype.dtype) != dtype or not _may_be_equal(shape_of(value), shape):
+                elif str(lowered.dtype.dtype) != dtype or not may_be_equal(shape_of(value), shape):
                     what = f"{lowered}, but Relay says {type_text(type_)}"
                     raise engine_error(f"the relax engine computes {what}", node.span)
                 return value
         return value
-
-
-def _remove_unused_bindings(module: tvm.IRModule) -> tvm.IRModule:
-    """Remove what is computed and not used."""
-    transform = relax.transform
-    passes = [transform.ConvertToDataflow(1), transform.DeadCodeElimination(), transform.ToNonDataflow()]
-    return tvm.transform.Sequential(passes)(module)
-
-
-def _parameter(var: ir.Var, dims: SymbolicDims) -> Value:
-    """Lower a parameter to Relax variables, one for each tensor."""
-    type_ = type_of(var)
-    names = flat_names(var.name_hint, type_)
-    flat = [
-        relax.Var(name, dims.tensor_type(leaf))
-        for name, leaf in zip(names, leaves(type_, var.span), strict=True)
-    ]
-    return rebuild(type_, iter(flat))
-
-
-def _position(flat: Sequence[RelaxExpr], param: Value) -> int:
-    (leaf,) = flatten(param)
-    return next(number for number, other in enumerate(flat) if other.same_as(leaf))
-
-
-def _labels(params: Sequence[ir.Var], args: Sequence[Value]) -> Iterator[tuple[str, Extent]]:
-    """Yield the dimensions that a function's parameters name, with the sizes that the arguments have."""
-    work = [(var.checked_type or var.type_annotation, arg) for var, arg in zip(params, args, strict=True)]
-    while work:
-        type_, arg = work.pop(0)
-        if isinstance(type_, TupleType):
-            work[:0] = zip(type_.fields, arg, strict=True)
-        elif isinstance(type_, TensorType):  # and not a type variable
-            for dim, value in zip(type_.shape, arg.ty.shape.values, strict=True):
-                label = label_of(dim)
-                if label is not None:
-                    yield label, value
-
-
-def _pack(tensors: Sequence[RelaxExpr]) -> RelaxExpr:
-    """Return the result of a Relax function or branch: the only tensor, or a tuple of the tensors."""
-    return tensors[0] if len(tensors) == 1 else relax.Tuple(list(tensors))
-
-
-def _nest_like(value: Value, tensors: Iterator[RelaxExpr]) -> Value:
-    """Nest the tensors in tuples like those of ``value``."""
-    if isinstance(value, tuple):
-        return tuple(_nest_like(part, tensors) for part in value)
-    return next(tensors)
-
-
-def _may_be_equal(lowered: Sequence[Extent], shape: Sequence[Dim]) -> bool:
-    """Return whether two shapes have the same rank, and the same sizes where both are static."""
-    if len(lowered) != len(shape):
-        return False
-    pairs = zip(lowered, shape, strict=True)
-    return all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
 
 
 def refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:

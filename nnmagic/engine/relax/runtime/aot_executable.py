@@ -23,7 +23,7 @@ from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.tensors import argument_array
 from nnmagic.engine.relax.runtime.ufunc import LoopProgram
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
-from nnmagic.relay.expr import Function
+from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
@@ -84,14 +84,7 @@ class AotExecutable:
         self._left: Sequence[tuple[int, str, int]]
         self._addresses: int
         self._addresses, self._left = facts.get("left", (0, ()))
-        given = function.params[: len(function.params) - len(lengths)]
-        types = [(var, type_of(var)) for var in given]
-        names = [list(flat_names(var.name_hint, type_)) for var, type_ in types]
-        self._names = [name for each in names for name in each]
-        #: The number of each parameter's first tensor.
-        self._first_tensors = [0, *accumulate(map(len, names))]
-        self._types = [type_ for _, type_ in types]
-        self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
+        self._set_parameters(function.params[: len(function.params) - len(lengths)])
         self._lengths, self._general = tuple(lengths), general
         self._built_general: Any = None
         assert function.ret_type is not None
@@ -105,12 +98,22 @@ class AotExecutable:
         if not self._in_place and numpy_abi.address is id:
             self.fast_path = self._make_fast_path("None")
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def _set_parameters(self, params: Sequence[Var]) -> None:
+        """Note the types and the names of the arrays that a call takes."""
+        types = [(var, type_of(var)) for var in params]
+        names = [list(flat_names(var.name_hint, type_)) for var, type_ in types]
+        self._names = [name for each in names for name in each]
+        #: The number of each parameter's first tensor.
+        self._first_tensors = [0, *accumulate(map(len, names))]
+        self._types = [type_ for _, type_ in types]
+        self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
+
+    def __call__(self, arrays: Sequence[object]) -> Any:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         return self.call_into(arrays, (), [])
 
     def call_into(
-        self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
+        self, arrays: Sequence[object], destinations: Sequence[tuple[int, bool]], changed: list[int]
     ) -> Any:
         """Return the same; the last results are arguments where the machine code can write into these.
 
@@ -166,7 +169,7 @@ class AotExecutable:
         return made
 
     def _run_general(
-        self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
+        self, arrays: Sequence[object], destinations: Sequence[tuple[int, bool]], changed: list[int]
     ) -> Any:
         """Call the executable for any lengths, which is built now if it is not there."""
         assert self._general is not None
@@ -315,7 +318,7 @@ class AotExecutable:
         )
 
 
-def _is_alone(values: Sequence[Any], inputs: Sequence[np.ndarray], number: int) -> bool:
+def _is_alone(values: Sequence[object], inputs: Sequence[np.ndarray], number: int) -> bool:
     """Return whether an argument is given as it is, and no other one may share memory with it."""
     array = inputs[number]
     return array is values[number] and not any(

@@ -84,7 +84,7 @@ class CudaExecutable:
         """Return the text of a stage: ``relax``, ``tir`` or ``cuda``. Raises KeyError for others."""
         return self._code.stage(name)
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[object]) -> Any:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         self._check_process()
         values = flatten(tuple(arrays))

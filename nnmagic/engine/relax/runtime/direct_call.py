@@ -324,7 +324,7 @@ def _slot(dtype: np.dtype[Any]) -> np.ndarray | None:
 
 
 def _number_words(slot: np.ndarray, dtype: np.dtype[Any]) -> list[int]:
-    """Return the words of an argument, as ``NumberWords`` has them: no ints where they may have to be rounded."""
+    """Return the words of an argument, as ``NumberWords`` has them: no ints that may be rounded."""
     float_kind = {"float64": 1, "float32": 2}.get(dtype.name, 0)
     takes_ints = float_kind or (dtype.kind in "iu" and dtype != np.uint64)  # which are read as int64
     least, largest = exact_ints(dtype.name) if takes_ints else (1, 0)

@@ -54,13 +54,6 @@ def make_fast_path(
     arguments = [f"a{number}" for number in range(len(parameters))]
     arrays = [f"r{number}" for number in range(len(results))]
     written = written or {}
-    allocation = _measure(dims, otherwise)
-    for number, shape in enumerate(results):
-        if number in written:
-            allocation.append(f"r{number} = a{written[number]}")
-            continue
-        sizes = "".join(f"{size_source(size)}, " for size in shape)
-        allocation.append(f"r{number} = empty(({sizes}), t{number})")
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
     lines = _unpack(types, "args", iter(arguments), count(), otherwise)
@@ -73,33 +66,48 @@ def make_fast_path(
             f"if {' or '.join(filter(None, conditions))}:",
             f"    a{number} = array(a{number}, p{number})",
         ]
-    if dims:
-        lines += ["try:", *(f"    {line}" for line in allocation)]
-        lines += [
-            "except (AttributeError, IndexError, TypeError, ValueError, MemoryError):",
-            f"    return {otherwise}",
-        ]
-    else:
-        lines += allocation
+    lines += _allocate(dims, results, written, otherwise)
     workspace = "idle" in names
     if workspace:
         lines += ["try:", "    w = idle.pop()", "except IndexError:", "    w = new_workspace()"]
     lines += ["try:", f"    code = entry({addresses}{'id(w)' if workspace else 'nothing'}, table)"]
     lines += ["except (RuntimeError, ValueError) as error:", "    raise_reason(error)"]
-    kept = "w" if workspace else "None"
-    if leaves:
-        lines += ["left = []", f"if finish(code, {kept}, ({every}), left):", f"    return {otherwise}"]
-    else:
-        refused = [f"if finish(code, {kept}, ({every})):", f"    return {otherwise}"]
-        lines += ["if code:", *(f"    {line}" for line in refused)]
-        if workspace:
-            lines += ["else:", "    idle.append(w)"]
+    lines += _finish(every, otherwise, has_workspace=workspace, leaves=leaves)
     lines += [f"return {result}"]
     source = "def fast_path(args):\n" + "".join(f"    {line}\n" for line in lines)
     namespace = dict(names)
     exec(_compile(source), namespace)  # noqa: S102 - our own text: numbers, and the names above
     fast_path: FastPath = namespace.pop("fast_path")  # or it and the names would keep each other
     return fast_path
+
+
+def _finish(every: str, otherwise: str, *, has_workspace: bool, leaves: bool) -> list[str]:
+    """Return the lines that look at the code with which the program ended."""
+    workspace = "w" if has_workspace else "None"
+    if leaves:
+        return ["left = []", f"if finish(code, {workspace}, ({every}), left):", f"    return {otherwise}"]
+    lines = ["if code:", f"    if finish(code, {workspace}, ({every})):", f"        return {otherwise}"]
+    return [*lines, "else:", "    idle.append(w)"] if has_workspace else lines
+
+
+def _allocate(
+    dims: Sequence[tuple[int, int]],
+    results: Sequence[Sequence[Json]],
+    written: Mapping[int, int],
+    otherwise: str,
+) -> list[str]:
+    """Return the lines that measure the arguments and make arrays for the results."""
+    lines = _measure(dims, otherwise)
+    for number, shape in enumerate(results):
+        if number in written:
+            lines.append(f"r{number} = a{written[number]}")
+            continue
+        sizes = "".join(f"{size_source(size)}, " for size in shape)
+        lines.append(f"r{number} = empty(({sizes}), t{number})")
+    if not dims:
+        return lines
+    failures = "AttributeError, IndexError, TypeError, ValueError, MemoryError"
+    return ["try:", *(f"    {line}" for line in lines), f"except ({failures}):", f"    return {otherwise}"]
 
 
 def _unpack(

@@ -113,7 +113,7 @@ class NativeEntry:
             int(arrays[array]) if axis == VALUE else arrays[array].shape[axis] for array, axis in self.dims
         )
 
-    def __call__(self, arrays: Sequence[Any]) -> list[np.ndarray] | None:
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         """Run the machine code, and return the results that it left; None if it refused an array.
 
         Raises what the run raises.
@@ -128,7 +128,7 @@ class NativeEntry:
         self,
         code: int,
         workspace: np.ndarray | None,
-        arrays: Sequence[Any],
+        arrays: Sequence[np.ndarray],
         left: list[np.ndarray] | None = None,
     ) -> bool:
         """Finish a call that ended with a code, and return whether it refused an array.
@@ -167,7 +167,7 @@ class NativeEntry:
             ctypes.memmove(copy.ctypes.data, address, copy.nbytes)
             yield copy
 
-    def _start(self, entry: Callable[..., int], arrays: Sequence[Any], workspace: np.ndarray) -> int:
+    def _start(self, entry: Callable[..., int], arrays: Sequence[np.ndarray], workspace: np.ndarray) -> int:
         """Run the machine code once, and return how it ended."""
         objects = (*arrays, workspace, self.table)
         try:

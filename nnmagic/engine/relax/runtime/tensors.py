@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +16,9 @@ import numpy as np
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.loader import global_function
 from nnmagic.relay.types import NUMPY_DTYPES
+
+if TYPE_CHECKING:
+    from tvm_ffi import Tensor
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -39,7 +42,7 @@ def _writable(array: np.ndarray) -> np.ndarray:
     return array if array.flags.writeable else np.asarray(_Writable(array))
 
 
-def as_tensor(array: np.ndarray) -> Any:
+def as_tensor(array: np.ndarray) -> Tensor:
     """Return a TVM tensor of an array's values, in the array's memory if TVM can read that."""
     dtype = array.dtype
     if array.size == 0:  # NumPy exports strides of 0, which TVM's checks refuse
@@ -51,12 +54,12 @@ def as_tensor(array: np.ndarray) -> Any:
     return tvm_ffi.from_dlpack(_writable(array))
 
 
-def as_array(tensor: Any) -> np.ndarray:
+def as_array(tensor: Tensor) -> np.ndarray:
     """Return a writable NumPy array that shares the tensor's memory and keeps it alive."""
     return bfloat16_array(tensor) if str(tensor.dtype) == "bfloat16" else plain_array(tensor)
 
 
-def argument_array(value: Any, name: str, dtype: np.dtype[np.generic]) -> np.ndarray:
+def argument_array(value: object, name: str, dtype: np.dtype[np.generic]) -> np.ndarray:
     """Return an argument as an array, in any byte order. Raises TypeError for one of another dtype."""
     array = np.asarray(value)
     if array.dtype.newbyteorder("=") != dtype:
@@ -64,17 +67,17 @@ def argument_array(value: Any, name: str, dtype: np.dtype[np.generic]) -> np.nda
     return array
 
 
-def plain_array(tensor: Any) -> np.ndarray:
+def plain_array(tensor: Tensor) -> np.ndarray:
     """Return what ``as_array`` does, for a dtype that NumPy has itself."""
     return _writable(np.from_dlpack(tensor))
 
 
-def host_array(tensor: Any) -> np.ndarray:
+def host_array(tensor: Tensor) -> np.ndarray:
     """Return the values of a tensor of any device; it shares the memory of a tensor of the CPU."""
     return plain_array(tensor) if tensor.device.dlpack_device_type() == _CPU else copy_from_device(tensor)
 
 
-def copy_from_device(tensor: Any) -> np.ndarray:
+def copy_from_device(tensor: Tensor) -> np.ndarray:
     """Return a new array with the values of a tensor of a device, once the device has computed them."""
     array = np.empty(tuple(tensor.shape), NUMPY_DTYPES[str(tensor.dtype)])
     if array.size:
@@ -87,16 +90,16 @@ def address_of(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def bfloat16_array(tensor: Any) -> np.ndarray:
+def bfloat16_array(tensor: Tensor) -> np.ndarray:
     """Return what ``as_array`` does, for bfloat16, which DLPack does not export to NumPy."""
     return plain_array(_view(tensor, "uint16")).view(_BFLOAT16)
 
 
-def _empty(shape: Sequence[int], dtype: str) -> Any:
+def _empty(shape: Sequence[int], dtype: str) -> Tensor:
     allocate = global_function("runtime.TVMTensorAllocWithScope")
     return allocate(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), tvm_ffi.device("cpu", 0), None)
 
 
-def _view(tensor: Any, dtype: str) -> Any:
+def _view(tensor: Tensor, dtype: str) -> Tensor:
     """View the tensor's memory as elements of another dtype of the same size."""
     return global_function("runtime.TVMTensorCreateView")(tensor, tensor.shape, tvm_ffi.dtype(dtype), 0)

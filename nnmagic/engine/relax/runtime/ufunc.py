@@ -125,7 +125,7 @@ def make_ufunc(
     name: str,
     doc: str,
     rows: Rows,
-    loops: Sequence[tuple[Sequence[np.dtype[Any]], UfuncLoop]],
+    loops: Sequence[tuple[Sequence[np.dtype[np.generic]], UfuncLoop]],
     owner: object,
     restore: Callable[..., np.ufunc],
 ) -> np.ufunc:
@@ -165,7 +165,7 @@ def make_ufunc(
     return ufunc
 
 
-def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: UfuncLoop) -> np.ndarray:
+def _words(dtypes: Sequence[np.dtype[np.generic]], rows: Rows, loop: UfuncLoop) -> np.ndarray:
     """Return the data of a loop for the machine code."""
     clear, flags = _float_flags()
     words: dict[LoopWord, Any] = {

@@ -78,14 +78,14 @@ class MachineExecutable(ABC, Generic[_Machine]):
         self._idle: list[_Machine] = []
 
     @abstractmethod
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[np.ndarray]) -> Any:
         """Return the result for these arguments."""
 
     @abstractmethod
     def _start(self, instrument: Callable[..., Any] | None = None) -> _Machine:
         """Return what a call runs of a new virtual machine."""
 
-    def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
+    def run_instrumented(self, arrays: Sequence[np.ndarray], instrument: Callable[..., Any]) -> Any:
         """Call it with ``instrument`` called before and after each instruction of the virtual machine."""
         idle, self._idle = self._idle, [self._start(instrument)]
         try:
@@ -140,7 +140,7 @@ class VmExecutable(MachineExecutable[Callable[..., Any]]):
         self._deep = bool(artifact.facts["deep"])
         self._single = isinstance(self._result, TensorType)
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[np.ndarray]) -> Any:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         tensors = [

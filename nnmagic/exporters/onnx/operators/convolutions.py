@@ -1,4 +1,7 @@
-"""Export convolutions."""
+"""Export convolutions.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Conv.html
+"""
 
 from __future__ import annotations
 

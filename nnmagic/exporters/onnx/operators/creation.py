@@ -1,4 +1,7 @@
-"""Export operators that make tensors of a shape."""
+"""Export operators that make tensors of a shape.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Expand.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Export operators that compute each element from those at its place."""
+"""Export operators that compute each element from those at its place.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Div.html
+"""
 
 from __future__ import annotations
 
@@ -159,12 +162,12 @@ def _round(site: ExportCall) -> str:
     return round_away(site, site.args[0]) if is_float(site.dtype) else site.args[0]
 
 
-def round_away(site: ExportCall, name: str, dtype: str | None = None) -> str:
+def round_away(site: ExportCall, name: str) -> str:
     """Round to the nearest integer, and half away from zero."""
     magnitude = site.node("Abs", name)
     below = site.node("Floor", magnitude)
-    is_more = site.node("GreaterOrEqual", site.node("Sub", magnitude, below), site.constant(0.5, dtype))
-    rounded = site.node("Add", below, site.cast(is_more, dtype or site.dtype))
+    is_more = site.node("GreaterOrEqual", site.node("Sub", magnitude, below), site.constant(0.5))
+    rounded = site.node("Add", below, site.cast(is_more, site.dtype))
     return site.node("Mul", site.node("Sign", name), rounded)
 
 

@@ -1,4 +1,7 @@
-"""Export operators of images."""
+"""Export operators of images.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Resize.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Export operators that read elements at indices."""
+"""Export operators that read elements at indices.
+
+The standard: https://onnx.ai/onnx/operators/onnx__GatherND.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Export normalisations and softmax."""
+"""Export normalisations and softmax.
+
+The standard: https://onnx.ai/onnx/operators/onnx__LayerNormalization.html
+"""
 
 from __future__ import annotations
 

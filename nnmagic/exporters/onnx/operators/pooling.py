@@ -1,4 +1,7 @@
-"""Export pooling."""
+"""Export pooling.
+
+The standard: https://onnx.ai/onnx/operators/onnx__AveragePool.html
+"""
 
 from __future__ import annotations
 

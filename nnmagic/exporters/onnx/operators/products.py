@@ -1,4 +1,7 @@
-"""Export products of matrices."""
+"""Export products of matrices.
+
+The standard: https://onnx.ai/onnx/operators/onnx__MatMul.html
+"""
 
 from __future__ import annotations
 

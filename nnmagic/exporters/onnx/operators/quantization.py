@@ -1,4 +1,7 @@
-"""Export quantisation and products of quantised tensors."""
+"""Export quantisation and products of quantised tensors.
+
+The standard: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Export operators that combine the elements along axes."""
+"""Export operators that combine the elements along axes.
+
+The standard: https://onnx.ai/onnx/operators/onnx__ReduceMean.html
+"""
 
 from __future__ import annotations
 

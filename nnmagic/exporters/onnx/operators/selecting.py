@@ -1,4 +1,7 @@
-"""Export operators that put elements at indices."""
+"""Export operators that put elements at indices.
+
+The standard: https://onnx.ai/onnx/operators/onnx__ScatterND.html
+"""
 
 from __future__ import annotations
 

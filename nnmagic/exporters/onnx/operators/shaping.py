@@ -1,4 +1,7 @@
-"""Export operators that arrange the same elements in another shape or order."""
+"""Export operators that arrange the same elements in another shape or order.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Reshape.html
+"""
 
 from __future__ import annotations
 

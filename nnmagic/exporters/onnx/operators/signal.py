@@ -1,4 +1,7 @@
-"""Export Fourier transforms: ONNX has complex numbers as pairs, too."""
+"""Export Fourier transforms: ONNX has complex numbers as pairs, too.
+
+The standard: https://onnx.ai/onnx/operators/onnx__DFT.html
+"""
 
 from __future__ import annotations
 

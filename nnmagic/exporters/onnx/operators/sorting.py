@@ -1,4 +1,7 @@
-"""Export sorting."""
+"""Export sorting.
+
+The standard: https://onnx.ai/onnx/operators/onnx__TopK.html
+"""
 
 from __future__ import annotations
 

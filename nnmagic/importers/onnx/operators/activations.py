@@ -1,4 +1,7 @@
-"""Import activation functions."""
+"""Import activation functions.
+
+The standard: https://onnx.ai/onnx/operators/onnx__PRelu.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import ``ai.onnx.ml``: linear models and what prepares their features."""
+"""Import ``ai.onnx.ml``: linear models and what prepares their features.
+
+The standard: https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html
+"""
 
 from __future__ import annotations
 

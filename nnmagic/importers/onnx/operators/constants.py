@@ -1,4 +1,7 @@
-"""Import operators that make tensors: constants, ranges, filled tensors, windows."""
+"""Import operators that make tensors: constants, ranges, filled tensors, windows.
+
+The standard: https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import If, Loop and Scan."""
+"""Import If, Loop and Scan.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Loop.html
+"""
 
 from __future__ import annotations
 

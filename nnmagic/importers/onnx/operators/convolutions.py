@@ -1,4 +1,7 @@
-"""Import convolutions."""
+"""Import convolutions.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Conv.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import element-wise operators: arithmetic, comparisons, logic, rounding, conversions."""
+"""Import element-wise operators: arithmetic, comparisons, logic, rounding, conversions.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Mod.html
+"""
 
 from __future__ import annotations
 

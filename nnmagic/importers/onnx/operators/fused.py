@@ -1,4 +1,7 @@
-"""Import the operators of ``com.microsoft`` that onnxruntime's optimiser writes: several fused into one."""
+"""Import the operators of ``com.microsoft`` that onnxruntime's optimiser writes: several fused into one.
+
+The standard: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
 
 from __future__ import annotations
 

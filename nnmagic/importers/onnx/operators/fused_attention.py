@@ -1,4 +1,7 @@
-"""Import onnxruntime's operators of attention: of encoders, of decoders with a past, of grouped heads."""
+"""Import onnxruntime's operators of attention: of encoders, of decoders with a past, of grouped heads.
+
+The standard: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
 
 from __future__ import annotations
 

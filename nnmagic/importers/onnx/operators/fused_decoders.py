@@ -1,4 +1,7 @@
-"""Import operators of onnxruntime for decoders: rotary positions, root-mean-square norms, small weights."""
+"""Import operators of onnxruntime for decoders: rotary positions, root-mean-square norms, small weights.
+
+The standard: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
 
 from __future__ import annotations
 

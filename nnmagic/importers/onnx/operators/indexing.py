@@ -1,4 +1,7 @@
-"""Import operators that take, put, sort and choose elements."""
+"""Import operators that take, put, sort and choose elements.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Gather.html
+"""
 
 from __future__ import annotations
 

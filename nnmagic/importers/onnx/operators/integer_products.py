@@ -1,4 +1,7 @@
-"""Import products of integers of 8 bits, in float32 as far as it holds each of their sums exactly."""
+"""Import products of integers of 8 bits, in float32 as far as it holds each of their sums exactly.
+
+The standard: https://onnx.ai/onnx/operators/onnx__MatMulInteger.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import normalization, and dropout."""
+"""Import normalization, and dropout.
+
+The standard: https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import the operators of optional values, of which there are only tensors that are given or not."""
+"""Import the operators of optional values, of which there are only tensors that are given or not.
+
+The standard: https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html
+"""
 
 from __future__ import annotations
 

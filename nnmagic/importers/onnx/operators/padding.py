@@ -1,4 +1,7 @@
-"""Import Pad and CenterCropPad."""
+"""Import Pad and CenterCropPad.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Pad.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import pooling: the largest element, mean or norm of each window."""
+"""Import pooling: the largest element, mean or norm of each window.
+
+The standard: https://onnx.ai/onnx/operators/onnx__MaxPool.html
+"""
 
 from __future__ import annotations
 

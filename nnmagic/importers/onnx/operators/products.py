@@ -1,4 +1,7 @@
-"""Import products of matrices, and what is made of them."""
+"""Import products of matrices, and what is made of them.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Gemm.html
+"""
 
 from __future__ import annotations
 

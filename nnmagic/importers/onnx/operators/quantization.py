@@ -1,4 +1,7 @@
-"""Import quantization: integers with a scale and a zero point, rounded half to even."""
+"""Import quantization: integers with a scale and a zero point, rounded half to even.
+
+The standard: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html
+"""
 
 from __future__ import annotations
 

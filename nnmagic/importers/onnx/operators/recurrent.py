@@ -1,4 +1,7 @@
-"""Import RNN, GRU and LSTM: one loop over the steps, or the steps themselves where there are few."""
+"""Import RNN, GRU and LSTM: one loop over the steps, or the steps themselves where there are few.
+
+The standard: https://onnx.ai/onnx/operators/onnx__LSTM.html
+"""
 
 from __future__ import annotations
 

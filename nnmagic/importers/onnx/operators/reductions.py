@@ -1,4 +1,7 @@
-"""Import reductions: sums, means, norms, extremes, running sums."""
+"""Import reductions: sums, means, norms, extremes, running sums.
+
+The standard: https://onnx.ai/onnx/operators/onnx__ReduceSum.html
+"""
 
 from __future__ import annotations
 

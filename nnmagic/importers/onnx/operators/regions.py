@@ -1,4 +1,7 @@
-"""Import operators that sample images: at the places of a grid, in regions."""
+"""Import operators that sample images: at the places of a grid, in regions.
+
+The standard: https://onnx.ai/onnx/operators/onnx__GridSample.html
+"""
 
 from __future__ import annotations
 

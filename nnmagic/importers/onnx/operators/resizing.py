@@ -1,4 +1,7 @@
-"""Import Resize and Upsample."""
+"""Import Resize and Upsample.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Resize.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import sequences whose length and positions are known while importing: the tensors themselves."""
+"""Import sequences whose length and positions are known while importing: the tensors themselves.
+
+The standard: https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html
+"""
 
 from __future__ import annotations
 

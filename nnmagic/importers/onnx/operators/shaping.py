@@ -1,4 +1,7 @@
-"""Import operators that change shapes: reshape, transpose, join, split, repeat."""
+"""Import operators that change shapes: reshape, transpose, join, split, repeat.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Reshape.html
+"""
 
 from __future__ import annotations
 

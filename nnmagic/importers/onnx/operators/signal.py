@@ -1,4 +1,7 @@
-"""Import Fourier transforms."""
+"""Import Fourier transforms.
+
+The standard: https://onnx.ai/onnx/operators/onnx__DFT.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import Slice, with bounds that are known while importing or at the call."""
+"""Import Slice, with bounds that are known while importing or at the call.
+
+The standard: https://onnx.ai/onnx/operators/onnx__Slice.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import the support vector machines of ``ai.onnx.ml``."""
+"""Import the support vector machines of ``ai.onnx.ml``.
+
+The standard: https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html
+"""
 
 from __future__ import annotations
 

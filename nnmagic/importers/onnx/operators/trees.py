@@ -1,4 +1,7 @@
-"""Import ensembles of trees of ``ai.onnx.ml``."""
+"""Import ensembles of trees of ``ai.onnx.ml``.
+
+The standard: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import the backward operators that AOTAutograd leaves whole: most are derived from their forward rules."""
+"""Import the backward operators that AOTAutograd leaves whole: most are derived from their forward rules.
+
+What they compute: https://docs.pytorch.org/docs/stable/torch.compiler_ir.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import cond, while_loop, map and scan as Relay's branches and loops."""
+"""Import cond, while_loop, map and scan as Relay's branches and loops.
+
+What they compute: https://docs.pytorch.org/docs/stable/cond.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import convolutions and their gradients."""
+"""Import convolutions and their gradients.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
+"""
 
 from __future__ import annotations
 

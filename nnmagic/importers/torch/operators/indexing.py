@@ -1,4 +1,7 @@
-"""Import operators that take elements at indices and put them there."""
+"""Import operators that take elements at indices and put them there.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.index_select.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import linear algebra: solutions, inverses and factorizations of matrices."""
+"""Import linear algebra: solutions, inverses and factorizations of matrices.
+
+What they compute: https://docs.pytorch.org/docs/stable/linalg.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import normalization and its gradients."""
+"""Import normalization and its gradients.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
+"""
 
 from __future__ import annotations
 

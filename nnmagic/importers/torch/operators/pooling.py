@@ -1,4 +1,7 @@
-"""Import pooling and its gradients, and resampling of images."""
+"""Import pooling and its gradients, and resampling of images.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from nnmagic.importers.onnx.operators.products import along_axis
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
-from nnmagic.importers.torch.operators.shaping import counting
+from nnmagic.importers.torch.operators.strided_views import counting
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.functions.pooling import (
     Placing,

@@ -1,4 +1,7 @@
-"""Import products of matrices and vectors, and distances."""
+"""Import products of matrices and vectors, and distances.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.baddbmm.html
+"""
 
 from __future__ import annotations
 

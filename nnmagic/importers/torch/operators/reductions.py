@@ -1,4 +1,7 @@
-"""Import reductions: sums, means, variances, extremes, running sums."""
+"""Import reductions: sums, means, variances, extremes, running sums.
+
+What they compute: https://docs.pytorch.org/docs/stable/torch.html#reduction-ops
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Import searches in sorted tensors, and functions that are built of powers and error functions."""
+"""Import searches in sorted tensors, and functions that are built of powers and error functions.
+
+What they compute: https://docs.pytorch.org/docs/stable/generated/torch.searchsorted.html
+"""
 
 from __future__ import annotations
 

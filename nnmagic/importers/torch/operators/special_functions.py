@@ -1,4 +1,7 @@
-"""Import the gamma function's logarithm and its derivatives, which are computed in float64."""
+"""Import the gamma function's logarithm and its derivatives, which are computed in float64.
+
+What they compute: https://docs.pytorch.org/docs/stable/special.html
+"""
 
 from __future__ import annotations
 

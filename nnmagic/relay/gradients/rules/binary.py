@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nnmagic.relay.expr import Constant
-from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import rule, rules, zero
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.tensor_expr import TensorExpr
 
 zero("floor_divide", "trunc_divide", "python.print", "python.raise")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import refuse, rule
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse("write it with nn.conv2d", "nn.deformable_conv2d", "nn.correlation", "image.dilation2d")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Call, OpRef
-from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import RULES, rule, rules, zero
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_float
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Update, VjpCall, is_static, same_dim
 from nnmagic.relay.gradients.registry import rule, zero
+from nnmagic.relay.gradients.vjp_call import Contribution, Update, VjpCall, is_static, same_dim
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.expr import If
-from nnmagic.relay.gradients.place import Contribution, VjpCall, same_dim
 from nnmagic.relay.gradients.registry import Rule, refuse, rule
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall, same_dim
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TupleType
 

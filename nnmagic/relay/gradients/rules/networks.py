@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 
 from nnmagic.relay.expr import Expr, Tuple
-from nnmagic.relay.gradients.place import Contribution, VjpCall, is_static
 from nnmagic.relay.gradients.registry import expansion, refuse, rule, rules
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall, is_static
 from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse("its buffer is a state, not a value", "nn.fifo_buffer")

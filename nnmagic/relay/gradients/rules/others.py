@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from nnmagic.relay.expr import Tuple, TupleGetItem, constant
-from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import refuse, rule, zero
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr

@@ -10,8 +10,8 @@ from typing import cast
 import numpy as np
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import expansion, refuse, rule
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse("it is a gradient itself: differentiate nn.max_pool2d or nn.avg_pool2d", "nn.max_pool2d_grad")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, VjpCall
 from nnmagic.relay.gradients.registry import expansion, rule, zero
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, VjpCall, is_static
 from nnmagic.relay.gradients.registry import expansion, rule, rules, zero
+from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall, is_static
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 

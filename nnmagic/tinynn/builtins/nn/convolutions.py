@@ -1,4 +1,7 @@
-"""Define linear layers and convolutions by PyTorch's names; Relay's keywords (``strides``, ...) also work."""
+"""Define linear layers and convolutions by PyTorch's names; Relay's keywords (``strides``, ...) also work.
+
+PyTorch's reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define embeddings, one-hot vectors and image functions by PyTorch's names."""
+"""Define embeddings, one-hot vectors and image functions by PyTorch's names.
+
+PyTorch's reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define losses by PyTorch's names, with PyTorch's defaults: the mean unless ``reduction`` is given."""
+"""Define losses by PyTorch's names, with PyTorch's defaults: the mean unless ``reduction`` is given.
+
+PyTorch's reference: https://docs.pytorch.org/docs/stable/nn.functional.html#loss-functions
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define PyTorch's unfold and fold, which take images apart into patches and add patches up to images."""
+"""Define PyTorch's unfold and fold, which take images apart into patches and add patches up to images.
+
+PyTorch's reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Unfold.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define pooling by PyTorch's names; with Relay's ``pool_size`` the defaults are Relay's."""
+"""Define pooling by PyTorch's names; with Relay's ``pool_size`` the defaults are Relay's.
+
+PyTorch's reference: https://docs.pytorch.org/docs/stable/nn.functional.html#pooling-functions
+"""
 
 from __future__ import annotations
 

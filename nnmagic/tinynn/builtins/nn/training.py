@@ -1,4 +1,7 @@
-"""Define what layers do in training: dropout by a key, batch normalization by the batch."""
+"""Define what layers do in training: dropout by a key, batch normalization by the batch.
+
+PyTorch's reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html
+"""
 
 from __future__ import annotations
 

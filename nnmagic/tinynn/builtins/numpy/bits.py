@@ -1,4 +1,7 @@
-"""Define NumPy's packbits and unpackbits: bytes of eight truth values."""
+"""Define NumPy's packbits and unpackbits: bytes of eight truth values.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.packbits.html
+"""
 
 from __future__ import annotations
 

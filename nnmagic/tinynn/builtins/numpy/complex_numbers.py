@@ -1,4 +1,7 @@
-"""Define the functions of complex numbers: their parts, angles and conjugates."""
+"""Define the functions of complex numbers: their parts, angles and conjugates.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.math.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's delete."""
+"""Define NumPy's delete.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.delete.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's functions of adjacent elements: differences, gradients, integration, interpolation."""
+"""Define NumPy's functions of adjacent elements: differences, gradients, integration, interpolation.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.gradient.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define finfo and iinfo, which tell the limits of dtypes as numbers that are known at compile time."""
+"""Define finfo and iinfo, which tell the limits of dtypes as numbers that are known at compile time.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.finfo.html
+"""
 
 from __future__ import annotations
 

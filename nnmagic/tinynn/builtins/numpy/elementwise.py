@@ -1,4 +1,7 @@
-"""Define NumPy's element-wise functions of two tensors: arithmetic, comparison, logic, bits, choices."""
+"""Define NumPy's element-wise functions of two tensors: arithmetic, comparison, logic, bits, choices.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/ufuncs.html
+"""
 
 from __future__ import annotations
 

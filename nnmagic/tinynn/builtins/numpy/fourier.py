@@ -1,4 +1,7 @@
-"""Define NumPy's Fourier transforms (numpy.fft)."""
+"""Define NumPy's Fourier transforms (numpy.fft).
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.fft.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's histogram, and the covariances and correlations of variables."""
+"""Define NumPy's histogram, and the covariances and correlations of variables.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.histogram.html
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
     static_size,
 )
-from nnmagic.tinynn.builtins.numpy.creation import size_argument, spaced_numbers
 from nnmagic.tinynn.builtins.numpy.indexing import index_formula, is_ordered, known_to_rise
+from nnmagic.tinynn.builtins.numpy.spaced_numbers import size_argument, spaced_numbers
 from nnmagic.tinynn.builtins.numpy.statistics import mean_of
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (

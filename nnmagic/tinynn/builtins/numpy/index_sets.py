@@ -1,4 +1,7 @@
-"""Define NumPy's functions that make indices: indices, ix_, triu_indices and the like."""
+"""Define NumPy's functions that make indices: indices, ix_, triu_indices and the like.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.indexing.html
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.builtins.argument_checks import as_formula, static_int, static_value_or_none
-from nnmagic.tinynn.builtins.numpy.creation import grid
+from nnmagic.tinynn.builtins.numpy.spaced_numbers import grid
 from nnmagic.tinynn.builtins.tensor_helpers import constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values.symbolic_sizes import is_size

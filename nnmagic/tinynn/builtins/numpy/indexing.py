@@ -1,4 +1,7 @@
-"""Define NumPy's functions that search, sort and take elements: take, nonzero, sort, searchsorted."""
+"""Define NumPy's functions that search, sort and take elements: take, nonzero, sort, searchsorted.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.sort.html
+"""
 
 from __future__ import annotations
 

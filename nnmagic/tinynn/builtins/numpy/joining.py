@@ -1,4 +1,7 @@
-"""Define NumPy's functions that join and split tensors."""
+"""Define NumPy's functions that join and split tensors.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.array-manipulation.html
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Integers and bools give f64. Matrices are the last two axes; the others are a batch. Complex matrices give
 complex ones, and real singular values, eigenvalues and logarithms.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.linalg.html
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A Python number gives a Python number. Integers and bools become the float dtype that NumPy chooses for
 functions of floats: f16 for i8 and u8, f32 for i16 and u16, f64 for the others.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.math.html
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Define NumPy's norms of vectors and matrices (numpy.linalg)."""
+"""Define NumPy's norms of vectors and matrices (numpy.linalg).
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.linalg.norm.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's gcd and lcm of integers."""
+"""Define NumPy's gcd and lcm of integers.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.gcd.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's lexsort, nanargmax and nanargmin, and how indices of several axes become one."""
+"""Define NumPy's lexsort, nanargmax and nanargmin, and how indices of several axes become one.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.lexsort.html
+"""
 
 from __future__ import annotations
 

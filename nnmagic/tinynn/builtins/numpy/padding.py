@@ -1,4 +1,7 @@
-"""Define NumPy's pad."""
+"""Define NumPy's pad.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.pad.html
+"""
 
 from __future__ import annotations
 

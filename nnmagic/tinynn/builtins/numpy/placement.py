@@ -1,4 +1,7 @@
-"""Define what NumPy's put, place and put_along_axis leave of the array that they change."""
+"""Define what NumPy's put, place and put_along_axis leave of the array that they change.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.put.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's functions of polynomials, whose first coefficient is that of the highest power."""
+"""Define NumPy's functions of polynomials, whose first coefficient is that of the highest power.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.polynomials.poly1d.html
+"""
 
 from __future__ import annotations
 

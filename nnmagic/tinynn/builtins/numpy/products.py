@@ -1,4 +1,7 @@
-"""Define NumPy's products of vectors, matrices and tensors."""
+"""Define NumPy's products of vectors, matrices and tensors.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.einsum.html
+"""
 
 from __future__ import annotations
 

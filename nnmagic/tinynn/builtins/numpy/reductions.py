@@ -1,6 +1,8 @@
 """Define NumPy's reductions and scans along axes: sums, extrema, truth tests, argmax.
 
 Dtypes are NumPy's: sums of integers are 64-bit, indices are i64.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.ufunc.reduce.html
 """
 
 from __future__ import annotations

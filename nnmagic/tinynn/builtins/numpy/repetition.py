@@ -1,4 +1,7 @@
-"""Define NumPy's repeat and tile."""
+"""Define NumPy's repeat and tile.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.tile.html
+"""
 
 from __future__ import annotations
 

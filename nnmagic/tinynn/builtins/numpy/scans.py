@@ -1,4 +1,7 @@
-"""Define NumPy's cumulative sums and products with the array API standard's names."""
+"""Define NumPy's cumulative sums and products with the array API standard's names.
+
+The standard: https://data-apis.org/array-api/latest/API_specification/generated/array_api.cumulative_sum.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's select: the first of several choices whose condition holds."""
+"""Define NumPy's select: the first of several choices whose condition holds.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.select.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's functions of sets: the distinct elements, where and how often they occur, membership."""
+"""Define NumPy's functions of sets: the distinct elements, where and how often they occur, membership.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.set.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's functions of shapes and axes: transposes, new axes, broadcasts, flips, diagonals."""
+"""Define NumPy's functions of shapes and axes: transposes, new axes, broadcasts, flips, diagonals.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.array-manipulation.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's convolve, correlate and sliding_window_view."""
+"""Define NumPy's convolve, correlate and sliding_window_view.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.convolve.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define NumPy's functions size, shape and ndim, which tell the sizes of a tensor."""
+"""Define NumPy's functions size, shape and ndim, which tell the sizes of a tensor.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.shape.html
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define the methods of NumPy's universal functions, such as ``add.outer`` and ``maximum.reduce``."""
+"""Define the methods of NumPy's universal functions, such as ``add.outer`` and ``maximum.reduce``.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/ufuncs.html#methods
+"""
 
 from __future__ import annotations
 

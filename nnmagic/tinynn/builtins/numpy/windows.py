@@ -1,4 +1,7 @@
-"""Define NumPy's windows of signals: bartlett, blackman, hamming and hanning."""
+"""Define NumPy's windows of signals: bartlett, blackman, hamming and hanning.
+
+NumPy's reference: https://numpy.org/doc/stable/reference/routines.window.html
+"""
 
 from __future__ import annotations
 

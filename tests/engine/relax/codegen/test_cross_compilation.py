@@ -1,4 +1,7 @@
-"""Object files for other systems: what they need from outside is what each system's C library has."""
+"""Object files for other systems: what they need from outside is what each system's C library has.
+
+They judge engine/relax/codegen/preloading, too.
+"""
 
 import pytest
 import tvm
@@ -6,6 +9,7 @@ import tvm
 import nnmagic
 from nnmagic.engine.relax import driver
 from nnmagic.engine.relax.codegen import target as target_module
+from nnmagic.engine.relax.prepared_program import prepare
 from nnmagic.relay.callgraph import call_graph
 
 TARGETS = {
@@ -86,9 +90,7 @@ def test_what_objects_need_is_there(name, program, monkeypatch):
         return tvm.target.Target({"kind": "llvm", "mtriple": triple, "mcpu": cpu, "opt-level": opt_level})
 
     monkeypatch.setattr(target_module, "resolve_target", resolve)
-    artifact = driver._compile_or_locate(
-        driver._prepare(module, "f", 3, call_graph(module)), None, 3
-    ).artifact
+    artifact = driver._compile_or_locate(prepare(module, "f", 3, call_graph(module)), None, 3).artifact
     needed = set().union(*map(undefined, artifact.code))
     parts = {each for each in needed if each.startswith("nnmagic_kernel_")}  # of another part of the program
     assert needed - parts <= allowed, sorted(needed - parts - allowed)

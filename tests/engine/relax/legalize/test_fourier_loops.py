@@ -1,4 +1,7 @@
-"""The loops of Fourier transforms (engine/relax/legalize/fourier_numbers), judged by numpy.fft."""
+"""The loops of Fourier transforms (engine/relax/legalize/fourier_numbers), judged by numpy.fft.
+
+They judge engine/relax/legalize/fourier_passes, too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.legalize.fourier_passes import RADICES, factorize
+from nnmagic.engine.relax.legalize.fourier_butterflies import RADICES, factorize
 from tests.engine.programs import compile_text
 
 RANDOM = np.random.default_rng(0)

@@ -1,4 +1,7 @@
-"""Machine code that draws NumPy's random numbers, by engine/relax/codegen/numpy_random_stubs."""
+"""Machine code that draws NumPy's random numbers, by engine/relax/codegen/numpy_random_stubs.
+
+They judge engine/relax/legalize/numpy_random_kernels, too.
+"""
 
 from __future__ import annotations
 

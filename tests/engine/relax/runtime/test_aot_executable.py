@@ -1,4 +1,7 @@
-"""Straight programs: how arrays reach the machine code, as they are or described by hand."""
+"""Straight programs: how arrays reach the machine code, as they are or described by hand.
+
+They judge engine/relax/codegen/aot/whole_program, too.
+"""
 
 import os
 import sys

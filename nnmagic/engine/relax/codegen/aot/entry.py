@@ -16,6 +16,7 @@ from nnmagic.engine.relax.codegen.aot.function_bodies import (
 )
 from nnmagic.engine.relax.codegen.aot.heap import RELEASE
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.runtime.native_entry import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
 from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, item_bytes, words_at
@@ -27,7 +28,7 @@ _INT32 = ir.PrimType("int32")
 _CONDITIONS = 32
 
 
-def emit_entry(program: aot.AotProgram, variables: Variables, symbol: str) -> PrimFunc:
+def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFunc:
     """Return the function of that name that checks its arrays and runs the program.
 
     Its arguments are addresses, as int64: of the array objects of the parameters, the results, the workspace
@@ -52,13 +53,7 @@ def emit_entry(program: aot.AotProgram, variables: Variables, symbol: str) -> Pr
     if not isinstance(function.workspace, int):
         statements.extend(_workspace_check(program, objects[-2]))
 
-    state: Buffer | None = None
-    workspace: PrimExpr = begin
-    if words := program.state_words():
-        state = words_at("state_words")
-        statements.append(tirx.DeclBuffer(state, data=as_pointer(begin)))
-        statements.append(tirx.BufferStore(state, as_expr(0), [as_expr(aot.STATUS)]))
-        workspace = begin + as_expr(round_up(words * 8))
+    state, workspace = _declare_state(program, begin, statements)
     arguments: list[PrimExpr] = []
     for param, array, words_of in zip(function.parameters, program.parameters, objects, strict=False):
         if isinstance(param, aot.Register):
@@ -88,6 +83,19 @@ def emit_entry(program: aot.AotProgram, variables: Variables, symbol: str) -> Pr
     statements.append(tirx.Return(tirx.const(0, "int32")))
     body = tirx.SeqStmt(statements)
     return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", symbol)
+
+
+def _declare_state(
+    program: AotProgram, begin: PrimExpr, statements: list[Stmt]
+) -> tuple[Buffer | None, PrimExpr]:
+    """Return the words of the state, which come first, and where the rest of the workspace begins."""
+    words = program.state_words()
+    if not words:
+        return None, begin
+    state = words_at("state_words")
+    statements.append(tirx.DeclBuffer(state, data=as_pointer(begin)))
+    statements.append(tirx.BufferStore(state, as_expr(0), [as_expr(aot.STATUS)]))
+    return state, begin + as_expr(round_up(words * 8))
 
 
 def emit_release(symbol: str) -> PrimFunc:
@@ -120,7 +128,7 @@ def _element(array: aot.Array, words: Buffer, statements: list[Stmt]) -> PrimExp
     return value
 
 
-def _checks(program: aot.AotProgram, objects: Sequence[Buffer], table: Buffer) -> Iterator[Stmt]:
+def _checks(program: AotProgram, objects: Sequence[Buffer], table: Buffer) -> Iterator[Stmt]:
     """Refuse arrays of a wrong type, then of a wrong dtype, rank or flags, then of a wrong shape.
 
     The order matters: each group reads memory that only the groups before it make safe to read. The
@@ -169,7 +177,7 @@ def _checks(program: aot.AotProgram, objects: Sequence[Buffer], table: Buffer) -
     )
 
 
-def _workspace_check(program: aot.AotProgram, words: Buffer) -> Iterator[Stmt]:
+def _workspace_check(program: AotProgram, words: Buffer) -> Iterator[Stmt]:
     """Refuse a workspace that is too small for these sizes."""
     dims = tirx.decl_buffer((1,), "int64", "workspace_dims", data_alignment=8)
     yield tirx.DeclBuffer(dims, data=as_pointer(words[DIMS]))

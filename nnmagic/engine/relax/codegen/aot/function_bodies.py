@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tvm
 from tvm import ir, tirx
@@ -22,7 +21,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
 )
 from nnmagic.engine.relax.codegen.aot.heap import DROP, POINTER_TO_WORDS, RESERVE
 from nnmagic.engine.relax.codegen.aot.lane_loops import LaneEmitter
-from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, runs_known_rounds
+from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, reads_neighbours, runs_known_rounds
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
@@ -220,7 +219,7 @@ class BodyEmitter:
         if target is None:
             return []
         plan = plan_lanes(self.function, counted, self.variables)
-        if plan is None or (runs_known_rounds(self.function, self.variables) and not plan.reads_neighbours):
+        if plan is None or (runs_known_rounds(self.function, self.variables) and not reads_neighbours(plan)):
             return []
         lanes = _VECTORS_TOGETHER * cpu_model(target).lanes("float64")
         first = tirx.Var("first", "int64")
@@ -707,7 +706,7 @@ class BodyEmitter:
         """Store one element of an array in memory."""
         declared: list[Stmt] = []
 
-        def load(node: Any) -> PrimExpr:
+        def load(node: ir.expr.TensorLoad) -> PrimExpr:
             value = step.values[node.source]
             if not isinstance(value, aot.Storage):
                 return self._load(value)
@@ -742,7 +741,7 @@ class BodyEmitter:
         declared: list[Stmt] = []
         loads = {} if stage.inits is None else dict(zip(stage.writes, stage.inits, strict=True))
 
-        def load(node: Any) -> PrimExpr:
+        def load(node: ir.expr.TensorLoad) -> PrimExpr:
             buffer = node.source
             if buffer in loads:
                 return loads[buffer]
@@ -1228,7 +1227,7 @@ def store_first(buffer: Buffer, value: PrimExpr) -> Stmt:
     return tirx.BufferStore(buffer, value, [as_expr(0)])
 
 
-def _store_word(words: Buffer, number: int, value: Any) -> Stmt:
+def _store_word(words: Buffer, number: int, value: Index) -> Stmt:
     return tirx.BufferStore(words, as_expr(value), [as_expr(number)])
 
 

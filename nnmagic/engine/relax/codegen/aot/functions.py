@@ -15,7 +15,8 @@ from tvm import ir, tirx
 from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter, Variables, value_dtype
 from nnmagic.engine.relax.codegen.aot.heap import POINTER_TO_WORDS
 from nnmagic.engine.relax.codegen.aot.linear_loops import LinearLoopsEmitter
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall, NativeFunction, kernel_sizes
+from nnmagic.engine.relax.codegen.aot.program import KernelCall, NativeFunction, kernel_sizes
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.tir.builders import as_pointer, words_at

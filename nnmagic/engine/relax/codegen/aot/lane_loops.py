@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.lane_plans import InnerLoop, LaneGuard, LanePlan, LaneStep, RangeCheck
+from nnmagic.engine.relax.codegen.aot.lane_facts import (
+    InnerLoop,
+    LaneGuard,
+    LanePlan,
+    LaneStep,
+    RangeCheck,
+)
 from nnmagic.engine.relax.codegen.aot.loop_versions import to_signed
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
@@ -167,7 +173,7 @@ class LaneEmitter:
         before: list[Stmt] = []
         elements: list[tuple[Var, _Load]] = []
 
-        def name_element(node: Any) -> PrimExpr:
+        def name_element(node: ir.expr.TensorLoad) -> PrimExpr:
             value = step.values.get(node.source)
             if not isinstance(value, aot.Storage) or node.source in inits:
                 return node
@@ -178,7 +184,7 @@ class LaneEmitter:
         named = rewrite(expr, [(ir.expr.TensorLoad, name_element)], before_parts=True)
 
         def compute(lane: PrimExpr) -> PrimExpr:
-            def load(node: Any) -> PrimExpr:
+            def load(node: ir.expr.TensorLoad) -> PrimExpr:
                 return (
                     inits[node.source] if node.source in inits else self._load(step.values[node.source], lane)
                 )
@@ -207,7 +213,7 @@ class LaneEmitter:
     def _element(
         self,
         storage: aot.Storage,
-        node: Any,
+        node: ir.expr.TensorLoad,
         step: aot.ScalarCode | aot.StoreElement,
         names: Mapping[Var, PrimExpr],
         before: list[Stmt],

@@ -16,6 +16,7 @@ from tvm import ir, tirx
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
 from nnmagic.engine.relax.codegen.aot.memory import values_read
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
@@ -24,7 +25,7 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 _LATE_ROUNDS = 2
 
 
-def compute_late_values_last(program: aot.AotProgram) -> None:
+def compute_late_values_last(program: AotProgram) -> None:
     """Reorder the minima and maxima of all loops of a program."""
     for function in (program.entry, *program.functions):
         if not function.loops:

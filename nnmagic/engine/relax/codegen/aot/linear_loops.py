@@ -8,6 +8,8 @@ it; the first levels are in the workspace, and nothing is on C's stack.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
@@ -47,27 +49,7 @@ class LinearLoopsEmitter(BodyEmitter):
         function, call = self.function, self.recursion.call
         self._declare_blocks(function)
         offsets = [stmt for offset, value in function.chunks for stmt in self._define(offset, value)]
-        fixed = invariant_parameters(function, call)
-        self._places = {
-            param: self._new_local("int64", "array")
-            for param in function.parameters
-            if isinstance(param, aot.Storage) and param.kind == "parameter" and param not in fixed
-        }
-        self._result_places = {
-            number: self._new_local("int64", "result")
-            for number, register in enumerate(function.result_registers)
-            if register is None
-        }
-        self._outcomes = {
-            number: aot.Register(dtype, "outcome")
-            for number, dtype in enumerate(function.result_registers)
-            if dtype is not None
-        }
-        self._level, self._number, self._capacity, self._depth, self._total = (
-            self._new_local("int64", name) for name in ("level", "number", "capacity", "depth", "total")
-        )
-        self._piece = self._new_local("int64", "piece", 2)
-        self._goes_down = self._new_local("int8", "goes_down")
+        self._declare_locals(invariant_parameters(function, call))
         saved = 8 * max(1, len(self.recursion.saved) + len(self._result_places))
         if not isinstance(function.workspace, int) or function.workspace:
             saved = round_up(saved)
@@ -109,6 +91,30 @@ class LinearLoopsEmitter(BodyEmitter):
             *super()._exit(aot.Exit(tuple(results))),
         ]
         return [*self.declared, *offsets, *setup, *statements]
+
+    def _declare_locals(self, fixed: Container[aot.Value]) -> None:
+        """Declare what the loops carry: the parameters that a level changes, its results, and the stack."""
+        function = self.function
+        self._places = {
+            param: self._new_local("int64", "array")
+            for param in function.parameters
+            if isinstance(param, aot.Storage) and param.kind == "parameter" and param not in fixed
+        }
+        self._result_places = {
+            number: self._new_local("int64", "result")
+            for number, register in enumerate(function.result_registers)
+            if register is None
+        }
+        self._outcomes = {
+            number: aot.Register(dtype, "outcome")
+            for number, dtype in enumerate(function.result_registers)
+            if dtype is not None
+        }
+        self._level, self._number, self._capacity, self._depth, self._total = (
+            self._new_local("int64", name) for name in ("level", "number", "capacity", "depth", "total")
+        )
+        self._piece = self._new_local("int64", "piece", 2)
+        self._goes_down = self._new_local("int8", "goes_down")
 
     def _descend(self, outer: int) -> list[Stmt]:
         """Return what a level does until its call, or, if it makes none, until its end."""

@@ -17,6 +17,7 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import CountedLoop, find_carried, find_counted_loop
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
@@ -49,7 +50,7 @@ class Affine:
         return Affine(terms, self.constant + other.constant * factor)
 
 
-def version_loops(program: aot.AotProgram) -> None:
+def version_loops(program: AotProgram) -> None:
     """Give innermost loops a version without the checks of indices that can be decided before."""
     shared = set(program.shared_functions())
     fast: dict[aot.NativeFunction, aot.NativeFunction] = {}

@@ -178,12 +178,7 @@ class ParallelCall:
             tirx.BufferStore(words, numbers.get(word, as_expr(0)), [as_expr(word)])
             for word in range(aot.STATE_WORDS)
         ]
-        args = list(self.args)
-        args[self.callee.parameters.index(counted.counter)] = low
-        for position in self.callee.parallel or ():
-            param = self.callee.parameters[position]
-            assert isinstance(param, aot.Register)
-            args[position] = identity(self._operator(position), param.dtype)
+        args = self._piece_arguments(counted, low)
         results = [
             _pointer(address + as_expr(8 * (memory.state_words + position))) if result is None else result
             for position, result in enumerate(self.results)
@@ -220,6 +215,16 @@ class ParallelCall:
             *initial,
             tirx.IfThenElse(wanted, sequence(run), None),
         ]
+
+    def _piece_arguments(self, counted: CountedLoop, low: PrimExpr) -> list[PrimExpr]:
+        """Return the arguments of a piece that begins at ``low``, with the identities of reductions."""
+        args = list(self.args)
+        args[self.callee.parameters.index(counted.counter)] = low
+        for position in self.callee.parallel or ():
+            param = self.callee.parameters[position]
+            assert isinstance(param, aot.Register)
+            args[position] = identity(self._operator(position), param.dtype)
+        return args
 
     def _reduced_results(self) -> list[int]:
         return [position for position, result in enumerate(self.results) if result is None]

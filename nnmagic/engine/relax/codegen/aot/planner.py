@@ -13,13 +13,12 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.in_place import (
-    InPlacePlan,
+from nnmagic.engine.relax.codegen.aot.destructive_updates import (
     changed_in_place,
-    plan_in_place,
     single_store,
     update_in_place,
 )
+from nnmagic.engine.relax.codegen.aot.in_place import InPlacePlan, plan_in_place
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
 from nnmagic.engine.relax.codegen.aot.linear_recursion import find_linear_recursion
 from nnmagic.engine.relax.codegen.aot.loop_versions import version_loops
@@ -30,7 +29,8 @@ from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages, store_element
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
-from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
+from nnmagic.engine.relax.legalize.counted_results import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import (
@@ -92,7 +92,7 @@ def plan_aot_program(
     *,
     lengths: Sequence[int] = (),
     measured_results: bool = False,
-) -> aot.AotProgram | None:
+) -> AotProgram | None:
     """Plan the function ``name`` of a fused module; return None where it cannot be machine code alone.
 
     ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
@@ -109,7 +109,7 @@ def plan_aot_program(
         return None
 
 
-def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[aot.AotProgram] | None:
+def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotProgram] | None:
     """Plan a program for each of these functions; return None where one cannot be machine code alone."""
     programs = []
     for name in names:
@@ -140,9 +140,9 @@ class _Planner:
         self.in_place: dict[ir.GlobalVar | None, InPlacePlan] = {}
         self.kernels_in_place: dict[ir.GlobalVar, tuple[int, ir.GlobalVar, PrimFunc]] = {}
         self.updating_kernels: dict[tuple[ir.GlobalVar, int], tuple[ir.GlobalVar, PrimFunc]] = {}
-        self.program: aot.AotProgram
+        self.program: AotProgram
 
-    def plan(self, name: str) -> aot.AotProgram:
+    def plan(self, name: str) -> AotProgram:
         function = self.module[name]
         self.has_control = _has_control(self.module, function)
         self.name = name
@@ -155,7 +155,7 @@ class _Planner:
         self.in_place = plan_in_place(
             self.module, name, self._holds_element, _forwarding_position, destinations
         )
-        self.program = aot.AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
+        self.program = AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
         used = set(relax.analysis.free_vars(function.body))
         given = arrays[: len(self.program.parameters)]
         unread = (number for number, param in enumerate(given) if function.params[param] not in used)
@@ -260,7 +260,7 @@ class _Planner:
         return aot.Storage(kind, number, array.nbytes)
 
 
-def _measured_array(type_: Any, dims: Container[Var]) -> tuple[aot.Array, list[Var]]:
+def _measured_array(type_: ir.Type, dims: Container[Var]) -> tuple[aot.Array, list[Var]]:
     """Return the array of a type, new names for sizes other than these dimensions, and these."""
     if not isinstance(type_, relax.TensorType) or type_.ndim < 0:
         raise _UnsupportedError
@@ -478,7 +478,7 @@ class _FunctionPlanner:
         self.native.carried_dims.update(changed)
         return tuple(changed.items())
 
-    def _measure(self, arrays: Sequence[Any]) -> dict[Var, PrimExpr]:
+    def _measure(self, arrays: Sequence[_Planned]) -> dict[Var, PrimExpr]:
         """Return what the sizes of the function's results are that it measures."""
         measured: dict[Var, PrimExpr] = {}
         for array, result in zip(arrays, self.native.results, strict=True):
@@ -500,7 +500,9 @@ class _FunctionPlanner:
             for number, (value, array) in enumerate(zip(results, arrays, strict=True))
         )
 
-    def _require_shapes(self, region: aot.Region, arrays: Iterable[Any], wanted: Iterable[aot.Array]) -> None:
+    def _require_shapes(
+        self, region: aot.Region, arrays: Iterable[_Planned], wanted: Iterable[aot.Array]
+    ) -> None:
         """Have arrays of certain shapes: sizes of which that is not known are compared at run time."""
         for array, result_type in zip(arrays, wanted, strict=True):
             if (
@@ -577,7 +579,7 @@ class _FunctionPlanner:
         self.arrays[binding.var] = self._name_dims(binding.ty, self._arrays_of(binding.value))
         self.values[binding.var] = self._value(region, binding)
 
-    def _name_dims(self, type_: Any, arrays: _Planned) -> _Planned:
+    def _name_dims(self, type_: ir.Type, arrays: _Planned) -> _Planned:
         """Name the dimensions of a type that arrays are cast to, and return its arrays."""
         if isinstance(type_, relax.TupleType):
             parts = arrays if isinstance(arrays, tuple) else [None] * len(type_.fields)
@@ -942,11 +944,11 @@ class _FunctionPlanner:
             return tuple(self._array(field) if _has_shape(field) else None for field in expr.ty.fields)
         return self._array(expr.ty) if _has_shape(expr.ty) else None
 
-    def _array(self, type_: Any) -> aot.Array:
+    def _array(self, type_: ir.Type) -> aot.Array:
         array = _array(type_)
         return aot.Array(array.dtype, tuple(aot.static_or_expr(self._size(dim)) for dim in array.shape))
 
-    def _size(self, size: Any) -> PrimExpr:
+    def _size(self, size: int | PrimExpr) -> PrimExpr:
         expr = as_expr(size) if isinstance(size, int) else size
         return substitute(expr, self.sizes) if self.sizes else expr
 
@@ -975,7 +977,9 @@ def _forwarding_position(
     return last if list(flatten(_evaluate(result, values))) == marks else None
 
 
-def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = None) -> _Planned:
+def _evaluate(
+    expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Callable[[RelaxExpr], _Planned] | None = None
+) -> _Planned:
     """Return the value of an expression that computes nothing."""
     match expr:
         case relax.Tuple(fields=fields):
@@ -1021,16 +1025,16 @@ def _bindings(sequence: RelaxExpr) -> list[RelaxExpr]:
     return [binding for block in sequence.blocks for binding in block.bindings]
 
 
-def _fields(type_: Any) -> list[Any]:
+def _fields(type_: ir.Type) -> list[ir.Type]:
     return list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
 
 
-def _arrays(type_: Any) -> list[aot.Array]:
+def _arrays(type_: ir.Type) -> list[aot.Array]:
     """Return the arrays of a type, a tensor or a flat tuple."""
     return [_array(field) for field in _fields(type_)]
 
 
-def _array(type_: Any) -> aot.Array:
+def _array(type_: ir.Type) -> aot.Array:
     if not _has_shape(type_):
         raise _UnsupportedError
     return aot.Array(str(type_.dtype.dtype), tuple(map(aot.static_or_expr, type_.shape.values)))
@@ -1043,7 +1047,7 @@ def _is_of(size: Extent, dims: Container[Var]) -> bool:
     return all(var in dims for var in tirx.analysis.undefined_vars(tirx.Evaluate(size)))
 
 
-def _has_shape(type_: Any) -> bool:
+def _has_shape(type_: ir.Type) -> bool:
     return isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr)
 
 

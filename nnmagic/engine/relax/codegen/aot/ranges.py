@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeAlias
-
-from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
 from nnmagic.engine.relax.codegen.aot.linear import (
-    LEAST,
     MOST,
     BoundedSymbol,
     Facts,
@@ -26,16 +22,13 @@ from nnmagic.engine.relax.codegen.aot.linear import (
     of_symbol,
 )
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, most
+from nnmagic.engine.relax.codegen.aot.range_evaluator import BITS, FALSE, TRUE, Known, RangeEvaluator, Truth
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.relay.types import NUMPY_DTYPES
-
-#: The integers of these dtypes are followed; arithmetic on the narrow ones is not.
-_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-
 
 #: How many extents of arrays are tried as the most that a size can be.
 _MOST_EXTENTS = 32
@@ -44,30 +37,10 @@ _MOST_EXTENTS = 32
 _WINDOWS = (1, 4, 16, 64)
 
 
-@dataclass(frozen=True, slots=True)
-class _Truth:
-    """A truth value: facts that hold where it is true, and facts that hold where it is false."""
-
-    when: tuple[Linear, ...]
-    unless: tuple[Linear, ...]
-
-    def negated(self) -> _Truth:
-        """Return the opposite."""
-        return _Truth(self.unless, self.when)
-
-
-_TRUE = _Truth((), (number(-1),))
-_FALSE = _TRUE.negated()
-
-
-#: What is known about a value: nothing of one that is no integer.
-_Known: TypeAlias = Linear | _Truth | None
-
-
-def decide_checks(program: aot.AotProgram) -> None:
+def decide_checks(program: AotProgram) -> None:
     """Remove checks that hold, and decide choices, in all functions of a program."""
     separate = program.shared_functions()
-    analysis = _Analysis(separate)
+    analysis = Analysis(separate)
     analysis.follow(program.entry, [None] * len(program.entry.parameters), {})
     for function in reversed(separate):  # callers first
         sizes = {dim: _size_of_arrays(function, dim) for dim in function.dims}
@@ -85,7 +58,7 @@ class _NotInvariantError(Exception):
         self.function, self.param = function, param
 
 
-class _Analysis:
+class Analysis:
     """Follows the integers of functions.
 
     edits: the steps to replace, or to remove, with the regions that they are in.
@@ -95,23 +68,23 @@ class _Analysis:
         self.separate = separate
         self.edits: list[tuple[aot.Region, aot.Step, aot.Step | None]] = []
         self.facts = Facts()
-        self.registers: dict[aot.Register, _Known] = {}
+        self.registers: dict[aot.Register, Known] = {}
         #: The values of a step's own buffers.
-        self.buffers: dict[Buffer, _Known] = {}
+        self.buffers: dict[Buffer, Known] = {}
         self.sizes: dict[Var, Linear] = {}
         self.function: aot.NativeFunction
         #: The symbols that stand for one of two numbers.
         self.choices: dict[BoundedSymbol, tuple[Linear, Linear]] = {}
         #: What each call of a separate function gives it: its arguments, and its sizes.
-        self.calls: dict[aot.NativeFunction, list[tuple[list[_Known], list[_Known]]]] = {}
+        self.calls: dict[aot.NativeFunction, list[tuple[list[Known], list[Known]]]] = {}
         #: What holds of parameters in all rounds: is not negative for the parameter's value.
         self.invariants: dict[aot.Register, Callable[[Linear], Linear]] = {}
 
     # Functions and regions
 
-    def args_of_all_calls(self, function: aot.NativeFunction, sizes: Mapping[Var, Linear]) -> list[_Known]:
+    def args_of_all_calls(self, function: aot.NativeFunction, sizes: Mapping[Var, Linear]) -> list[Known]:
         """Return what all calls of a function have in common: an argument is a size, or a number."""
-        args: list[_Known] = [None] * len(function.parameters)
+        args: list[Known] = [None] * len(function.parameters)
         calls = self.calls.get(function, [])
         if function.recursive or function.recursion is not None:
             return args  # it calls itself with others
@@ -128,7 +101,7 @@ class _Analysis:
         return args
 
     def follow(
-        self, function: aot.NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]
+        self, function: aot.NativeFunction, args: Sequence[Known], sizes: Mapping[Var, Linear]
     ) -> None:
         """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
         self.sizes |= {
@@ -179,7 +152,7 @@ class _Analysis:
                 if any(new is not old for new, old in zip(stages, step.stages, strict=True)):
                     self.edits.append((region, step, replace(step, stages=stages)))
             case aot.StoreElement():
-                scope = _RangeEvaluator(self, step.values, step.sizes)
+                scope = RangeEvaluator(self, step.values, step.sizes)
                 indices = tuple(map(scope.decide_choices, step.indices))
                 value = scope.decide_choices(step.value)
                 if any(
@@ -229,7 +202,7 @@ class _Analysis:
 
     def _define_size(self, dim: Var, size: PrimExpr) -> None:
         """Note a size that is an expression of others, and the most that it can be."""
-        value = _RangeEvaluator(self, {}, {}).evaluate(size)
+        value = RangeEvaluator(self, {}, {}).evaluate(size)
         self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(BoundedSymbol(0))
         function = self.function
         decided = {var: limit for var, limit in function.named.items() if var not in function.exact}
@@ -241,7 +214,7 @@ class _Analysis:
     def _most(self, value: Linear) -> Extent | None:
         """Return the most that a size can be in terms of those of arrays, None if that is not known."""
         extents = map(as_expr, islice(self.function.extents.values(), _MOST_EXTENTS))
-        sizes = [(extent, _RangeEvaluator(self, {}, {}).evaluate(extent)) for extent in extents]
+        sizes = [(extent, RangeEvaluator(self, {}, {}).evaluate(extent)) for extent in extents]
         # A slice with a step has at most half of an extent, and one more.
         limits = [
             *((as_expr(size), number(size)) for size in _WINDOWS),
@@ -268,7 +241,7 @@ class _Analysis:
         options = self.choices.get(symbol, ())
         return bool(options) and all(self._is_at_most(option, most) for option in options)
 
-    def _check_invariant(self, param: aot.Register | aot.Storage, value: _Known) -> None:
+    def _check_invariant(self, param: aot.Register | aot.Storage, value: Known) -> None:
         """Check that what is assumed about a parameter holds in the next round, too."""
         if not isinstance(param, aot.Register) or param not in self.invariants:
             return
@@ -277,7 +250,7 @@ class _Analysis:
 
     def _conditional(self, step: aot.Branch) -> None:
         truth = self.of(step.condition)
-        condition = truth if isinstance(truth, _Truth) else _Truth((), ())
+        condition = truth if isinstance(truth, Truth) else Truth((), ())
         begun = len(self.facts.known)
         merged: dict[aot.Register, list[_Outcome]] = {}
         for region, taken, holds in ((step.then, True, condition), (step.other, False, condition.negated())):
@@ -287,7 +260,7 @@ class _Analysis:
                 if target.dtype == "bool":
                     truth = self.registers.get(target)
                     decided = taken if value is step.condition else self.decide(truth)
-                    known = truth if isinstance(truth, _Truth) else _Truth((), ())
+                    known = truth if isinstance(truth, Truth) else Truth((), ())
                     merged.setdefault(target, []).append(_Outcome(holds, known, decided))
             self.facts.forget(begun)
         for region in (step.then, step.other):
@@ -299,12 +272,12 @@ class _Analysis:
     def _call(self, step: aot.FunctionCall) -> None:
         callee = step.callee
         if callee in self.separate:
-            extents = [_RangeEvaluator(self, {}, {}).evaluate(size) for size in step.sizes]
+            extents = [RangeEvaluator(self, {}, {}).evaluate(size) for size in step.sizes]
             self.calls.setdefault(callee, []).append(([self.of(arg) for arg in step.args], extents))
         else:
             sizes = {}
             for dim, size in zip(callee.dims, step.sizes, strict=True):
-                known = _RangeEvaluator(self, {}, {}).evaluate(size)
+                known = RangeEvaluator(self, {}, {}).evaluate(size)
                 sizes[dim] = known if isinstance(known, Linear) else of_symbol(BoundedSymbol(0))
             invariants = dict(self.invariants)
             # A piece of a parallel loop begins with other values of what it reduces to.
@@ -320,29 +293,29 @@ class _Analysis:
             if isinstance(value, aot.Register):
                 self.registers[value] = self.unknown(value.dtype)
 
-    def of(self, value: aot.Value) -> _Known:
+    def of(self, value: aot.Value) -> Known:
         """Return what is known about a value."""
         match value:
             case aot.Register():
                 return self.registers.get(value)
             case aot.Immediate(value=bool() as truth):
-                return _TRUE if truth else _FALSE
+                return TRUE if truth else FALSE
             case aot.Immediate(value=int() as constant):
                 return number(constant)
         return None
 
     def unknown(self, dtype: str) -> Linear | None:
         """Return a number of a dtype of which nothing is known."""
-        if dtype not in _BITS:
+        if dtype not in BITS:
             return None
-        half = 1 << (_BITS[dtype] - 1)
+        half = 1 << (BITS[dtype] - 1)
         return of_symbol(BoundedSymbol(-half, half - 1))
 
     # Scalar code and checks
 
     def _stage(self, stage: Stage, step: aot.ScalarCode) -> Stage:
         """Follow a stage, and return it with the choices decided that can be."""
-        scope = _RangeEvaluator(self, step.values, step.sizes)
+        scope = RangeEvaluator(self, step.values, step.sizes)
         values = tuple(map(scope.decide_choices, stage.values))
         for buffer, value in zip(stage.writes, values, strict=True):
             interval = None if stage.reduces else scope.evaluate(value)
@@ -359,7 +332,7 @@ class _Analysis:
 
     def _holds(self, check: aot.Check) -> bool:
         """Return whether a check certainly holds; from then on it does."""
-        scope = _RangeEvaluator(self, {}, {})
+        scope = RangeEvaluator(self, {}, {})
         if check.index is not None:
             index, size = self.of(check.index), scope.evaluate(check.size)
             if not isinstance(index, Linear) or not isinstance(size, Linear):
@@ -374,16 +347,16 @@ class _Analysis:
             return False
         is_value = isinstance(condition, aot.Register | aot.Immediate)
         truth = self.of(condition) if is_value else scope.evaluate(condition)
-        if not isinstance(truth, _Truth):
+        if not isinstance(truth, Truth):
             return False
         if self.decide(truth):
             return True
         self.facts.add(truth.when)
         return False
 
-    def decide(self, truth: _Known) -> bool | None:
+    def decide(self, truth: Known) -> bool | None:
         """Return a truth value; None where it is not known."""
-        if not isinstance(truth, _Truth):
+        if not isinstance(truth, Truth):
             return None
         if any(self.facts.prove(number(-1) - fact) for fact in truth.unless):
             return True
@@ -391,212 +364,11 @@ class _Analysis:
 
 
 @dataclass(frozen=True, slots=True)
-class _RangeEvaluator:
-    """Evaluates expressions of TIR: ``values`` are those of buffers, ``sizes`` those of variables."""
-
-    analysis: _Analysis
-    values: Mapping[Buffer, aot.Value]
-    sizes: Mapping[Var, PrimExpr]
-
-    def decide_choices(self, expr: PrimExpr) -> PrimExpr:
-        """Return an expression with the choices decided that can be."""
-
-        def decide(node: PrimExpr) -> PrimExpr:
-            condition, then, other = _choice(node) or (None, node, node)
-            taken = None if condition is None else self.analysis.decide(self.evaluate(condition))
-            return node if taken is None else (then if taken else other)
-
-        return rewrite(expr, [((tirx.Select, ir.Call), decide)])
-
-    def without_divisions(self, expr: PrimExpr) -> PrimExpr:
-        """Return an expression without divisions for the rest of a number that is near to the divisor."""
-        return rewrite(expr, [(tirx.FloorMod, self._rest_of_near)])
-
-    def _rest_of_near(self, remainder: PrimExpr) -> PrimExpr:
-        """Return ``a % b`` by a comparison or two if ``a`` is in ``range(-b, 2 * b)``, as around a torus."""
-        a, b, prove = self.evaluate(remainder.a), self.evaluate(remainder.b), self.analysis.facts.prove
-        choices: list[PrimExpr] = []
-        visit(remainder.a, [((tirx.Select, ir.Call), choices.append)])
-        if not isinstance(a, Linear) or not isinstance(b, Linear) or choices:
-            return remainder
-        if not (prove(b - 1) and prove(a + b) and prove(b + b - a - 1)):
-            return remainder
-        result = (
-            remainder.a
-            if prove(b - a - 1)
-            else tirx.Select(remainder.a >= remainder.b, remainder.a - remainder.b, remainder.a)
-        )
-        return result if prove(a) else tirx.Select(remainder.a < 0, remainder.a + remainder.b, result)
-
-    def evaluate(self, expr: PrimExpr) -> _Known:
-        """Return what is known about an expression."""
-        match expr:
-            case tirx.IntImm() if dtype_of(expr) == "bool":
-                return _TRUE if expr.value else _FALSE
-            case tirx.IntImm():
-                return number(int(expr.value))
-            case tirx.Var() if expr in self.sizes:
-                return _RangeEvaluator(self.analysis, {}, {}).evaluate(self.sizes[expr])
-            case tirx.Var():
-                return self.analysis.sizes.get(expr)
-            case ir.expr.TensorLoad():
-                value = self.values.get(expr.source)
-                return self.analysis.buffers.get(expr.source) if value is None else self.analysis.of(value)
-            case tirx.Cast():
-                return self._cast(self.evaluate(expr.value), dtype_of(expr))
-            case tirx.Not():
-                truth = self.evaluate(expr.a)
-                return truth.negated() if isinstance(truth, _Truth) else None
-            case tirx.And() | tirx.Or():
-                return self._connect(expr)
-            case _ if type(expr) in _COMPARISONS:
-                return self._compare(expr)
-            case _ if type(expr) in _ARITHMETIC:
-                return self._calculate(expr)
-        choice = _choice(expr)
-        return None if choice is None else self._choose(*choice)
-
-    def _cast(self, value: _Known, dtype: str) -> _Known:
-        return value if isinstance(value, Linear) and self._fits(value, dtype) else None
-
-    def _fits(self, value: Linear, dtype: str) -> bool:
-        """Return whether a sum certainly is a number of a dtype."""
-        if dtype not in _BITS:
-            return False
-        half = 1 << (_BITS[dtype] - 1)
-        facts = self.analysis.facts
-        return facts.prove(value + half) and facts.prove(number(half - 1) - value)
-
-    def _connect(self, expr: PrimExpr) -> _Truth:
-        """Return what is known about ``and``, or about ``or``, which is true unless both are false."""
-        truths = [
-            interval for interval in map(self.evaluate, (expr.a, expr.b)) if isinstance(interval, _Truth)
-        ]
-        is_or = isinstance(expr, tirx.Or)
-        if is_or:
-            truths = [interval.negated() for interval in truths]
-        undecided = [interval for interval in truths if not self.analysis.decide(interval)]
-        if len(truths) == 2 and len(undecided) < 2:
-            both = undecided[0] if undecided else _TRUE
-        else:
-            both = _Truth(tuple(fact for interval in truths for fact in interval.when), ())
-        return both.negated() if is_or else both
-
-    def _compare(self, expr: PrimExpr) -> _Truth | None:
-        if isinstance(expr.a, tirx.Cast) and dtype_of(expr.a.value) == "bool":
-            return self._compare_truth(expr)
-        a, b = self.evaluate(expr.a), self.evaluate(expr.b)
-        if not isinstance(a, Linear) or not isinstance(b, Linear):
-            return None
-        return _COMPARISONS[type(expr)](a, b)
-
-    def _compare_truth(self, expr: PrimExpr) -> _Truth | None:
-        """Return the comparison of a truth value, as 0 or 1, with a number: `not a` is `a < 1`."""
-        truth, limit = self.evaluate(expr.a.value), self.evaluate(expr.b)
-        if not isinstance(truth, _Truth) or not isinstance(limit, Linear) or limit.terms:
-            return None
-        compare = _COMPARISONS[type(expr)]
-        of_false, of_true = (self.analysis.decide(compare(number(value), limit)) for value in (0, 1))
-        if of_false is None or of_true is None:
-            return None
-        if of_false == of_true:
-            return _TRUE if of_true else _FALSE
-        return truth if of_true else truth.negated()
-
-    def _calculate(self, expr: PrimExpr) -> Linear | None:
-        """Return a number that arithmetic gives, where it does not wrap around."""
-        a, b = self.evaluate(expr.a), self.evaluate(expr.b)
-        if isinstance(expr, tirx.Max | tirx.Min):
-            a, b = self._number(a, expr.a), self._number(b, expr.b)
-        if not isinstance(a, Linear) or not isinstance(b, Linear):
-            return None
-        match expr:
-            case tirx.Add():
-                result = a + b
-            case tirx.Sub():
-                result = a - b
-            case tirx.Mul() if not a.terms or not b.terms:
-                result = b.times(a.constant) if not a.terms else a.times(b.constant)
-            case tirx.FloorDiv() if not b.terms and b.constant > 0:
-                return self._divide(a, b.constant)[0]
-            case tirx.FloorDiv() if (
-                not b.terms and b.constant < 0 and self._fits(a.times(-1), dtype_of(expr))
-            ):
-                return self._divide(a.times(-1), -b.constant)[0]
-            case tirx.FloorMod() if not b.terms and b.constant > 0:
-                return self._divide(a, b.constant)[1]
-            case tirx.FloorMod() if self.analysis.facts.prove(b - 1):
-                return self._rest(a, b)
-            case tirx.Max() | tirx.Min():
-                at_least = _COMPARISONS[tirx.GE if isinstance(expr, tirx.Max) else tirx.LE](a, b)
-                return self._one_of(at_least, a, b)
-            case _:
-                return None
-        return result if self._fits(result, dtype_of(expr)) else None
-
-    def _number(self, fact: _Known, expr: PrimExpr) -> _Known:
-        """Return what is known about an integer, or a number of its own."""
-        return self.analysis.unknown(dtype_of(expr)) if fact is None else fact
-
-    def _divide(self, a: Linear, by: int) -> tuple[Linear, Linear]:
-        """Return the quotient, rounded down, and the rest."""
-        quotient = of_symbol(BoundedSymbol(LEAST, MOST))
-        remainder = a - quotient.times(by)
-        self.analysis.facts.add([remainder, number(by - 1) - remainder])
-        return quotient, remainder
-
-    def _rest(self, a: Linear, by: Linear) -> Linear:
-        """Return the rest of a division by a number that is at least 1."""
-        facts = self.analysis.facts
-        if facts.prove(a) and facts.prove(by - a - 1):
-            return a
-        fact = of_symbol(BoundedSymbol(0, MOST))
-        facts.add([by - fact - 1])
-        return fact
-
-    def _choose(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> _Known:
-        a, b = self.evaluate(then), self.evaluate(other)
-        truth = self.evaluate(condition)
-        taken = self.analysis.decide(truth)
-        if taken is not None:
-            return a if taken else b
-        a, b = self._number(a, then), self._number(b, other)
-        if not isinstance(a, Linear) or not isinstance(b, Linear):
-            return None
-        if a == b:
-            return a
-        return self._one_of(truth if isinstance(truth, _Truth) else _Truth((), ()), a, b)
-
-    def _one_of(self, truth: _Truth, a: Linear, b: Linear) -> Linear:
-        """Return a number that is one of two, with the bounds that both have."""
-        taken = self.analysis.decide(truth)
-        if taken is not None:
-            return a if taken else b
-        facts = self.analysis.facts
-        chosen = of_symbol(BoundedSymbol(LEAST, MOST))
-        bounds: list[Linear] = []
-        for bound in (number(0), number(-1), a, b):  # -1 is where a slice backwards ends
-            for sign in (1, -1):
-                begun = len(facts.known)
-                holds = True
-                for value, known in ((a, truth.when), (b, truth.unless)):
-                    facts.add(known)
-                    holds = holds and facts.prove((value - bound).times(sign))
-                    facts.forget(begun)
-                if holds:
-                    bounds.append((chosen - bound).times(sign))
-        facts.add(bounds)
-        (symbol,) = chosen.terms
-        self.analysis.choices[symbol] = (a, b)
-        return chosen
-
-
-@dataclass(frozen=True, slots=True)
 class _Outcome:
     """A truth value at the end of a branch: when that runs, what is known, and the value if it is certain."""
 
-    condition: _Truth
-    truth: _Truth
+    condition: Truth
+    truth: Truth
     decided: bool | None
 
 
@@ -606,7 +378,7 @@ def _merges(region: aot.Region) -> list[tuple[aot.Register, aot.Value]]:
     return [(target, value) for target, value in pairs if isinstance(target, aot.Register)]
 
 
-def _merge_truths(then: _Outcome, other: _Outcome) -> _Truth:
+def _merge_truths(then: _Outcome, other: _Outcome) -> Truth:
     """Return what is known about the truth value of two branches: `a and b` is false in the second."""
     when: tuple[Linear, ...] = ()
     unless: tuple[Linear, ...] = ()
@@ -615,28 +387,7 @@ def _merge_truths(then: _Outcome, other: _Outcome) -> _Truth:
             when += (*one.condition.when, *one.truth.when)
         elif certain:
             unless += (*one.condition.when, *one.truth.unless)
-    return _Truth(when, unless)
-
-
-_COMPARISONS: dict[type, Callable[[Linear, Linear], _Truth]] = {
-    tirx.LT: lambda a, b: _Truth((b - a - 1,), (a - b,)),
-    tirx.LE: lambda a, b: _Truth((b - a,), (a - b - 1,)),
-    tirx.GT: lambda a, b: _Truth((a - b - 1,), (b - a,)),
-    tirx.GE: lambda a, b: _Truth((a - b,), (b - a - 1,)),
-    tirx.EQ: lambda a, b: _Truth((a - b, b - a), ()),
-    tirx.NE: lambda a, b: _Truth((), (a - b, b - a)),
-}
-
-_ARITHMETIC = frozenset((tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min))
-
-
-def _choice(expr: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
-    """Return the condition and the values of a choice; None for other expressions."""
-    if isinstance(expr, tirx.Select):
-        return expr.condition, expr.true_value, expr.false_value
-    if isinstance(expr, ir.Call) and is_conditional(expr):
-        return expr.args[0], expr.args[1], expr.args[2]
-    return None
+    return Truth(when, unless)
 
 
 def _size_of_arrays(function: aot.NativeFunction, dim: Var) -> Linear:

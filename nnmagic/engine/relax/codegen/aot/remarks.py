@@ -20,9 +20,10 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_steps,
     find_summands,
 )
-from nnmagic.engine.relax.codegen.aot.in_place import changed_in_place
+from nnmagic.engine.relax.codegen.aot.destructive_updates import changed_in_place
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, runs_known_rounds
 from nnmagic.engine.relax.codegen.aot.loop_versions import IN_RANGE, Affine, Indices
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.kernel_preparation import has_parallel_loops
 from nnmagic.engine.relax.lowering.origins import KernelOrigins, as_span
 from nnmagic.engine.relax.tir.builders import collect_loads, static_int
@@ -41,7 +42,7 @@ _CARRIED = "needs the number that the round before computed", ""
 
 
 def find_remarks(
-    program: aot.AotProgram,
+    program: AotProgram,
     kernels: Mapping[ir.GlobalVar, PrimFunc],
     origins: KernelOrigins,
 ) -> list[Remark]:
@@ -176,7 +177,7 @@ def _checks(loop: aot.NativeFunction) -> Iterator[tuple[Span | None, str, str]]:
 
 def _of_kernels(
     function: aot.NativeFunction,
-    program: aot.AotProgram,
+    program: AotProgram,
     kernels: Mapping[ir.GlobalVar, PrimFunc],
     origins: KernelOrigins,
 ) -> Iterator[Remark]:
@@ -212,7 +213,7 @@ def _of_round(
     span: Span | None,
     loop: aot.NativeFunction,
     varying: set[aot.Value],
-    program: aot.AotProgram,
+    program: AotProgram,
 ) -> Iterator[Remark]:
     """Yield what a kernel costs because a loop calls it."""
     writes = step.args[step.reads :]
@@ -258,7 +259,7 @@ def grows_in_rounds(step: aot.KernelCall, loop: aot.NativeFunction) -> bool:
     )
 
 
-def _why_apart(before: aot.KernelCall, region: aot.Region, value: aot.Value, program: aot.AotProgram) -> str:
+def _why_apart(before: aot.KernelCall, region: aot.Region, value: aot.Value, program: AotProgram) -> str:
     """Return why a kernel is not fused with the one that reads its result."""
     attrs = program.kernels[before.kernel].attrs or {}
     if (reason := _ENDS.get(int(attrs.get("op_pattern", 0)))) is not None:

@@ -9,16 +9,17 @@ from typing import Any
 from tvm import ir, s_tir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import sequence, static_int
-from nnmagic.engine.relax.tir.types import PrimFunc, Stmt
+from nnmagic.engine.relax.tir.types import PrimExpr, PrimFunc, Stmt
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: A kernel that is no more than so many stores is small; a program gets at most so many of them.
 _MOST_STORES, _MOST_STORES_TOGETHER = 64, 1500
 
 
-def kernels_of_loops(program: aot.AotProgram) -> dict[ir.GlobalVar, PrimFunc]:
+def kernels_of_loops(program: AotProgram) -> dict[ir.GlobalVar, PrimFunc]:
     """Return the kernels that loops call, and that may be small before they are scheduled."""
     called = {
         step.kernel
@@ -35,7 +36,7 @@ def _is_static(kernel: PrimFunc) -> bool:
     return _count_stores(kernel.body) is not None
 
 
-def join_kernels(program: aot.AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) -> set[ir.GlobalVar]:
+def join_kernels(program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) -> set[ir.GlobalVar]:
     """Let loops contain prepared kernels that are small; return those that nobody calls any more."""
     kernels = {var: _without_plain_blocks(kernel) for var, kernel in kernels.items()}
     counts = {
@@ -126,7 +127,7 @@ class _Count:
             case _:
                 self.is_small = False
 
-    def _look(self, node: Any) -> None:
+    def _look(self, node: PrimExpr | Stmt) -> None:
         """Refuse what calls a function."""
         calls: list[Any] = []
         visit(node, [(ir.Call, calls.append)])

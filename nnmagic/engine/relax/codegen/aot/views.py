@@ -14,6 +14,7 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.memory import values_read
+from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.slicing import COPIES_ROWS
 from nnmagic.engine.relax.schedules.kernel_analysis import KernelStages, Stage, read_kernel
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr, collect_loads, dtype_of, product, static_int
@@ -21,7 +22,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, PrimExpr
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 
-def point_at_parts(program: aot.AotProgram) -> None:
+def point_at_parts(program: AotProgram) -> None:
     """Replace the kernels of a program that need not copy, and drop those that nothing calls any more."""
     views: dict[ir.GlobalVar, _Part | None] = {}
     functions = (program.entry, *program.functions)
@@ -121,7 +122,7 @@ def _is_shifted(index: Index, axis: Var) -> bool:
 class _Memory:
     """What the steps of functions change, and which arrays may share memory."""
 
-    def __init__(self, program: aot.AotProgram) -> None:
+    def __init__(self, program: AotProgram) -> None:
         self._shared = {*program.shared_functions(), *program.separate_functions()}
         self._parent: dict[aot.Storage, aot.Storage] = {}
         self._read_only: dict[aot.Storage, bool] = {}

@@ -30,7 +30,8 @@ from nnmagic.engine.relax.legalize.registry import (
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_tensor
-from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
+from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED
+from nnmagic.engine.relax.schedules.convolution.window_kernel import Channels
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr

@@ -18,6 +18,7 @@ from functools import partial
 
 from tvm import tirx
 
+from nnmagic.engine.relax.schedules.convolution.window_kernel import Channels, WindowKernel
 from nnmagic.engine.relax.schedules.convolution.windows import (
     MOST_TAPS,
     UNROLLED_TAPS,
@@ -73,85 +74,6 @@ _BETTER = 0.999
 _Kind = tirx.ForKind
 
 
-@dataclass(frozen=True, slots=True)
-class Channels:
-    """The channels of the data and of the result, in groups.
-
-    data, result: how many channels in all. axis: the data's axis of channels, -1 if they are blocked.
-    """
-
-    groups: int
-    data: int
-    result: int
-    axis: int
-
-    @property
-    def per_group(self) -> int:
-        """Return how many channels of the data a group has."""
-        return self.data // self.groups
-
-    @property
-    def results_per_group(self) -> int:
-        """Return how many channels of the result a group has."""
-        return self.result // self.groups
-
-    @property
-    def lanewise(self) -> bool:
-        """Return whether each lane of the result reads only the same lane of the data."""
-        return self.groups == self.data == self.result and self.axis < 0 and self.groups > 1
-
-    def image(self, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
-        """Return the sizes of the images among those of the data."""
-        others = (0, self.axis) if self.axis >= 0 else (0, 1, len(shape) - 1)
-        return [size for number, size in enumerate(shape) if number not in others]
-
-    def source(self, o: PrimExpr, k: PrimExpr) -> PrimExpr:
-        """Return the ``k``-th channel of the data that the result's channel ``o`` reads."""
-        if self.groups == 1:
-            return k
-        results = self.results_per_group
-        group = tirx.min(o if results == 1 else o // results, as_expr(self.groups - 1))
-        return group if self.per_group == 1 else group * self.per_group + k
-
-
-@dataclass(frozen=True, slots=True)
-class _WindowKernel:
-    """A kernel that moves windows over images.
-
-    weight: None for pooling. lanes: the channels of a block of the result. largest: pooling takes the
-    maximum, not the sum. padded: zeros of the padding are multiplied with the weights.
-    """
-
-    fused: FusedKernel
-    data: Buffer
-    weight: Buffer | None
-    axes: tuple[Axis, ...]
-    channels: Channels
-    lanes: int
-    dtype: str
-    largest: bool = False
-    padded: bool = False
-
-    def combine(self, total: PrimExpr, value: PrimExpr) -> PrimExpr:
-        """Add a value to a total, or take the larger; NaN stays."""
-        if not self.largest:
-            return total + value
-        return tirx.Select(tirx.any(total > value, tirx.isnan(total)), total, value)
-
-    @property
-    def initial(self) -> float:
-        """Return the total of no values."""
-        return float("-inf") if self.largest else 0.0
-
-    def element(self, image: PrimExpr, channel: PrimExpr, indices: Sequence[Index]) -> PrimExpr:
-        """Load an element of the data from the layout that it has."""
-        if self.channels.axis < 0:
-            return tirx.BufferLoad(self.data, [image, channel // self.lanes, *indices, channel % self.lanes])
-        index = [image, *indices]
-        index.insert(self.channels.axis, channel)
-        return tirx.BufferLoad(self.data, index)
-
-
 def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Schedule windows without weights: their largest element or their sum."""
     fused = analyze_fused_kernel(function, "pooling")
@@ -161,7 +83,7 @@ def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
     (data,) = fused.operands()
     blocks, *_, lanes = map(int, main.buffer.ty.shape[1:])
     count = blocks * lanes
-    kernel = _WindowKernel(
+    kernel = WindowKernel(
         fused,
         data,
         None,
@@ -184,7 +106,7 @@ def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
     data, weight = operands
     main = fused.main
     channels = Channels(*map(int, main.annotations[CHANNELS]))
-    kernel = _WindowKernel(
+    kernel = WindowKernel(
         fused,
         data,
         weight,
@@ -207,7 +129,7 @@ def _axes_of(fused: FusedKernel, data: Buffer, channels: Channels) -> tuple[Axis
     )
 
 
-def _schedule_windows(function: tirx.PrimFunc, kernel: _WindowKernel, machine: CpuModel) -> tirx.PrimFunc:
+def _schedule_windows(function: tirx.PrimFunc, kernel: WindowKernel, machine: CpuModel) -> tirx.PrimFunc:
     channels = kernel.channels
     batch, *shape = map(as_index, kernel.fused.main.buffer.ty.shape)
     work = (batch, *shape, channels.per_group, *(axis.taps for axis in kernel.axes))
@@ -222,7 +144,7 @@ def _schedule_windows(function: tirx.PrimFunc, kernel: _WindowKernel, machine: C
     return with_statements(function, [*statements_before(kernel.fused, parallel=threads), body])
 
 
-def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel, *, threads: bool) -> Stmt:
+def _row_tasks(kernel: WindowKernel, shape: Sequence[Extent], machine: CpuModel, *, threads: bool) -> Stmt:
     """Build the loop over tasks: one row of the result in as many blocks as a tile has."""
     batch, blocks, *image_shape, _ = shape
     rows = image_shape[:-1]
@@ -254,7 +176,7 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
     return parallel_loop("task", tasks, compute_row, wanted=threads)
 
 
-def _choose_tile(kernel: _WindowKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:
+def _choose_tile(kernel: WindowKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:
     """Choose how many blocks and how many elements of a row a tile has: the least time, as counted."""
     last = kernel.axes[-1]
     row = max(phase.count for phase in last.phases()) if last.is_static else _USUAL_ROW
@@ -297,7 +219,7 @@ class _Tiles:
     at_edge: whether each element that is read is tested, as it may be in the padding.
     """
 
-    kernel: _WindowKernel
+    kernel: WindowKernel
     phase: Phase
     run: Run
     blocks: int
@@ -329,7 +251,7 @@ class _Tile:
 class _Row:
     """A row of a phase's results, of some blocks of channels; ``outer``: the indices of the row."""
 
-    kernel: _WindowKernel
+    kernel: WindowKernel
     phase: Phase
     blocks: int
     image: PrimExpr

@@ -1,4 +1,7 @@
-"""Rounds of a loop that have sums of their own are computed in lanes: Python is the judge."""
+"""Rounds of a loop that have sums of their own are computed in lanes: Python is the judge.
+
+They judge engine/relax/codegen/aot/lane_facts, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is known of integers, from the outside: values are Python's, divisions and questions are gone."""
+"""What is known of integers, from the outside: values are Python's, divisions and questions are gone.
+
+They judge engine/relax/codegen/aot/range_evaluator, too.
+"""
 
 from __future__ import annotations
 

@@ -230,11 +230,11 @@ class VjpCall(TypedCall):
         """Return an attribute that is an axis, without negative numbers."""
         return int(cast("int", self.attrs[name])) % self.rank(index)
 
-    def restore_axes(self, term: TensorExpr, axes: Sequence[int], index: int = 0) -> TensorExpr:
+    def restore_axes(self, term: TensorExpr, axes: Sequence[int]) -> TensorExpr:
         """Return a reduction's result, or its cotangent, with the reduced axes kept."""
-        if self.attrs.get("keepdims") or len(axes) == self.rank(index):
+        if self.attrs.get("keepdims") or len(axes) == self.rank():
             return term
-        shape = [1 if axis in axes else dim for axis, dim in enumerate(self.shape(index))]
+        shape = [1 if axis in axes else dim for axis, dim in enumerate(self.shape())]
         if is_static(shape):
             return term.shaped(cast("list[int]", shape))
         for axis in axes:

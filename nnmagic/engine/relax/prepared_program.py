@@ -1,0 +1,225 @@
+"""Prepare a program for compilation: its types, sizes, loops, and the functions that kernels need."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from nnmagic.diagnostics import TinyNNWarning
+from nnmagic.engine import engine_error
+from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
+from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar
+from nnmagic.relay.failures import Failure
+from nnmagic.relay.hashing import code_data, content_digest
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import post_order, rewrite_module
+from nnmagic.relay.types import FuncType
+
+if TYPE_CHECKING:
+    from nnmagic.engine.arguments import Parameter
+    from nnmagic.engine.relax.artifact import Artifact, Json
+    from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
+    from nnmagic.engine.relax.interpreter.instructions import FunctionCode
+    from nnmagic.relay.passes.pipeline import PassRun
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A program before it is compiled: its module and call graph, first-order functions, control flow.
+
+    loops: the functions that were local ones, and take no stack where they call themselves at their end.
+    assertions: what assertions raise, by number. interpreted: the same for the interpreter. destinations:
+    the parameters of the entry that it may change. lengths: the parameters that its last arrays have as
+    their lengths; without_lengths: the program without these arrays.
+    """
+
+    module: Module
+    graph: CallGraph
+    entry: str
+    plain: frozenset[str]
+    control: _Control | None
+    loops: frozenset[str]
+    assertions: Sequence[Failure]
+    interpreted: Callable[[], Prepared]
+    destinations: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+    without_lengths: Callable[[], Prepared] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """The part of a program that the interpreter runs, and the kernels in between."""
+
+    code: FunctionCode
+    parameters: Sequence[Parameter]
+    kernels: Sequence[ProgramKernel]
+
+    def facts(self, module: Module) -> Json:
+        """Return the names of the kernels, and a digest by which an artifact's kernels are recognised."""
+        names = [kernel.name for kernel in self.kernels]
+        around = {**module.functions, **{kernel.name: kernel.function for kernel in self.kernels}}
+        data = code_data(Module(around, module.types), names, labels=False)
+        return {"names": names, "kernels": content_digest(*data)}
+
+
+def prepare(
+    module: Module,
+    entry: str,
+    opt_level: int,
+    graph: CallGraph,
+    *,
+    native: bool = True,
+    lengths: bool = True,
+) -> Prepared:
+    """Do the part of a compilation that needs no TVM; building and loading share it.
+
+    ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
+    have no need of the interpreter. ``lengths``: whether integers that decide sizes are lengths of arrays.
+    """
+    from nnmagic.engine.relax.analysis.entry_signature import parameters_of
+    from nnmagic.engine.relax.analysis.pipeline import optimize
+    from nnmagic.engine.relax.analysis.value_sizes import find_value_sizes, with_value_sizes
+    from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
+
+    if native and lengths and (numbers := find_value_sizes(module, entry)):
+        without = partial(prepare, module, entry, opt_level, graph, lengths=False)
+        longer = with_value_sizes(module, entry, numbers)
+        prepared = prepare(longer, entry, opt_level, call_graph(longer), lengths=False)
+        if prepared.control is not None:
+            return without()
+        return replace(prepared, lengths=numbers, without_lengths=without)
+    if KERNEL in module.functions[entry].attrs:
+        module = _call_kernel(module, entry)
+        graph = call_graph(module)
+    interpreted = partial(prepare, module, entry, opt_level, graph, native=False)
+    optimized = optimize(module, entry, opt_level, graph, native=native)
+    module, plain = optimized.module, optimized.plain
+    if not native:
+        plain -= {entry}
+    control = None
+    if entry not in plain:
+        parameters = parameters_of(module, entry)
+        program = ProgramCompiler(module, plain)
+        control = _Control(program.compile(entry), parameters, program.kernels)
+    return Prepared(
+        module,
+        optimized.graph,
+        entry,
+        plain,
+        control,
+        optimized.loops,
+        optimized.assertions,
+        interpreted,
+    )
+
+
+def pass_runs(module: Module, entry: str, opt_level: int) -> list[PassRun]:
+    """Run the compiler's passes on a typed module, without TVM, and return what each did."""
+    from nnmagic.engine.relax.analysis.pipeline import optimize
+
+    runs: list[PassRun] = []
+    if KERNEL not in module.functions[entry].attrs:
+        optimize(module, entry, opt_level, call_graph(module), runs=runs)
+    return runs
+
+
+def _call_kernel(module: Module, name: str) -> Module:
+    """Return a module in which a kernel has another name, and a function of its name calls it."""
+    kernel, other = module.functions[name], f"{name}_kernel"
+    while other in module.functions:
+        other += "_"
+    type_ = kernel.checked_type
+    assert isinstance(type_, FuncType)
+    params = tuple(replace(param) for param in kernel.params)
+    body = Call(GlobalVar(other, checked_type=type_), params, span=kernel.span, checked_type=type_.ret_type)
+    entry = replace(kernel, params=params, body=body, attrs={})
+    return replace(module, functions={**module.functions, name: entry, other: kernel})
+
+
+def first_tensors(prepared: Prepared) -> list[int]:
+    """Return the number of the first tensor of each parameter, and at last that of all."""
+    from nnmagic.engine.relax.analysis.entry_signature import type_of
+    from nnmagic.engine.relax.analysis.tuple_flattening import leaves
+
+    params = prepared.module.functions[prepared.entry].params
+    return [0, *accumulate(len(list(leaves(type_of(var)))) for var in params)]
+
+
+def has_lengths(artifact: Artifact) -> bool:
+    """Return whether a program of machine code takes integers as sizes."""
+    from nnmagic.engine.relax.artifact import VALUE
+
+    return any(axis == VALUE for _, axis in artifact.facts["dims"])
+
+
+def remove_lengths(prepared: Prepared) -> Prepared:
+    """Return a program whose sizes values decide where they are."""
+    assert prepared.without_lengths is not None
+    return replace(prepared.without_lengths(), destinations=prepared.destinations)
+
+
+def kernels_of(prepared: Prepared) -> tuple[Module, dict[str, str]]:
+    """Return the kernels of an interpreted program, with the functions that they call, and their names."""
+    assert prepared.control is not None
+    functions = prepared.module.functions
+    called = {name: function for name, function in functions.items() if name in prepared.plain}
+    kernels = {kernel.name: kernel.function for kernel in prepared.control.kernels}
+    return Module({**called, **kernels}, prepared.module.types), {name: name for name in kernels}
+
+
+def without_pranges(prepared: Prepared, reason: str) -> Prepared | None:
+    """Return a program whose loops over ``prange`` run their rounds in order; None if it has none."""
+    loops: list[Function] = []
+
+    def in_order(_old: Expr, new: Expr) -> Expr:
+        if not isinstance(new, Function) or PRANGE not in new.attrs:
+            return new
+        loops.append(new)
+        return replace(
+            new, attrs={key: value for key, value in new.attrs.items() if key not in (PARALLEL, PRANGE)}
+        )
+
+    module = rewrite_module(prepared.module, in_order)
+    if not loops:
+        return None
+    place = "" if loops[0].span is None else f" (line {loops[0].span.line})"
+    message = f"the rounds of this prange{place} run one after the other: {reason}"
+    warnings.warn(message, TinyNNWarning, stacklevel=2)
+    return replace(prepared, module=infer_type(module))
+
+
+def refuse_parallel(prepared: Prepared, reason: str, name: str = "") -> None:
+    """Raise EngineError at the parallel loop of that name, or at any: threads cannot share its rounds."""
+    functions = {
+        node: key
+        for key in sorted(reachable(prepared.graph, prepared.entry))
+        for node in post_order(prepared.module.functions[key])
+        if isinstance(node, Function) and PARALLEL in node.attrs
+    }
+    for function, key in functions.items():
+        if name in ("", key):
+            hint = "let its rounds compute single elements, or write range(...)"
+            raise engine_error(
+                f"threads cannot share the rounds of this loop: {reason}", function.span, hint=hint
+            )
+
+
+def destinations_of(prepared: Prepared) -> dict[int, int]:
+    """Return the arrays of the caller that a program may change, with the results that they become.
+
+    Both are numbers among the tensors of all parameters, or results, tuples flattened.
+    """
+    from nnmagic.engine.relax.analysis.tuple_flattening import leaves
+
+    if not prepared.destinations:
+        return {}
+    tensors, returned = first_tensors(prepared), prepared.module.functions[prepared.entry].ret_type
+    assert returned is not None
+    first = len(list(leaves(returned))) - len(prepared.destinations)
+    return {tensors[number]: first + position for position, number in enumerate(prepared.destinations)}

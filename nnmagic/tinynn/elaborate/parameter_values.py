@@ -1,0 +1,75 @@
+"""Bind the parameters of a function to what they stand for in its body."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay import types as ty
+from nnmagic.tinynn.elaborate.annotation_types import (
+    is_python_number,
+)
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.generators import new_state
+from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.operators import tables
+from nnmagic.tinynn.program import NumberType
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.operator_calls import apply
+from nnmagic.tinynn.values.weak_types import as_weak
+
+
+def _with_numbers(value: v.Value, given: ty.Type | None) -> v.Value:
+    """Return a parameter whose parts are Python numbers where those of the argument are."""
+    match value, given:
+        case v.TupleOf(items=items), ty.TupleType(fields=fields):
+            return replace(value, items=tuple(map(_with_numbers, items, fields)))
+        case v.Computed(), NumberType():
+            return replace(value, weak=True)
+    return value
+
+
+def value_of_parameter(
+    ctx: Elaboration,
+    parameter: tree.ParameterNode,
+    variable: ir.Var,
+    destination: str | None,
+    given: ty.Type | None,
+) -> v.Value:
+    """Return what a parameter's name stands for in the body; ``given``: the type of its argument."""
+    type_ = variable.type_annotation
+    assert type_ is not None
+    if destination == v.GENERATOR:
+        return v.GeneratorOf(new_state(ctx))
+    if destination == "Out":
+        zeros = apply("zeros_like", ctx.span(parameter.span), v.Computed(variable, type_))
+        return v.Computed(zeros.expr, type_)
+    value = as_tuple(_with_numbers(v.as_value(variable, type_), given))
+    return as_weak(value) if is_python_number(parameter.ty) else value
+
+
+def as_tuple(value: v.Value) -> v.Value:
+    """Return an argument that is a tuple as one that was written so."""
+    if isinstance(value, v.TupleOf) and value.record is None:
+        return replace(value, written=value.written or "tuple")
+    return value
+
+
+def enter_dictionaries(ctx: Elaboration) -> None:
+    """Make tables of the dictionaries of the caller whose keys only the call knows."""
+    bindings = ctx.environment.bindings
+    for name, value in list(bindings.locals.items()):
+        record = value.record if isinstance(value, v.TupleOf) else None
+        if record is None or record.name != ty.TABLE:
+            continue
+        assert isinstance(value, v.TupleOf)
+        keys, values = value.items
+        if record.names[-1] == ty.NUMBERS:
+            assert isinstance(values, v.Computed)
+            values = replace(values, weak=True)
+        assert isinstance(keys, v.Computed)
+        table = atomize(ctx, tables.table_of(keys, values, bindings.spans[name]), name, set())
+        assert isinstance(table, v.TableOf)
+        ctx.memory.own(table.slots.expr, f"the parameter `{name}`")
+        bindings.locals[name] = table
