@@ -22,7 +22,7 @@ import nnmagic
 from nnmagic.engine.relax import driver
 from nnmagic.engine.relax.codegen import target as target_module
 from nnmagic.engine.relax.prepared_program import prepare
-from nnmagic.relay.callgraph import call_graph
+from nnmagic.relay.structure.callgraph import call_graph
 
 #: Newer ones have models of newer CPUs.
 _ANALYSERS = ("llvm-mca-22", "llvm-mca-21", "llvm-mca-20", "llvm-mca-19", "llvm-mca")

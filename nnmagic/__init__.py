@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.from_onnx import from_onnx
     from nnmagic.functions.from_torch import TorchFunction, from_torch
+    from nnmagic.functions.inspection.stepping import step
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
-    from nnmagic.functions.stepping import step
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
     from nnmagic.numpy import (
         Array,
@@ -70,7 +70,7 @@ _MODULES = {
     "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
-    "nnmagic.functions.stepping": "step",
+    "nnmagic.functions.inspection.stepping": "step",
     "nnmagic.numpy": "Array",
     "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
     "nnmagic.tinynn.types.annotations": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from nnmagic.functions.doctor import examine
+from nnmagic.functions.inspection.doctor import examine
 
 if __name__ == "__main__":
     text, works = examine()

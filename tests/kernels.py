@@ -53,7 +53,7 @@ def renew():
     os.environ.update(environment)
     os.chdir(directory)
     sys.path[:] = path
-    if compile_cell := sys.modules.get("nnmagic.functions.compile_cell"):
+    if compile_cell := sys.modules.get("nnmagic.functions.cells.compile_cell"):
         compile_cell.MEMORY.clear()
     shell.reset(new_session=True)
 renew()

@@ -45,7 +45,7 @@ def _on_disk(text: str, arguments: list[np.ndarray], namespace: dict[str, np.nda
     """Each call is as the first of a new kernel, once everything is imported: the machine code is on disk."""
     folder = tempfile.TemporaryDirectory(prefix="nnmagic-bench-")  # removed when the process ends
     module("nnmagic").set_cache(folder.name)
-    memory = importlib.import_module("nnmagic.functions.compile_cell").MEMORY
+    memory = importlib.import_module("nnmagic.functions.cells.compile_cell").MEMORY
     cell = compilation(text, arguments, namespace, cache=True)
     cell()
 

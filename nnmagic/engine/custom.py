@@ -85,7 +85,7 @@ def with_main(module: Module, entry: str) -> Module:
     if entry == "main":
         return module
     from nnmagic.relay.expr import Expr, Function, GlobalVar
-    from nnmagic.relay.traverse import rewrite
+    from nnmagic.relay.structure.traverse import rewrite
 
     names = {entry: "main"}
     if "main" in module.functions:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnmagic.engine import engine_error
-from nnmagic.relay.callgraph import call_graph, reachable
 from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef
 from nnmagic.relay.infer.context import span_of
 from nnmagic.relay.infer.unify import type_parts
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.ops.declaration import OPERATORS, RelationError
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.callgraph import call_graph, reachable
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, Type
 
 

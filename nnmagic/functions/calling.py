@@ -12,21 +12,26 @@ import numpy as np
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.engine.foreign_arrays import note_change
-from nnmagic.functions.calls import CallAdapter, store
-from nnmagic.functions.compile_options import Convert
-from nnmagic.functions.destinations import check_overlap, destination, note_changed_arrays, write_destinations
-from nnmagic.functions.error_locations import add_location
-from nnmagic.functions.generators import lock, take_generators
-from nnmagic.functions.scalars import Conversion, to_scalars
+from nnmagic.functions.arguments.calls import CallAdapter, store
+from nnmagic.functions.arguments.destinations import (
+    check_overlap,
+    destination,
+    note_changed_arrays,
+    write_destinations,
+)
+from nnmagic.functions.arguments.generators import lock, take_generators
+from nnmagic.functions.arguments.scalars import Conversion, to_scalars
+from nnmagic.functions.caching.compile_options import Convert
+from nnmagic.functions.inspection.error_locations import add_location
 from nnmagic.relay.callbacks import take_frames
 from nnmagic.relay.generators import set_state, state_of
 from nnmagic.relay.module import Module
 from nnmagic.tracebacks import frames_of, hide_frames, is_ours, show_frames_of, traceback_of
 
 if TYPE_CHECKING:
+    from nnmagic.functions.arguments.records import RecordCalls
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import Definition
-    from nnmagic.functions.records import RecordCalls
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
 _SHOWN = (Exception, KeyboardInterrupt)
@@ -211,7 +216,7 @@ class Caller:
             values[number] = destination(parameters[number], args[number])
         changed = [(parameters[number], values[number]) for number in self.call.destinations]
         if how:
-            from nnmagic.functions.conversions import convert_to_dtypes
+            from nnmagic.functions.arguments.conversions import convert_to_dtypes
 
             for number, parameter in enumerate(parameters):
                 if number not in self.call.destinations:

@@ -17,20 +17,20 @@ from nnmagic.diagnostics import (
     TinyNNWarning,
     kind_of,
 )
-from nnmagic.functions.build_or_load import Use
-from nnmagic.functions.compile_cell import compile_cell, dependencies, with_needed_functions
-from nnmagic.functions.compile_options import Convert, Options, Target
+from nnmagic.functions.caching.build_or_load import Use
+from nnmagic.functions.caching.compile_options import Convert, Options, Target
+from nnmagic.functions.cells.compile_cell import compile_cell, dependencies, with_needed_functions
+from nnmagic.functions.cells.python_source import python_namespace, python_source
+from nnmagic.functions.cells.unproven_loops import refuse_unproven
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
-from nnmagic.functions.python_source import python_namespace, python_source
 from nnmagic.functions.specializing import SpecializingFunction
-from nnmagic.functions.unproven_loops import refuse_unproven
-from nnmagic.relay.callgraph import call_graph
-from nnmagic.relay.encoder import PythonFunctionError
-from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.serialization import module_to_data
+from nnmagic.relay.structure.callgraph import call_graph
+from nnmagic.relay.structure.encoder import PythonFunctionError
+from nnmagic.relay.structure.hashing import content_digest
+from nnmagic.relay.structure.serialization import module_to_data
 from nnmagic.tracebacks import callers_locals, short_errors
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
         case str():
             text = Source("<tinynn>", source)
             if engine == "python":
-                from nnmagic.functions.python_engine import run_function
+                from nnmagic.functions.cells.python_engine import run_function
 
                 return cast(CompiledFunction, run_function(text, namespace or {}))
             cell = compile_cell(text, namespace or {}, options, cache=bool(cache), only_result=True)
@@ -216,7 +216,7 @@ def _compile_function(
     own = python_namespace(function, caller)
     scope = ChainMap(dict(namespace), *own.maps)
     if options.engine == "python":
-        from nnmagic.functions.python_engine import run_function
+        from nnmagic.functions.cells.python_engine import run_function
 
         return cast(CompiledFunction, run_function(python_source(function), scope))
     cell = compile_cell(python_source(function), scope, options, cache=cache)

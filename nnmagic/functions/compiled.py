@@ -12,11 +12,11 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.engine.executable import Executable
+from nnmagic.functions.arguments.records import RecordCalls, holds_record
 from nnmagic.functions.calling import Caller
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.functions.passes import Passes
-from nnmagic.functions.records import RecordCalls, holds_record
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnmagic.functions.data_types import DataType
-    from nnmagic.functions.why import Why
+    from nnmagic.functions.inspection.why import Why
     from nnmagic.relay.callbacks import PythonFunction
     from nnmagic.rendering.graph import Graph
     from nnmagic.rendering.listing import Origins
@@ -129,7 +129,7 @@ class CompiledFunction(FunctionAttributes):
     @short_errors
     def why(self) -> Why:
         """How its loops, kernels and arrays run, line by line, and what costs. Raises EngineError."""
-        from nnmagic.functions.why import why
+        from nnmagic.functions.inspection.why import why
 
         return why(self._definition)
 

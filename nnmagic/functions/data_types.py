@@ -9,14 +9,14 @@ from typing import Any
 from nnmagic.cache import digest
 from nnmagic.diagnostics import closest
 from nnmagic.engine.arguments import convert_argument
-from nnmagic.functions.calls import CallAdapter, call_with
-from nnmagic.functions.scalars import scalar_of
-from nnmagic.relay.encoder import Json
+from nnmagic.functions.arguments.calls import CallAdapter, call_with
+from nnmagic.functions.arguments.scalars import scalar_of
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.serialization import module_from_data, module_to_data
+from nnmagic.relay.structure.encoder import Json
+from nnmagic.relay.structure.serialization import module_from_data, module_to_data
+from nnmagic.relay.structure.used_types import with_field_types
 from nnmagic.relay.types import TypeCall, TypeVar
-from nnmagic.relay.used_types import with_field_types
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.compiled_values import CompiledType
 from nnmagic.tinynn.namespace.linking import format_constructors

@@ -14,13 +14,13 @@ from nnmagic.diagnostics import Source
 from nnmagic.engine.executable import Executable, kernels_of
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
-from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_fields
+from nnmagic.functions.arguments.calls import CallAdapter, call_of
+from nnmagic.functions.arguments.complex_arrays import ComplexExecutable
 from nnmagic.functions.cached_property import Cached
-from nnmagic.functions.calls import CallAdapter, call_of
-from nnmagic.functions.compile_options import Options
-from nnmagic.functions.complex_arrays import ComplexExecutable
+from nnmagic.functions.caching.build_or_load import Origin, Use, build, content_of, key_fields
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells.python_source import source_holder
 from nnmagic.functions.passes import Passes
-from nnmagic.functions.python_source import source_holder
 from nnmagic.functions.stages import CUDA_STAGE, STAGES, Stages, tree_text
 from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from nnmagic.functions.build_or_load import Use
+from nnmagic.functions.caching.build_or_load import Use
+from nnmagic.functions.caching.compile_options import Options, Target
 from nnmagic.functions.compile import chosen_passes, compile_module
-from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.tracebacks import short_errors
 

@@ -9,14 +9,14 @@ from keyword import iskeyword
 from typing import TypeAlias, TypeVar, cast, overload
 
 from nnmagic.diagnostics import Source, TinyNNWarning, kind_of
-from nnmagic.functions.build_or_load import Use
-from nnmagic.functions.compile_cell import compile_cell
+from nnmagic.functions.arguments.records import record_class, records_in
+from nnmagic.functions.caching.build_or_load import Use
+from nnmagic.functions.cells.compile_cell import compile_cell
 from nnmagic.functions.compiled import CompiledFunction
-from nnmagic.functions.records import record_class, records_in
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Function
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.tuple_trees import float_leaves, leaves
+from nnmagic.relay.structure.tuple_trees import float_leaves, leaves
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import OpenTensor

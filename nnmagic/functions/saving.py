@@ -24,18 +24,23 @@ import numpy as np
 from nnmagic._version import __version__
 from nnmagic.cache import Content, Entry, MemoryCache, from_members, to_members
 from nnmagic.diagnostics import CompileError, kind_of
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.caching.fingerprint import fingerprint
+from nnmagic.functions.caching.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
+from nnmagic.functions.cells.unproven_loops import refuse_unproven
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
-from nnmagic.functions.fingerprint import fingerprint
-from nnmagic.functions.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
-from nnmagic.functions.unproven_loops import refuse_unproven
 from nnmagic.relay.callbacks import PythonFunction
-from nnmagic.relay.encoder import PythonFunctionError
-from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import module_from_data, module_to_data, source_from_data, source_to_data
+from nnmagic.relay.structure.encoder import PythonFunctionError
+from nnmagic.relay.structure.hashing import content_digest
+from nnmagic.relay.structure.serialization import (
+    module_from_data,
+    module_to_data,
+    source_from_data,
+    source_to_data,
+)
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tracebacks import short_errors
 

@@ -14,20 +14,27 @@ import numpy as np
 from nnmagic.cache import Entry
 from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
-from nnmagic.functions.argument_types import (
+from nnmagic.functions.arguments.argument_types import (
     PYTHON_INTEGERS,
     argument_type,
     is_known_value,
     plain_number,
 )
+from nnmagic.functions.arguments.open_signatures import (
+    LEFT_OUT,
+    Key,
+    binder,
+    is_open,
+    signature,
+    specialization_key,
+)
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.functions.captured import Captured
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.cells.python_source import source_holder
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
-from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.function_attributes import FunctionAttributes
-from nnmagic.functions.open_signatures import LEFT_OUT, Key, binder, is_open, signature, specialization_key
-from nnmagic.functions.python_source import source_holder
 from nnmagic.relay.types import AnyDim, TensorType, Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
 from nnmagic.tinynn.types.annotations import Generator
@@ -36,8 +43,8 @@ from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnmagic.functions.compile_cell import CompiledCell
-    from nnmagic.functions.why import Why
+    from nnmagic.functions.cells.compile_cell import CompiledCell
+    from nnmagic.functions.inspection.why import Why
     from nnmagic.rendering.output import Section
 
 #: After so many specializations a warning says how to compile once for all sizes.
@@ -367,7 +374,7 @@ class SpecializingFunction(FunctionAttributes):
     def _compile_quietly(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
     ) -> CompiledCell:
-        from nnmagic.functions.compile_cell import compile_cell
+        from nnmagic.functions.cells.compile_cell import compile_cell
 
         template = self._template
         given = Specialization(template.info.name, dict(types), dict(values))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnmagic.diagnostics import Source, TinyNNError
-from nnmagic.functions.build_or_load import Use
+from nnmagic.functions.caching.build_or_load import Use
 from nnmagic.relay.callbacks import callbacks_in
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import ARRAY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
@@ -156,7 +156,7 @@ class _TypedLoop:
             raise error from None
 
     def _compile(self, text: str) -> CompiledFunction:
-        from nnmagic.functions.compile_cell import compile_cell
+        from nnmagic.functions.cells.compile_cell import compile_cell
         from nnmagic.functions.compiled import CompiledFunction
 
         definition = self.function._definition

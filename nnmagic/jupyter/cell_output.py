@@ -10,7 +10,7 @@ from nnmagic.functions.stages import CUDA_STAGE, STAGES
 from nnmagic.jupyter.errors import MagicError
 
 if TYPE_CHECKING:
-    from nnmagic.functions.compile_cell import CompiledCell
+    from nnmagic.functions.cells.compile_cell import CompiledCell
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.rendering.listing import Origins

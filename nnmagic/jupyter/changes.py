@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from nnmagic.diagnostics import Source
-    from nnmagic.functions.compile_cell import CompiledCell
+    from nnmagic.functions.cells.compile_cell import CompiledCell
 
 #: What a value was when a cell was compiled: a function that gives it, or None once it is gone.
 _Reference = Callable[[], object]
@@ -99,7 +99,7 @@ class Changes:
         return [name for name, value in cell.bound.items() if self.namespace.get(name) is value]
 
     def _is_changed(self, cell: BoundCell, name: str) -> bool:
-        from nnmagic.functions.fingerprint import fingerprint
+        from nnmagic.functions.caching.fingerprint import fingerprint
         from nnmagic.tinynn import MISSING, look_up
 
         value = look_up(self.namespace, name)

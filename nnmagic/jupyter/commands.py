@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nnmagic.cache import Store
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
-    from nnmagic.functions.profile import Profile
+    from nnmagic.functions.inspection.profile import Profile
     from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.tinynn.editor.symbols import Symbol
 
@@ -166,7 +166,7 @@ def _call_form(symbol: Symbol) -> str:
 
 def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.cache import disk_cache
-    from nnmagic.functions.compile_cell import MEMORY
+    from nnmagic.functions.cells.compile_cell import MEMORY
     from nnmagic.functions.saving import LOADED
 
     disk = disk_cache()
@@ -193,7 +193,7 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
 
 def _on_disk(disk: Store | None) -> str:
     """Return the state of the cache on disk, and how this kernel has used it."""
-    from nnmagic.functions.build_or_load import COUNTS
+    from nnmagic.functions.caching.build_or_load import COUNTS
 
     saved = f"seconds of compiling that both saved in this kernel: {COUNTS.seconds:.1f}"
     if disk is None:
@@ -215,7 +215,7 @@ def cache_text(info: CacheInfo) -> str:
 def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.from_torch import TorchFunction
-    from nnmagic.functions.profile import profile
+    from nnmagic.functions.inspection.profile import profile
 
     def run(
         function: CompiledFunction | TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]
@@ -228,8 +228,8 @@ def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
 
 def _step(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.inspection.stepping import step
     from nnmagic.functions.specializing import SpecializingFunction
-    from nnmagic.functions.stepping import step
 
     def run(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Section:
         return step(function, *args, **keywords).section()
@@ -318,7 +318,7 @@ _LABEL_OPERATORS = 4
 
 def _kernel_labels(names: Sequence[str]) -> Mapping[str, str]:
     """Return the label of each kernel: its operators, and a number where others have the same."""
-    from nnmagic.functions.profile import operators_of
+    from nnmagic.functions.inspection.profile import operators_of
 
     labels: dict[str, str] = {}
     counts: Counter[str] = Counter()

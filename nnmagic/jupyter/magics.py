@@ -19,7 +19,7 @@ from traitlets import Bool, Enum, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
 
 from nnmagic.engine.threads import set_num_threads
-from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS, Options
+from nnmagic.functions.caching.compile_options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.cell_output import SHOWN, parse_show_option, render_cell
 from nnmagic.jupyter.changes import BoundCell, Changes
@@ -334,7 +334,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
     def _run_cell(self, namespace_options: Namespace, source: Source, language: str) -> None:
         """Compile, show and bind; every error comes before the first name is bound."""
-        from nnmagic.functions.compile_cell import compile_cell
+        from nnmagic.functions.cells.compile_cell import compile_cell
         from nnmagic.jupyter.commands import cache_text
 
         output_name = _check_name(namespace_options.output)
@@ -376,7 +376,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
 
     def _run_as_python(self, given: Namespace, source: Source, language: str) -> None:
         """Bind the functions of a cell as Python's own."""
-        from nnmagic.functions.python_engine import run_cell
+        from nnmagic.functions.cells.python_engine import run_cell
         from nnmagic.rendering.output import Output, plain
 
         if language != "tinynn":

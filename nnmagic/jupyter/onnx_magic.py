@@ -13,7 +13,7 @@ from nnmagic.jupyter.cell_output import parse_show_option, render_function
 from nnmagic.jupyter.errors import MagicError
 
 if TYPE_CHECKING:
-    from nnmagic.functions.compile_options import Options
+    from nnmagic.functions.caching.compile_options import Options
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.rendering.output import Output
 

@@ -11,7 +11,7 @@ def complete_cell_options(
     magic: str, before: str, namespace: Mapping[str, object] = MappingProxyType({})
 ) -> Sequence[str]:
     """Return the words that may end a cell magic's line."""
-    from nnmagic.functions.compile_options import OPT_LEVELS, engine_names
+    from nnmagic.functions.caching.compile_options import OPT_LEVELS, engine_names
     from nnmagic.jupyter.cell_output import SHOWN
     from nnmagic.jupyter.magics import TinyNNMagics
 

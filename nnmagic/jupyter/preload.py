@@ -45,7 +45,7 @@ _CACHE = "nnmagic.cache.settings"
 
 #: What every cell imports.
 _EVERY_CELL = (
-    "nnmagic.functions.compile_cell",
+    "nnmagic.functions.cells.compile_cell",
     "nnmagic.engine.legacy_relay",
     "nnmagic.relay.compat.inference",
     "nnmagic.rendering.graph",
@@ -53,7 +53,7 @@ _EVERY_CELL = (
 )
 
 #: What a cell imports besides that is not on disk.
-_FRONT_END = ("nnmagic.functions.type_cell", "nnmagic.engine.custom", "nnmagic.engine.tensor_types")
+_FRONT_END = ("nnmagic.functions.cells.type_cell", "nnmagic.engine.custom", "nnmagic.engine.tensor_types")
 
 
 def _interrupt() -> None:
@@ -177,7 +177,7 @@ def _preload_runtime() -> None:
 
 def _read_own_files() -> None:
     """Read what the keys of the cache depend on: it is kept for the life of the process."""
-    from nnmagic.functions.environment import environment, front_end
+    from nnmagic.functions.caching.environment import environment, front_end
 
     environment()
     front_end()

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError, closest
-from nnmagic.functions.compile_options import OPT_LEVELS, Options, engine_names
+from nnmagic.functions.caching.compile_options import OPT_LEVELS, Options, engine_names
 from nnmagic.jupyter.cell_output import parse_show_option
 from nnmagic.jupyter.errors import MagicError
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         VerifyTypes,
         run_passes,
     )
-    from nnmagic.relay.structural_equality import structural_equal
+    from nnmagic.relay.structure.structural_equality import structural_equal
     from nnmagic.relay.text.parser import parse_expression
     from nnmagic.relay.types import (
         ANY,
@@ -89,7 +89,7 @@ _MODULES = {
     "passes.pipeline": (
         "PassContext PassInstrument PassRecorder PassRun PassTiming PrintChanges VerifyTypes run_passes"
     ),
-    "structural_equality": "structural_equal",
+    "structure.structural_equality": "structural_equal",
     "text.parser": "parse_expression",
     "types": (
         "ANY AnyDim Dim FuncType GlobalTypeVar Int64 RefType TensorType TupleType Type TypeCall TypeVar "

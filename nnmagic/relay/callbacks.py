@@ -21,7 +21,7 @@ from nnmagic.diagnostics import Span, append_location, kind_of
 from nnmagic.relay.expr import Call, Expr, Function, operator_of
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.sizes import Sizes, with_sizes
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, dtype_of_array, is_float
 
 #: The operator.

@@ -15,10 +15,10 @@ from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
+from nnmagic.relay.structure.traverse import pattern_vars
 from nnmagic.relay.text.literals import attr_text, scalar_text
 from nnmagic.relay.text.printer import non_default_attrs
 from nnmagic.relay.text.types import dim_text, type_text
-from nnmagic.relay.traverse import pattern_vars
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.rendering.drawing import graph_svg
 from nnmagic.rendering.folding import fold

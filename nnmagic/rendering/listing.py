@@ -22,8 +22,8 @@ from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef, Var
 from nnmagic.relay.infer import erase_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.text.source_map import TextRange, text_with_ranges
-from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.line_breaking import break_lines, line_breaks

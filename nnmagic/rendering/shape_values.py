@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnmagic.relay.expr import Call, Constant, Expr, Function, Let, OpRef, Var
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.text.literals import scalar_text
-from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
 
 #: Operators of sizes that Python has as signs.

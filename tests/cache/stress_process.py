@@ -18,7 +18,7 @@ import pytest
 
 import nnmagic
 from nnmagic.cache import CacheWarning, disk_cache
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 from tests.cache.windows import imitate_windows
 
 WINDOWS = "NNMAGIC_TEST_WINDOWS" in os.environ

@@ -16,7 +16,7 @@ import pytest
 import nnmagic
 from nnmagic.cache import CacheWarning, Content, MissingEntry, database
 from nnmagic.cache.database import FILE, DatabaseCache
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 from tests.cache.stores import CONTENT, KEY, OTHER, make_content, use_in_threads
 from tests.cache.windows import imitate_windows
 from tests.systems import POSIX

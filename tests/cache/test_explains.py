@@ -15,7 +15,7 @@ from traitlets.config import Config
 import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.cache import CacheWarning, Content, disk_cache, set_cache
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 from tests.cache.stores import Inside
 from tests.cache.windows import imitate_windows
 

@@ -8,10 +8,11 @@ import pytest
 
 import nnmagic
 from nnmagic.diagnostics import Source
-from nnmagic.functions import kept_cells, type_cell
-from nnmagic.functions.compile_cell import MEMORY, CompiledCell, compile_cell
-from nnmagic.functions.compile_options import Options
-from nnmagic.relay.traverse import post_order
+from nnmagic.functions.caching import kept_cells
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells import type_cell
+from nnmagic.functions.cells.compile_cell import MEMORY, CompiledCell, compile_cell
+from nnmagic.relay.structure.traverse import post_order
 from tests.cache.stores import Inside
 from tests.list_cell import LIST
 

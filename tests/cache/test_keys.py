@@ -19,13 +19,13 @@ from nnmagic.cache import CacheWarning
 from nnmagic.diagnostics import RelayError, Source
 from nnmagic.engine import cpu
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.functions import build_or_load
-from nnmagic.functions import environment as surroundings
-from nnmagic.functions.build_or_load import key_fields, key_of
-from nnmagic.functions.compile_cell import MEMORY, compile_cell
-from nnmagic.functions.compile_options import Options
-from nnmagic.functions.environment import environment
-from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.caching import build_or_load
+from nnmagic.functions.caching import environment as surroundings
+from nnmagic.functions.caching.build_or_load import key_fields, key_of
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.caching.environment import environment
+from nnmagic.functions.caching.fingerprint import fingerprint
+from nnmagic.functions.cells.compile_cell import MEMORY, compile_cell
 from nnmagic.progress import listen
 from tests.child_process import PATIENCE
 from tests.systems import POSIX

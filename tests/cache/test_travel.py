@@ -21,7 +21,7 @@ import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.cache import CacheWarning, Content, from_members, to_members
 from nnmagic.engine import cpu
-from nnmagic.functions import build_or_load
+from nnmagic.functions.caching import build_or_load
 from tests.child_process import run_python
 from tests.systems import IS_WINE, POSIX
 

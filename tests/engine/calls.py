@@ -10,8 +10,8 @@ import numpy as np
 from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, Var
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.text.parser import parse_module
-from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, VarDim
 from tests.engine.programs import VERSION, make_input
 from tests.relay.corpus import load_records

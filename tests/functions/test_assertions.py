@@ -11,8 +11,8 @@ import pytest
 import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.diagnostics import Source
-from nnmagic.functions.compile_cell import compile_cell
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells.compile_cell import compile_cell
 
 SOURCE = """\
 def checked(x: Tensor[("n",), f32]):

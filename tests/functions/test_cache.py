@@ -18,9 +18,9 @@ import pytest
 import nnmagic
 from nnmagic.cache import Entry, MemoryCache, digest
 from nnmagic.engine import relax
-from nnmagic.functions import type_cell as compiling
-from nnmagic.functions.compile_cell import MEMORY
-from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.caching.fingerprint import fingerprint
+from nnmagic.functions.cells import type_cell as compiling
+from nnmagic.functions.cells.compile_cell import MEMORY
 from nnmagic.relay import Constant
 from nnmagic.tinynn import MISSING
 from nnmagic.tinynn.namespace.capture import capture, snapshot

@@ -13,8 +13,8 @@ import pytest
 import nnmagic
 from nnmagic import CompiledFunction, TinyNNError
 from nnmagic.diagnostics import Source
-from nnmagic.functions.compile_cell import compile_cell
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells.compile_cell import compile_cell
 from nnmagic.functions.data_types import DataType
 from nnmagic.relay import AdtValue
 from tests.suites import FULL

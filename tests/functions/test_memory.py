@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 
 #: Prints by how many bytes the process grew over so many functions, after a first few.
 _SCRIPT = """

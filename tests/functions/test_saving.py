@@ -211,7 +211,7 @@ def test_a_pickle_that_is_loaded_again_is_the_same_function(whole: CompiledFunct
 
 def test_code_of_another_version_says_so_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The program is compiled again, which `cache_info.why` and one warning say."""
-    from nnmagic.functions import build_or_load
+    from nnmagic.functions.caching import build_or_load
 
     f = nnmagic.compile("def f(x: f32):\n    return x * 3 + 1\n")
     g = nnmagic.compile("def g(x: f32):\n    return x * 5 + 1\n")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.profile import profile
+from nnmagic.functions.inspection.profile import profile
 
 X = np.random.default_rng(0).standard_normal((8, 16)).astype("f4")
 SHAPES = [(8, 16), (1, 1), (3, 40), (0, 4), (5, 0), (60, 50)]

@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import nnmagic
 from nnmagic.cache import disk_cache
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 from tests.interrupts.programs import PROGRAMS, Program
 
 #: Names that IPython changes with each cell, and that of a result.

@@ -12,7 +12,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 import nnmagic
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 
 SCALED = "%%tinynn -q\ndef scaled(x: Tensor[(2,), f32]):\n    return x * scale + w\n"
 TWICE = "%%tinynn -q\ndef twice(x: Tensor[(2,), f32]):\n    return scaled(scaled(x))\n"

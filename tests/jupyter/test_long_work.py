@@ -28,7 +28,7 @@ FRAMES = os.path.join(*Path(nnmagic.__file__).parts[-3:-1], "")  # noqa: PTH118 
 
 @pytest.fixture(scope="module")
 def kernel(kernel: Kernel) -> Kernel:
-    kernel.run("%load_ext nnmagic\nfrom nnmagic.functions.compile_cell import MEMORY")
+    kernel.run("%load_ext nnmagic\nfrom nnmagic.functions.cells.compile_cell import MEMORY")
     kernel.run("%%tinynn -q\ndef g3(x: f32):\n    return x + 1")
     return kernel
 

@@ -13,7 +13,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 import nnmagic
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 from nnmagic.jupyter.commands import COMMANDS
 from nnmagic.jupyter.magics import TinyNNMagics
 

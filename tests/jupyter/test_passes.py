@@ -13,7 +13,7 @@ from traitlets.config import Config
 
 import nnmagic
 from nnmagic import relay
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 from nnmagic.functions.passes import Passes
 from nnmagic.jupyter.errors import MagicError
 from nnmagic.jupyter.option_completion import complete_cell_options
@@ -23,7 +23,7 @@ X = np.array([1, 2], "float32")
 BODY = "def f(x: Tensor[(2,), f32]):\n    return exp(x) * 2.0 + exp(x)\n"
 #: A pass that makes every multiplication an addition; FACTOR says how often.
 SWAP = """
-from nnmagic.relay.traverse import rewrite_module
+from nnmagic.relay.structure.traverse import rewrite_module
 from nnmagic import relay
 
 def swap(module):

@@ -44,7 +44,7 @@ def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     assert "tvm" not in sys.modules
     (thread,) = threads
     thread.join()
-    needed = ["nnmagic.functions.compile_cell", "tvm", "nnmagic.engine.relax.lowering.module", "synr"]
+    needed = ["nnmagic.functions.cells.compile_cell", "tvm", "nnmagic.engine.relax.lowering.module", "synr"]
     print([name for name in needed if name not in sys.modules])
     """
     assert run(code, tmp_path).strip() == "[]"
@@ -159,10 +159,10 @@ def test_nothing_is_imported_while_a_cell_runs(tmp_path: Path) -> None:
     """A cell that imports a package of which a thread imports a module gets Python's DeadlockError."""
     code = f"""{SHELL}
     shell.run_cell("import sys, time; start(shell); time.sleep(0.7)")
-    print("nnmagic.functions.compile_cell" in sys.modules)
+    print("nnmagic.functions.cells.compile_cell" in sys.modules)
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "nnmagic preload"]
     thread.join()
-    print("nnmagic.functions.compile_cell" in sys.modules)
+    print("nnmagic.functions.cells.compile_cell" in sys.modules)
     """
     assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")).split() == ["False", "True"]
 
@@ -171,7 +171,7 @@ def test_a_cell_that_another_one_runs_does_not_end_it(tmp_path: Path) -> None:
     """`%run` of a notebook runs cells in a cell."""
     code = f"""{SHELL}
     shell.run_cell("import sys, time; start(shell); shell.run_cell('1'); time.sleep(0.7)")
-    print("nnmagic.functions.compile_cell" in sys.modules)
+    print("nnmagic.functions.cells.compile_cell" in sys.modules)
     preload._preload.end()
     """
     assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")).split()[-1] == "False"

@@ -35,7 +35,7 @@ def large(x: Tensor[(2, 11250), f32]):
 COUNTING = """\
 import os, sys, tracemalloc
 import nnmagic
-from nnmagic.functions.compile_cell import MEMORY
+from nnmagic.functions.cells.compile_cell import MEMORY
 weights = np.random.default_rng(0).standard_normal((11250, 1000)).astype("float32")
 counts, peaks = [], []
 PACKAGE = os.path.dirname(nnmagic.__file__) + os.sep  # the clone may be called nnmagic, too

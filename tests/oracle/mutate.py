@@ -22,8 +22,8 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.structure.traverse import post_order, rewrite_module
 from nnmagic.relay.text.parser import parse_module
-from nnmagic.relay.traverse import post_order, rewrite_module
 from nnmagic.relay.types import ANY, Int64, TensorType, TupleType, Type
 from tests.relay.corpus import load_programs
 

@@ -9,7 +9,7 @@ import pytest
 
 import nnmagic
 from nnmagic import relay
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.rendering.folding import Folded, fold
 from nnmagic.rendering.graph import graph_of
 from nnmagic.rendering.graph_data import Region

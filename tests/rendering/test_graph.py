@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import nnmagic
 from nnmagic import relay
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.rendering.graph import Graph, GraphNode, Region, graph_of
 from nnmagic.rendering.layout import lay_out_graph
 from tests.relay.corpus import load_programs, models

@@ -12,8 +12,8 @@ import pytest
 import nnmagic
 from nnmagic.diagnostics import Source
 from nnmagic.engine import EngineError
-from nnmagic.functions.compile_cell import compile_cell
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells.compile_cell import compile_cell
 from nnmagic.jupyter.cell_output import render_cell, render_function
 from nnmagic.rendering.listing import Origins, relay_html
 

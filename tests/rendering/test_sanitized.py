@@ -18,11 +18,11 @@ from bleach.css_sanitizer import CSSSanitizer
 import nnmagic
 from nnmagic import relay
 from nnmagic.diagnostics import Source
-from nnmagic.functions.compile_cell import compile_cell
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells.compile_cell import compile_cell
 from nnmagic.jupyter.cell_output import render_cell
 from nnmagic.jupyter.commands import run
-from nnmagic.relay.structural_equality import structural_equal
+from nnmagic.relay.structure.structural_equality import structural_equal
 from nnmagic.rendering.listing import relay_html
 from nnmagic.rendering.output import Output
 from nnmagic.rendering.sections import relay_section

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 import nnmagic
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.caching.compile_options import Options
 
 pytestmark = pytest.mark.full
 

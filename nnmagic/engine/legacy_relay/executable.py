@@ -22,9 +22,9 @@ from nnmagic.engine.legacy_relay.values import Constructors, as_array, as_tensor
 from nnmagic.fork_safety import Lock
 from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.module import Module
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.tuple_trees import rebuild
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import rebuild
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 #: The texts that an executable can show: what went to TVM, its loops, machine code.

@@ -16,9 +16,9 @@ from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef, Var, children
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes import remove_unused_functions, to_a_normal_form
 from nnmagic.relay.passes.expand_operators import expand_operators
+from nnmagic.relay.structure.traverse import post_order, rewrite_module
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.text.printer import module_text
-from nnmagic.relay.traverse import post_order, rewrite_module
 from nnmagic.relay.types import TensorType
 
 #: How deep a chain of nodes may be: Relay recurses over it; 10,000 fit a stack of 8 MB, 30,000 do not.

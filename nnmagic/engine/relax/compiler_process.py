@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.artifact import Artifact, from_files
-from nnmagic.relay.encoder import PythonFunctionError
 from nnmagic.relay.module import Module
-from nnmagic.relay.serialization import module_to_data
+from nnmagic.relay.structure.encoder import PythonFunctionError
+from nnmagic.relay.structure.serialization import module_to_data
 
 #: What the process runs; this process may have found its packages in an unusual way.
 _SCRIPT = (

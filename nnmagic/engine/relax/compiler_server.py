@@ -11,7 +11,7 @@ from nnmagic.diagnostics import CompileError
 from nnmagic.engine.relax import compiler_process
 from nnmagic.engine.relax.driver import build
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import module_from_data
+from nnmagic.relay.structure.serialization import module_from_data
 
 
 def serve() -> None:

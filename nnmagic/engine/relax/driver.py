@@ -29,12 +29,12 @@ from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
-from nnmagic.relay.callgraph import CallGraph, call_graph
 from nnmagic.relay.expr import Call, Constant, Function, If, OpRef, Var
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.callgraph import CallGraph, call_graph
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.tracebacks import is_own_fault
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from nnmagic.diagnostics import TinyNNWarning
 from nnmagic.engine import engine_error
 from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
-from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order, rewrite_module
+from nnmagic.relay.structure.callgraph import CallGraph, call_graph, reachable
+from nnmagic.relay.structure.hashing import code_data, content_digest
+from nnmagic.relay.structure.traverse import post_order, rewrite_module
 from nnmagic.relay.types import FuncType
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from nnmagic.relay.passes import (
     to_a_normal_form,
 )
 from nnmagic.relay.passes.expand_operators import expand_operators
-from nnmagic.relay.tuple_trees import flatten
+from nnmagic.relay.structure.tuple_trees import flatten
 from nnmagic.relay.types import RecordType, TensorType, TupleType, Type, dtype_of_array
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from nnmagic.exporters.onnx.programs import (
 )
 from nnmagic.exporters.onnx.writer import OnnxTensor, Writer, graph_proto
 from nnmagic.relay import expr as ir
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, Type, scalar_type
 
 if TYPE_CHECKING:

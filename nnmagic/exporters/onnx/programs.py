@@ -17,11 +17,11 @@ from nnmagic.exporters.onnx.registry import OPERATORS
 from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.exporters.onnx.writer import OnnxGraph, OnnxTensor, Writer, graph_proto
 from nnmagic.relay import expr as ir
-from nnmagic.relay.callgraph import mentions
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS as RELAY_OPERATORS
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.callgraph import mentions
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import ARRAY_DTYPES, NUMPY_DTYPES, TensorType, TupleType, Type, dtype_of_array
 
 

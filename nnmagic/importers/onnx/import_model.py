@@ -22,7 +22,7 @@ from nnmagic.importers.onnx.registry import NEWEST
 from nnmagic.importers.onnx.values import Value
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 
 if TYPE_CHECKING:

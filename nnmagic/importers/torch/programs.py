@@ -25,7 +25,7 @@ from nnmagic.importers.torch.tensors import dim_of, expression_of
 from nnmagic.importers.torch.views import StridedLayout, layout_of, name_storages, split_views
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import AnyDim, TensorType
 
 if TYPE_CHECKING:

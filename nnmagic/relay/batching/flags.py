@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import Tree, combine, has_leaf, leaves, tree_of
+from nnmagic.relay.structure.callgraph import call_graph, components
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.tuple_trees import Tree, combine, has_leaf, leaves, tree_of
 from nnmagic.relay.types import TupleType, Type
 
 #: Operators that read sizes alone, which all examples share.

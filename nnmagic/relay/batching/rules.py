@@ -9,7 +9,7 @@ from nnmagic.relay.batching.registry import rule, rules
 from nnmagic.relay.batching.site import BatchCall, fields, is_unknown
 from nnmagic.relay.expr import Expr, Tuple, constant
 from nnmagic.relay.ops.declaration import OPERATORS
-from nnmagic.relay.tuple_trees import has_leaf
+from nnmagic.relay.structure.tuple_trees import has_leaf
 from nnmagic.relay.types import TensorType, TupleType
 
 _ELEMENTWISE = [

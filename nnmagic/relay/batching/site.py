@@ -10,7 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Call, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.op_call import CallView, TypedCall
 from nnmagic.relay.ops.calls import call
-from nnmagic.relay.tuple_trees import Tree, has_leaf
+from nnmagic.relay.structure.tuple_trees import Tree, has_leaf
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 
 

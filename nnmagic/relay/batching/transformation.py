@@ -32,8 +32,8 @@ from nnmagic.relay.gradients.blocks import (
 from nnmagic.relay.gradients.transformation import prepare
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call
-from nnmagic.relay.traverse import binders, post_order
-from nnmagic.relay.tuple_trees import Tree, has_leaf, leaf_types, project, tree_of
+from nnmagic.relay.structure.traverse import binders, post_order
+from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, leaf_types, project, tree_of
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 
 del _layers, _rules  # their rules are declared

@@ -18,7 +18,7 @@ from nnmagic.relay.complex_numbers import elementwise, linear_algebra, products,
 from nnmagic.relay.complex_numbers.site import ComplexCall, Forms, Rule, holds_complex
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.traverse import post_order, with_parts
+from nnmagic.relay.structure.traverse import post_order, with_parts
 
 #: How each operator that takes or gives complex tensors is lowered.
 RULES: dict[str, Rule] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Match, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
 from nnmagic.relay.gradients.registry import ZERO
-from nnmagic.relay.tuple_trees import Tree, combine, float_leaves, has_leaf, leaves, tree_of
+from nnmagic.relay.structure.tuple_trees import Tree, combine, float_leaves, has_leaf, leaves, tree_of
 from nnmagic.relay.types import TupleType, Type, TypeCall
 
 

@@ -35,8 +35,8 @@ from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
 from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.passes.inlining import CHECKPOINT
+from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 

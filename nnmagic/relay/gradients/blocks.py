@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.traverse import pattern_vars
+from nnmagic.relay.structure.traverse import pattern_vars
 
 
 @dataclass(frozen=True, slots=True)

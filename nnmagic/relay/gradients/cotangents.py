@@ -8,8 +8,8 @@ from nnmagic.relay.expr import Expr, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.vjp_call import Update
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.structure.tuple_trees import Tree, leaf_types, leaves, project, tree_of
 from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.tuple_trees import Tree, leaf_types, leaves, project, tree_of
 
 
 class Cotangents:

@@ -15,7 +15,6 @@ from typing import cast
 from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
 from nnmagic.relay import expr as ir
 from nnmagic.relay.batching.transformation import batch
-from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
 from nnmagic.relay.gradients.transformation import with_types
 from nnmagic.relay.module import Module
@@ -24,7 +23,8 @@ from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.dead_code import dead_code_elimination
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.passes.rewriting import copy_graph
-from nnmagic.relay.traverse import binders, post_order, rewrite
+from nnmagic.relay.structure.callgraph import call_graph, components, reachable
+from nnmagic.relay.structure.traverse import binders, post_order, rewrite
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall
 
 #: The attribute of a marked function: what is asked for, and the numbers of its parameters.

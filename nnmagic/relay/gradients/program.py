@@ -16,8 +16,8 @@ from nnmagic.relay.gradients.registry import declared_operators
 from nnmagic.relay.gradients.transformation import prepare, pullback, with_types
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order, rewrite
-from nnmagic.relay.tuple_trees import float_leaves, leaf_types, leaves, project
+from nnmagic.relay.structure.traverse import post_order, rewrite
+from nnmagic.relay.structure.tuple_trees import float_leaves, leaf_types, leaves, project
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type, is_float
 
 

@@ -20,8 +20,8 @@ from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import Tree, items, leaf_types, leaves, nest, project, tree_of
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.tuple_trees import Tree, items, leaf_types, leaves, nest, project, tree_of
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:

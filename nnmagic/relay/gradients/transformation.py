@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callbacks import callbacks_in, has_effects
-from nnmagic.relay.callgraph import call_graph, mentions, reachable
 from nnmagic.relay.expr import Call, Expr, Function, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
@@ -24,8 +23,9 @@ from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
+from nnmagic.relay.structure.callgraph import call_graph, mentions, reachable
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
 from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nnmagic.relay.expr import Call, Expr, Function, OpRef, Var
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import rewrite_module
+from nnmagic.relay.structure.traverse import rewrite_module
 
 
 def erase_types(module: Module) -> Module:

@@ -10,7 +10,7 @@ from nnmagic.relay.infer.calls import infer_call, without_labels
 from nnmagic.relay.infer.context import TOO_DEEP, Context, close_name, note
 from nnmagic.relay.infer.patterns import bind_patterns, check_exhaustive
 from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, describe_type
-from nnmagic.relay.traverse import binders
+from nnmagic.relay.structure.traverse import binders
 from nnmagic.relay.types import FuncType, RefType, TupleType, Type, TypeCall, scalar_type
 
 

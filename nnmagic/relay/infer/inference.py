@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, OpRef, Var
 from nnmagic.relay.infer.calls import find_unresolved_argument
 from nnmagic.relay.infer.context import Context, callee_name
 from nnmagic.relay.infer.expression_rules import ExpressionInference
 from nnmagic.relay.infer.unify import Hole, describe_type, type_parts
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import rewrite
+from nnmagic.relay.structure.callgraph import call_graph, components
+from nnmagic.relay.structure.traverse import rewrite
 from nnmagic.relay.types import FuncType, Type
 
 

@@ -14,7 +14,7 @@ from nnmagic.relay.expr import Call, Constant, Expr, Function, Let, call_of, chi
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions, substitute
 from nnmagic.relay.passes.scopes import scopes_of
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import ANY, AnyDim, TensorType
 
 #: By axis, the begin, end and step of a region that leaves something out; or the operands that say so.

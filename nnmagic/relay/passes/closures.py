@@ -10,7 +10,7 @@ from nnmagic.relay.expr import Call, Expr, Function, Let, children
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import copy_graph, keeps_types
 from nnmagic.relay.passes.scopes import is_opaque
-from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.structure.traverse import post_order, rewrite
 
 
 @keeps_types

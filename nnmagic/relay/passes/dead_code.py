@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.expr import Expr, Function, Let, Var, children
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute
+from nnmagic.relay.structure.callgraph import call_graph
 
 
 @keeps_types

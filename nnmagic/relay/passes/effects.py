@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import has_effects
-from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.callgraph import call_graph, components
+from nnmagic.relay.structure.traverse import post_order
 
 
 class Effects:

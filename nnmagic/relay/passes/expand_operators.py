@@ -12,8 +12,8 @@ from nnmagic.relay.functions import bessel, gamma, normal_distribution, special
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.infer.erase import erase_types
 from nnmagic.relay.module import Module
+from nnmagic.relay.structure.traverse import post_order, rewrite_module
 from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.traverse import post_order, rewrite_module
 from nnmagic.relay.types import Dim, TensorType
 
 

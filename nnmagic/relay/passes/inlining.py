@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from nnmagic.relay.callgraph import call_graph, components, recursive_functions
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Let, OpRef, Var, children
 from nnmagic.relay.infer.unify import mentions
 from nnmagic.relay.infer.unify import substitute as substitute_types
@@ -16,7 +15,8 @@ from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.normal_forms import without_lets
 from nnmagic.relay.passes.rewriting import copy_graph, keeps_types
 from nnmagic.relay.passes.scopes import is_opaque
-from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.structure.callgraph import call_graph, components, recursive_functions
+from nnmagic.relay.structure.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType, Type
 
 #: The attribute of a function that stays one: its gradient computes its values again.

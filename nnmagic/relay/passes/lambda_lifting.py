@@ -11,7 +11,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import keeps_types
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
-from nnmagic.relay.traverse import Transform, binders, post_order, rewrite
+from nnmagic.relay.structure.traverse import Transform, binders, post_order, rewrite
 from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall
 
 #: What means the same in every function, and is no parameter of one that is lifted.

@@ -13,12 +13,19 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.callgraph import call_graph, components, find_invariants, is_call, is_passed_on, rounds_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import Trait, is_speculatable, traits_of
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
 from nnmagic.relay.passes.scopes import is_opaque
-from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.structure.callgraph import (
+    call_graph,
+    components,
+    find_invariants,
+    is_call,
+    is_passed_on,
+    rounds_of,
+)
+from nnmagic.relay.structure.traverse import post_order, rewrite
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 #: The most elements of a matrix that is transposed: a larger one is read from memory in either order.

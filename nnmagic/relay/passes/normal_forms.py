@@ -10,7 +10,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute, with_flat_lets
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_atom, is_opaque, scopes_of
-from nnmagic.relay.traverse import with_parts
+from nnmagic.relay.structure.traverse import with_parts
 
 
 @keeps_types

@@ -16,7 +16,6 @@ from typing import Literal, cast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.callgraph import call_graph, recursive_functions
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import is_speculatable
 from nnmagic.relay.passes.effects import Effects
@@ -24,8 +23,9 @@ from nnmagic.relay.passes.normal_forms import without_lets
 from nnmagic.relay.passes.numpy_evaluator import OF_TYPES
 from nnmagic.relay.passes.rewriting import copy_graph, map_functions
 from nnmagic.relay.passes.scopes import computing_order, is_atom, is_opaque
+from nnmagic.relay.structure.callgraph import call_graph, recursive_functions
+from nnmagic.relay.structure.traverse import with_parts
 from nnmagic.relay.text.trampoline import Steps, run
-from nnmagic.relay.traverse import with_parts
 from nnmagic.relay.types import scalar_type
 
 #: Returns the value of an operator's call whose arguments are constants or tuples of them, or None.

@@ -16,7 +16,7 @@ from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Source, Sp
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.infer import ensure_types, erase_types, infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import binders, post_order
+from nnmagic.relay.structure.traverse import binders, post_order
 from nnmagic.tracebacks import frames_of, is_ours
 
 Pass = Callable[[Module], Module]

@@ -12,7 +12,7 @@ from nnmagic.relay.expr import Constant, Expr, Function, Let, Var, children
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.scopes import is_atom, is_opaque
-from nnmagic.relay.traverse import binders, post_order, rewrite, with_parts
+from nnmagic.relay.structure.traverse import binders, post_order, rewrite, with_parts
 
 P = ParamSpec("P")
 

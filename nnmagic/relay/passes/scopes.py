@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 
 
 class PlacementScope:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from nnmagic.relay.expr import Call, Expr, Function, OpRef, operator_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions
-from nnmagic.relay.traverse import rewrite
+from nnmagic.relay.structure.traverse import rewrite
 from nnmagic.relay.types import TensorType
 
 #: The operators that keep the elements and their order, and take one tensor.

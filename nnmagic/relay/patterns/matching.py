@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Expr, OpRef, children
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.scopes import is_opaque, opaque_functions
 from nnmagic.relay.patterns.language import Goals, Pattern
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 
 #: What is left to match: the first pair, and the rest.
 _Stack = tuple[tuple[Pattern, Expr], "_Stack"] | None

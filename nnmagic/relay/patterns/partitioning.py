@@ -13,7 +13,7 @@ from nnmagic.relay.passes.rewriting import map_functions, substitute
 from nnmagic.relay.passes.scopes import opaque_functions
 from nnmagic.relay.patterns.language import Pattern
 from nnmagic.relay.patterns.matching import Match, match
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 
 _CALLEES = (ir.OpRef, ir.GlobalVar, ir.Constructor)
 

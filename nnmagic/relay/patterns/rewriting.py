@@ -13,8 +13,8 @@ from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.passes.scopes import opaque_functions
 from nnmagic.relay.patterns.language import Pattern
 from nnmagic.relay.patterns.matching import Match, match
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.traverse import rewrite as rewrite_graph
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.traverse import rewrite as rewrite_graph
 
 #: Rounds after which rewriting has not settled.
 MAX_ROUNDS = 100

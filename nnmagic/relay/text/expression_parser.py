@@ -9,6 +9,7 @@ from nnmagic.diagnostics import Diagnostic, Diagnostics, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import CALL_LOWERED
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.structure.traverse import pattern_vars
 from nnmagic.relay.text.attribute_parser import (
     GivenAttrs,
     at_attribute,
@@ -23,7 +24,6 @@ from nnmagic.relay.text.literals import read_number
 from nnmagic.relay.text.pattern_parser import parse_pattern
 from nnmagic.relay.text.trampoline import Steps
 from nnmagic.relay.text.type_parser import Metadata, TypeParser
-from nnmagic.relay.traverse import pattern_vars
 
 #: How deeply expressions may be nested; expressions with bindings, which are printed with indentation; and
 #: the scopes of functions, branches and arms, which other parts of the compiler visit recursively.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnmagic.relay.expr import Constructor, Expr, Var
-from nnmagic.relay.traverse import binders, post_order
+from nnmagic.relay.structure.traverse import binders, post_order
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from synr import ast
 
-from nnmagic.relay.callgraph import components
+from nnmagic.relay.structure.callgraph import components
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.tree_building import subscripts_of
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
 from nnmagic.relay.callbacks import callbacks_in, is_callback
-from nnmagic.relay.callgraph import call_graph, reachable, recursive_functions
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Match, OpRef, children
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order, rewrite_module
+from nnmagic.relay.structure.callgraph import call_graph, reachable, recursive_functions
+from nnmagic.relay.structure.traverse import post_order, rewrite_module
 from nnmagic.relay.types import FuncType, TensorType
 from nnmagic.tinynn.values.promotion import Say
 

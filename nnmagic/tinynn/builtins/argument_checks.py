@@ -12,7 +12,7 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
-from nnmagic.relay.tuple_trees import flatten
+from nnmagic.relay.structure.tuple_trees import flatten
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments

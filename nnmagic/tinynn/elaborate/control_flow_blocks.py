@@ -17,7 +17,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import has_effects
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import TensorType, Type
 from nnmagic.tinynn.values.values import Bindings, Operand
 

@@ -11,7 +11,7 @@ from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.tuple_trees import leaf_types
+from nnmagic.relay.structure.tuple_trees import leaf_types
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import callbacks_in, has_effects
-from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.structural_equality import structural_equal
-from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.structure.callgraph import call_graph, components, reachable
+from nnmagic.relay.structure.structural_equality import structural_equal
+from nnmagic.relay.structure.traverse import post_order, rewrite
+from nnmagic.relay.structure.used_types import collect_used_types
 from nnmagic.relay.types import FuncType
-from nnmagic.relay.used_types import collect_used_types
 from nnmagic.tinynn.calls.defaults import from_python
 from nnmagic.tinynn.namespace.capture import source_code
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, FunctionTemplate

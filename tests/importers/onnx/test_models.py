@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 import nnmagic
 from nnmagic.relay import expr as ir
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from tests.child_process import run_python
 from tests.importers.onnx.graphs import info, judge, model, node
 

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import nnmagic
-from nnmagic.functions.profile import profile
+from nnmagic.functions.inspection.profile import profile
 from nnmagic.jupyter.commands import profile_section
 from tests.importers.onnx.graphs import info, model, node
 

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import nnmagic  # noqa: E402 - behind the skip
-from nnmagic.functions.profile import profile  # noqa: E402
+from nnmagic.functions.inspection.profile import profile  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own warnings
 

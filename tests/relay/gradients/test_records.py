@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.compile_cell import compile_cell
-from nnmagic.functions.compile_options import Options
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells.compile_cell import compile_cell
 
 RNG = np.random.default_rng(8)
 X, Y = RNG.normal(size=(5, 3)), RNG.normal(size=5)

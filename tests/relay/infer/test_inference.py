@@ -38,10 +38,10 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.infer import erase_types, infer_type
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops.calls import call
-from nnmagic.relay.structural_equality import structural_equal
+from nnmagic.relay.structure.structural_equality import structural_equal
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import (
     ANY,
     AnyDim,

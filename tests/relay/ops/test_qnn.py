@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Constant, Function, Var, constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS, RelationError, call, resolve
-from nnmagic.relay.structural_equality import structural_equal
+from nnmagic.relay.structure.structural_equality import structural_equal
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.types import TensorType
 from tests.relay import corpus

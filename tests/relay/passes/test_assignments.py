@@ -9,7 +9,7 @@ import nnmagic
 from nnmagic.engine.numpy import Interpreter
 from nnmagic.relay.expr import operator_of
 from nnmagic.relay.passes import dead_code_elimination, eliminate_common_subexpr, fold_assignments
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 
 pytestmark = pytest.mark.sampled(every=3)
 

@@ -198,7 +198,7 @@ class Program:
 
 
 def _rename(expr, old, new):
-    from nnmagic.relay.traverse import rewrite
+    from nnmagic.relay.structure.traverse import rewrite
 
     return rewrite(expr, lambda node, changed: new if node is old else changed)
 

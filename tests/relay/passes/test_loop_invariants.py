@@ -12,7 +12,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes import hoist_loop_invariants, lift_local_functions
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from tests.tinynn.cases import program_of
 
 HEAD = "def f(x: Tensor[(40, 40), f32], v: Tensor[(40,), f32], n: i64):\n"

@@ -24,7 +24,7 @@ from nnmagic.relay.passes import (
     to_graph_normal_form,
 )
 from nnmagic.relay.passes.scopes import is_atom, scopes_of
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import TensorType
 from tests.random_programs.families.relay import arguments_of
 from tests.random_programs.families.relay import write_module as generate

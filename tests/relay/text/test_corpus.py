@@ -7,7 +7,7 @@ import pytest
 
 from nnmagic.diagnostics import RelayError
 from nnmagic.relay.expr import Call, Constant, OpRef, children
-from nnmagic.relay.structural_equality import structural_equal
+from nnmagic.relay.structure.structural_equality import structural_equal
 from nnmagic.relay.text.parser import parse_module
 from tests.relay.corpus import load_file, models, parameters, without_spans
 

@@ -7,7 +7,7 @@ import pytest
 
 from nnmagic.diagnostics import RelayError, Source
 from nnmagic.relay.expr import Call, If, Let, Match, OpRef, RefWrite, Tuple, TupleGetItem, Var
-from nnmagic.relay.structural_equality import structural_equal
+from nnmagic.relay.structure.structural_equality import structural_equal
 from nnmagic.relay.text.parser import parse_expression, parse_module
 from nnmagic.relay.text.printer import expr_text
 from nnmagic.relay.types import ANY, FuncType, Int64, TensorType, TupleType, TypeCall, scalar_type

@@ -33,7 +33,7 @@ from nnmagic.relay.expr import (
 )
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.structural_equality import structural_equal
+from nnmagic.relay.structure.structural_equality import structural_equal
 from nnmagic.relay.text.parser import parse_expression, parse_module
 from nnmagic.relay.text.printer import expr_text
 from nnmagic.relay.types import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.relay.structural_equality import structural_equal
+from nnmagic.relay.structure.structural_equality import structural_equal
 
 CELL = """
 @kernel

@@ -10,7 +10,7 @@ import pytest
 
 import nnmagic
 from nnmagic.relay import expr as ir
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from tests.tinynn.cases import errors_of, messages_of, program_of, text_of
 from tests.tinynn.python_twin import plain, twin
 

@@ -15,7 +15,7 @@ import pytest
 
 import nnmagic
 from nnmagic.diagnostics import Source, TinyNNError
-from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.limits import MAX_ERRORS
 from nnmagic.tinynn import compile_source
 from tests.systems import POSIX

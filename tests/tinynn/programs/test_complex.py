@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.profile import profile
+from nnmagic.functions.inspection.profile import profile
 from nnmagic.relay.values import AdtValue
 from tests.tinynn.cases import errors_of
 from tests.tinynn.values.test_complex import draw, same

@@ -11,7 +11,7 @@ import pytest
 import nnmagic.tinynn.types.annotations as annotations
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import AnyDim, TensorType, TupleType
 from nnmagic.tinynn import MISSING, look_up
 from tests.tinynn.cases import errors_of, program_of, text_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from nnmagic.relay.expr import Call, Constructor, Expr, Function, If, Match, OpRef, PatternConstructor
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.structure.traverse import post_order, rewrite
 
 #: An operator of this engine: ends the program with the assertion of the number that its attribute states.
 FAIL = "nnmagic.fail"

@@ -16,7 +16,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.reference import NoReferenceError, compute
-from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.structure.traverse import post_order, rewrite
 from nnmagic.relay.types import TensorType
 
 #: An operator of this engine: ``softmax(steps(query @ key)) @ value``. Its arguments are the same computed by

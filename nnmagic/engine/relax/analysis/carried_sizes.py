@@ -13,13 +13,13 @@ from typing import Final, TypeAlias, cast
 
 from nnmagic.engine.relax.analysis.dim_labels import new_labels
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Let, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.ops.relations import broadcast, identity
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.callgraph import call_graph, components
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import ANY, AnyDim, TensorType, TupleType, Type
 
 #: Operators that change elements of their first operand.

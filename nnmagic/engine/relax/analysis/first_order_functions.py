@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import is_callback
-from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.callgraph import CallGraph, components, recursive_functions
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnmagic.relay.annotations import KERNEL
-from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
 from nnmagic.relay.expr import GlobalVar
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.callgraph import CallGraph, components, recursive_functions
+from nnmagic.relay.structure.traverse import post_order
 
 #: A function with more nodes than this, inlined ones included, is called instead.
 MAX_NODES = 2000

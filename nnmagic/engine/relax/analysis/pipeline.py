@@ -12,7 +12,6 @@ from nnmagic.engine.relax.analysis.carried_sizes import name_carried_sizes
 from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
 from nnmagic.relay.annotations import LOOP
-from nnmagic.relay.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.expr import Call, operator_of
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
@@ -28,6 +27,7 @@ from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
 from nnmagic.relay.passes.pipeline import Pass, PassRun, run_instrumented
 from nnmagic.relay.passes.softmax import fold_softmax
 from nnmagic.relay.passes.views import fold_views
+from nnmagic.relay.structure.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.types import TensorType
 
 

@@ -14,7 +14,7 @@ from nnmagic.engine.relax.analysis.dim_labels import new_labels
 from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, Let, OpRef, Tuple, Var, constant
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import AnyDim, TensorType
 
 #: The operands of operators that are sizes of the result.

@@ -27,9 +27,9 @@ from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.progress import report
-from nnmagic.relay.callgraph import CallGraph
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.callgraph import CallGraph
+from nnmagic.relay.structure.traverse import post_order
 
 #: The texts that can be shown, in the order in which they are made.
 STAGES = ("relax", "tir", "cuda")

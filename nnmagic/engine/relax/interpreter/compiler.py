@@ -44,8 +44,8 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import Callback, is_callback
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.scopes import PlacementScope, is_opaque, scopes_of
+from nnmagic.relay.structure.traverse import pattern_vars, post_order, rewrite
 from nnmagic.relay.text.trampoline import Steps, run
-from nnmagic.relay.traverse import pattern_vars, post_order, rewrite
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, VarDim
 
 

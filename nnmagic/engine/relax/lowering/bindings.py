@@ -14,7 +14,7 @@ from nnmagic.engine.relax.legalize import Value
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
 from nnmagic.relay import expr as ir
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import Dim, TensorType, TupleType
 
 

@@ -49,13 +49,13 @@ from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, KERNEL, reductions_of
 from nnmagic.relay.callbacks import CALLBACK
-from nnmagic.relay.callgraph import CallGraph, reachable
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.expand_operators import EXPANSIONS
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
+from nnmagic.relay.structure.callgraph import CallGraph, reachable
+from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.text.types import type_text
-from nnmagic.relay.traverse import post_order
-from nnmagic.relay.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.tracebacks import is_own_fault
 

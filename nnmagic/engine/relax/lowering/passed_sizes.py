@@ -23,9 +23,9 @@ from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, Var
-from nnmagic.relay.callgraph import find_invariants
 from nnmagic.relay.expr import Function
-from nnmagic.relay.tuple_trees import flatten
+from nnmagic.relay.structure.callgraph import find_invariants
+from nnmagic.relay.structure.tuple_trees import flatten
 from nnmagic.relay.types import ANY, AnyDim, TensorType, Type
 
 #: The most elements of a vector of integers that may be sizes.

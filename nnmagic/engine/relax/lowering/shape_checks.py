@@ -29,7 +29,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 from nnmagic.relay.ops.declaration import OPERATORS
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 

@@ -25,7 +25,7 @@ from nnmagic.engine.relax.runtime.ufunc import LoopProgram
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
 
 

@@ -26,7 +26,7 @@ from nnmagic.engine.relax.runtime.tensors import host_array
 from nnmagic.engine.relax.runtime.thread_pool import is_stopping
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.failures import RAISE, Failure, exception_class
-from nnmagic.relay.serialization import types_from_data, types_to_data
+from nnmagic.relay.structure.serialization import types_from_data, types_to_data
 from nnmagic.relay.types import ARRAY_DTYPES, Type
 
 #: The names under which TVM's machine asks.

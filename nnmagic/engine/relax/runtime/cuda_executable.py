@@ -21,7 +21,7 @@ from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP, reason_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES
 
 #: A virtual machine's settings: the device with a pool of buffers, as CUDA takes long to allocate; and the

@@ -22,7 +22,7 @@ from nnmagic.engine.relax.runtime.tensors import argument_array, as_tensor, bflo
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.relay.expr import Function
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.tuple_trees import flatten, rebuild
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
 _Machine = TypeVar("_Machine")

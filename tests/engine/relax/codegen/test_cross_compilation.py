@@ -10,7 +10,7 @@ import nnmagic
 from nnmagic.engine.relax import driver
 from nnmagic.engine.relax.codegen import target as target_module
 from nnmagic.engine.relax.prepared_program import prepare
-from nnmagic.relay.callgraph import call_graph
+from nnmagic.relay.structure.callgraph import call_graph
 
 TARGETS = {
     "linux x86-64": ("x86_64-unknown-linux-gnu", "haswell"),

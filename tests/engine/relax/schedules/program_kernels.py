@@ -9,11 +9,11 @@ from nnmagic.engine.relax.lowering.module import lower_module
 from nnmagic.engine.relax.runtime import loader
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 from nnmagic.engine.relax.tir.visitors import visit
-from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import substitute
+from nnmagic.relay.structure.callgraph import call_graph
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.types import AnyDim, TensorType
 from tests.engine.programs import VERSION

@@ -15,7 +15,7 @@ from nnmagic.engine.relax.tir.visitors import visit
 from nnmagic.relay.expr import Call
 from nnmagic.relay.passes import fold_views
 from nnmagic.relay.passes.softmax import fold_softmax
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from tests.child_process import run_python
 from tests.engine.relax.codegen.targets import OLDER
 from tests.engine.relax.schedules.program_kernels import program_kernels, with_named_sizes

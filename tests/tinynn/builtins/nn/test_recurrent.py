@@ -11,7 +11,7 @@ import pytest
 
 import nnmagic
 from nnmagic.relay import expr as ir
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order
 from tests.tinynn.cases import messages_of, program_of
 
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}

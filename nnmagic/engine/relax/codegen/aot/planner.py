@@ -55,7 +55,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import Stage, substitute
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
-from nnmagic.relay.tuple_trees import flatten
+from nnmagic.relay.structure.tuple_trees import flatten
 
 #: The dtypes of single elements that live in registers.
 _REGISTER_DTYPES = frozenset(

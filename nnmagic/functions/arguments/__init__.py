@@ -1,0 +1,1 @@
+"""Bind, convert and check the arguments of calls, and give results their form."""

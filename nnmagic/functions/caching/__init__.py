@@ -1,0 +1,1 @@
+"""Say what a compilation depends on, and find it in memory or on disk."""

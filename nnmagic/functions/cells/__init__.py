@@ -1,0 +1,1 @@
+"""Compile cells, and Python functions as cells."""

@@ -1,0 +1,1 @@
+"""Look into runs: profiles, steps, and where errors come from."""

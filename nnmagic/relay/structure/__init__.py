@@ -1,0 +1,1 @@
+"""Walk, compare, hash and store Relay programs."""
