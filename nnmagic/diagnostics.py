@@ -284,7 +284,7 @@ def _render_snippet(span: Span, notes: Sequence[Note], paint: Painter, style: st
     width = len(str(labelled[-1][0].line))
     bar = paint("gutter", " " * width + " |")
     out = [paint("gutter", " " * width + "--> ") + str(span), bar]
-    before, shown = labelled[0][0].line, ""
+    before, shown, marked = labelled[0][0].line, "", ""
     for place, label, kind in labelled:
         text = place.source.line(place.line) if place.source else None
         assert text is not None
@@ -293,10 +293,13 @@ def _render_snippet(span: Span, notes: Sequence[Note], paint: Painter, style: st
             out.append(paint("gutter", " " * width + " ..."))
         if (place.line, visible) != (before, shown):
             out.append(f"{paint('gutter', f'{place.line:>{width}} |')} {visible}")
+            marked = ""
         before, shown = place.line, visible
         lead, carets = _carets(visible, start, end)
-        out.append(f"{bar} {lead}{paint(kind, carets)}")
-        if label and len(lead) + len(carets) + len(label) < _ROOM - width:
+        is_new, marked = lead + carets != marked, lead + carets
+        if is_new:
+            out.append(f"{bar} {lead}{paint(kind, carets)}")
+        if label and is_new and len(lead) + len(carets) + len(label) < _ROOM - width:
             out[-1] += f" {paint(kind, label)}"
         elif label:
             out.append(f"{bar} {paint(kind, label)}")

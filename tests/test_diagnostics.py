@@ -128,6 +128,13 @@ def test_notes_are_labels_in_one_snippet() -> None:
     assert max(map(len, [*shown[3:8], *shown[9:]])) <= 80
 
 
+def test_a_note_of_the_same_place_has_no_carets_of_its_own() -> None:
+    span = Span("cell", 1, 8, 1, 12, Source("cell", "return f(x)"))
+    note = Note("f is a function of " + "two arguments " * 5, span)
+    shown = Diagnostic("no", span, notes=(note, Note("here", span))).render().split("\n")
+    assert shown[2:] == ["  |", "1 | return f(x)", "  |        ^^^^", f"  | {note.message}", "  | here"]
+
+
 def test_the_ends_of_long_lines_of_several() -> None:
     first, last = f"f({'a, ' * 100}", f"{'b, ' * 100}c)"
     source = Source("cell", f"{first}\n{last}")

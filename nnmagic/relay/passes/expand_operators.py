@@ -36,20 +36,22 @@ def _accumulate(name: str) -> Callable[..., TensorExpr]:
     return expand
 
 
-def _window(x: TensorExpr, begin: TensorExpr, *, sizes: Sequence[int]) -> TensorExpr:
+def _window(x: TensorExpr, begin: TensorExpr, *, shape: Sequence[Dim], sizes: Sequence[int]) -> TensorExpr:
     steps, lengths = (
         constant(np.array(numbers, "int64"), "int64", span=x.span)
         for numbers in ([1] * len(sizes), [_LONGEST if size < 0 else size for size in sizes])
     )
     part = x.op("dyn.strided_slice", begin, begin + TensorExpr(lengths, "int64", x.span), steps)
-    return part.op("reshape", newshape=[0 if size < 0 else size for size in sizes])
+    kept = [dim if isinstance(dim, int) else 0 for dim in shape]  # 0: as it is
+    cut = [dim if size < 0 else size for size, dim in zip(sizes, kept, strict=False)]
+    return part.op("reshape", newshape=[*cut, *kept[len(sizes) :]])
 
 
 #: No axis of which only the call knows the size is longer.
 _LONGEST = 1 << 40
 
 #: The operators whose expansion takes the ``shape`` of their first operand.
-_OF_SHAPES = frozenset({"numpy.maximum.accumulate", "numpy.minimum.accumulate"})
+_OF_SHAPES = frozenset({"numpy.maximum.accumulate", "numpy.minimum.accumulate", "python.window"})
 
 #: What each operator that TVM's Relay lacks stands for, in terms of its operands and attributes.
 EXPANSIONS: Mapping[str, Callable[..., Any]] = {

@@ -398,6 +398,7 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 #: Functions without a form, with the reason.
 WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(("compress", "extract", "trim_zeros"), "always rejected"),
+    **dict.fromkeys(("tolist",), "it gives a list: tests/tinynn/builtins/test_python_names.py"),
     **dict.fromkeys(("bool",), "Python's conversions of one number: tests/tinynn/programs/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     **dict.fromkeys(

@@ -23,11 +23,21 @@ VALUES = np.array([sign * value for value in FLOATS for sign in (1, -1)])
 CANCELLING = ("numpy.logaddexp", "special.erfc", "special.log_ndtr")
 
 
+#: The attributes of operators that need some, and the types of operands that are not vectors of floats.
+ATTRIBUTES = {"python.window": "sizes=[-1, 3]"}
+TYPES = {
+    "linalg.det": ["Tensor[(3, 3, 3), {}]"],
+    "python.window": ["Tensor[(26, 26), {}]", "Tensor[(2), int64]"],
+}
+
+
 def text_of(name, dtype):
     count = len(OPERATORS[name].args)
-    type_ = f"Tensor[(676), {dtype}]" if name != "linalg.det" else f"Tensor[(3, 3, 3), {dtype}]"
-    parameters = ", ".join(f"%{each}: {type_}" for each in "xy"[:count])
-    operands = ", ".join(["%x", "%y"][:count])
+    types = TYPES.get(name, ["Tensor[(676), {}]"] * count)
+    parameters = ", ".join(
+        f"%{each}: {type_.format(dtype)}" for each, type_ in zip("xy", types, strict=False)
+    )
+    operands = ", ".join([*["%x", "%y"][:count], *([ATTRIBUTES[name]] if name in ATTRIBUTES else [])])
     return f'#[version = "0.0.5"]\ndef @main({parameters}) {{\n  {name}({operands})\n}}\n'
 
 
@@ -36,6 +46,8 @@ def operands_of(name, dtype):
         return [np.random.default_rng(0).standard_normal((3, 3, 3)).astype(dtype)]
     with np.errstate(over="ignore"):
         values = VALUES.astype(dtype)
+    if name == "python.window":
+        return [np.resize(values, (26, 26)), np.array([0, 23])]
     return [np.repeat(values, 26), np.tile(values, 26)][: len(OPERATORS[name].args)]
 
 
@@ -59,6 +71,14 @@ def test_an_expansion_gives_what_the_operator_gives(name, dtype):
         return
     zero = wanted == 0
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(wanted[zero]))
+
+
+def test_a_window_of_some_axes_leaves_the_others():
+    text = text_of("python.window", "float64").replace("sizes=[-1, 3]", "sizes=[2]").replace("(2)", "(1)")
+    module = parse_module(text)
+    x, begin = operands_of("python.window", "float64")
+    found = Interpreter(expand_operators(infer_type(module))).run("main", [x, begin[1:]])
+    np.testing.assert_array_equal(found, x[23:25])
 
 
 def test_what_is_kept_and_what_is_untyped_stay_so():
