@@ -27,6 +27,7 @@ from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.vm_executable import MachineExecutable, VmExecutable
 from nnmagic.engine.relax.tir.builders import as_expr, is_conditional, item_bytes
 from nnmagic.engine.relax.tir.regions import expand_regions
+from nnmagic.engine.relax.tir.types import PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import TensorType
@@ -194,7 +195,7 @@ def _nbytes(tensor: Any) -> int:
     return math.prod(map(int, tensor.shape)) * max(int(bits), 8) // 8
 
 
-def _lengths_of(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> dict[Any, Any]:
+def _lengths_of(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> dict[Var, PrimExpr]:
     """Return the sizes that a kernel has for arrays of these shapes."""
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     return {
@@ -217,7 +218,7 @@ class Work:
     exact: bool = True
 
 
-def count_work(kernel: tirx.PrimFunc, lengths: Mapping[Any, Any]) -> Work:
+def count_work(kernel: tirx.PrimFunc, lengths: Mapping[Var, PrimExpr]) -> Work:
     """Count the work of a kernel whose loops are still as its operators have them."""
     kernel = expand_regions(kernel)
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
@@ -233,7 +234,7 @@ def count_work(kernel: tirx.PrimFunc, lengths: Mapping[Any, Any]) -> Work:
 class _WorkCounter:
     """Counts the work of statements, and how often they access each array, by its hash: its address."""
 
-    def __init__(self, lengths: Mapping[Any, Any], accesses: dict[int, int]) -> None:
+    def __init__(self, lengths: Mapping[Var, PrimExpr], accesses: dict[int, int]) -> None:
         self.work, self.lengths, self.accesses = Work(), lengths, accesses
 
     def count(self, statement: Any, rounds: int) -> None:
@@ -294,7 +295,7 @@ def _is_hidden(part: Any) -> bool:
     return isinstance(part, ir.Call) and _is_constant(part)
 
 
-def _length(extent: Any, lengths: Mapping[Any, Any]) -> int | None:
+def _length(extent: Any, lengths: Mapping[Var, PrimExpr]) -> int | None:
     """Return a size for these sizes; None where they do not decide it."""
     length = Analyzer().simplify(replace_vars(extent, lengths))
     return int(length.value) if isinstance(length, tirx.IntImm) else None

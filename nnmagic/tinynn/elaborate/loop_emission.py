@@ -12,7 +12,7 @@ from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import PARALLEL, PRANGE, reductions_to_text
 from nnmagic.relay.polynomials import constant
-from nnmagic.relay.types import AnyDim, TensorType
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
     find_mentioned_names,
@@ -20,6 +20,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     walk,
 )
 from nnmagic.tinynn.analysis.liveness import flow_of
+from nnmagic.tinynn.elaborate.array_growth import note_growing_arrays
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
@@ -64,7 +65,7 @@ from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count_polynomial, item
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.affine import Affine
+from nnmagic.tinynn.values.affine import AffineInt
 
 _INT64 = TensorType((), "int64")
 
@@ -244,40 +245,13 @@ def _emit_function(ctx: Elaboration, whole: LoopToEmit, loop: LoopToEmit, first:
             whole.lost.add(name)
             ctx.loop_forms.lost[value] = (stmt, name)
     whole.has_changing_shapes = has_shapes_of(body, carried.params)
-    _note_growing_arrays(ctx, stmt, plans)
+    note_growing_arrays(ctx, stmt, plans)
     attrs: dict[str, object] = {}
     if whole.reductions is not None:
         attrs[PARALLEL] = _reductions_text(carried, whole.reductions)
     if whole.is_prange:
         attrs[PRANGE] = 1
     return Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span), attrs)
-
-
-#: What makes an array of one and more, and copies both.
-_JOINING = ("append", "concatenate", "hstack", "vstack")
-
-
-def _note_growing_arrays(
-    ctx: Elaboration, stmt: tree.For | tree.While, plans: Mapping[str, MergePlan]
-) -> None:
-    """Say that an array which grows in each round is copied: a list, or one that is made before, is not."""
-    changing = {
-        name
-        for name, plan in plans.items()
-        for part in types_of(plan)
-        if isinstance(part.type, TensorType) and AnyDim() in part.type.shape
-    }
-    for part in walk(stmt.body) if changing else ():
-        if not isinstance(part, ast.Assign) or not isinstance(part.rhs, ast.Call):
-            continue
-        name, function = part.lhs[0].id.name, part.rhs.func_name
-        called = function.field if isinstance(function, ast.Attr) else getattr(function, "id", None)
-        parts = [each for param in part.rhs.params for each in getattr(param, "values", [param])]
-        grows = any(isinstance(each, ast.Var) and each.id.name == name for each in parts)
-        if name in changing and grows and getattr(called, "name", "") in _JOINING:
-            message = f"`{name}` grows in each round, which copies all of it, as in NumPy"
-            hint = f"append to a list, or make `{name}` before the loop and assign its elements"
-            ctx.note(message, ctx.span(part.span), hint=hint)
 
 
 def _reductions_text(carried: _Carried, reductions: Mapping[str, str]) -> int | str:
@@ -416,7 +390,7 @@ def _counter(loop: LoopToEmit, variable: ir.Var) -> v.Computed:
     """Return the number of a round, with what is known of it."""
     rounds = None if loop.iterable is None else count_polynomial(loop.iterable)
     most = None if rounds is None else rounds - constant(1)
-    affine = Affine(constant(0), variable, 1, most)
+    affine = AffineInt(constant(0), variable, 1, most)
     return v.Computed(variable, _INT64, weak=True, least=0, affine=affine)
 
 

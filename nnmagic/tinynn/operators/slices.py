@@ -15,7 +15,7 @@ from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, i
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.operators.arithmetic import check_not_zero
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.affine import Affine, affine_of
+from nnmagic.tinynn.values.affine import AffineInt, affine_of
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
@@ -211,8 +211,8 @@ def _size(start: v.Value, stop: v.Value, step: int, dim: Dim) -> Dim:
     if whole is None:
         return ANY
     try:
-        first = Affine(constant(0)) if start == v.Known(None) else _from_start(start, whole)
-        last = Affine(whole) if stop == v.Known(None) else _from_start(stop, whole)
+        first = AffineInt(constant(0)) if start == v.Known(None) else _from_start(start, whole)
+        last = AffineInt(whole) if stop == v.Known(None) else _from_start(stop, whole)
         length = None if first is None or last is None else last.minus(first)
         if first is None or last is None or length is None or not is_nonnegative(length):
             return ANY
@@ -226,9 +226,9 @@ def _size(start: v.Value, stop: v.Value, step: int, dim: Dim) -> Dim:
     return size if isinstance(size, int) or not is_computed else ANY
 
 
-def _from_start(bound: v.Value, dim: Polynomial) -> Affine | None:
+def _from_start(bound: v.Value, dim: Polynomial) -> AffineInt | None:
     if isinstance(bound, v.Known) and isinstance(bound.value, int) and bound.value < 0:
-        return Affine(dim + constant(bound.value))
+        return AffineInt(dim + constant(bound.value))
     return affine_of(bound)
 
 

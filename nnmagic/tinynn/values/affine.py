@@ -23,7 +23,7 @@ _MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class AffineInt:
     """An integer as ``factor * counter + offset``, of a counter from 0 to ``most`` (None: unknown)."""
 
     offset: Polynomial
@@ -41,28 +41,28 @@ class Affine:
         other = self.offset + self.most * constant(self.factor)
         return (self.offset, other) if self.factor > 0 else (other, self.offset)
 
-    def minus(self, other: Affine) -> Polynomial | None:
+    def minus(self, other: AffineInt) -> Polynomial | None:
         """Return the difference if it is the same in every round, else None. Raises NoPolynomialError."""
         same = self.factor == other.factor and (self.factor == 0 or self.counter is other.counter)
         return self.offset - other.offset if same else None
 
 
-def affine_of(value: Value) -> Affine | None:
+def affine_of(value: Value) -> AffineInt | None:
     """Return what an integer is of a loop's counter and sizes, None if that is not known."""
     from nnmagic.tinynn.values import values as v
 
     match value:
         case v.Known(value=int() as number) if not isinstance(number, bool) and abs(number) <= _MOST:
-            return Affine(constant(number))
+            return AffineInt(constant(number))
         case v.Dimension(dim=dim):
             known = as_polynomial(dim)
-            return None if known is None else Affine(known)
+            return None if known is None else AffineInt(known)
         case v.Computed(affine=affine):
             return affine
     return None
 
 
-def affine_result(op: object, left: Value, right: Value) -> Affine | None:
+def affine_result(op: object, left: Value, right: Value) -> AffineInt | None:
     """Return what a sum, a difference or a product of integers is, None if that is not known."""
     first, second = affine_of(left), affine_of(right)
     if first is None or second is None:
@@ -77,7 +77,7 @@ def affine_result(op: object, left: Value, right: Value) -> Affine | None:
         return None
 
 
-def _sum(left: Affine, right: Affine, sign: int) -> Affine | None:
+def _sum(left: AffineInt, right: AffineInt, sign: int) -> AffineInt | None:
     if left.factor and right.factor and left.counter is not right.counter:
         return None
     base = left if left.factor else right
@@ -85,7 +85,7 @@ def _sum(left: Affine, right: Affine, sign: int) -> Affine | None:
     return replace(base, offset=left.offset + right.offset * constant(sign), factor=factor)
 
 
-def _scaled(value: Affine, by: Affine) -> Affine | None:
+def _scaled(value: AffineInt, by: AffineInt) -> AffineInt | None:
     number = by.offset.number
     if by.factor or number is None or abs(value.factor * number) > _MOST:
         return None

@@ -21,7 +21,7 @@ from nnmagic.relay.ops.declaration import Operator
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tinynn.types.part_counts import count_parts
-from nnmagic.tinynn.values.affine import Affine
+from nnmagic.tinynn.values.affine import AffineInt
 
 #: The destination of a parameter that is a generator of random numbers.
 GENERATOR: Final = "Generator"
@@ -51,7 +51,7 @@ class Computed:
     type: ty.Type
     weak: bool = False
     least: int | None = field(default=None, compare=False)
-    affine: Affine | None = field(default=None, compare=False)
+    affine: AffineInt | None = field(default=None, compare=False)
     default_dtype: Span | None = field(default=None, compare=False)
 
 
