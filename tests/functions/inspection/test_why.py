@@ -1,6 +1,7 @@
 """``f.why`` says how each loop and kernel runs, and what costs, with its line in the cell.
 
-What it says is made in `engine/relax/codegen/aot/remarks`; notes at compile time are in `tinynn/elaborate/array_growth`.
+What it says is made in `engine/relax/codegen/aot/remarks`; the notes of the compiler in
+`tinynn/elaborate/array_growth`.
 """
 
 from __future__ import annotations
