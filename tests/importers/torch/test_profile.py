@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -31,7 +33,7 @@ def test_the_magic_takes_tensors() -> None:
 
     function = nnmagic.from_torch(torch.nn.Softmax(1), (torch.ones(4, 9),))
     shown = str(run("profile f(torch.ones(4, 9))", {"f": function, "torch": torch}))
-    assert "nn.softmax  _softmax  1 " in shown
+    assert re.search(r"nn\.softmax +_softmax +1 ", shown)
     with pytest.raises(ValueError, match="dimension 1 must be 9"):
         run("profile f(torch.ones(4, 8))", {"f": function, "torch": torch})
 
