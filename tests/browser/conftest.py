@@ -39,7 +39,7 @@ CELLS = [
     "%tinynn ops nn.conv2d",
     "%%tinynn\ndef typed(first: Tensor[(2, 3), f32]):\n    return nn.conv",
     "%%tinynn\n"
-    "def labels(first: Tensor[(2, 3), f32], other: Tensor[(3, 4), f32]):\n"
+    "def labels(first: Tensor[(2, 3), f32], other: Tensor[(3,), f32]):\n"
     "    if first.sum() > 0:\n        made = first\n    else:\n        made = other\n"
     f"    return {'first + ' * 20}made",
 ]
