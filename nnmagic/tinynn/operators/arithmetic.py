@@ -154,13 +154,14 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
     on_sizes = apply_to_dimensions(op, lhs, rhs, span) or compare_dtypes(op, lhs.value, rhs.value)
     if on_sizes is not None:
         return on_sizes
-    affine = affine_result(op, lhs.value, rhs.value)
     lhs, rhs = as_number(lhs), as_number(rhs)
     if both_weak(lhs, rhs):
         result = as_weak(binary(op, sign, *promote_weak(lhs, rhs), span))
         if not isinstance(result, v.Computed):
             return result
-        return replace(result, least=_least_of_result(op, lhs.value, rhs.value), affine=affine)
+        least = _least_of_result(op, lhs.value, rhs.value)
+        affine = affine_result(op, lhs.value, rhs.value)
+        return replace(result, least=least, affine=affine)
     lhs, rhs = adopt_tensor_dtype(lhs, rhs)
     decided = compared_by_value(op, lhs, rhs, span)
     if decided is not None:
