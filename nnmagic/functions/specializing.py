@@ -195,9 +195,7 @@ class SpecializingFunction(FunctionAttributes):
         values: dict[str, object] = {}
         arguments: dict[str, Any] = {}
         converts = self._template.options.convert
-        for parameter, pattern, value in zip(
-            self._template.info.parameters, self._patterns, bound, strict=True
-        ):
+        for parameter, pattern, value in self._rows(bound):
             name = parameter.name
             if value is LEFT_OUT:
                 if not is_open(pattern):
@@ -210,6 +208,10 @@ class SpecializingFunction(FunctionAttributes):
             else:
                 arguments[name] = value
         return types, values, arguments
+
+    def _rows(self, bound: Sequence[Any]) -> list[tuple[Any, Any, Any]]:
+        """Return each parameter with what is written of its type and its argument."""
+        return list(zip(self._template.info.parameters, self._patterns, bound, strict=True))
 
     @short_errors
     def _for_arguments(
@@ -246,9 +248,7 @@ class SpecializingFunction(FunctionAttributes):
         """Return the types of parameters with named sizes, with the sizes of a call if they are possible."""
         sizes: dict[str, int] = {}
         types: dict[str, Type | Generator] = {}
-        for parameter, pattern, value in zip(
-            self._template.info.parameters, self._patterns, bound, strict=True
-        ):
+        for parameter, pattern, value in self._rows(bound):
             if not isinstance(pattern, TensorType) or not isinstance(value, np.ndarray):
                 continue
             for dim, size in zip(pattern.shape, value.shape, strict=False):
@@ -269,7 +269,7 @@ class SpecializingFunction(FunctionAttributes):
         key = specialization_key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
-        rows = list(zip(self._template.info.parameters, self._patterns, bound, strict=True))
+        rows = self._rows(bound)
         numbers = {
             each.name: number
             for each, pattern, value in rows
