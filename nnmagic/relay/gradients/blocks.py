@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nnmagic.relay import expr as ir
+from nnmagic.relay.passes.scopes import opens_sizes
 from nnmagic.relay.structure.traverse import pattern_vars
 
 
@@ -115,6 +116,9 @@ def forward_block(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
     block, own = block_of(expr), dict(env)
     for var, value in block.bindings:
         own[var] = forward(value, own)
+        if opens_sizes(var):
+            name = fresh(var)
+            own[var] = ir.Let(name, own[var], name, span=name.span)
     return rename(block.result, own)
 
 

@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Clause, Expr, Function, If, Let, Match, Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute, with_flat_lets
-from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_atom, is_opaque, scopes_of
+from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_atom, is_opaque, opens_sizes, scopes_of
 from nnmagic.relay.structure.traverse import with_parts
 
 
@@ -115,7 +115,7 @@ def without_lets(function: Function, effects: Effects, only: Container[Let] | No
 
 
 def _is_free_to_move(let: Let, scopes: Scopes, effects: Effects) -> bool:
-    if let.var in scopes.early:
+    if let.var in scopes.early or opens_sizes(let.var):
         return False
     if is_atom(let.value):
         return True

@@ -22,7 +22,7 @@ from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.normal_forms import without_lets
 from nnmagic.relay.passes.numpy_evaluator import OF_TYPES
 from nnmagic.relay.passes.rewriting import copy_graph, map_functions
-from nnmagic.relay.passes.scopes import computing_order, is_atom, is_opaque
+from nnmagic.relay.passes.scopes import computing_order, is_atom, is_opaque, opens_sizes
 from nnmagic.relay.structure.callgraph import call_graph, recursive_functions
 from nnmagic.relay.structure.traverse import with_parts
 from nnmagic.relay.text.trampoline import Steps, run
@@ -135,7 +135,7 @@ class PartialEvaluator:
                 self.recursive[var] = value
         new_value = yield self.visit(value)
         is_name = self.reduce and is_atom(new_value)
-        if not early and (is_name or _is_constant(new_value)):
+        if not early and not opens_sizes(var) and (is_name or _is_constant(new_value)):
             self.memo[var] = new_value
             return (yield self.visit(let.body))
         if not early:

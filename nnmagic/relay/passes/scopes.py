@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.types import AnyDim, TensorType
 
 
 class PlacementScope:
@@ -52,6 +53,12 @@ class Scopes:
     scope_of: dict[ir.Expr, PlacementScope]
     inner: dict[ir.Expr, tuple[PlacementScope, ...]]
     early: frozenset[ir.Var]
+
+
+def opens_sizes(var: ir.Var) -> bool:
+    """Return whether a variable is declared with open sizes, where those of its value may be known."""
+    declared = var.type_annotation
+    return not var.inferred and isinstance(declared, TensorType) and AnyDim() in declared.shape
 
 
 def is_opaque(function: ir.Function) -> bool:

@@ -49,4 +49,11 @@ def convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
             raise v.RefusalError(message, span, hint=hint)
         case v.ClosureValue(function=function):
             return function.expr
-    return as_computed(v.Operand(value, span)).expr
+    computed = as_computed(v.Operand(value, span))
+    return computed.expr if computed.type == type_ else _open(computed, type_, span)
+
+
+def _open(value: v.Computed, type_: ty.Type, span: Span) -> ir.Expr:
+    """Return a value under a name of the type of the merge, open where others differ."""
+    name = ir.Var("branch", type_, span=span)
+    return ir.Let(name, value.expr, name, span=span)

@@ -147,6 +147,8 @@ def _convert_bound(value: v.Value, span: Span, what: str = "bound") -> v.Known |
         if not value.type.shape and is_integer(value.type.dtype):
             return weak_int(cast(value, "int64", span))
         hint = "take one element of it, and make it an int with int()"
+        if not value.type.shape:
+            hint = "make it an int with int(), or divide with // where / gave it"
         raise v.RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span, hint=hint)
     static_bound(value, span)
     raise v.RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span)

@@ -105,7 +105,7 @@ CASES: list[Case] = [
     refused("a-list-out-of-range", function(T, "t[«[0, 3]»]"), "index 3 is out of range for axis 0 of size 3"),
     refused("an-array-of-the-notebook-out-of-range", function(T, "t[:, «J»]"), "index 4 is out of range for axis 1 of size 4", namespace={"J": np.array([0, 4])}),
     refused("floats-as-indices", function(f"{T}, j: Tensor[(2,), f32]", "t[«j»]"), "an index must be an int or a slice, not a Tensor[(2,), f32]", "convert it, as in j.astype(i32)"),
-    refused("a-float-as-a-bound", function(f"{V}, k: f32", "v[«:k»]"), "a slice's bound must be an int, not an f32", "take one element of it, and make it an int with int()"),
+    refused("a-float-as-a-bound", function(f"{V}, k: f32", "v[«:k»]"), "a slice's bound must be an int, not an f32", "make it an int with int(), or divide with // where / gave it"),
     refused("a-mask-of-another-size", function("x: Tensor[(3, 4), f32], m: Tensor[(4,), bool_]", "x[«m»]"), "a mask of shape (4,) does not fit axes of (3,)", "a mask has the shape of the axes that it chooses from"),
     refused("a-mask-of-another-name", function('x: Tensor[("n",), f32], m: Tensor[("m",), bool_]', "x[«m»]"), 'a mask of shape ("m",) does not fit axes of ("n",)'),
     refused("indices-that-do-not-broadcast", function(f"{T}, a: Tensor[(2,), i32], b: Tensor[(3,), i32]", "«t[a, b]»"), "the indices have the shapes (2,) and (3,), which do not broadcast"),
