@@ -41,6 +41,7 @@ from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import StatementCompiler
 from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.values.affine import sizes_of_arrays
 from nnmagic.tinynn.values.promotion import promotion
 from nnmagic.tinynn.values.values import Formal, Known, NotStaticError
 from nnmagic.tracebacks import frames_of, is_own_fault
@@ -99,7 +100,7 @@ def _compile_source(
         raise AssertionError("a cell without functions is an error")
     elaboration = new_elaboration(source, namespace, diagnostics)
     elaboration.specialize = partial(_compile_source, source, namespace, promote=promote)
-    with promotion(promote, elaboration.note):
+    with promotion(promote, elaboration.note), sizes_of_arrays(elaboration.sizes_of_arrays):
         functions = elaborate_cell(elaboration, module, specialization)
     diagnostics.raise_if_any(TinyNNError)
     resolver = elaboration.resolver

@@ -243,9 +243,11 @@ def _window(site: BatchCall) -> Expr | None:
     """Cut the examples alike."""
     if not site.only(0):
         return None
-    first = site.op("expand_dims", constant(0, "int64"), axis=0)
-    begin = site.op("concatenate", Tuple((first, site.args[1]), span=site.span), axis=0)
-    return site.again(site.args[0], begin, sizes=[-1, *cast("Sequence[int]", site.attrs["sizes"])])
+    bounds, first = [], (constant(0, "int64"), site.size.number(site.span))
+    for number, of_examples in zip(site.args[1:], first, strict=True):
+        column = site.op("expand_dims", of_examples, axis=0)
+        bounds.append(site.op("concatenate", Tuple((column, number), span=site.span), axis=0))
+    return site.again(site.args[0], *bounds, sizes=[-1, *cast("Sequence[int]", site.attrs["sizes"])])
 
 
 @rule("tile")

@@ -113,12 +113,13 @@ def _fit_bounds(types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 def _window(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    """Leave the sizes of the axes that ``begin`` covers; -1 is all of an axis."""
-    data, count = tensor(types), _length(types, 1)
+    """Leave the sizes of the axes that ``begin`` covers; -1 is all of an axis, -2 what ``lengths`` says."""
+    data, count, lengths = tensor(types), _length(types, 1), _length(types, 2)
     kept = cast("Sequence[int]", attrs["sizes"])
-    if len(kept) != count or count > len(data.shape):
-        raise RelationError(f"there are {count} begins and {len(kept)} sizes, of {{data}}", 1, 0, data=data)
-    dims = (dim if size < 0 else size for size, dim in zip(kept, data.shape, strict=False))
+    if not len(kept) == lengths == count or count > len(data.shape):
+        message = f"there are {count} begins, {lengths} lengths and {len(kept)} sizes, of {{data}}"
+        raise RelationError(message, 1, 2, 0, data=data)
+    dims = [{-1: dim, -2: ANY}.get(size, size) for size, dim in zip(kept, data.shape, strict=False)]
     return TensorType((*dims, *data.shape[count:]), data.dtype)
 
 
@@ -203,12 +204,12 @@ declare(
 # Real Relay lacks it; `passes/expand_operators` says what it stands for in it.
 Family("python").declare(
     "python.window",
-    "data begin",
+    "data begin lengths",
     _window,
-    "As strided_slice by begins and sizes, of a part that is certainly inside of the data.",
+    "As strided_slice by begins and lengths, of a part that is certainly inside of the data.",
     Attr("sizes", array(INTEGER)),
     traits=Trait.VIEW,
-    preconditions=[vector(1)],
+    preconditions=[vector(1), vector(2)],
 )
 declare(
     "dyn.strided_slice",

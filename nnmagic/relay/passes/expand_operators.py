@@ -36,14 +36,13 @@ def _accumulate(name: str) -> Callable[..., TensorExpr]:
     return expand
 
 
-def _window(x: TensorExpr, begin: TensorExpr, *, shape: Sequence[Dim], sizes: Sequence[int]) -> TensorExpr:
-    steps, lengths = (
-        constant(np.array(numbers, "int64"), "int64", span=x.span)
-        for numbers in ([1] * len(sizes), [_LONGEST if size < 0 else size for size in sizes])
-    )
-    part = x.op("dyn.strided_slice", begin, begin + TensorExpr(lengths, "int64", x.span), steps)
+def _window(
+    x: TensorExpr, begin: TensorExpr, lengths: TensorExpr, *, shape: Sequence[Dim], sizes: Sequence[int]
+) -> TensorExpr:
+    steps = constant(np.ones(len(sizes), "int64"), "int64", span=x.span)
+    part = x.op("dyn.strided_slice", begin, begin + lengths, steps)
     kept = [dim if isinstance(dim, int) else 0 for dim in shape]  # 0: as it is
-    cut = [dim if size < 0 else size for size, dim in zip(sizes, kept, strict=False)]
+    cut = [{-1: dim, -2: 0}.get(size, size) for size, dim in zip(sizes, kept, strict=False)]
     return part.op("reshape", newshape=[*cut, *kept[len(sizes) :]])
 
 

@@ -224,9 +224,8 @@ def collapse_sum(call: EvalCall, data: Array, *_like: Array) -> Any:
     return data.sum(axis=axes, dtype=data.dtype, keepdims=True)
 
 
-def _window(call: EvalCall, x: Array, begin: Array) -> Any:
-    bounds = zip(begin.tolist(), call["sizes"], strict=True)
-    return x[tuple(slice(None) if size < 0 else slice(first, first + size) for first, size in bounds)]
+def _window(_call: EvalCall, x: Array, begin: Array, lengths: Array) -> Any:
+    return x[tuple(map(slice, begin.tolist(), (begin + lengths).tolist()))]
 
 
 RULES: dict[str, Rule] = {

@@ -15,7 +15,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, Source, Span
 from nnmagic.limits import ITEMS_OF_A_STATEMENT, MAX_TUPLE_SIZE, MAX_WORK
-from nnmagic.relay.types import TensorType, Type
+from nnmagic.relay.types import Dim, TensorType, Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
@@ -197,6 +197,13 @@ class Elaboration:
     changing_lists: dict[int, tuple[object, Mapping[str, ListNames]]] = field(default_factory=dict)
     #: The lists that change in loops which are functions, by their functions and their names.
     growing: dict[tuple[v.Environment, str], Growth] = field(default_factory=dict)
+
+    def sizes_of_arrays(self) -> Iterator[Dim]:
+        """Yield the sizes of the arrays that names stand for here."""
+        for value in self.environment.bindings.locals.values():
+            for part in v.parts_of(value):
+                if isinstance(part, v.Computed) and isinstance(part.type, TensorType):
+                    yield from part.type.shape
 
     # -- nodes -----------------------------------------------------------------------------------------
 

@@ -390,7 +390,7 @@ def _counter(loop: LoopToEmit, variable: ir.Var) -> v.Computed:
     """Return the number of a round, with what is known of it."""
     rounds = None if loop.iterable is None else count_polynomial(loop.iterable)
     most = None if rounds is None else rounds - constant(1)
-    affine = AffineInt(constant(0), variable, 1, most)
+    affine = AffineInt(constant(0), variable, 1, most, terms=())
     return v.Computed(variable, _INT64, weak=True, least=0, affine=affine)
 
 

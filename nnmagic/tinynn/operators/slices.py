@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import as_dim, as_polynomial, ceil_divide
-from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
+from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.operators.arithmetic import check_not_zero
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.affine import AffineInt, affine_of
+from nnmagic.tinynn.values.affine import AffineInt, affine_of, is_certain
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
@@ -48,6 +49,8 @@ class DynamicSlice:
     stop: v.Computed
     step: int | v.Computed
     size: Dim
+    #: The number of elements of a part that is certainly inside of the axis.
+    length: v.Computed | None = None
 
 
 def static_bound(value: v.Value, span: Span) -> int | None:
@@ -76,7 +79,7 @@ def resolve_slice(
     if start in (v.Known(None), v.Known(0)) and stop == v.Known(None) and step == 1:
         return ()
     dim = tensor_type(v.Operand(tensor, item.span)).shape[axis]
-    size = _size(start, stop, step, dim)
+    size, length = _size(start, stop, step, dim, item.span)
     if isinstance(start, v.Known) and isinstance(stop, v.Known):
         if isinstance(dim, int):
             return _static_slice(slice(start.value, stop.value, step), axis, int(dim))
@@ -87,7 +90,8 @@ def resolve_slice(
         return ()
     size = size if not isinstance(size, AnyDim) or size.label else ANY
     first, end = (0, _FAR) if step > 0 else (_FAR, -_FAR)
-    return DynamicSlice(_number_or(start, first, item.span), _number_or(stop, end, item.span), step, size)
+    numbers = _number_or(start, first, item.span), _number_or(stop, end, item.span)
+    return DynamicSlice(*numbers, step, size, length)
 
 
 def _stepped_slice(start: v.Value, stop: v.Value, step: v.Computed, span: Span) -> DynamicSlice:
@@ -204,28 +208,49 @@ def _open_slice(start: object, stop: object, step: int, axis: int, size: Dim) ->
     return StaticSlice(axis, int(begin), int(end), step, size)
 
 
-def _size(start: v.Value, stop: v.Value, step: int, dim: Dim) -> Dim:
-    """Return the number of elements of a slice if it is provable, else ``?``."""
+def _size(start: v.Value, stop: v.Value, step: int, dim: Dim, span: Span) -> tuple[Dim, v.Computed | None]:
+    """Return the number of elements of a slice if it is provable, else ``?``, and how it is computed."""
     whole = as_polynomial(dim)
     if step < 0:
         is_whole = start == v.Known(None) and stop == v.Known(None)
-        return ceil_divide(dim, -step) if is_whole else ANY
+        return ceil_divide(dim, -step) if is_whole else ANY, None
     if whole is None:
-        return ANY
+        return ANY, None
     try:
-        first = AffineInt(constant(0)) if start == v.Known(None) else _from_start(start, whole)
+        first = AffineInt(constant(0), terms=()) if start == v.Known(None) else _from_start(start, whole)
         last = AffineInt(whole) if stop == v.Known(None) else _from_start(stop, whole)
         length = None if first is None or last is None else last.minus(first)
-        if first is None or last is None or length is None or not is_nonnegative(length):
-            return ANY
+        if first is None or last is None or length is None or not is_certain(length):
+            return ANY, None
         low, high = first.bounds, last.bounds
-        if low is None or high is None or not (is_nonnegative(low[0]) and is_nonnegative(whole - high[1])):
-            return ANY
+        if low is None or high is None or not (is_certain(low[0]) and is_certain(whole - high[1])):
+            return ANY, None
     except NoPolynomialError:
-        return ANY
-    size = ceil_divide(as_dim(length), step)
+        return ANY, None
+    size, number = ceil_divide(as_dim(length), step), None
+    if step == 1:
+        number = _number(size, span) if isinstance(size, int) else _number_between(first, last, span)
     is_computed = isinstance(start, v.Computed) or isinstance(stop, v.Computed)
-    return size if isinstance(size, int) or not is_computed else ANY
+    return (size if isinstance(size, int) or number or not is_computed else ANY), number
+
+
+def _number_between(first: AffineInt, last: AffineInt, span: Span) -> v.Computed | None:
+    """Return the difference of two offsets as an int64, None where their terms are not known."""
+    if first.terms is None or last.terms is None:
+        return None
+    factors: dict[ir.Expr | None, int] = {}
+    numbers: dict[ir.Expr | None, v.Computed] = {}
+    for sign, terms in ((1, last.terms), (-1, first.terms)):
+        for times, number in terms:
+            key = None if number is None else number.expr
+            numbers[key] = _number(1, span) if number is None else number
+            factors[key] = factors.get(key, 0) + sign * times
+    total: v.Computed | None = None
+    for key, times in factors.items():
+        if times:
+            term = apply("multiply", span, numbers[key], _number(times, span)) if times != 1 else numbers[key]
+            total = term if total is None else apply("add", span, total, term)
+    return total or _number(0, span)
 
 
 def _from_start(bound: v.Value, dim: Polynomial) -> AffineInt | None:
@@ -264,16 +289,19 @@ def _number(number: int, span: Span) -> v.Computed:
 
 def take_slices(tensor: v.Computed, slices: Mapping[int, DynamicSlice], span: Span) -> v.Computed:
     """Return the elements of dynamic slices, which are given by their axes."""
-    windows = {axis: each for axis, each in slices.items() if isinstance(each.size, int) and each.step == 1}
+    windows = {axis: each for axis, each in slices.items() if each.length is not None}
     others = {axis: each for axis, each in slices.items() if axis not in windows}
     if others:
         bounds = slice_bounds([others.get(axis) for axis in range(max(others) + 1)], span)
         tensor = apply("dyn.strided_slice", span, tensor, *bounds)
     if windows:
         axes = range(max(windows) + 1)
-        begins = [windows[axis].start if axis in windows else _number(0, span) for axis in axes]
-        lengths = [windows[axis].size if axis in windows else -1 for axis in axes]
-        tensor = apply("python.window", span, tensor, vector_of(begins, span), sizes=lengths)
+        whole = DynamicSlice(_number(0, span), _number(0, span), 1, -1, _number(_FAR, span))
+        parts = [windows.get(axis, whole) for axis in axes]
+        lengths = [part.length or whole.start for part in parts]
+        sizes = [part.size if isinstance(part.size, int) else -2 for part in parts]
+        bounds = vector_of([part.start for part in parts], span), vector_of(lengths, span)
+        tensor = apply("python.window", span, tensor, *bounds, sizes=sizes)
     return tensor
 
 

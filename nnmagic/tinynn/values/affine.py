@@ -7,29 +7,57 @@ bounds of ``x[i : i + 5]`` are a window of 5 elements, of which it may be provab
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from synr.ast import BuiltinOp
 
 from nnmagic.relay.ops.dims import as_polynomial
-from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant
+from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
 
 if TYPE_CHECKING:
-    from nnmagic.tinynn.values.values import Value
+    from nnmagic.relay.types import Dim
+    from nnmagic.tinynn.values.values import Computed, Value
 
 #: Larger numbers are not followed: sums of them would come near to what 64 bits can count.
 _MOST = 1 << 31
+#: The sizes of the arrays that the function at hand has where it is elaborated: none is negative.
+_SIZES: ContextVar[Callable[[], Iterable[Dim]]] = ContextVar("sizes", default=tuple)
+
+
+@contextmanager
+def sizes_of_arrays(sizes: Callable[[], Iterable[Dim]]) -> Iterator[None]:
+    """Let proofs inside know that none of some sizes is negative."""
+    token = _SIZES.set(sizes)
+    try:
+        yield
+    finally:
+        _SIZES.reset(token)
+
+
+def is_certain(of: Polynomial) -> bool:
+    """Return whether a value is certainly 0 or more, given that the sizes of arrays are."""
+    if is_nonnegative(of):
+        return True
+    sizes = {as_polynomial(size) for size in set(_SIZES.get()())}
+    return any(is_nonnegative(of - size) for size in sizes if size is not None and len(size.terms) > 1)
 
 
 @dataclass(frozen=True, slots=True)
 class AffineInt:
-    """An integer as ``factor * counter + offset``, of a counter from 0 to ``most`` (None: unknown)."""
+    """An integer as ``factor * counter + offset``, of a counter from 0 to ``most`` (None: unknown).
+
+    ``terms``: the offset as a sum of numbers, each with its factor; one that is None stands for 1.
+    """
 
     offset: Polynomial
     counter: object = None
     factor: int = 0
     most: Polynomial | None = None
+    terms: tuple[tuple[int, Computed | None], ...] | None = None
 
     @property
     def bounds(self) -> tuple[Polynomial, Polynomial] | None:
@@ -53,10 +81,10 @@ def affine_of(value: Value) -> AffineInt | None:
 
     match value:
         case v.Known(value=int() as number) if not isinstance(number, bool) and abs(number) <= _MOST:
-            return AffineInt(constant(number))
+            return AffineInt(constant(number), terms=((number, None),))
         case v.Dimension(dim=dim):
             known = as_polynomial(dim)
-            return None if known is None else AffineInt(known)
+            return None if known is None else AffineInt(known, terms=((1, value.number),))
         case v.Computed(affine=affine):
             return affine
     return None
@@ -82,11 +110,15 @@ def _sum(left: AffineInt, right: AffineInt, sign: int) -> AffineInt | None:
         return None
     base = left if left.factor else right
     factor = left.factor + sign * right.factor
-    return replace(base, offset=left.offset + right.offset * constant(sign), factor=factor)
+    terms = None
+    if left.terms is not None and right.terms is not None:
+        terms = (*left.terms, *((sign * times, number) for times, number in right.terms))
+    return replace(base, offset=left.offset + right.offset * constant(sign), factor=factor, terms=terms)
 
 
 def _scaled(value: AffineInt, by: AffineInt) -> AffineInt | None:
     number = by.offset.number
     if by.factor or number is None or abs(value.factor * number) > _MOST:
         return None
-    return replace(value, offset=value.offset * constant(number), factor=value.factor * number)
+    terms = None if value.terms is None else tuple((number * times, term) for times, term in value.terms)
+    return replace(value, offset=value.offset * constant(number), factor=value.factor * number, terms=terms)

@@ -27,7 +27,7 @@ CANCELLING = ("numpy.logaddexp", "special.erfc", "special.log_ndtr")
 ATTRIBUTES = {"python.window": "sizes=[-1, 3]"}
 TYPES = {
     "linalg.det": ["Tensor[(3, 3, 3), {}]"],
-    "python.window": ["Tensor[(26, 26), {}]", "Tensor[(2), int64]"],
+    "python.window": ["Tensor[(26, 26), {}]", "Tensor[(2), int64]", "Tensor[(2), int64]"],
 }
 
 
@@ -35,9 +35,9 @@ def text_of(name, dtype):
     count = len(OPERATORS[name].args)
     types = TYPES.get(name, ["Tensor[(676), {}]"] * count)
     parameters = ", ".join(
-        f"%{each}: {type_.format(dtype)}" for each, type_ in zip("xy", types, strict=False)
+        f"%{each}: {type_.format(dtype)}" for each, type_ in zip("xyz", types, strict=False)
     )
-    operands = ", ".join([*["%x", "%y"][:count], *([ATTRIBUTES[name]] if name in ATTRIBUTES else [])])
+    operands = ", ".join([*["%x", "%y", "%z"][:count], *([ATTRIBUTES[name]] if name in ATTRIBUTES else [])])
     return f'#[version = "0.0.5"]\ndef @main({parameters}) {{\n  {name}({operands})\n}}\n'
 
 
@@ -47,7 +47,7 @@ def operands_of(name, dtype):
     with np.errstate(over="ignore"):
         values = VALUES.astype(dtype)
     if name == "python.window":
-        return [np.resize(values, (26, 26)), np.array([0, 23])]
+        return [np.resize(values, (26, 26)), np.array([0, 23]), np.array([26, 3])]
     return [np.repeat(values, 26), np.tile(values, 26)][: len(OPERATORS[name].args)]
 
 
@@ -76,8 +76,8 @@ def test_an_expansion_gives_what_the_operator_gives(name, dtype):
 def test_a_window_of_some_axes_leaves_the_others():
     text = text_of("python.window", "float64").replace("sizes=[-1, 3]", "sizes=[2]").replace("(2)", "(1)")
     module = parse_module(text)
-    x, begin = operands_of("python.window", "float64")
-    found = Interpreter(expand_operators(infer_type(module))).run("main", [x, begin[1:]])
+    x, begin, _ = operands_of("python.window", "float64")
+    found = Interpreter(expand_operators(infer_type(module))).run("main", [x, begin[1:], np.array([2])])
     np.testing.assert_array_equal(found, x[23:25])
 
 

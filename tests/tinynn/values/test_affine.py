@@ -36,6 +36,24 @@ WINDOWS = {
         1,
     ),
     "of rows": ("    for i in range(len(a) - 1):\n        y[i] = a[i : i + 2].sum()\n", 1),
+    "of a named length": (
+        "    n, taps = len(x) - a.shape[1] + 1, a[0]\n    t = np.zeros(n)\n    for k in range(len(taps)):\n"
+        "        t += taps[k] * x[k : k + n]\n    y[: len(t)] = t\n",
+        1,
+    ),
+    "columns of a named number": (
+        "    r = len(x) // 4\n    b = np.outer(x, x)\n    t = np.zeros((len(b), len(x) - 2 * r))\n"
+        "    for k in range(2 * r + 1):\n        t += (k + 1) * b[:, k : k + len(x) - 2 * r]\n    y[:] = t.sum(axis=1)\n",
+        1,
+    ),
+    "of half the length": (
+        "    n = len(x) // 2\n    for k in range(n):\n        y[k] = (x[k : k + n] * x[:n]).sum()\n",
+        1,
+    ),
+    "of a length that may be negative": (
+        "    n = len(x) - 8\n    for k in range(len(a)):\n        y[k] = x[k : k + n].sum()\n",
+        0,
+    ),
     "beyond the end": ("    for i in range(len(x)):\n        y[i] = x[i : i + 4].sum()\n", 0),
     "before the beginning": ("    for i in range(len(x)):\n        y[i] = x[i - 2 : i + 1].sum()\n", 0),
     "of another array": ("    for i in range(len(a) - 1):\n        y[i] = x[i : i + 2].sum()\n", 0),
@@ -59,7 +77,10 @@ def test_windows_are_pythons(name: str) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("name", ["around", "of a matrix", "of columns", "changed"])
+@pytest.mark.parametrize(
+    "name",
+    ["around", "of a matrix", "of columns", "changed", "of a named length", "columns of a named number"],
+)
 def test_windows_in_machine_code_are_pythons(name: str) -> None:
     compare(name, {"engine": "relax"})
 
@@ -112,3 +133,26 @@ def rows(a: Tensor[("m", "n"), f64]):
     a = np.random.default_rng(9).standard_normal((4, 8))
     expected = np.pad(np.lib.stride_tricks.sliding_window_view(a, 3, axis=1).sum(axis=2), ((0, 0), (0, 2)))
     np.testing.assert_allclose(rows(a), expected, rtol=1e-12)
+
+
+def test_windows_of_a_named_length_have_gradients_and_batches() -> None:
+    source = """
+def filtered(x: Tensor[("m",), f64], h: Tensor[("k",), f64]):
+    n = len(x) - len(h) + 1
+    y = np.zeros(n)
+    for k in range(len(h)):
+        y += h[k] * x[k : k + n]
+    return y
+def loss(x: Tensor[("m",), f64], h: Tensor[("k",), f64]):
+    return (filtered(x, h) ** 2).sum()
+def all_of_them(x: Tensor[("m",), f64], h: Tensor[("k",), f64], a: Tensor[("b", "m"), f64]):
+    return grad(loss, argnums=(0, 1))(x, h), vmap(filtered, in_axes=(0, None))(a, h)
+"""
+    f = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    rng = np.random.default_rng(10)
+    x, h, a = rng.standard_normal(9), rng.standard_normal(4), rng.standard_normal((3, 9))
+    (dx, dh), rows = f(x, h, a)
+    y = np.correlate(x, h, "valid")
+    np.testing.assert_allclose(dx, 2 * np.convolve(y, h), rtol=1e-12)
+    np.testing.assert_allclose(dh, 2 * np.correlate(x, y, "valid"), rtol=1e-12)
+    np.testing.assert_allclose(rows, [np.correlate(row, h, "valid") for row in a], rtol=1e-12)

@@ -13,7 +13,13 @@ from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.counted_results import argwhere, emit_dims, unique
 from nnmagic.engine.relax.legalize.creation import arange
-from nnmagic.engine.relax.legalize.dynamic_slices import clamp_step, resolve_slices, set_slices, take_slices
+from nnmagic.engine.relax.legalize.dynamic_slices import (
+    clamp_step,
+    resolve_slices,
+    set_slices,
+    take_slices,
+    take_window,
+)
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
 from nnmagic.engine.relax.legalize.registry import (
@@ -333,20 +339,15 @@ def _strided_slice(call: OpCall) -> Value:
 
 def _window(call: OpCall) -> Value:
     """Lower to the elements from computed positions on, which are in range."""
-    data, begin = call.args
+    data, begin, _ = call.args
     kept = integers(call.attrs["sizes"])
-    dims = [dim if size < 0 else size for size, dim in zip(kept, shape_of(data), strict=False)]
-
-    def compute(x: Tensor, begin: Tensor) -> Tensor:
-        shape = [*dims, *x.shape[len(kept) :]]
-
-        def element(*at: Index) -> PrimExpr:
-            first = [0 if size < 0 else begin(axis) for axis, size in enumerate(kept)]
-            return x(*(start + i for start, i in zip(first, at, strict=False)), *at[len(kept) :])
-
-        return te.compute([*shape], element)
-
-    return call.te(compute, data, begin)
+    lengths = _dims_from_operand(call, 2) if -2 in kept else kept
+    return take_window(
+        call,
+        data,
+        begin,
+        [length if size == -2 else size for size, length in zip(kept, lengths, strict=True)],
+    )
 
 
 def _strided_set(call: OpCall) -> Value:

@@ -12,7 +12,7 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
-from nnmagic.engine.relax.legalize.registry import OPAQUE, OpCall, Value, shape_of
+from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size
 from nnmagic.engine.relax.legalize.slicing import (
     ASSIGNS,
@@ -193,7 +193,18 @@ def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value
         return te.compute(lengths, element)
 
     sizes, lengths = _shapes(slices)
-    return call.te(compute, data, *tensors, sizes, lengths)
+    has_gaps = any(not isinstance(axis.start, int) for axis in slices[1:])  # else it is a view
+    attrs = {"op_pattern": INJECTIVE} if has_gaps else {}
+    return call.te(compute, data, *tensors, sizes, lengths, primfunc_attrs=attrs)
+
+
+def take_window(call: OpCall, data: Value, begin: Value, lengths: Sequence[Extent]) -> Value:
+    """Return elements of the first axes from the positions of a vector on; -1 of them are all."""
+    slices = [AxisSlice(0, dim, 1) for dim in shape_of(data)]
+    for axis, (start, length) in enumerate(zip(_elements(call, begin), lengths, strict=True)):
+        if not isinstance(length, int) or length >= 0:
+            slices[axis] = AxisSlice(start, length, 1)
+    return take_slices(call, data, slices)
 
 
 def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSlice]) -> Value:

@@ -215,12 +215,11 @@ def _dyn_strided_slice(p: VjpCall) -> Sequence[Contribution]:
 
 @rule("python.window")
 def _window(p: VjpCall) -> Sequence[Contribution]:
-    sizes = [_FAR if size < 0 else size for size in cast("Sequence[int]", p.attrs["sizes"])]
-    begin, axes = p.x(1), list(range(len(sizes)))
-    bounds = [begin, begin + p.array(sizes, "int64"), p.array([1] * len(sizes), "int64")]
+    begin, axes = p.x(1), list(range(cast("int", p.shape(1)[0])))
+    bounds = [begin, begin + p.x(2), p.array([1] * len(axes), "int64")]
     if len(axes) < p.rank():
         bounds = [_all_axes(p, bound, axes, rest) for bound, rest in zip(bounds, (0, _FAR, 1), strict=True)]
-    return [p.x().zeros().op("strided_set", p.d, *bounds), None]
+    return [p.x().zeros().op("strided_set", p.d, *bounds), None, None]
 
 
 def _all_axes(p: VjpCall, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
