@@ -123,7 +123,7 @@ def _constant(
     if shape is None:
         raise v.RefusalError(f"{what}: the rows are not of one length", operand.span)
     kinds = {type(item) for item in items}
-    name = dtype or _dtype_of(kinds)
+    name = dtype_beside_numbers(dtype, items) if dtype else _dtype_of(kinds)
     for item in items:
         number_constant(item, name, operand.span)
     array = np.array(items, dtype="float64" if is_float(name) else name).reshape(shape)

@@ -75,12 +75,10 @@ def _elaborate(ctx: Elaboration, expr: tree.Comprehension) -> v.Value:
                 results.append(v.FAILED)
                 return
             if any(isinstance(condition_value, v.Computed) for condition_value in truths):
-                if has_known_items(iterable.value) or not _is_loop(expr):
+                if not _is_loop(expr):
                     span = ctx.span(first.conditions[0].span)
-                    message = "what a comprehension keeps of a tuple must be known at compile time"
-                    raise v.RefusalError(
-                        message, span, hint="stack the items into one tensor, and go over its rows"
-                    )
+                    message = "which items a comprehension with := keeps must be known at compile time"
+                    raise v.RefusalError(message, span, hint="write it as a loop that appends")
                 raise _KeepsSomeError
             if all(truths):
                 run(rest)
@@ -105,8 +103,8 @@ _FUNCTION, _ITEMS = "<comprehension>", "<items>"
 
 
 def _is_loop(expr: tree.Comprehension) -> bool:
-    """Return whether a comprehension has the form of one loop."""
-    return len(expr.generators) == 1 and not assigns_in_expressions(expr)
+    """Return whether a comprehension has the form of loops."""
+    return not assigns_in_expressions(expr)
 
 
 def _rounds(ctx: Elaboration, expr: tree.Comprehension) -> int | v.Computed | None:
@@ -151,8 +149,9 @@ def _definition(
     ctx: Elaboration, expr: tree.Comprehension, as_dictionary: bool | None
 ) -> tree.DefinitionNode:
     """Return the function of a comprehension: a loop that appends to a list, or to what else it makes."""
-    if id(expr) not in ctx.rewritten:
-        span, first = expr.span, expr.generators[0]
+    key = id(expr), as_dictionary
+    if key not in ctx.rewritten:
+        span = expr.span
         name = "made"
         while name in find_mentioned_names(expr):
             name += "_"
@@ -160,14 +159,15 @@ def _definition(
         nothing = ast.Block(span, [])
         append, empty = _adding(expr, variable, as_dictionary)
         body = ast.Block(span, [append])
-        for condition in reversed(first.conditions):
-            body = ast.Block(span, [ast.If(condition.span, condition, body, nothing)])
-        loop = tree.For(span, first.target, first.iterable, body, nothing)
+        for each in reversed(expr.generators):
+            for condition in reversed(each.conditions):
+                body = ast.Block(span, [ast.If(condition.span, condition, body, nothing)])
+            body = ast.Block(span, [tree.For(span, each.target, each.iterable, body, nothing)])
         begin = ast.Assign(span, [variable], None, empty)
-        body = ast.Block(span, [begin, loop, ast.Return(span, variable)])
-        ctx.rewritten[id(expr)] = tree.DefinitionNode(span, _FUNCTION, [], None, body, [], span, None)
+        body = ast.Block(span, [begin, *body.stmts, ast.Return(span, variable)])
+        ctx.rewritten[key] = tree.DefinitionNode(span, _FUNCTION, [], None, body, [], span, None)
         ctx.rewritten_sources.append(expr)
-    definition = ctx.rewritten[id(expr)]
+    definition = ctx.rewritten[key]
     assert isinstance(definition, tree.DefinitionNode)
     return definition
 

@@ -6,7 +6,7 @@ The functions of the other modules take this context first. What a node means is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -151,6 +151,8 @@ class Elaboration:
     has_effects: bool = False
     #: The memory that values may share.
     memory: SharedMemory = field(default_factory=SharedMemory)
+    #: The lists and dictionaries that paths left, each with the identities of those that it may be.
+    merged_lists: dict[int, tuple[v.Value, frozenset[int]]] = field(default_factory=dict)
     #: The memory that the results of the function of the cell may share.
     returned: Tokens = frozenset()
     work: int = 0
@@ -191,7 +193,7 @@ class Elaboration:
     #: The range of the parallel loop whose rounds are being elaborated; None outside of one.
     parallel: Span | None = None
     #: The loops that are elaborated in place of others, by the identities of these, which are kept.
-    rewritten: dict[int, ast.Stmt] = field(default_factory=dict)
+    rewritten: dict[object, ast.Stmt] = field(default_factory=dict)
     rewritten_sources: list[ast.Stmt] = field(default_factory=list)
     #: Of the loops among them that change lists: for which lists they are written, and the names for each.
     changing_lists: dict[int, tuple[object, Mapping[str, ListNames]]] = field(default_factory=dict)
@@ -204,6 +206,30 @@ class Elaboration:
             for part in v.parts_of(value):
                 if isinstance(part, v.Computed) and isinstance(part.type, TensorType):
                     yield from part.type.shape
+
+    def note_merged_lists(self, merged: v.Value, values: Sequence[v.Value]) -> None:
+        """Note which lists a value may be that paths have left: a change of it is one of theirs."""
+        if isinstance(merged, v.ListOfRows | v.TableOf) or (
+            isinstance(merged, v.TupleOf) and merged.written != "tuple"
+        ):
+            identities = frozenset[int]().union(*map(self.identities, values))
+            self.merged_lists[id(merged)] = merged, identities | {id(merged)}
+        for index, part in enumerate(merged.items if isinstance(merged, v.TupleOf) else ()):
+            tuples = [value.items for value in values if isinstance(value, v.TupleOf)]
+            self.note_merged_lists(part, [items[index] for items in tuples if index < len(items)])
+
+    def identities(self, value: v.Value) -> frozenset[int]:
+        """Return the identities of the lists that a value may be, with its own."""
+        _, identities = self.merged_lists.get(id(value), (value, frozenset((id(value),))))
+        return identities
+
+    def holds(self, value: v.Value | None, held: v.Value) -> bool:
+        """Return whether a value may be a list or a dictionary, or is a tuple that may hold it."""
+        if value is None:
+            return False
+        if not self.identities(value).isdisjoint(self.identities(held)):
+            return True
+        return isinstance(value, v.TupleOf) and any(self.holds(item, held) for item in value.items)
 
     # -- nodes -----------------------------------------------------------------------------------------
 

@@ -76,7 +76,9 @@ def elaborate_dictionary_comprehension(ctx: Elaboration, expr: tree.DictionaryCo
     span = ctx.span(expr.span)
     if expr.is_set:
         return set_of(ctx, v.Operand(pairs, span), span)
-    items = [item for item in getattr(pairs, "items", (pairs,)) if isinstance(item, v.TupleOf)]
+    if not isinstance(pairs, v.TupleOf):  # only the call knows which of them it has
+        return run_loop(ctx, expr.pairs, as_dictionary=True)
+    items = [item for item in pairs.items if isinstance(item, v.TupleOf)]
     known = [tables.key_or_missing(v.Operand(item.items[0], span)) for item in items]
     if tables.MISSING in known:
         return run_loop(ctx, expr.pairs, as_dictionary=True)

@@ -171,10 +171,6 @@ def _check_own(ctx: Elaboration, name: str, held: v.Value, span: Span) -> None:
     for environment in (*ctx.environment.chain(), *ctx.callers):
         for other, value in environment.bindings.locals.items():
             is_other = environment is not ctx.environment or other != name
-            if is_other and other.isidentifier() and _holds(value, held):
+            if is_other and other.isidentifier() and ctx.holds(value, held):
                 message = f"`{other}` is the same {noun} as `{name}`, and would not see it change"
                 raise v.RefusalError(message, span, hint=f"make a copy: {name} = {what}({other})")
-
-
-def _holds(value: v.Value | None, held: v.Value | None) -> bool:
-    return value is held or (isinstance(value, v.TupleOf) and any(_holds(item, held) for item in value.items))

@@ -16,6 +16,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration, Growth
 from nnmagic.tinynn.elaborate.dictionary_items import clear, held_by, remove_key
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.list_items import check_holders
+from nnmagic.tinynn.elaborate.lists_as_rows import check_item
 from nnmagic.tinynn.elaborate.merging import plan_value, types_of
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
 from nnmagic.tinynn.operators.arithmetic import binary
@@ -39,7 +40,7 @@ def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
     if isinstance(value, v.ListOfRows):
         new = _with_another(target.id.name, value, v.Operand(item, ctx.span(stmt.item.span)))
     else:
-        new = v.TupleOf((*value.items, item))
+        new = v.TupleOf((*value.items, item), written="list")
     ctx.environment.bindings.bind(target.id.name, new, ctx.span(target.span))
 
 
@@ -50,7 +51,9 @@ def elaborate_change(ctx: Elaboration, stmt: tree.ChangeList) -> None:
         _change_dictionary(ctx, stmt, held)
         return
     if _list_to_change(ctx, target, "pop", ctx.span(stmt.span)) is not None:
-        ctx.environment.bindings.bind(target.id.name, ctx.evaluate(stmt.rhs), ctx.span(target.span))
+        left = ctx.evaluate(stmt.rhs)
+        left = replace(left, written="list") if isinstance(left, v.TupleOf) else left
+        ctx.environment.bindings.bind(target.id.name, left, ctx.span(target.span))
 
 
 def _change_dictionary(ctx: Elaboration, stmt: tree.ChangeList, held: v.TupleOf | v.TableOf) -> None:
@@ -80,6 +83,7 @@ def _with_another(name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:
         return v.FAILED
     assert isinstance(rows.rows.type, TensorType)
     assert isinstance(tensor.type, TensorType)
+    check_item(f"`{name}`", rows.rows, item)
     wanted = rows.rows.type
     tensor = cast(tensor, wanted.dtype, item.span) if _is_weak(item.value) else tensor
     if tensor.type != TensorType(wanted.shape[1:], wanted.dtype):

@@ -94,6 +94,9 @@ def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> 
 
 def share_joined_memory(ctx: Elaboration, names: Iterable[str], branches: Sequence[v.Bindings]) -> None:
     """Record that what names stand for after a join may share what each branch left them."""
+    for name in names:
+        values = [branch.locals[name] for branch in branches if name in branch.locals]
+        ctx.note_merged_lists(ctx.environment.bindings.locals[name], values)
     if not ctx.changes_tensors:
         return
     chain = ctx.environment.chain()

@@ -219,7 +219,7 @@ def _check_alone(
     """Check that nothing else shows an array of a list, which is changed in place. Raises RefusalError."""
     chain = ctx.environment.chain()
     own = ctx.environment.bindings.locals
-    values = [(f"`{name}`", value) for name, value in own.items() if not holds(value, items)]
+    values = [(f"`{name}`", value) for name, value in own.items() if not ctx.holds(value, items)]
     changed: v.Value = items
     if isinstance(items, v.TupleOf):
         place = _place(items, index, span)
@@ -262,10 +262,5 @@ def _other_holders(ctx: Elaboration, name: str, item: v.Value) -> Iterator[tuple
     """Yield the names that show a list, but for ``name`` itself, also of the functions around."""
     for environment in dict.fromkeys((*ctx.environment.chain(), *ctx.callers)):
         for other, held in environment.bindings.locals.items():
-            if (environment, other) != (ctx.environment, name) and holds(held, item):
+            if (environment, other) != (ctx.environment, name) and ctx.holds(held, item):
                 yield other, environment.bindings
-
-
-def holds(value: v.Value, item: v.Value) -> bool:
-    """Return whether a value is another, or a tuple that holds it."""
-    return value is item or (isinstance(value, v.TupleOf) and any(holds(each, item) for each in value.items))

@@ -349,6 +349,10 @@ class _Rewriter:
             yield from self._drop(stmt, name)
         elif isinstance(stmt, ast.Assign) and name in self.names:
             yield from self._assign(stmt, name)
+        elif (sorted_name := _sorted_in_place(stmt)) in self.names:
+            variable = tree_building.variable(stmt.span, sorted_name)
+            call = ast.Call(stmt.span, tree_building.variable(stmt.span, "sorted"), [variable], {})
+            yield from self._assign(ast.Assign(stmt.span, [variable], None, call), sorted_name)
         elif isinstance(stmt, tree.ChangeTable) and stmt.name.id.name in self.names:
             yield stmt  # which is refused: no list changes so
         else:
@@ -459,6 +463,21 @@ def read_last(node: ast.Node) -> str:
             func_name=ast.Op(name=BuiltinOp.Subscript), params=[ast.Var() as owner, ast.Tuple(values=[index])]
         ) if _is_minus_one(index):
             return str(owner.id.name)
+    return ""
+
+
+def _sorted_in_place(stmt: ast.Stmt) -> str:
+    """Return the name in ``name.sort()``, which is written ``name[...] = value``; "" of other statements."""
+    match stmt:
+        case tree.Unpack(
+            targets=[
+                ast.Call(
+                    func_name=ast.Op(name=BuiltinOp.Subscript),
+                    params=[ast.Var(id=ast.Id(name=name)), ast.Tuple(values=[tree.EllipsisLiteral()])],
+                )
+            ]
+        ):
+            return str(name)
     return ""
 
 

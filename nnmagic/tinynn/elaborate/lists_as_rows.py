@@ -31,7 +31,8 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
 
     Lists that are one object stay as they are: Python would change them all.
     """
-    inner = [item.items for item in items.items if isinstance(item, v.TupleOf) and item.record is None]
+    inner_tuples = [item for item in items.items if isinstance(item, v.TupleOf) and item.record is None]
+    inner = [item.items for item in inner_tuples]
     if items.record is not None or not items.items:
         return None
     if inner:
@@ -46,7 +47,9 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
     if not isinstance(array, v.Computed):
         return None
     weak = all(isinstance(item, v.Known) or (isinstance(item, v.Computed) and item.weak) for item in elements)
-    return v.ListOfRows(replace(array, weak=weak, default_dtype=None), is_table=bool(inner))
+    rows = replace(array, weak=weak, default_dtype=None)
+    of_tuples = bool(inner) and all(item.written == "tuple" for item in inner_tuples)
+    return v.ListOfRows(rows, is_table=bool(inner) and not of_tuples, of_tuples=of_tuples)
 
 
 def _are_alike(elements: Sequence[v.Value]) -> bool:

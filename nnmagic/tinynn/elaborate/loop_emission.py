@@ -425,6 +425,8 @@ def _enter_round(ctx: Elaboration, carried: _Carried, outer: v.Bindings) -> v.Bi
     params = iter(carried.params[1:] if carried.counter is not None else carried.params)
     for name, plan in carried.plans.items():
         bindings.locals[name] = rebuild(plan, params)
+        if name in outer.locals:
+            ctx.note_merged_lists(bindings.locals[name], [outer.locals[name]])
         own = frozenset({(carried.variable, name)}) | carried.memory.tokens.get(name, frozenset())
         ctx.memory.share(bindings.locals[name], own)
         bindings.versions[name] = bindings.versions.get(name, 0) + 1

@@ -17,9 +17,21 @@ _COMPLEX_HINT = "make the other one complex, too, as in x.astype(c128)"
 
 def convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
     """Convert a value to an expression of a type that the plan chose for it. Raises RefusalError."""
+    expr = _convert(value, type_, span)
+    own = value.type if isinstance(value, v.Computed) else None
+    if not isinstance(own, ty.TensorType) or not isinstance(type_, ty.TensorType):
+        return expr
+    sizes = zip(own.shape, type_.shape, strict=True)
+    if not any(isinstance(size, int) and isinstance(open_, ty.AnyDim) for size, open_ in sizes):
+        return expr
+    name = ir.Var("branch", type_, span=span)  # where the paths have other sizes, the type has open ones
+    return ir.Let(name, expr, name, span=span)
+
+
+def _convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
     match value:
         case v.Dimension(number=number_later):
-            return convert(number_later, type_, span)
+            return _convert(number_later, type_, span)
         case v.Known(value=bool() | int() | float() | complex() as number):
             assert isinstance(type_, ty.TensorType)
             if isinstance(number, bool) and type_.dtype != "bool":
@@ -49,11 +61,4 @@ def convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
             raise v.RefusalError(message, span, hint=hint)
         case v.ClosureValue(function=function):
             return function.expr
-    computed = as_computed(v.Operand(value, span))
-    return computed.expr if computed.type == type_ else _open(computed, type_, span)
-
-
-def _open(value: v.Computed, type_: ty.Type, span: Span) -> ir.Expr:
-    """Return a value under a name of the type of the merge, open where others differ."""
-    name = ir.Var("branch", type_, span=span)
-    return ir.Let(name, value.expr, name, span=span)
+    return as_computed(v.Operand(value, span)).expr

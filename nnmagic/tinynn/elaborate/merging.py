@@ -53,6 +53,7 @@ class Items:
     written: str = field(default="", compare=False)  # of a tuple: how it was written
     is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
     is_row: bool = False  # such a row
+    of_tuples: bool = False  # a list of rows that are tuples
 
 
 MergePlan = Same | Expression | Items
@@ -95,9 +96,9 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
             return Same(value) if keep else Expression(type_, weak, place)
         case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
-        case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row):
+        case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row, of_tuples=of_tuples):
             only = (plan_value(rows, keep=keep),)
-            return Items(only, is_list=True, is_table=is_table, is_row=is_row)
+            return Items(only, is_list=True, is_table=is_table, is_row=is_row, of_tuples=of_tuples)
         case v.TableOf(parts=parts):
             return Items(tuple(plan_value(part, keep=keep) for part in parts), is_hashed=True)
         case v.TupleOf(items=items) if items:
@@ -116,6 +117,8 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
                 return plan
             if tables.is_dictionary(same):
                 return _merge_dictionaries(same, value)
+            if _is_empty_list(same):
+                return _widen_empty_list(value)
             expression = _of(same)
             return None if expression is None else widen(expression, value)
         case Items(items=items):
@@ -124,8 +127,13 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
             if plan.is_list is not isinstance(value, v.ListOfRows):
                 return _widen_list(plan, value)
             given = (value.rows,) if isinstance(value, v.ListOfRows) else getattr(value, "items", ())
-            if not isinstance(value, v.ListOfRows if plan.is_list else v.TupleOf) or len(given) != len(items):
+            if not isinstance(value, v.ListOfRows if plan.is_list else v.TupleOf):
                 return None
+            if len(given) != len(items):
+                if _is_empty_list(value):
+                    return _widen_empty_list(_rebuilt(plan))
+                rows = _as_rows(value) if plan.written == "list" else None
+                return None if rows is None else _widen_list(plan, rows)
             parts = tuple(map(widen, items, given))
             if getattr(value, "written", "") != plan.written:
                 plan = replace(plan, written="")
@@ -157,8 +165,7 @@ def _merge_dictionaries(one: v.Value, other: v.Value) -> MergePlan | None:
 def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
     """Widen the plan of a table, or of a dictionary that has other keys."""
     if not plan.is_hashed:
-        own = rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)]))
-        return _merge_dictionaries(own, value)
+        return _merge_dictionaries(_rebuilt(plan), value)
     if not tables.is_dictionary(value) or v.is_set(value) is not (plan.items[-1] == Same(v.Known(None))):
         return None
     if tables.is_empty(value):
@@ -176,15 +183,43 @@ def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
     if plan.is_table or getattr(value, "is_table", False):
         return None
     if plan.is_list:
+        if _is_empty_list(value):
+            return _of_any_length(plan)
         rows, types = _as_rows(value), list(types_of(_as_expressions(plan)))
         if rows is None or _dtype_of(rows.rows.type) != _dtype_of(types[0].type):
             return None
         return widen(_as_expressions(plan), rows)
-    own = _as_rows(rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)])))
+    own = _as_rows(_rebuilt(plan))
     assert isinstance(value, v.ListOfRows)
     if own is None or _dtype_of(own.rows.type) != _dtype_of(value.rows.type):
         return None
     return widen(plan_value(own, keep=False), value)
+
+
+def _is_empty_list(value: v.Value) -> bool:
+    return isinstance(value, v.TupleOf) and not value.items and value.written == "list"
+
+
+def _widen_empty_list(value: v.Value) -> MergePlan | None:
+    """Return a plan for a list without items and another list."""
+    rows = value if isinstance(value, v.ListOfRows) else _as_rows(value)
+    return None if rows is None or rows.is_table else _of_any_length(plan_value(rows, keep=False))
+
+
+def _of_any_length(plan: MergePlan) -> MergePlan | None:
+    """Return a plan for as many of the rows as only the call knows; None where their own sizes are open."""
+    (rows,) = types_of(_as_expressions(plan))
+    assert isinstance(rows.type, ty.TensorType)
+    _, *sizes = rows.type.shape
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    assert isinstance(plan, Items)
+    return replace(plan, items=(replace(rows, type=replace(rows.type, shape=(ty.AnyDim(), *sizes))),))
+
+
+def _rebuilt(plan: MergePlan) -> v.Value:
+    """Return a value as it is where the values of a plan have merged."""
+    return rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)]))
 
 
 def _dtype_of(type_: ty.Type) -> str:
@@ -205,6 +240,9 @@ def _as_rows(value: v.Value) -> v.ListOfRows | None:
 def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
     """Return the values that merge with the items of a plan. Raises RefusalError."""
     if plan.is_list:
+        if _is_empty_list(value):
+            (rows_type,) = (part.type for part in types_of(_as_expressions(plan)))
+            return (_no_rows(rows_type, span),)
         rows = value if isinstance(value, v.ListOfRows) else _as_rows(value)
         assert rows is not None
         return (rows.rows,)
@@ -217,6 +255,15 @@ def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
         assert isinstance(key, v.Computed)
         table = tables.empty_table(key, example, span)
     return table.parts
+
+
+def _no_rows(type_: ty.Type, span: Span) -> v.Computed:
+    """Return an array of no rows that are like those of a type."""
+    assert isinstance(type_, ty.TensorType)
+    shape = (0, *(size if isinstance(size, int) else 0 for size in type_.shape[1:]))
+    dtype = type_.dtype
+    zeros = ir.constant(np.zeros(shape, ty.NUMPY_DTYPES.get(dtype, dtype)), dtype, span=span)
+    return v.Computed(zeros, replace(type_, shape=shape))
 
 
 def _as_expressions(plan: MergePlan) -> MergePlan:
@@ -284,7 +331,8 @@ def _of(value: v.Value) -> Expression | None:
 
 def _common(lhs: Expression, rhs: Expression) -> Expression | None:
     if lhs.weak and rhs.weak:
-        return lhs if _order(lhs) >= _order(rhs) else rhs
+        wider = lhs if _order(lhs) >= _order(rhs) else rhs
+        return _with_common_sizes(wider, lhs.type, rhs.type)
     if lhs.weak or rhs.weak:
         strong = rhs if lhs.weak else lhs
         weak = lhs if lhs.weak else rhs
@@ -300,6 +348,15 @@ def _common(lhs: Expression, rhs: Expression) -> Expression | None:
     is_default = all(value.default_dtype is not None for value in asking)
     place = asking[0].default_dtype if asking and is_default else None
     return None if common is None else Expression(common, weak=False, default_dtype=place)
+
+
+def _with_common_sizes(wider: Expression, *types: ty.Type) -> Expression | None:
+    """Return Python's numbers of one type; None where there are several of other ranks."""
+    first, second = (type_.shape for type_ in types if isinstance(type_, ty.TensorType))
+    if len(first) != len(second):
+        return None
+    assert isinstance(wider.type, ty.TensorType)
+    return replace(wider, type=replace(wider.type, shape=tuple(map(_common_dim, first, second))))
 
 
 def _common_dtype(lhs: Expression, rhs: Expression) -> str | None:
@@ -411,7 +468,7 @@ def rebuild(plan: MergePlan, exprs: Iterator[ir.Expr]) -> v.Value:
         case Items(items=(only,), is_list=True):
             rows = rebuild(only, exprs)
             assert isinstance(rows, v.Computed)
-            return v.ListOfRows(rows, plan.is_table, plan.is_row)
+            return v.ListOfRows(rows, plan.is_table, plan.is_row, plan.of_tuples)
         case Items(items=items, is_hashed=True):
             return v.TableOf(*(rebuild(item, exprs) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):

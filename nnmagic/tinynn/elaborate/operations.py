@@ -114,11 +114,19 @@ def binary_operation(
                 return is_member if op is tree.ExtraOp.In else negate(v.Operand(is_member, span), span)
             return membership(SIGNS[op], lhs, rhs, span)
         if any(is_tensor(each.value) and tensor_type(each).shape for each in (lhs, rhs)):
-            lhs, rhs = (replace(each, value=v.rows_of_list(each.value)) for each in (lhs, rhs))
+            lhs, rhs = map(_list_as_array, (lhs, rhs))
         return binary(op, SIGNS[op], lhs, rhs, span, in_place=in_place)
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED
+
+
+def _list_as_array(operand: v.Operand) -> v.Operand:
+    """Return a list or a tuple beside an array as the array that NumPy makes of it. Raises RefusalError."""
+    value = v.rows_of_list(operand.value)
+    if isinstance(value, v.TupleOf) and value.record is None:
+        value = BUILTINS["array"].call([operand], operand.span)
+    return replace(operand, value=value)
 
 
 _LIST = (v.ListOfRows, v.TupleOf)

@@ -124,7 +124,8 @@ def note_widening(operands: Sequence[Operand], dtype: str) -> None:
     assert place is not None
     text = source_text(place)
     message = f"`{text}` is {dtype_short_name(dtype)}, and so is what is computed of it and of {short}"
-    say(message, place, hint=f"to compute in {short}, write {text}.astype({short})")
+    narrow = f"array({text}, {short})" if text[:1] in "[(" else f"{text}.astype({short})"
+    say(message, place, hint=f"to compute in {short}, write {narrow}")
 
 
 def note_join(dtype: str, wider: str, span: Span) -> None:

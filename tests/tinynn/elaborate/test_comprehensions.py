@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import nnmagic
+from tests.tinynn.cases import assert_as_in_python
 
 #: Expressions of a vector ``x`` and an int ``n``.
 EXPRESSIONS = [
@@ -47,12 +46,26 @@ def test_machine_code_keeps_the_same() -> None:
         assert float(total) == sum(v for v in x if v < 0)
 
 
-def test_of_a_tuple_what_is_kept_is_known() -> None:
-    source = "def f(a: f64, b: f64):\n    return [v for v in (a, b) if v > 0]\n"
-    with pytest.raises(nnmagic.TinyNNError, match="of a tuple must be known") as caught:
-        nnmagic.compile(source, cache=False)
-    hint: Any = caught.value.diagnostics[0].hint
-    assert "stack" in hint
+KEPT = {
+    "pairs of two ranges": "a = [(i, j) for i in range(3) for j in range(3) if x[i] > x[j]]\n"
+    "return a, len(a)",
+    "conditions of both": "a = [i * j for i in range(len(x)) if x[i] > 1 for j in range(i) if x[j] > 0]\n"
+    "return len(a), sum(a)",
+    "of a tuple": "return sum([x[i] for i in (0, 2) if x[i] > 1])",
+    "of a list": "return [v for v in [x[0], x[1], 2.5] if v > 1]",
+    "of tuples": "p = [(x[0], x[1]), (x[1], x[2]), (x[2], x[0])]\n"
+    "up = [q for q in p if q[0] < q[1]]\nreturn len(up), up[0]",
+    "sums": "return sum(1 for a in x for b in x if a < b), max([a * b for a in x for b in x if a != b])",
+    "a dictionary": "d = {i: x[i] for i in range(3) if x[i] > 1}\nreturn sum(d.values()), len(d)",
+    "a set": "s = {i for i in range(3) if x[i] > 1}\nreturn len(s), sum(s)",
+}
+
+
+@pytest.mark.parametrize("x", [np.array([3.0, 1, 2]), np.array([0.5, 2, 2])])
+@pytest.mark.parametrize("name", KEPT)
+def test_the_call_knows_what_is_kept(name: str, x: np.ndarray) -> None:
+    body = KEPT[name].replace("\n", "\n    ")
+    assert_as_in_python(f"def f(x):\n    {body}\n", x)
 
 
 @pytest.mark.parametrize("count", [5, 100])

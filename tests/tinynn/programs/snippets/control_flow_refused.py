@@ -61,7 +61,6 @@ CASES: list[Case] = [
     body("a-sum-that-begins-as-a-number", "total = 0\nfor i in range(n):\n    total = «total» + x\nreturn total", "`total` is the number 0 or a Tensor[(3,), f32] here: it changes from round to round", "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)"),
     body("only-the-loop-assigns", "for i in range(n):\n    y = x * i\nreturn «y»", "`y` may not be assigned here: only a loop assigns it", "assign it before the loop"),
     refused("a-loop-without-end", "def «f»(x: f32):\n    while True:\n        x = x + 1\n", "`f` never returns: it has a loop without end", "end the loop with `break` or `return`"),
-    body("a-comprehension-that-chooses", "return stack([a for a in (x[0], x[1]) if «a > 0»])", "what a comprehension keeps of a tuple must be known at compile time", "stack the items into one tensor, and go over its rows"),
     # -- assert ----------------------------------------------------------------------------------------------
     body("an-assert-that-is-false", "assert «x.shape == (4,)», 'four'\nreturn x", "this assertion does not hold: four"),
     body("a-message-without-a-text", "assert n > 0, «x + 1j»\nreturn x", "a text shows tensors, numbers, strings and tuples of them, not a Tensor[(3,), c64]", "write its real and its imaginary part"),
