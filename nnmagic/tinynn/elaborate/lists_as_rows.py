@@ -53,14 +53,21 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
 
 
 def _are_alike(elements: Sequence[v.Value]) -> bool:
-    """Return whether values are Python's bools, or its other numbers, or tensors of one type."""
+    """Return whether values are Python's bools, or its other numbers, or tensors of one type.
+
+    Numbers of NumPy that have all bits of Python's may stand beside these.
+    """
     known = {type(element.value) for element in elements if isinstance(element, v.Known)}
     computed = [element for element in elements if isinstance(element, v.Computed)]
     if len(computed) + sum(isinstance(element, v.Known) for element in elements) != len(elements):
         return False
     strong = [element.type for element in computed if not element.weak]
-    if strong:
-        return not known and len(strong) == len(elements) and all(element == strong[0] for element in strong)
+    if any(element != strong[0] for element in strong):
+        return False
+    if strong and (known or len(strong) < len(elements)):
+        known |= {_PYTHON_TYPES.get(strong[0].dtype, object) if strong[0].shape == () else object}  # type: ignore[union-attr]  # of a tensor
+    elif strong:
+        return True
     kinds = known | {_PYTHON_TYPES.get(getattr(element.type, "dtype", ""), object) for element in computed}
     return kinds == {bool} or kinds <= {int, float, complex}
 

@@ -336,6 +336,8 @@ def _common(lhs: Expression, rhs: Expression) -> Expression | None:
     if lhs.weak or rhs.weak:
         strong = rhs if lhs.weak else lhs
         weak = lhs if lhs.weak else rhs
+        if getattr(weak.type, "shape", ()) and _dtype_of(weak.type) == getattr(strong.type, "dtype", ""):
+            return _with_common_sizes(strong, lhs.type, rhs.type)  # lists of numbers
         shape = strong.type.shape if isinstance(strong.type, ty.TensorType) else None
         return strong if shape in ((), getattr(weak.type, "shape", ())) else None
     dtype = _common_dtype(lhs, rhs)

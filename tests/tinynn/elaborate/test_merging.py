@@ -60,6 +60,7 @@ LISTS = {
     "extend": "a = [1.0]\nif x[0] > 1:\n    a += [2.0, 3.0]\nreturn a",
     "index": "a = []\nfor d in (1, 2, 3):\n    if x[d - 1] > 1:\n"
     "        a.append(d)\nreturn a[int(x[0]) % len(a)]",
+    "joined in each round": "a = [1.0]\nfor v in x:\n    if v > 1:\n        a = a + [v]\nreturn a, len(a)",
     "in a loop": "t = 0.0\nfor i in range(len(x)):\n    a = []\n    if x[i] > 1:\n        a.append(x[i])\n"
     "    if x[i] > 2:\n        a.append(2.0)\n    t += sum(a)\nreturn t",
     "in a while loop": "t, i = 0, 0\nwhile i < len(x):\n    a = []\n"

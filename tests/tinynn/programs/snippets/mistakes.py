@@ -51,7 +51,6 @@ CASES: list[Case] = [
     # -- lists -------------------------------------------------------------------------------------------
     accepted("append", X, "rows = []\nfor i in range(3):\n    rows.append(x[i])\nreturn stack(rows)"),
     body("sort-in-place", "«x.sort()»\nreturn x", "the parameter `x` belongs to the caller, and cannot be changed", "change a copy: write x = x.copy() before; or declare it as x: InOut[Tensor[(3, 4), f32]]"),
-    body("a-list-that-grows-with-the-rows", "rows = []\nfor row in x:\n    rows = «rows» + [row * 2]\nreturn stack(rows)", "`rows` is a tuple of 0 or a tuple of 1 here: it changes from round to round", "a list keeps its length here: fill out = zeros((n, 3), f32) by out[i] = row", N),
     accepted("a-comprehension-of-unknown-length", N, "return stack([row * 2 for row in x])"),
     body("a-condition-that-fails-once", "rows = [x[i] for i in range(3) if i > «limit»]\nreturn rows[0]", "unknown name `limit`"),
     accepted("lambdas-in-a-comprehension", X, "shifts = [lambda z: z + j for j in range(3)]\nscales = [lambda z, j=j: z * j for j in range(3)]\nj = 10\nreturn shifts[0](x) + scales[1](x) * j"),
@@ -104,7 +103,6 @@ CASES: list[Case] = [
     body("a-sum-that-begins-with-0", "s = 0\nfor row in x:\n    s = «s» + row\nreturn s", "`s` is the number 0 or a Tensor[(4,), f32] here: it changes from round to round", "begin with a tensor of the shape that it is to have, as in zeros((4,), f32)", N),
     # -- operands ------------------------------------------------------------------------------------------
     body("a-float-as-an-index", "return x[«k»]", "an index must be an int or a slice, not an f32", "convert it, as in k.astype(i32)", f"{X}, k: f32"),
-    body("a-list-beside-a-tensor", "return x + «[1, 2, 3, 4]»", "`+` of a Tensor[(3, 4), f32] and a tuple of 4", "make it a tensor first, as in array([1, 2, 3, 4], f32)"),
     body("two-axes-without-brackets", "return x.mean(0, «1»)", "mean: the number 1 is no dtype", "several axes go in brackets, as in axis=(0, 1)"),
     body("reversed-as-a-tensor", "return «reversed(x)»", "expected a tensor, found `reversed(...)`", "write x[::-1]"),
     body("a-dtype-as-a-result", "return «x.dtype»", "expected a tensor, found f32", "types are known at compile time only: leave it out"),

@@ -93,7 +93,6 @@ CASES: list[Case] = [
     refused("leading-dimensions", function("x: Tensor[(5, 2, 3), f32], y: Tensor[(4, 3, 2), f32]", "«x @ y»"), "`@`: the leading dimensions of (5, 2, 3) and (4, 3, 2) do not broadcast (5 against 4)"),
     refused("product-with-a-scalar", function("x: Tensor[(3,), f32], s: f32", "x @ «s»"), "`@` takes tensors of rank 1 or more, not a scalar", "write * instead"),
     refused("product-with-a-number", function(X, "«2» @ x"), "`@` takes tensors, not the number 2"),
-    refused("a-tuple-beside-a-tensor", function("x: Tensor[(2,), f32]", "x + «(1, 2)»"), "`+` of a Tensor[(2,), f32] and a tuple of 2", "make it a tensor first, as in array((1, 2), f32)"),
     refused("text-beside-a-tensor", function("x: f32", 'x + «"1"»'), "`+` of an f32 and the string '1'"),
     refused("nothing-beside-a-tensor", function("x: f32", "x * «None»"), "`*` of an f32 and None"),
     refused("text-and-number", function("x: f32", 'y = «"a" + 1»\nreturn x'), "`+` of the string 'a' and the number 1"),
