@@ -152,7 +152,7 @@ class Elaboration:
     #: The memory that values may share.
     memory: SharedMemory = field(default_factory=SharedMemory)
     #: The lists and dictionaries that paths left, each with the identities of those that it may be.
-    merged_lists: dict[int, tuple[v.Value, frozenset[int]]] = field(default_factory=dict)
+    merged_lists: dict[int, tuple[v.Value, frozenset[object]]] = field(default_factory=dict)
     #: The memory that the results of the function of the cell may share.
     returned: Tokens = frozenset()
     work: int = 0
@@ -207,20 +207,22 @@ class Elaboration:
                 if isinstance(part, v.Computed) and isinstance(part.type, TensorType):
                     yield from part.type.shape
 
-    def note_merged_lists(self, merged: v.Value, values: Sequence[v.Value]) -> None:
+    def note_merged_lists(
+        self, merged: v.Value, values: Sequence[v.Value], tokens: frozenset[object] = frozenset()
+    ) -> None:
         """Note which lists a value may be that paths have left: a change of it is one of theirs."""
         if isinstance(merged, v.ListOfRows | v.TableOf) or (
             isinstance(merged, v.TupleOf) and merged.written != "tuple"
         ):
-            identities = frozenset[int]().union(*map(self.identities, values))
+            identities = tokens.union(*map(self.identities, values))
             self.merged_lists[id(merged)] = merged, identities | {id(merged)}
         for index, part in enumerate(merged.items if isinstance(merged, v.TupleOf) else ()):
             tuples = [value.items for value in values if isinstance(value, v.TupleOf)]
             self.note_merged_lists(part, [items[index] for items in tuples if index < len(items)])
 
-    def identities(self, value: v.Value) -> frozenset[int]:
+    def identities(self, value: v.Value) -> frozenset[object]:
         """Return the identities of the lists that a value may be, with its own."""
-        _, identities = self.merged_lists.get(id(value), (value, frozenset((id(value),))))
+        _, identities = self.merged_lists.get(id(value), (value, frozenset[object]((id(value),))))
         return identities
 
     def holds(self, value: v.Value | None, held: v.Value) -> bool:

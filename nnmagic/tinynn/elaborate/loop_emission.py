@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -314,12 +314,43 @@ def _widen_memory(
     before: v.Bindings,
     rounds: list[BlockExit],
 ) -> LoopMemory:
+    ends = [exit_.bindings for exit_ in rounds]
+    memory = replace(memory, lists=_widen_lists(ctx, memory, carried, before, ends))
     if not ctx.changes_tensors:
         return memory
     chain = ctx.environment.chain()
-    ends = [exit_.bindings for exit_ in rounds]
     tokens_of = partial(ctx.memory.of_value, chain=chain)
     return memory.widen(carried, before, ends, tokens_of, ctx.memory.are_disjoint)
+
+
+_LIST = (v.TupleOf, v.ListOfRows, v.TableOf)
+
+
+def _widen_lists(
+    ctx: Elaboration,
+    memory: LoopMemory,
+    carried: Collection[str],
+    before: v.Bindings,
+    ends: Iterable[v.Bindings],
+) -> dict[str, frozenset[object]]:
+    """Return which lists the names may be at the beginning of a round."""
+    lists: dict[str, frozenset[object]] = dict(memory.lists)
+    for bindings in ends:
+        left = {
+            name: bindings.locals[name] for name in carried if isinstance(bindings.locals.get(name), _LIST)
+        }
+        others = {name: value for name, value in before.locals.items() if name not in carried}
+        for name, value in left.items():
+            for other, held in {**others, **left}.items():
+                if other != name and isinstance(held, _LIST) and ctx.holds(value, held):
+                    token = (
+                        frozenset[object]((frozenset((name, other)),))
+                        if other in left
+                        else ctx.identities(held)
+                    )
+                    for each in {name, other} & left.keys():
+                        lists[each] = lists.get(each, frozenset()) | token
+    return lists
 
 
 def _carry(ctx: Elaboration, loop: LoopToEmit, plans: dict[str, MergePlan], memory: LoopMemory) -> _Carried:
@@ -426,7 +457,8 @@ def _enter_round(ctx: Elaboration, carried: _Carried, outer: v.Bindings) -> v.Bi
     for name, plan in carried.plans.items():
         bindings.locals[name] = rebuild(plan, params)
         if name in outer.locals:
-            ctx.note_merged_lists(bindings.locals[name], [outer.locals[name]])
+            lists = carried.memory.lists.get(name, frozenset())
+            ctx.note_merged_lists(bindings.locals[name], [outer.locals[name]], lists)
         own = frozenset({(carried.variable, name)}) | carried.memory.tokens.get(name, frozenset())
         ctx.memory.share(bindings.locals[name], own)
         bindings.versions[name] = bindings.versions.get(name, 0) + 1

@@ -10,7 +10,7 @@ may share memory with all arrays whose tokens it has: too many tokens refuse too
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from nnmagic.diagnostics import Note, Span
@@ -354,6 +354,8 @@ class LoopMemory:
     outside: Tokens
     tokens: Mapping[str, Tokens] = field(default_factory=dict)
     forgotten: Mapping[str, v.Unassigned] = field(default_factory=dict)
+    #: The lists that names may be, by what `Elaboration.identities` says, with a token for each two names.
+    lists: Mapping[str, frozenset[object]] = field(default_factory=dict)
 
     def widen(
         self,
@@ -386,4 +388,5 @@ class LoopMemory:
                     and name not in carried
                 ):
                     forgotten.setdefault(name, value)
-        return LoopMemory(self.outside, {name: frozenset(own) for name, own in tokens.items()}, forgotten)
+        kept = {name: frozenset(own) for name, own in tokens.items()}
+        return replace(self, tokens=kept, forgotten=forgotten)

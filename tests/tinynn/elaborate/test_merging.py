@@ -61,6 +61,8 @@ LISTS = {
     "index": "a = []\nfor d in (1, 2, 3):\n    if x[d - 1] > 1:\n"
     "        a.append(d)\nreturn a[int(x[0]) % len(a)]",
     "joined in each round": "a = [1.0]\nfor v in x:\n    if v > 1:\n        a = a + [v]\nreturn a, len(a)",
+    "swapped in each round": "a, b = [0.0, 0.5], [1.0, 2.0]\nfor i in range(int(x[2]) % 4):\n"
+    "    b[0] = a[1] + 1\n    b[1] = a[0] * 2 + x[i % 3]\n    a, b = b, a\nreturn a, b",
     "in a loop": "t = 0.0\nfor i in range(len(x)):\n    a = []\n    if x[i] > 1:\n        a.append(x[i])\n"
     "    if x[i] > 2:\n        a.append(2.0)\n    t += sum(a)\nreturn t",
     "in a while loop": "t, i = 0, 0\nwhile i < len(x):\n    a = []\n"
@@ -83,6 +85,7 @@ CHOSEN = {
     "an item of either": "if x[0] > 1:\n    c = a\nelse:\n    c = b\nc[0] = 4.0\nreturn a[0], b[0]",
     "an item of one": "if x[0] > 1:\n    c = a\nelse:\n    c = b\na[0] = 4.0\nreturn b[0], c[0]",
     "inside of a tuple": "c = (a, 1) if x[0] > 1 else (b, 2)\na[0] = 4.0\nreturn b[0], c[0][0], c[1]",
+    "from round to round": "for i in range(n):\n    a[0] = b[0] + 1\n    b = a\nreturn a[0]",
     "of another length": "b.append(1.0)\nc = a if x[0] > 1 else b\nc.append(4.0)\nreturn len(a), len(b)",
 }
 
@@ -90,7 +93,7 @@ CHOSEN = {
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_list_that_may_be_another_does_not_change(name: str) -> None:
     body = CHOSEN[name].replace("\n", "\n    ")
-    text = f"def f(x: Tensor[(3,), f64]):\n    a = [1.0]\n    b = [2.0]\n    {body}\n"
+    text = f"def f(x: Tensor[(3,), f64], n: i64):\n    a = [1.0]\n    b = [2.0]\n    {body}\n"
     with pytest.raises(nnmagic.TinyNNError, match="which Python would change there, too"):
         nnmagic.compile(text, engine="numpy")
 
