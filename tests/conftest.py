@@ -15,6 +15,7 @@ from zlib import crc32
 import pytest
 
 import nnmagic
+from nnmagic.functions.caching.environment import environment
 from tests.costs import Cost, spent
 from tests.systems import POSIX_MODULES
 
@@ -28,6 +29,8 @@ _MEANING = (
 )
 #: One such case in so many runs as machine code in the default suite.
 _MACHINE_CODE = 4
+#: Of the machine code of one case in so many, LLVM optimises all in the default suite.
+_OPTIMIZED = 4
 
 collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 
@@ -202,11 +205,36 @@ def _engine(request, monkeypatch):
     """Let the engine `numpy` say what most programs mean in the default suite: it takes milliseconds.
 
     The others, and all of a test that is marked ``machine_code``, run as machine code, as all do in the full
-    suite.
+    suite. LLVM optimises it in a sample of them.
     """
-    if not request.config.getoption("full") and _runs_on_numpy(request.node):
+    if request.config.getoption("full"):
+        return
+    if _runs_on_numpy(request.node):
         for function in (nnmagic.compile, nnmagic.from_onnx):
             monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
+    if not _is_optimized(request.node):
+        _leave_unoptimized(monkeypatch)
+
+
+def _is_optimized(item):
+    """Return whether LLVM optimises the machine code of a case in the default suite."""
+    is_drawn = not crc32(item.nodeid.encode()) // _MACHINE_CODE % _OPTIMIZED
+    return is_drawn or item.get_closest_marker("optimized") is not None
+
+
+def _leave_unoptimized(monkeypatch):
+    """Keep LLVM from optimising, which takes six sevenths of its time; its input stays the same."""
+    made_of, compiler = environment(), "compiler of nnmagic"  # a key of the caches: they keep the kinds apart
+    monkeypatch.setitem(made_of, compiler, f"{made_of[compiler]}, unoptimized")
+    build = sys.modules.get("nnmagic.engine.relax.codegen.build")
+    if build is None:  # the first case of a process that compiles is optimised: no case imports TVM for this
+        return
+    compile_parts, kind_of = build.compile_parts, sys.modules["tvm"].target.Target
+
+    def compile_plainly(kernels, entry, target, *, apart):
+        return compile_parts(kernels, entry, kind_of({**target.export(), "opt-level": 0}), apart=apart)
+
+    monkeypatch.setattr(build, "compile_parts", compile_plainly)
 
 
 @pytest.fixture

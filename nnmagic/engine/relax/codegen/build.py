@@ -268,7 +268,7 @@ def _compile_programs(
     entries, own = _emit(programs, target, opt_level)
     parts = compile_parts(functions(), entries, target, apart=several)
     kernels.update(own)
-    entry_part = len(parts) - 1 if several and int(target.attrs.get("opt-level", 0)) > 0 else None
+    entry_part = len(parts) - 1 if several and len(parts) > 1 else None
     return kernels, [*parts, *_compile_stubs([part.code for part in parts])], entry_part
 
 
