@@ -30,7 +30,7 @@ _MEANING = (
 #: One such case in so many runs as machine code in the default suite.
 _MACHINE_CODE = 4
 #: Of the machine code of one case in so many, LLVM optimises all in the default suite.
-_OPTIMIZED = 4
+_OPTIMIZED = 8
 
 collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 
@@ -201,19 +201,20 @@ def pytest_unconfigure(config):
 
 
 @pytest.fixture(autouse=True)
-def _engine(request, monkeypatch):
+def _engine(request):
     """Let the engine `numpy` say what most programs mean in the default suite: it takes milliseconds.
 
     The others, and all of a test that is marked ``machine_code``, run as machine code, as all do in the full
     suite. LLVM optimises it in a sample of them.
     """
-    if request.config.getoption("full"):
-        return
-    if _runs_on_numpy(request.node):
-        for function in (nnmagic.compile, nnmagic.from_onnx):
-            monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
-    if not _is_optimized(request.node):
-        _leave_unoptimized(monkeypatch)
+    with pytest.MonkeyPatch.context() as changes:  # a test that undoes its own leaves these
+        if not request.config.getoption("full"):
+            if _runs_on_numpy(request.node):
+                for function in (nnmagic.compile, nnmagic.from_onnx):
+                    changes.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
+            if not _is_optimized(request.node):
+                _leave_unoptimized(changes)
+        yield
 
 
 def _is_optimized(item):
@@ -222,10 +223,10 @@ def _is_optimized(item):
     return is_drawn or item.get_closest_marker("optimized") is not None
 
 
-def _leave_unoptimized(monkeypatch):
+def _leave_unoptimized(changes):
     """Keep LLVM from optimising, which takes six sevenths of its time; its input stays the same."""
     made_of, compiler = environment(), "compiler of nnmagic"  # a key of the caches: they keep the kinds apart
-    monkeypatch.setitem(made_of, compiler, f"{made_of[compiler]}, unoptimized")
+    changes.setitem(made_of, compiler, f"{made_of[compiler]}, unoptimized")
     build = sys.modules.get("nnmagic.engine.relax.codegen.build")
     if build is None:  # the first case of a process that compiles is optimised: no case imports TVM for this
         return
@@ -234,7 +235,14 @@ def _leave_unoptimized(monkeypatch):
     def compile_plainly(kernels, entry, target, *, apart):
         return compile_parts(kernels, entry, kind_of({**target.export(), "opt-level": 0}), apart=apart)
 
-    monkeypatch.setattr(build, "compile_parts", compile_plainly)
+    changes.setattr(build, "compile_parts", compile_plainly)
+
+
+@pytest.fixture(scope="module")
+def few_objects():
+    """Put what earlier tests have left out of the collector's reach: each collection would take half a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_a_dropped_function_needs_no_garbage_collection(source: str) -> None:
 
 
 @pytest.fixture
-def without_collector() -> Iterator[None]:
+def without_collector(few_objects: None) -> Iterator[None]:
     gc.collect()
     gc.disable()
     yield

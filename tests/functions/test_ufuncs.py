@@ -273,6 +273,7 @@ def test_threads_share_it() -> None:
         np.testing.assert_allclose(results, np.hypot(rows[:, ::-1], rows))
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_it_lives_as_long_as_it_is_used() -> None:
     f = nnmagic.compile("def f(x: f64):\n    return x + 1", engine="numpy", cache=False)
     made, alive = f.ufunc, weakref.ref(f)

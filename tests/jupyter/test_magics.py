@@ -54,7 +54,7 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def shell() -> Iterator[Shell]:
+def shell(few_objects: None) -> Iterator[Shell]:
     config = Config()
     config.HistoryManager.enabled = False
     ip = InteractiveShell.instance(config=config)

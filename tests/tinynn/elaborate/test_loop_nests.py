@@ -32,6 +32,7 @@ def compiled(body: str, parameters: str = MATRIX) -> tuple[nnmagic.CompiledFunct
     return nnmagic.compile(source, namespace={"np": np}, cache=False), judge
 
 
+@pytest.mark.optimized
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
     "body",
@@ -159,6 +160,7 @@ def test_what_is_proved_holds() -> None:
     assert proved > 40
 
 
+@pytest.mark.optimized
 @pytest.mark.machine_code
 @pytest.mark.parametrize("size", ['"n"', "500"])
 def test_an_array_that_a_loop_fills_is_not_copied(size: str) -> None:
@@ -207,6 +209,7 @@ def test_results_of_loops_share_no_memory(returned: str) -> None:
             assert not np.shares_memory(left, right)
 
 
+@pytest.mark.optimized
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
     "sum_", ["a * x[i] + b * y[i - 1]", "b * y[i - 1] - a * x[i]", "a * x[i] - b * y[i - 1]"]
@@ -315,6 +318,7 @@ def np_max(*values: object) -> object:
     return functools.reduce(np.maximum, values)
 
 
+@pytest.mark.optimized
 @pytest.mark.machine_code
 @pytest.mark.parametrize("choice", ["left, up, corner", "up, left, corner"])
 def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> None:
@@ -327,6 +331,7 @@ def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> 
     assert operands & {*stored, *re.findall(r"(\S+) = phi i64", text)}
 
 
+@pytest.mark.optimized
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
     "condition",

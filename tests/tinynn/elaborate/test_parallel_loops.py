@@ -332,6 +332,7 @@ def f(a: Tensor[(40, 50), f32], b: Tensor[(50, 30), f32]):
     np.testing.assert_allclose(results[0], a @ b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.optimized
 @pytest.mark.machine_code
 def test_vectorized_loops_become_vectors() -> None:
     function = compiled("for i in range(n):\n    for j in vectorized(m):\n        y[i, j] += x[i, j] * 2")

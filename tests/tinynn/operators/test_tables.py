@@ -108,6 +108,7 @@ def test_what_machine_code_computes(name: str) -> None:
 
 
 @pytest.mark.machine_code
+@pytest.mark.full("uint64")
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
 def test_many_entries_grow_and_are_found(dtype: Any) -> None:
     """Keys that a poor hash would put into one place, and of both signs."""

@@ -10,6 +10,7 @@ import pytest
 
 import nnmagic
 from nnmagic import TinyNNError, TinyNNWarning
+from tests.suites import sample
 
 RNG = np.random.default_rng(5)
 FLOATS = ("float16", "float32", "float64")
@@ -89,9 +90,10 @@ def check(first: str, second: str, **options: object) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-2 if "float16" in (first, second) else 1e-6)
 
 
-@pytest.mark.sampled(every=9)
-@pytest.mark.parametrize("promote", [None, True])
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+@pytest.mark.parametrize(
+    ("promote", "first", "second"),
+    sample([(promote, *pair) for pair in PAIRS for promote in (None, True)], 3),
+)
 def test_dtypes_meet_as_in_numpy(first: str, second: str, promote: bool | None) -> None:
     check(first, second, engine="numpy", promote=promote)
 

@@ -448,6 +448,7 @@ def test_an_unbiased_variance_of_too_few_is_nan(rows):
         np.testing.assert_allclose(run([x]), expected, rtol=1e-6)
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize("width", [3, 5])
 def test_the_border_of_a_padded_array_stays_loops(width: int) -> None:
     """LLVM wrote out every row of borders that overlapping vectors cover: 11 s for these."""

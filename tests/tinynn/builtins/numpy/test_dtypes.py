@@ -168,8 +168,7 @@ def test_every_numpy_function_has_a_source() -> None:
     assert set(MODULES["numpy"]) - _OTHERS <= covered
 
 
-@pytest.mark.sampled(every=3)
-@pytest.mark.full("f32", "i16", "u8", "u64", "i8", "f16")
+@pytest.mark.full("f32", "i16", "u8", "u64", "i8", "f16", "u16", "u32", "i32", "c128")
 @pytest.mark.parametrize("dtype", _DTYPES, ids=repr)
 def test_dtypes_are_numpys(dtype: object) -> None:
     name = np.dtype(dtype.dtype).name  # type: ignore[attr-defined]
