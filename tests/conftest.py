@@ -32,6 +32,9 @@ _MACHINE_CODE = 4
 #: Of the machine code of one case in so many, LLVM optimises all in the default suite.
 _OPTIMIZED = 8
 
+#: What marks a test or a case, and what begins a test or a class of tests, in the text of a file.
+_FULL, _TEST = re.compile(r"\bmark\.full\b"), re.compile(r"^(?:def|class) [tT]est", re.MULTILINE)
+
 collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 
 
@@ -86,7 +89,10 @@ def _makes_every_case(config, path):
 @cache
 def _has_default_cases(path):
     """Return whether a file has a test, or a class of tests, that is not marked ``full`` as a whole."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if "pytestmark" not in text and len(_FULL.findall(text)) < len(_TEST.findall(text)):
+        return True  # which is quicker than a tree
+    tree = ast.parse(text)
     marks = [node for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
     if any(re.search(r"mark\.full\b(?!\()", ast.unparse(node)) for node in marks):
         return False

@@ -336,12 +336,11 @@ VALUES_OF_ALL = np.random.default_rng(5).standard_normal((500, 8)).astype("float
 MASK_OF_ALL = np.tri(600, 500, dtype=bool)
 
 
-@nnmagic.function
-def with_captured_arrays(q: nnmagic.Tensor[(600, 16), nnmagic.f32]):
-    return softmax(where(MASK_OF_ALL, q @ KEYS_OF_ALL.T, -inf)) @ VALUES_OF_ALL  # noqa: F821
-
-
 def test_captured_arrays_are_operands():
+    @nnmagic.function
+    def with_captured_arrays(q: nnmagic.Tensor[(600, 16), nnmagic.f32]):
+        return softmax(where(MASK_OF_ALL, q @ KEYS_OF_ALL.T, -inf)) @ VALUES_OF_ALL  # noqa: F821
+
     q = np.random.default_rng(6).standard_normal((600, 16)).astype("float32")
     assert "attention" in with_captured_arrays.stages["tir"]
     scores = np.where(MASK_OF_ALL, q.astype("f8") @ KEYS_OF_ALL.T, -np.inf)
