@@ -246,7 +246,7 @@ def _leave_unoptimized(changes):
 
 @pytest.fixture(scope="module")
 def few_objects():
-    """Put what earlier tests have left out of the collector's reach: each collection would take half a second."""
+    """Put what earlier tests left out of the collector's reach: a collection would take half a second."""
     gc.collect()
     gc.freeze()
 
