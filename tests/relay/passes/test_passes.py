@@ -29,7 +29,7 @@ from nnmagic.relay.types import TensorType
 from tests.random_programs.families.relay import arguments_of
 from tests.random_programs.families.relay import write_module as generate
 from tests.relay.corpus import load_programs, models
-from tests.suites import sample
+from tests.suites import FULL, sample
 
 ALL = [
     dead_code_elimination,
@@ -54,7 +54,7 @@ EVERYTHING = compose(
     to_graph_normal_form,
     remove_unused_functions,
 )
-SEEDS = range(40)
+SEEDS = range(40 if FULL else 20)
 VERSION = '#[version = "0.0.5"]\n'
 
 
