@@ -28,9 +28,9 @@ _MEANING = (
     "tests/exporters/",
 )
 #: One such case in so many runs as machine code in the default suite.
-_MACHINE_CODE = 4
+_MACHINE_CODE = 8
 #: Of the machine code of one case in so many, LLVM optimises all in the default suite.
-_OPTIMIZED = 8
+_OPTIMIZED = 16
 
 #: What marks a test or a case, and what begins a test or a class of tests, in the text of a file.
 _FULL, _TEST = re.compile(r"\bmark\.full\b"), re.compile(r"^(?:def|class) [tT]est", re.MULTILINE)

@@ -6,7 +6,8 @@ They are values: equal types are equal objects, except for type variables.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
+from functools import lru_cache
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -187,7 +188,12 @@ def scalar_type(dtype: str) -> TensorType:
 
 def dtype_of_array(array: np.ndarray) -> str | None:
     """Return the name of an array's element type, whatever its byte order; None if no tensor has it."""
-    native = array.dtype.newbyteorder("=")
+    return _name_of(array.dtype)
+
+
+@lru_cache(maxsize=64)
+def _name_of(given: np.dtype[Any]) -> str | None:
+    native = given.newbyteorder("=")
     return next((name for name, dtype in ARRAY_DTYPES.items() if dtype == native), None)
 
 

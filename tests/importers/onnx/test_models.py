@@ -67,6 +67,7 @@ def test_the_older_input_form_of_weights() -> None:
     np.testing.assert_array_equal(nnmagic.from_onnx(proto)(X), X + X)
 
 
+@pytest.mark.machine_code  # the engine `numpy` keeps nothing on disk
 def test_path_bytes_and_proto_are_one_function(tmp_path: object) -> None:
     proto = model([node("Neg", ["x"], ["y"])], [info("x")], [info("y")])
     path = tmp_path / "net.onnx"  # type: ignore[operator]
