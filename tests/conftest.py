@@ -43,7 +43,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--without-default",
         action="store_true",
-        help="with --full: leave out what the default suite, run before, asks in the same way",
+        help="with --full: leave out what the default suite, run before, asks by the same engine",
     )
     parser.addoption(
         "--budget", action="store_true", help="fail cases that cost more than tests/costs.py allows"

@@ -92,7 +92,7 @@ LIBRARIES = [section for section in RECIPES if section.library]
 
 
 @pytest.fixture(scope="module")
-def shell() -> Iterator[InteractiveShell]:
+def shell(few_objects: None) -> Iterator[InteractiveShell]:
     config = Config()
     config.HistoryManager.enabled = False
     ip = InteractiveShell.instance(config=config)
