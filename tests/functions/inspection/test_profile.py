@@ -40,6 +40,13 @@ def test_a_product_computes_what_the_formula_says_and_moves_its_arrays_once() ->
     assert kernel.seconds > 0
 
 
+def test_a_choice_between_elements_is_no_operation() -> None:
+    (kernel,) = profile_source(
+        "def f(x: Tensor[(40,), f32]):\n    return where(x > 0, x + 1, -1)", array(40)
+    ).kernels
+    assert kernel.flops == 40
+
+
 @pytest.mark.full
 def test_lengths_that_only_the_call_knows_are_counted() -> None:
     source = 'def f(x: Tensor[("n", 4), f32]):\n    return (x * 2 + 1).sum(axis=1)'
