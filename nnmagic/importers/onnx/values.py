@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -17,17 +17,22 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.origins import current_span
 from nnmagic.limits import MAX_MADE_BYTES
 from nnmagic.relay import expr as ir
-from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
+from nnmagic.relay.complex_numbers.lowering import RULES
+from nnmagic.relay.complex_numbers.operators import COMPLEX_OPERATORS, find_operator
+from nnmagic.relay.complex_numbers.site import holds_complex
+from nnmagic.relay.ops import RelationError, call, dims
 from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.tensor_expr import Number, TypedTensor
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, dtype_of_array, is_integer
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, dtype_of_array, is_complex, is_integer
 
 #: Calls on constants with no more elements than this are evaluated while importing.
 MAX_FOLDED = 1 << 16
 #: Vectors with more elements than this are no shapes.
 _MAX_SIZES = 64
+#: How scatters combine elements that lie in one place, where that is no sum.
+_OF_REALS = ("mul", "min", "max", "mean")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +135,8 @@ def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
     if not isinstance(result, TensorType):
         raise TypeError(f"Relay's {name} returns no tensor")
     flat = [item for arg in args for item in ([arg] if isinstance(arg, Value) else arg)]
-    if flat and all(isinstance(item.expr, ir.Constant) for item in flat):
+    known = flat and all(isinstance(item.expr, ir.Constant) for item in flat)
+    if known and not is_complex(result.dtype) and not any(is_complex(item.dtype) for item in flat):
         size = sum(cast(np.ndarray, item.known).size for item in flat)
         folded = evaluate_with_numpy(node) if size <= MAX_FOLDED else None
         if folded is not None:
@@ -156,9 +162,13 @@ def _call(
         else:
             exprs.append(ir.Tuple(tuple(operand.expr for operand in arg)))
             types.append(TupleType(tuple(operand.type for operand in arg)))
+    if any(map(holds_complex, types)):
+        _require_complex(name, attrs)
     try:
-        operator = OPERATORS[name]
-        if name == "arange":  # its ends are attributes, too, for which variables stand
+        operator = find_operator(name)
+        if name in COMPLEX_OPERATORS:
+            node = ir.Call(ir.OpRef(name), tuple(exprs), span=current_span())
+        elif name == "arange":  # its ends are attributes, too, for which variables stand
             complete = operator.complete_attrs(attrs, from_call=True)
             node = ir.Call(ir.OpRef(name), tuple(exprs), complete, span=current_span())
         else:
@@ -172,6 +182,15 @@ def _call(
     except RelationError as error:
         raise UnsupportedError(error.message, error.hint) from None
     return node, result
+
+
+def _require_complex(name: str, attrs: Mapping[str, object]) -> None:
+    """Raise UnsupportedError for an operator that takes no complex tensors."""
+    loses = name == "cast" and not is_complex(str(attrs["dtype"]))
+    if name not in RULES or loses or attrs.get("reduction", attrs.get("mode")) in _OF_REALS:
+        raise UnsupportedError(
+            f"{name} of complex numbers is not supported", "compute with real and imaginary parts"
+        )
 
 
 def _check_result(name: str, result: Type) -> None:

@@ -14,7 +14,7 @@ from nnmagic.importers.onnx.nodes import normalize_axis
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.tensors import dtype_of
-from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
+from nnmagic.relay.types import ANY, ARRAY_DTYPES, NUMPY_DTYPES, Dim, is_complex
 
 if TYPE_CHECKING:
     from nnmagic.importers.onnx.blocks import OnnxBlock
@@ -180,8 +180,10 @@ class AtenCall:
 
 def scalar_constant(number: Any, dtype: str) -> Value:
     """Return a Python number in a dtype; ints wrap around as C's do."""
+    if is_complex(dtype):
+        return constant(np.asarray(number, ARRAY_DTYPES[dtype]))
     if isinstance(number, complex):
-        raise UnsupportedError("complex numbers are not supported")
+        raise UnsupportedError(f"{number} is no number of {dtype}")
     if dtype == "bool":
         return constant(np.bool_(number))
     if isinstance(number, float) and not dtype.startswith(("float", "bfloat")):

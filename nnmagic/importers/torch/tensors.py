@@ -11,12 +11,13 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.relay import polynomials
 from nnmagic.relay.ops.dims import as_dim
 from nnmagic.relay.polynomials import NoPolynomialError, Polynomial
-from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
+from nnmagic.relay.types import ANY, ARRAY_DTYPES, NUMPY_DTYPES, Dim
 
 if TYPE_CHECKING:
     import torch
 
 
+_HINT = "convert the tensors to float32 before"
 #: The denominators of scales by which sizes are multiplied without an error.
 _LARGEST_DIVISOR = 64
 
@@ -25,9 +26,9 @@ _LARGEST_DIVISOR = 64
 def dtype_of(dtype: torch.dtype) -> str:
     """Return Relay's name of an element type. Raises UnsupportedError where Relay has none."""
     name = str(dtype).removeprefix("torch.")
-    if name not in NUMPY_DTYPES:
-        what = "complex numbers are" if dtype.is_complex else f"the element type {name} is"
-        raise UnsupportedError(f"{what} not supported", "convert the tensors to float32 before")
+    if name not in ARRAY_DTYPES:
+        hint = "convert the tensors to complex64 before" if dtype.is_complex else _HINT
+        raise UnsupportedError(f"the element type {name} is not supported", hint)
     return name
 
 

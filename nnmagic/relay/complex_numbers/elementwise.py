@@ -8,7 +8,7 @@ from collections.abc import Callable
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers import inverses, mathematics
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.operators import ABS, ANGLE, CONJ, IMAG, MAKE, REAL
+from nnmagic.relay.complex_numbers.operators import ABS, ANGLE, CONJ, IMAG, MAKE, OF_PAIRS, PAIRS, REAL
 from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, make_complex
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
@@ -85,6 +85,8 @@ RULES: dict[str, Rule] = {
     ABS: _test(lambda z: z.re.op("numpy.hypot", z.im)),
     ANGLE: _test(mathematics.angle),
     CONJ: _function(_conjugate),
+    PAIRS: lambda site: site.pairs(),
+    OF_PAIRS: lambda site: site.args[0],
     **dict.fromkeys(("add", "subtract", "negative", "copy", "zeros_like"), _linear),
     "multiply": _operation(lambda a, b: a * b),
     "divide": _operation(mathematics.divide),

@@ -20,6 +20,7 @@ from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
+from nnmagic.importers.torch.operators.complex_numbers import absolute
 from nnmagic.importers.torch.operators.indexing import bag_of
 from nnmagic.importers.torch.registry import OPERATORS, operator
 from nnmagic.relay import expr as ir
@@ -27,12 +28,15 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.passes.gradients import gradient
 from nnmagic.relay.passes.rewriting import substitute
+from nnmagic.relay.types import is_complex
 
 
 def pull_back(call: AtenCall, forward: str, cotangent: str, operands: Mapping[str, Value]) -> list[Value]:
     """Return the gradients by operands of a forward operator, whose other arguments are those of the call."""
     given = {**call.arguments, **operands}
     values = {name: value for name, value in given.items() if isinstance(value, Value)}
+    if any(is_complex(value.dtype) for value in values.values()):
+        raise UnsupportedError(f"the gradient of {forward} of complex numbers is not supported")
     params = {name: ir.Var(name, value.type) for name, value in values.items()}
     own = {name: Value(param, values[name].type) for name, param in params.items()}
     results = [call.originals[cotangent]]
@@ -293,13 +297,13 @@ def _matrix_exp(call: AtenCall) -> Value:
     size = data.shape[-1]
     if not isinstance(size, int):
         raise UnsupportedError("the size of the matrices must be known", "leave it out of dynamic_shapes")
-    sums = op("sum", op("abs", data), axis=(data.rank - 2,), keepdims=True)
+    sums = op("sum", absolute(data), axis=(data.rank - 2,), keepdims=True)
     norm = op("max", sums, axis=(data.rank - 1,), keepdims=True)
     large = op("any", norm >= float(2**_SQUARINGS))
     call.block.check(op("logical_not", large), "aten.linalg_matrix_exp: the norm of a matrix is too large")
     squarings = [norm >= float(2**number) for number in range(_SQUARINGS)]
-    halvings = sum((squaring.cast(data.dtype) for squaring in squarings[1:]), squarings[0].cast(data.dtype))
-    scale = op("exp", halvings * -math.log(2))
+    halvings = sum((squaring.cast(norm.dtype) for squaring in squarings[1:]), squarings[0].cast(norm.dtype))
+    scale = op("exp", halvings * -math.log(2)).cast(data.dtype)
     small, identity = data * scale, constant(np.eye(int(size)), data.dtype)
     total = identity + small / _TERMS
     for number in range(_TERMS - 1, 0, -1):

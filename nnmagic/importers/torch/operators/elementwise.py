@@ -17,10 +17,11 @@ from nnmagic.importers.torch.mathematics import (
     in_float32,
     wide,
 )
+from nnmagic.importers.torch.operators.complex_numbers import absolute
 from nnmagic.importers.torch.registry import operator, operators, refuse
 from nnmagic.relay.functions import activations
 from nnmagic.relay.functions.special import ignoring_nan, round_decimals
-from nnmagic.relay.types import NUMPY_DTYPES, is_integer
+from nnmagic.relay.types import ARRAY_DTYPES, NUMPY_DTYPES, is_complex, is_integer
 
 # -- one operand ---------------------------------------------------------------------------------------
 
@@ -32,9 +33,19 @@ def _floating(name: str, relay: str) -> None:
 
 for _name in (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "log10", "log2"),
-    *("rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+    *("sin", "sinh", "sqrt", "tan", "tanh"),
 ):
     _floating(_name, _name)
+
+
+@operator("rsqrt", "sigmoid")
+def _inverse(call: AtenCall) -> Value:
+    data, name = convert(call["self"], call.dtype), call.name.removeprefix("aten.")
+    if not is_complex(data.dtype):
+        return in_float32(name, data)
+    return 1 / (op("sqrt", data) if name == "rsqrt" else 1 + op("exp", -data))
+
+
 _floating("expm1", "numpy.expm1")
 _floating("log1p", "numpy.log1p")
 
@@ -67,6 +78,8 @@ def _round(call: AtenCall) -> Value:
 @operator("sign", "sgn")
 def _sign(call: AtenCall) -> Value:
     data = call["self"]
+    if is_complex(data.dtype):
+        return op("sign", data)
     if data.dtype == "bool":
         return data
     return (data > 0).cast(data.dtype) - (data < 0).cast(data.dtype)
@@ -80,7 +93,9 @@ def _signbit(call: AtenCall) -> Value:
 
 @operator("angle")
 def _angle(call: AtenCall) -> Value:
-    """Return the angle of numbers without an imaginary part: pi of negative ones, 0 of others, NaN of NaN."""
+    """Return the angle: of real numbers pi of negative ones, 0 of others, NaN of NaN."""
+    if is_complex(call["self"].dtype):
+        return op("complex.angle", call["self"])
     data = convert(call["self"], call.dtype)
     return op("isnan", wide(data)).choose(data, (data < 0).choose(data.like(math.pi), 0.0))
 
@@ -89,7 +104,7 @@ def _test(name: str, *, of_others: bool) -> None:
     @operator(name)
     def rule(call: AtenCall) -> Value:
         data = call["self"]
-        if data.is_float:
+        if data.is_float or is_complex(data.dtype):
             return op(name, wide(data))
         return call.full(data.shape, scalar_constant(of_others, "bool"))
 
@@ -249,7 +264,7 @@ def _pow(call: AtenCall) -> Value:
         if found is not None:
             return found
     other = call.number_value("exponent", call.dtype)
-    if base.is_float:
+    if base.is_float or is_complex(base.dtype):
         return op("power", wide(base), wide(other)).cast(base.dtype)
     if base.dtype == "bool":
         return op("logical_or", base, op("logical_not", other))
@@ -355,7 +370,14 @@ def _where(call: AtenCall) -> Value:
 
 @operator("_to_copy", "to", "type_as")
 def _to_copy(call: AtenCall) -> Value:
-    return convert(call["self"], call.dtype)
+    return to_dtype(call["self"], call.dtype)
+
+
+def to_dtype(data: Value, dtype: str) -> Value:
+    """Convert elements; of complex numbers to real ones, as torch does, the real parts."""
+    if is_complex(data.dtype) and not is_complex(dtype) and dtype != "bool":
+        data = op("complex.real", data)
+    return convert(data, dtype)
 
 
 @operator(
@@ -413,12 +435,6 @@ def _assert_scalar(call: AtenCall) -> list[Value]:
 
 
 refuse(
-    *("view_as_real", "view_as_complex", "complex", "polar", "real", "imag", "conj", "_conj"),
-    *("_fft_r2c", "_fft_c2r", "_fft_c2c"),
-    reason="complex numbers are not supported",
-    hint="compute with real and imaginary parts",
-)
-refuse(
     *("bernoulli", "rand", "randn", "randperm", "rand_like", "randn_like", "randint", "randint_like"),
     *("multinomial", "normal", "uniform", "exponential", "normal_functional"),
     reason="random numbers are not supported",
@@ -435,7 +451,7 @@ def _native_dropout(call: AtenCall) -> list[Value]:
 
 def reinterpret(data: Value, dtype: str) -> Value:
     """Read the bits of each element as another dtype of the same width."""
-    if NUMPY_DTYPES[dtype].itemsize != NUMPY_DTYPES[data.dtype].itemsize or "bool" in (dtype, data.dtype):
+    if ARRAY_DTYPES[dtype].itemsize != ARRAY_DTYPES[data.dtype].itemsize or "bool" in (dtype, data.dtype):
         raise UnsupportedError(f"a view of {data.dtype} as {dtype} is not supported")
     return data if dtype == data.dtype else op("reinterpret", data, dtype=dtype)
 
@@ -447,7 +463,7 @@ def zero(dtype: str) -> Value:
 
 operators(
     {
-        "abs": lambda call: call["self"] if call["self"].dtype == "bool" else op("abs", call["self"]),
+        "abs": lambda call: call["self"] if call["self"].dtype == "bool" else absolute(call["self"]),
         "add": lambda call: _sum(call, "self", "other", 1),
         "atan2": lambda call: op("numpy.arctan2", *_operands(call)),
         "copy": lambda call: call.expand(convert(call["src"], call.dtype), call.shape),
@@ -461,7 +477,7 @@ operators(
         "maximum": lambda call: op("maximum", *_operands(call)),
         "minimum": lambda call: op("minimum", *_operands(call)),
         "neg": lambda call: op("negative", call["self"]),
-        "prims.convert_element_type": lambda call: convert(call["a"], call.dtype),
+        "prims.convert_element_type": lambda call: to_dtype(call["a"], call.dtype),
         "reciprocal": lambda call: 1 / wide(convert(call["self"], call.dtype)),
         "relu": lambda call: op("nn.relu", call["self"]),
         "rsub": lambda call: _sum(call, "other", "self", -1),

@@ -12,8 +12,9 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
+from nnmagic.importers.torch.operators.complex_numbers import conjugate
 from nnmagic.importers.torch.registry import operator, operators
-from nnmagic.relay.types import Dim
+from nnmagic.relay.types import Dim, is_complex
 
 
 def _info(call: AtenCall, batch: tuple[Dim, ...]) -> Value:
@@ -35,6 +36,13 @@ def _cholesky(call: AtenCall) -> Value:
     return factor
 
 
+def _det(matrices: Value) -> Value:
+    if not is_complex(matrices.dtype):
+        return op("linalg.det", matrices)
+    sign, size = ops("linalg.slogdet", matrices)
+    return sign * op("exp", size).cast(matrices.dtype)
+
+
 @operator("_linalg_slogdet")
 def _slogdet(call: AtenCall) -> list[Value]:
     return [*ops("linalg.slogdet", call["A"]), *_factors(call, call["A"], of_transpose=True)]
@@ -43,9 +51,9 @@ def _slogdet(call: AtenCall) -> list[Value]:
 def _factors(call: AtenCall, matrices: Value, *, of_transpose: bool) -> list[Value]:
     """Return what stands for factors and pivots, which only the gradient takes: the matrices themselves.
 
-    As in torch, the factors of determinants are those of the transposes of contiguous matrices.
+    As in torch, the factors of determinants are those of the transposes of contiguous real matrices.
     """
-    if of_transpose and call.originals["A"].is_contiguous():
+    if of_transpose and call.originals["A"].is_contiguous() and not is_complex(matrices.dtype):
         matrices = _transpose(matrices)
     return [matrices, call.full(matrices.shape[:-1], scalar_constant(0, "int32"))]
 
@@ -67,7 +75,7 @@ def _lu_solve(call: AtenCall) -> Value:
     if 0 not in pivots.shape:
         is_kept = op("all", pivots.equal(0))
         call.block.check(is_kept, f"{call.name}: factors that are arguments are not supported")
-    return _solution(call, _transpose(call["LU"]) if call.flag("adjoint") else call["LU"])
+    return _solution(call, _adjoint(call["LU"]) if call.flag("adjoint") else call["LU"])
 
 
 def _solution(call: AtenCall, lhs: Value) -> Value:
@@ -93,6 +101,10 @@ def _with_effects(call: AtenCall) -> list[Value]:
 def _transpose(matrices: Value) -> Value:
     rank = matrices.rank
     return shapes.transpose(matrices, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _adjoint(matrices: Value) -> Value:
+    return _transpose(conjugate(matrices))
 
 
 def _solve_for(matrices: Value, right: Value, *, from_left: bool = True) -> Value:
@@ -137,19 +149,19 @@ def _cholesky_solve(call: AtenCall) -> Value:
     rhs, lhs = call["self"], call["input2"]
     _require_one_batch(lhs, rhs)
     lower = _lower_factor(call, lhs)
-    return _solve_for(_transpose(lower), _solve_for(lower, rhs))
+    return _solve_for(_adjoint(lower), _solve_for(lower, rhs))
 
 
 @operator("cholesky_inverse")
 def _cholesky_inverse(call: AtenCall) -> Value:
     inverse = op("linalg.inv", _lower_factor(call, call["self"]))
-    return matmul(_transpose(inverse), inverse)
+    return matmul(_adjoint(inverse), inverse)
 
 
 def _lower_factor(call: AtenCall, factor: Value) -> Value:
     """Return Cholesky's factor as the lower one, whichever is given."""
     triangle = _triangle(factor, upper=call.flag("upper"))
-    return _transpose(triangle) if call.flag("upper") else triangle
+    return _adjoint(triangle) if call.flag("upper") else triangle
 
 
 @operator("linalg_qr")
@@ -168,6 +180,15 @@ def _eigh(call: AtenCall) -> list[Value]:
     return [op("linalg.eigh", data, UPLO=triangle, compute_v=False), _none(call, data)]
 
 
+@operator("linalg_eig", "_linalg_eigvals", "linalg_eigvals")
+def _eig(call: AtenCall) -> Value | list[Value]:
+    data, vectors = call["self"], len(call.results) > 1
+    paired = is_complex(data.dtype)
+    parts = ops("linalg.eig", op("complex.pairs", data) if paired else data, compute_v=vectors, pairs=paired)
+    made = [op("complex.make", re, im) for re, im in zip(parts[::2], parts[1::2], strict=True)]
+    return made if vectors else made[0]
+
+
 @operator("_linalg_svd")
 def _svd(call: AtenCall) -> list[Value]:
     data = call["A"]
@@ -184,29 +205,29 @@ def _pinv(call: AtenCall) -> Value:
         return call.full(call.shape, scalar_constant(0, data.dtype))
     if call.flag("hermitian"):
         values, lhs = ops("linalg.eigh", data)
-        rhs = _transpose(lhs)
+        rhs = _adjoint(lhs)
     else:
         lhs, values, rhs = ops("linalg.svd", data, full_matrices=False)
     size = op("abs", values)
-    least, share = _tolerances(call, data)
+    least, share = _tolerances(call, data, values)
     least = least.maximum(share * op("max", size, axis=(size.rank - 1,), keepdims=True))
-    inverse = (size > least).choose(1 / values, 0)
-    return matmul(_transpose(rhs) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transpose(lhs))
+    inverse = shapes.unsqueeze((size > least).choose(1 / values, 0).cast(data.dtype), [values.rank - 1])
+    return matmul(_adjoint(rhs) * inverse, _adjoint(lhs))
 
 
-def _tolerances(call: AtenCall, data: Value) -> tuple[Value, Value]:
+def _tolerances(call: AtenCall, data: Value, values: Value) -> tuple[Value, Value]:
     """Return how large a singular value must be to count, absolutely and as a share of the largest one."""
     given = [
-        call.number_value(name, data.dtype) if call.arguments.get(name) is not None else None
+        call.number_value(name, values.dtype) if call.arguments.get(name) is not None else None
         for name in ("atol", "rtol" if "rtol" in call.arguments else "rcond")
     ]
     least, share = (shapes.unsqueeze(item, [item.rank]) if item and item.rank else item for item in given)
     if share is None:
         longest = max(call.static(data)[-2:])
-        share = data.like(float(np.finfo(data.dtype).eps) * longest)
+        share = values.like(float(np.finfo(values.dtype).eps) * longest)
         if least is not None:
             share = (least > 0).choose(0, share)
-    return least if least is not None else data.like(0), share
+    return least if least is not None else values.like(0), share
 
 
 def _none(call: AtenCall, data: Value) -> Value:
@@ -216,10 +237,7 @@ def _none(call: AtenCall, data: Value) -> Value:
 
 operators(
     {
-        "_linalg_det": lambda call: [
-            op("linalg.det", call["A"]),
-            *_factors(call, call["A"], of_transpose=True),
-        ],
+        "_linalg_det": lambda call: [_det(call["A"]), *_factors(call, call["A"], of_transpose=True)],
         "linalg_cholesky_ex": lambda call: [_cholesky(call), _info(call, call["self"].shape[:-2])],
     }
 )

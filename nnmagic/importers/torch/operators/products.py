@@ -13,6 +13,7 @@ from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
+from nnmagic.importers.torch.operators.complex_numbers import absolute, conjugate
 from nnmagic.importers.torch.operators.elementwise import times
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay import expr as ir
@@ -135,10 +136,9 @@ def _pdist(call: AtenCall) -> Value:
 
 @operator("linalg_vector_norm")
 def _vector_norm(call: AtenCall) -> Value:
-    data = convert(call["self"], call.dtype)
-    axes, p = call.axes("dim", data.rank), call.number("ord", 2)
-    size, keep = op("abs", wide(data)), call.flag("keepdim")
-    if not data.rank:
+    size = wide(convert(absolute(call["self"]), call.dtype))
+    axes, p, keep = call.axes("dim", size.rank), call.number("ord", 2), call.flag("keepdim")
+    if not size.rank:
         return size if p else op("not_equal", size, size.like(0)).cast(size.dtype)
     if p in (np.inf, -np.inf):
         return op("max" if p > 0 else "min", size, axis=tuple(axes), keepdims=keep)
@@ -146,7 +146,7 @@ def _vector_norm(call: AtenCall) -> Value:
         return op(
             "sum", op("not_equal", size, size.like(0)).cast(size.dtype), axis=tuple(axes), keepdims=keep
         )
-    if p == 1 or all(data.shape[axis] == 1 for axis in axes):  # the power of one element may overflow
+    if p == 1 or all(size.shape[axis] == 1 for axis in axes):  # the power of one element may overflow
         return op("sum", size, axis=tuple(axes), keepdims=keep)
     if p == 2:
         return op("sqrt", op("sum", size * size, axis=tuple(axes), keepdims=keep))
@@ -157,7 +157,8 @@ operators(
     {
         "addmm": lambda call: _plus_product(call, "mat1", "mat2"),
         "baddbmm": lambda call: _plus_product(call, "batch1", "batch2"),
-        "dot vdot": lambda call: op("sum", wide(call["self"] * call["tensor"])),
+        "dot": lambda call: op("sum", wide(call["self"] * call["tensor"])),
+        "vdot": lambda call: op("sum", wide(conjugate(call["self"]) * call["other"])),
         "mv": lambda call: op("sum", wide(call["self"] * call["vec"]), axis=(1,)),
     }
 )

@@ -15,6 +15,7 @@ from nnmagic.importers.torch.calls import AtenCall, over_elements, scalar_consta
 from nnmagic.importers.torch.mathematics import convert, neutral, wide
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import is_complex
 
 
 def _keep(call: AtenCall) -> bool:
@@ -73,7 +74,7 @@ _truth("any")
 
 def variance(call: AtenCall, *, mean_too: bool) -> list[Value]:
     """Return the variance along axes, divided by the count less the correction, and the mean."""
-    data = wide(convert(call["self"], call.dtype))
+    data = wide(call["self"] if is_complex(call["self"].dtype) else convert(call["self"], call.dtype))
     correction = call.argument("correction")
     if correction is None:
         correction = 1 if call.arguments.get("unbiased", True) else 0
@@ -82,12 +83,14 @@ def variance(call: AtenCall, *, mean_too: bool) -> list[Value]:
     axes = axes or [0]
     mean = op("mean", elements, axis=tuple(axes), keepdims=True)
     centred = elements - mean
+    if is_complex(data.dtype):
+        centred = op("complex.abs", centred)
     total = op("sum", centred * centred, axis=tuple(axes), keepdims=_keep(call))
     count = product([elements.shape[axis] for axis in axes])
     if isinstance(count, int):
-        number = scalar_constant(max(0.0, int(count) - correction), data.dtype)
+        number = scalar_constant(max(0.0, int(count) - correction), total.dtype)
     else:
-        number = (convert(call.size(count), data.dtype) - float(correction)).maximum(0)
+        number = (convert(call.size(count), total.dtype) - float(correction)).maximum(0)
     result = total / number
     if not _keep(call):
         mean = shapes.squeeze(mean, axes)
