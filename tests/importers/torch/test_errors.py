@@ -30,11 +30,6 @@ def test_all_problems_at_once() -> None:
     assert all(item.hint for item in caught.value.diagnostics)
 
 
-def test_complex_numbers() -> None:
-    with pytest.raises(TorchError, match="complex numbers are not supported"):
-        nnmagic.from_torch(lambda x: torch.fft.fft(x).abs(), (torch.ones(4),))
-
-
 def test_numpy_in_a_module_is_refused_with_the_fix() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(np.sort(x.numpy()))

@@ -16,6 +16,7 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.runtime.callbacks import LEAVE, POLL
+from nnmagic.engine.relax.runtime.lapack import PREFIX
 from nnmagic.engine.relax.schedules.thread_choice import THREADS
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
@@ -29,6 +30,9 @@ _POLL_WORK = 1 << 21
 
 #: So many lanes of a vector that is stored are the work of a statement more.
 _LANES = 4
+
+#: From this size on a routine of LAPACK takes longer for a matrix than is between two polls.
+_LARGE_MATRIX = 1 << 10
 
 #: The most work of a nest of loops that counts as one statement of so much work.
 _SHORT = 1 << 16
@@ -126,6 +130,8 @@ class _Poller:
                 return replace(body, statement=tirx.AttrStmt(node, key, value, body.statement))
             case tirx.Bind() | tirx.AllocBuffer() | tirx.DeclBuffer():
                 return _Polled(statement)
+            case tirx.BufferStore(value=value) if (size := _matrix_size(value)) is not None:
+                return _Polled(statement, 1, depth=1, spent=size * size * size)
             case tirx.BufferStore():
                 return _Polled(statement, 1 + int(statement.value.ty.dtype.lanes) // _LANES)
         return _Polled(statement, 1)
@@ -358,6 +364,17 @@ def _calls_functions(statement: Stmt) -> bool:
     visit(statement, [(tvm.ir.Call, calls.append)])
     names = {getattr(call.op, "name", "").rpartition(".")[2] for call in calls}
     return not names.isdisjoint(_FUNCTIONS)
+
+
+def _matrix_size(value: PrimExpr) -> PrimExpr | None:
+    """Return the size of the matrix that a routine of LAPACK computes with, if a value is its status."""
+    calls: list[Call] = []
+    visit(value, [(tvm.ir.Call, calls.append)])
+    for call in calls:
+        if (_callee(call) or "").startswith(PREFIX):
+            size = next(arg for arg in call.args[1:] if str(getattr(arg.ty, "dtype", "")) == "int32")
+            return tirx.min(size.astype("int64"), as_expr(_LARGE_MATRIX))
+    return None
 
 
 def _callee(call: Call) -> str | None:
