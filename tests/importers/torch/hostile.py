@@ -44,6 +44,7 @@ SWORN = {
     "linalg.solve_triangular": "the factors of a whole matrix spread NaN to all rows",
     **dict.fromkeys(("triangular_solve", "cholesky_solve", "cholesky_inverse"), _PRODUCTS),
     **dict.fromkeys((f"polygamma.polygamma_n_{order}" for order in range(5)), _POLES),
+    "special.polygamma.special_polygamma_n_0": _POLES,
     **dict.fromkeys(
         ("dist", "nn.functional.triplet_margin_loss", "nn.functional.triplet_margin_with_distance_loss"),
         _SQUARES,

@@ -132,6 +132,18 @@ def test_each_of_a_few_long_rows_asks(asked: list[int]) -> None:
     assert len(asked) < 10
 
 
+def test_each_matrix_of_a_batch_asks(asked: list[int]) -> None:
+    """LAPACK counted as one statement, and many matrices were one piece."""
+    pytest.importorskip("scipy")
+    f = nnmagic.compile("def f(x: Tensor[('b', 'n', 'n'), f64]):\n    return eigvalsh(x)\n", cache=False)
+    large, small = (np.ones((count, size, size)) for count, size in ((5, 160), (1000, 3)))
+    np.testing.assert_allclose(f(large)[:, -1], [160] * 5)
+    assert len(asked) >= 4
+    asked.clear()
+    np.testing.assert_allclose(f(small)[:, -1], [3] * 1000)
+    assert len(asked) < 10
+
+
 def test_a_call_that_was_interrupted_is_not_made_again() -> None:
     """CPython calls the machine code directly, and hands what fails over to Python."""
     f = nnmagic.compile(PRODUCT, opt_level=0)
