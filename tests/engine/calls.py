@@ -86,6 +86,9 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
         for name in ("inv", "slogdet", "eigh", "eig")
     ),
     ("%a: Tensor[(2, 3, 3), float64]", "linalg.eig(%a)", {}),
+    ("%a: Tensor[(2, 4, 3), float64]", "linalg.lu(%a)", {}),
+    ("%a: Tensor[(4, 3, 2), float32]", "linalg.lu(%a, pairs=True)", {}),
+    ("%p: Tensor[(2, 3), int32]", "linalg.permutation(%p, rows=4)", {"p": [3, 2, 4, 1, 9, 3]}),
     (
         "%s: Tensor[(6), int32], %k: Tensor[(3), int64], %q: int64",
         "table.find(%s, %k, %q)",

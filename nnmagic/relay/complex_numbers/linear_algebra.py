@@ -13,7 +13,7 @@ def _on_pairs(site: ComplexCall) -> ir.Expr:
 RULES: dict[str, Rule] = dict.fromkeys(
     (
         *("linalg.solve", "linalg.inv", "linalg.cholesky", "linalg.slogdet", "linalg.qr", "linalg.svd"),
-        "linalg.eigh",
+        *("linalg.eigh", "linalg.lu"),
     ),
     _on_pairs,
 )

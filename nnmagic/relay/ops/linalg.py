@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import wraps
+from typing import cast
 
 from nnmagic.relay import types as ty
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice, optional
+from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, choice, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, Check, Family, Relation, RelationError, Trait
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Check, Family, Relation, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, same_dim
 from nnmagic.relay.ops.relations import require_same, tensor
 
@@ -127,6 +128,19 @@ def _eig(types: Sequence[ty.Type], attrs: Attrs) -> ty.TupleType:
     batch, dtype = data.shape[:-2], ty.part_dtype(data.dtype)
     parts = [data.shape[-1:]] * 2 + [data.shape[-2:]] * (2 if attrs["compute_v"] else 0)
     return ty.TupleType(tuple(ty.TensorType((*batch, *part), dtype) for part in parts))
+
+
+def _lu(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TupleType:
+    data = _matrices(types)
+    pivots = ty.TensorType((*data.shape[:-2], _least(*data.shape[-2:])), "int32")
+    return ty.TupleType((data, pivots))
+
+
+def _permutation(types: Sequence[ty.Type], attrs: Attrs) -> ty.TensorType:
+    pivots = tensor(types)
+    if pivots.dtype != "int32" or not pivots.shape:
+        raise RelationError("expected vectors of int32, found {pivots}", 0, pivots=pivots)
+    return ty.TensorType((*pivots.shape[:-1], cast(int, attrs["rows"])), "int32")
 
 
 def _lstsq(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TupleType:
@@ -287,6 +301,23 @@ declare(
     _PAIRS,
     traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(1)],
+)
+declare(
+    "linalg.lu",
+    "a",
+    _or_of_pairs(_lu),
+    "Both factors of P @ L @ U in one matrix, and the rows, from 1 on, that are swapped one after the other.",
+    _PAIRS,
+    traits=Trait.HEAVY,
+    shape_constraints=[_fits_lapack(0)],
+)
+declare(
+    "linalg.permutation",
+    "pivots",
+    _permutation,
+    "The order of rows after swaps of each of the first rows with that of a number, from 1 on.",
+    Attr("rows", INT, 0, call_default=REQUIRED),
+    traits=Trait.SPECULATABLE,
 )
 declare(
     "linalg.lstsq",

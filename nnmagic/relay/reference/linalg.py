@@ -63,6 +63,34 @@ def _qr(call: EvalCall, a: Array) -> Any:
     return result if call["mode"] == "r" else tuple(result)
 
 
+def _lu(_call: EvalCall, a: Array) -> Any:
+    """Eliminate column by column; of a row's candidates LAPACK takes the largest by its parts."""
+    factors = np.array(a, np.result_type(a, np.float64))
+    rows, columns = a.shape[-2:]
+    pivots = np.zeros((*a.shape[:-2], min(rows, columns)), np.int32)
+    for at in np.ndindex(a.shape[:-2]):
+        matrix = factors[at]
+        for k in range(min(rows, columns)):
+            size = np.abs(matrix[k:, k].real) + np.abs(matrix[k:, k].imag)
+            pivot = k + int(size.argmax())
+            pivots[at][k] = pivot + 1
+            matrix[[k, pivot]] = matrix[[pivot, k]]
+            if matrix[k, k] != 0:
+                matrix[k + 1 :, k] /= matrix[k, k]
+            matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
+    return factors.astype(a.dtype), pivots
+
+
+def _permutation(call: EvalCall, pivots: Array) -> Any:
+    rows = call["rows"]
+    order = np.tile(np.arange(rows, dtype=np.int32), (*pivots.shape[:-1], 1))
+    for at in np.ndindex(pivots.shape[:-1]):
+        for k, pivot in enumerate(pivots[at][:rows]):
+            if 1 <= pivot <= rows:
+                order[at][[k, pivot - 1]] = order[at][[pivot - 1, k]]
+    return order
+
+
 def _lstsq(call: EvalCall, a: Array, b: Array) -> Any:
     """Return solutions, sums of squared residuals, and the rank."""
     _finite("SVD did not converge in Linear Least Squares", a, b)
@@ -89,6 +117,8 @@ RULES: dict[str, Rule] = {
     "linalg.eigh": _or_of_pairs(_eigh),
     "linalg.eig": _eig,
     "linalg.qr": _or_of_pairs(_qr),
+    "linalg.lu": _or_of_pairs(_lu),
+    "linalg.permutation": _permutation,
     "linalg.lstsq": _lstsq,
     "linalg.full_rank": _full_rank,
 }

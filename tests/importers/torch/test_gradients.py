@@ -124,6 +124,13 @@ LEFT_WHOLE = {
     "determinant of a transpose": (lambda a: torch.linalg.det(a.mT), numbers(3, 3)),
     "determinant with zeros": (torch.linalg.det, torch.tensor([[0.0, 2.0], [3.0, 0.0]])),
     "logarithm of a determinant": (lambda a: torch.linalg.slogdet(a)[1], numbers(4, 4)),
+    "swaps and triangles": (lambda a: torch.cat(torch.linalg.lu(a)[1:], 1), numbers(2, 4, 4)),
+    "factors, unpacked": (lambda a: torch.lu_unpack(*torch.linalg.lu_factor(a))[2], numbers(5, 3)),
+    "solve by factors": (
+        lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b, left=False),
+        numbers(2, 3, 3),
+        numbers(2, 4, 3),
+    ),
     "Cholesky": (torch.linalg.cholesky, symmetric(3)),
     "eigenvalues": (lambda a: torch.linalg.eigh(a + a.mT)[0], numbers(3, 3)),
     "QR": (lambda a: torch.linalg.qr(a)[1].abs(), numbers(4, 3)),

@@ -18,6 +18,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     image,
     indexing,
     linalg,
+    lu_decomposition,
     manipulation,
     matmul,
     membership,

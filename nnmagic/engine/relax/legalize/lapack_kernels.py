@@ -181,7 +181,7 @@ def unit_matrix(rows: Extent, buffer: Buffer, pair: Sequence[Extent]) -> Stmt:
     return _by_blocks(rows, rows, store)
 
 
-def _for_each(batch: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
+def for_each(batch: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
     """Build loops over the elements of a batch."""
 
     def open_loops(at: list[PrimExpr]) -> Stmt:
@@ -267,7 +267,7 @@ def compute_batch(call: OpCall, kernel: Callable[..., Kernel], failure: str | No
             def of_item(at: list[PrimExpr]) -> Stmt:
                 return sequence(body([Item(buffer, at) for buffer in buffers], work))
 
-            return sequence([store_value(work[0], tirx.const(0, INT)), _for_each(batch, of_item)])
+            return sequence([store_value(work[0], tirx.const(0, INT)), for_each(batch, of_item)])
 
         return te.extern(
             [shape for shape, _ in outputs],

@@ -14,6 +14,7 @@ from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.operators.complex_numbers import conjugate
 from nnmagic.importers.torch.registry import operator, operators
+from nnmagic.relay import expr as ir
 from nnmagic.relay.types import Dim, is_complex
 
 
@@ -68,14 +69,73 @@ def _solve(call: AtenCall) -> list[Value]:
     ]
 
 
-@operator("linalg_lu_solve", note="of the factors that `solve`, `det` and `slogdet` keep for their gradients")
+@operator("linalg_lu_factor_ex")
+def _lu_factor(call: AtenCall) -> list[Value]:
+    if not call.flag("pivot", default=True):
+        raise UnsupportedError("a decomposition without pivots is not supported")
+    factors, pivots = _decompose(call["A"])
+    least = pivots.shape[-1]
+    if least == 0:
+        return [factors, pivots, _info(call, factors.shape[:-2])]
+    rows, columns = (shapes.counting(pivots, pivots.rank - 1) for _ in range(2))
+    taken = op("take", factors, rows, axis=factors.rank - 2, mode="clip")
+    taken = op("take", taken, columns, axis=factors.rank - 1, mode="clip")
+    on_diagonal = shapes.unsqueeze(rows, [1]).equal(columns)
+    zero = op("any", op("logical_and", taken.equal(0), on_diagonal), axis=(taken.rank - 1,))
+    first = op("argmax", zero.cast("int32"), axis=(zero.rank - 1,)).cast("int32") + 1
+    return [factors, pivots, op("any", zero, axis=(zero.rank - 1,)).choose(first, 0)]
+
+
+def _decompose(matrices: Value) -> list[Value]:
+    """Return both factors in one matrix, and the rows that are swapped."""
+    if not is_complex(matrices.dtype):
+        return ops("linalg.lu", matrices)
+    factors, pivots = ops("linalg.lu", op("complex.pairs", matrices), pairs=True)
+    return [op("complex.of_pairs", factors), pivots]
+
+
+@operator("linalg_lu")
+def _lu(call: AtenCall) -> list[Value]:
+    if not call.flag("pivot", default=True):
+        raise UnsupportedError("a decomposition without pivots is not supported")
+    return _unpack(call, *_decompose(call["A"]))
+
+
+@operator("lu_unpack")
+def _lu_unpack(call: AtenCall) -> list[Value]:
+    swaps, *triangles = _unpack(call, call["LU_data"], call["LU_pivots"])
+    if not call.flag("unpack_pivots", default=True):
+        swaps = _none(call, call["LU_data"])
+    if not call.flag("unpack_data", default=True):
+        triangles = [_none(call, call["LU_data"])] * 2
+    return [swaps, *triangles]
+
+
+def _unpack(call: AtenCall, factors: Value, pivots: Value) -> list[Value]:
+    """Return a matrix of the swaps, a lower triangle with ones on its diagonal, and an upper one."""
+    rows, columns = call.static(factors)[-2:]
+    least, axis = min(rows, columns), factors.rank
+    if pivots.shape[-1] != 0:
+        is_row = op("all", op("logical_and", pivots >= 1, pivots <= rows))
+        call.block.check(is_row, f"{call.name}: a pivot is no row of the matrix")
+    order = shapes.unsqueeze(op("linalg.permutation", pivots, rows=rows), [axis - 2])
+    places = shapes.unsqueeze(constant(np.arange(rows, dtype="int32")), [1])
+    lower = _triangle(shapes.slice_axis(factors, axis - 1, 0, least), upper=False, unit=True)
+    upper = op("trilu", shapes.slice_axis(factors, axis - 2, 0, least), constant(0, "int32"), upper=True)
+    return [order.equal(places).cast(factors.dtype), lower, upper]
+
+
+@operator("linalg_lu_solve")
 def _lu_solve(call: AtenCall) -> Value:
-    """Solve with the matrices themselves, which the forward rules keep instead of factors, with pivots 0."""
-    pivots = call["pivots"]
+    """Solve with the product of the factors, or with what the forward rules keep: the matrices, pivots 0."""
+    factors, pivots = call["LU"], call["pivots"]
+    matrices = factors
     if 0 not in pivots.shape:
         is_kept = op("all", pivots.equal(0))
-        call.block.check(is_kept, f"{call.name}: factors that are arguments are not supported")
-    return _solution(call, _adjoint(call["LU"]) if call.flag("adjoint") else call["LU"])
+        swaps, lower, upper = _unpack(call, factors, is_kept.choose(1, pivots))
+        product = matmul(swaps, matmul(lower, upper))
+        matrices = Value(ir.If(is_kept.expr, factors.expr, product.expr), factors.type)
+    return _solution(call, _adjoint(matrices) if call.flag("adjoint") else matrices)
 
 
 def _solution(call: AtenCall, lhs: Value) -> Value:

@@ -28,6 +28,7 @@ def _rule(name: str) -> Callable[[Rule], Rule]:
 
 refuse("its rank may change: solve the normal equations instead", "linalg.lstsq", "linalg.full_rank")
 refuse("those of symmetric matrices have one: write eigh", "linalg.eig")
+refuse("the solution of a system has one: write solve", "linalg.lu", "linalg.permutation")
 
 
 def _product(
