@@ -28,6 +28,8 @@ _POLES = "torch's values at the poles and at infinity are those of rounded numbe
 _COORDINATES = "coordinates beyond all integers are converted to integers"
 _ASYMPTOTIC = "torch's trigamma function is within 1e-11"
 _SQUARES = "torch sums the squares of float32 in float64"
+_FFT = ("fft", "ifft", "hfft", "ihfft", "rfft", "irfft")
+_TRANSFORMS = (*(f"fft.{kind}{axes}" for kind in _FFT for axes in ("", "2", "n")), "stft", "istft")
 #: Functions whose results for hostile operands may differ from torch's, and why.
 SWORN = {
     **dict.fromkeys(("fmax", "fmin"), "C's fmax and fmin may give either of 0.0 and -0.0"),
@@ -41,6 +43,7 @@ SWORN = {
     "max_pool2d_with_indices_backward": _EMPTY,
     **dict.fromkeys((f"nn.functional.max_pool{rank}d" for rank in (1, 2, 3)), _EMPTY),
     **dict.fromkeys(("nn.functional.bilinear", "addr", "addbmm"), _PRODUCTS),
+    **dict.fromkeys(_TRANSFORMS, _PRODUCTS),
     "linalg.solve_triangular": "the factors of a whole matrix spread NaN to all rows",
     **dict.fromkeys(("triangular_solve", "cholesky_solve", "cholesky_inverse"), _PRODUCTS),
     **dict.fromkeys((f"polygamma.polygamma_n_{order}" for order in range(5)), _POLES),
@@ -72,6 +75,8 @@ IMPRECISE = {
 }
 #: Functions of which equal elements have indices in any order: only their first results are compared.
 ANY_ORDER = frozenset(("topk", "kthvalue", "mode", "median", "nanmedian"))
+#: Functions for which torch's LAPACK ends the process where an element is NaN or infinite.
+CRASHING = frozenset(("linalg.eig", "linalg.eigvals"))
 #: Functions that read elements by their strides, which Dynamo guards.
 OF_STRIDES = frozenset(("as_strided", "as_strided_copy", "as_strided_scatter", "as_strided.partial_views"))
 #: What a call refuses in words, and torch computes.

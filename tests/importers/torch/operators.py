@@ -275,7 +275,7 @@ def _outcomes(
         yield "error", f"{type(error).__name__}: {error}"[:300], []
         return
     dtype, elementwise = getattr(torch, options.dtype), isinstance(_info(name), _ELEMENTWISE)
-    for number in range(options.hostile + 1):
+    for number in range(1 if name in hostile.CRASHING else options.hostile + 1):
         operands = tensors
         if number:
             operands = hostile.draw(name, module, tensors, dtype, chance, elementwise=elementwise)
