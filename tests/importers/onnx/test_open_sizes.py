@@ -249,6 +249,28 @@ def test_images_of_open_size_are_scaled(scale: float) -> None:
     )
 
 
+@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize("what", ["scales", "sizes"])
+def test_images_are_resized_by_what_is_given_at_the_call(what: str, opened: bool) -> None:
+    inputs = [info("x", ("n", 2, "h", "w") if opened else (2, 2, 5, 4))]
+    inputs.append(info(what, (4,), "float32" if what == "scales" else "int64"))
+    given = ["x", "", what] if what == "scales" else ["x", "", "", what]
+    nodes = [node("Resize", given, ["y"], mode="linear")]
+    proto = model(nodes, inputs, [info("y", (None, 2, None, None))])
+    targets = [[1, 1, 2.4, 0.5], [1, 1, 1, 3]] if what == "scales" else [[2, 2, 7, 9], [2, 2, 5, 1]]
+    dtype = "float32" if what == "scales" else "int64"
+    function = compare(proto, *({**normal(2, 2, 5, 4), what: np.array(each, dtype)} for each in targets))
+    with pytest.raises(AssertionError, match="the new size of axis 1 must be 2"):
+        function(*normal(2, 2, 5, 4).values(), np.array([1, 3, 2, 2], dtype))
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_norms_of_windows_of_images_of_open_size(p: int) -> None:
+    pads = {"auto_pad": "SAME_UPPER"} if p == 3 else {"pads": [1, 0, 0, 1]}
+    nodes = [node("LpPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 1], p=p, **pads)]
+    compare(model(nodes, [info("x", ("n", 2, "h", "w"))], ["y"]), normal(1, 2, 5, 4), normal(2, 2, 8, 3))
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_sequences_of_pieces_whose_lengths_the_call_gives(known: bool) -> None:
     nodes = [

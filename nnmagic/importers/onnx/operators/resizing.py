@@ -127,7 +127,9 @@ def _resize_by(
     mode: str,
 ) -> Value:
     data = node[0]
-    if not shapes.is_static([data.shape[axis] for axis in axes]):
+    is_static = shapes.is_static([data.shape[axis] for axis in axes])
+    given = scales if scales is not None else sizes
+    if not is_static or (given is not None and given.known is None and node.output_shape() is None):
         opened = _open_axes(node, axes, scales, sizes, regions)
         if opened is not None:
             return _resize_axes(node, opened, transformation, mode)
@@ -209,23 +211,35 @@ def _open_axes(
     sizes: Value | None,
     regions: Sequence[tuple[Value, Value] | None],
 ) -> list[_Axis] | None:
-    """Plan axes of which one has a size that the call knows; None if all that change have known sizes."""
+    """Plan axes of which one has a size that the call knows; None if all that change have known sizes.
+
+    An axis whose size the model declares as that of the data stays, and the call checks that it does.
+    """
     data, opened = node[0], []
-    stated = None if sizes is None else sizes_of(sizes)
-    stretched = node.text("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if sizes is not None and (stated is None or not stretched):
+    if sizes is not None and node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
+    stated = (sizes_of(sizes) if sizes is not None else None) or (ANY,) * len(axes)
+    declared = node.declared[0] if node.declared else None
     for number, axis in enumerate(axes):
         old = data.shape[axis]
-        if sizes is not None and stated is not None:
-            if stated[number] == old != ANY:
-                continue
+        stays = declared is not None and declared[axis] == old != ANY
+        if sizes is not None:
             count = _item(sizes, number).cast("int64")
-            opened.append(_plan(data, axis, stated[number], count, None, regions[number]))
+            if stays and stated[number] == ANY:
+                node.block.require(count, np.array(old), f"Resize: the new size of axis {axis}")
+            elif stated[number] != old or old == ANY:
+                opened.append(_plan(data, axis, stated[number], count, None, regions[number]))
             continue
-        scale = _item(scales, number).cast("float64") if scales is not None else None
-        if scale is None or scale.known is None:
-            return None
+        assert scales is not None
+        scale = _item(scales, number).cast("float64")
+        if scale.known is None:
+            size = shapes.size_along(data, axis)
+            count = op("floor", size.cast("float64") * scale + 1e-6).cast("int64")
+            if stays:
+                node.block.require(count, np.array(old), f"Resize: the new size of axis {axis}")
+            else:
+                opened.append(_plan(data, axis, ANY, count, scale, regions[number]))
+            continue
         factor = float(scale.known)
         if factor == 1:
             continue
