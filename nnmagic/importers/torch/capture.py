@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import kind_of
-from nnmagic.importers.torch.decompositions import WHOLE, decompose_linspace
+from nnmagic.importers.torch.decompositions import WHOLE, complete
 from nnmagic.importers.torch.errors import program_error
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def capture(
         table = torch.export.default_decompositions()
         for name in _KEPT:
             table.pop(getattr(torch.ops.aten, name).default, None)
-        decompose_linspace(table)
+        complete(table)
         return program.run_decompositions(table)
     except Exception as error:
         raise _capture_error("torch cannot decompose it to core ATen", error) from error

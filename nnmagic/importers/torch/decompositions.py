@@ -22,7 +22,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table: dict[Any, Callable[..., Any]] = {**_of_lists(), **core_aten_decompositions()}
     table[torch.ops.aten._native_multi_head_attention.default] = _heads
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
-    decompose_linspace(table)
+    complete(table)
     for name in WHOLE:
         table.pop(getattr(torch.ops.aten, name).default, None)
     return table
@@ -82,13 +82,15 @@ def _each(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
     ]
 
 
-def decompose_linspace(table: MutableMapping[Any, Callable[..., Any]]) -> None:
-    """Have a table of decompositions give the numbers of eager torch for linspace of integers."""
+def complete(table: MutableMapping[Any, Callable[..., Any]]) -> None:
+    """Add what torch's decompositions lack, and the numbers of eager torch for linspace of integers."""
     import torch
     from torch._decomp import core_aten_decompositions
 
     overload = torch.ops.aten.linspace.default
     table[overload] = partial(_linspace, core_aten_decompositions()[overload])
+    table[torch.ops.aten.rrelu_with_noise_functional.default] = _randomized_leaky_relu
+    table[torch.ops.aten.rrelu_with_noise_backward.default] = _randomized_leaky_relu_backward
 
 
 def _linspace(
@@ -105,6 +107,32 @@ def _linspace(
         return torch.full((1,), first, dtype=dtype, **options)
     step = (last - first) / (steps - 1)
     return torch.where(place < steps // 2, first + step * place, last - step * (steps - 1 - place)).to(dtype)
+
+
+def _randomized_leaky_relu(  # noqa: PLR0913 - torch's arguments
+    data: Any,
+    noise: Any,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,  # noqa: FBT001, FBT002
+    generator: Any = None,
+) -> tuple[Any, Any]:
+    """Return the activation and the slopes, of which eager torch draws those of negative numbers only."""
+    import torch
+
+    if not training:
+        return torch.nn.functional.leaky_relu(data, (lower + upper) / 2), noise
+    slopes = torch.where(data <= 0, torch.ops.aten.uniform(data, lower, upper, generator=generator), 1.0)
+    return data * slopes, slopes
+
+
+def _randomized_leaky_relu_backward(grad: Any, data: Any, noise: Any, *settings: Any) -> Any:
+    import torch
+
+    lower, upper, training, is_result = settings
+    if training:
+        return grad * noise
+    return torch.ops.aten.leaky_relu_backward(grad, data, (lower + upper) / 2, is_result)
 
 
 def _heads(query: Any, key: Any, value: Any, _embed_dim: int, num_head: int, *rest: Any) -> tuple[Any, Any]:

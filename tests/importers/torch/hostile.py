@@ -169,7 +169,8 @@ def draw(
         if tensor.dtype != dtype or tensor.numel() > _MOST_ELEMENTS // 100:
             continue
         before = drawn[number]
-        drawn[number] = fill(name, tensor, chance, elementwise=elementwise)
+        if not dtype.is_complex:  # of which torch's own functions differ
+            drawn[number] = fill(name, tensor, chance, elementwise=elementwise)
         if is_laid:
             drawn[number] = lay(drawn[number], chance)
         if eager(module, drawn) is None:

@@ -27,6 +27,18 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def test_slopes_are_drawn_of_negative_numbers() -> None:
+    torch._dynamo.reset()
+    module = torch.nn.RReLU(0.1, 0.4)
+    x = torch.linspace(-2, 1, 500).requires_grad_()
+    y = torch.compile(module, backend="nnmagic", options={"engine": "numpy"})(x)
+    y.sum().backward()
+    assert torch.equal(y[x > 0], x[x > 0])
+    slopes = (y / x)[x <= 0]
+    assert 0.1 <= slopes.min() < 0.12 < 0.38 < slopes.max() <= 0.4
+    torch.testing.assert_close(x.grad[x <= 0], slopes)
+
+
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", DRAWS)
