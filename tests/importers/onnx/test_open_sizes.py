@@ -271,6 +271,19 @@ def test_norms_of_windows_of_images_of_open_size(p: int) -> None:
     compare(model(nodes, [info("x", ("n", 2, "h", "w"))], ["y"]), normal(1, 2, 5, 4), normal(2, 2, 8, 3))
 
 
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions_of_open_number_in_images_of_open_size(mode: str) -> None:
+    options = {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "spatial_scale": 0.5}
+    nodes = [node("RoiAlign", ["x", "rois", "which"], ["y"], mode=mode, **options)]
+    inputs = [info("x", ("n", 2, "h", "w")), info("rois", ("r", 4)), info("which", ("r",), "int64")]
+    boxes = np.array([[0, 0, 9, 7], [3, 2, 20, 12], [-4, 1, 2, 3]], "float32")
+    compare(
+        model(nodes, inputs, ["y"]),
+        {**normal(2, 2, 6, 8), "rois": boxes, "which": np.array([1, 0, 1])},
+        {**normal(1, 2, 5, 3), "rois": boxes[:1], "which": np.array([0])},
+    )
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_sequences_of_pieces_whose_lengths_the_call_gives(known: bool) -> None:
     nodes = [

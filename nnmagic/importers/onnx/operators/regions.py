@@ -6,7 +6,7 @@ The standard: https://onnx.ai/onnx/operators/onnx__GridSample.html
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import reduce
 from typing import cast
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
-from nnmagic.importers.onnx.operators.convolutions import sample_bilinear
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import (
     Value,
@@ -22,6 +21,7 @@ from nnmagic.importers.onnx.values import (
     constant,
     count_up,
     op,
+    with_shape,
 )
 
 
@@ -97,8 +97,7 @@ def _roi_align(node: OnnxNode) -> Value:
             sample_ratio=-1,
             mode="avg",
         )
-    batch, channels, height, width = shapes.static_shape(data)
-    count = shapes.static_shape(rois)[0]
+    check_new_array(*(node.integer(f"output_{side}", 1) * samples for side in ("height", "width")))
     scaled = rois * node.number("spatial_scale", 1.0) - (0.5 if half else 0.0)
     pooled = [node.integer("output_height", 1), node.integer("output_width", 1)]
     places = []
@@ -109,50 +108,46 @@ def _roi_align(node: OnnxNode) -> Value:
             extent = extent.maximum(1)
         steps = (count_up(bins * samples) // samples) + (count_up(bins * samples) % samples + 0.5) / samples
         places.append(first + extent / bins * scaled.like(steps[None, :]))
-    rows, columns = pooled[0] * samples, pooled[1] * samples
-    y = shapes.unsqueeze(places[0], [2])
-    x = shapes.unsqueeze(places[1], [1])
-    images = shapes.reshape(shapes.take(data, batch_indices, 0), [count, 1, channels, height * width])
-    shape = (count, rows, columns)
-    y, x = (op("broadcast_to", item, shape=shape) for item in (y, x))
-    inside = op(
-        "logical_and",
-        op("logical_and", y >= -1, y <= height),
-        op("logical_and", x >= -1, x <= width),
-    )
+    height, width = (shapes.size_along(data, axis).cast(rois.dtype) for axis in (2, 3))
+    y, x = shapes.unsqueeze(places[0], [2]), shapes.unsqueeze(places[1], [1])
+    inside = op("logical_and", op("logical_and", y >= -1, y <= height), (x >= -1) & (x <= width))
     y, x = y.maximum(0).minimum(height - 1), x.maximum(0).minimum(width - 1)
-    split = [count, 1, channels, pooled[0], samples, pooled[1], samples]
-    mask = shapes.reshape(inside.cast(data.dtype), [count, 1, 1, pooled[0], samples, pooled[1], samples])
-    flat = [count, 1, rows * columns]
+    terms = _corner_terms(data, batch_indices, y, x)
+    split = [pooled[0], samples, pooled[1], samples]
+
+    def reduce_samples(name: str, term: Value) -> Value:
+        masked = op("reshape", term * inside.cast(data.dtype), newshape=(*term.type.shape[:1], -1, *split))
+        return op(name, masked, axis=(3, 5))
+
     if mode == "avg":
-        sampled = shapes.reshape(sample_bilinear(images, y, x, height, width, flat), split) * mask
-        return shapes.squeeze(op("mean", sampled, axis=(4, 6)), [1])
-    if mode != "max":
+        first, *others = terms
+        result = reduce_samples("mean", sum(others, first))
+    elif mode == "max":
+        first, *others = (reduce_samples("max", term) for term in terms)
+        result = reduce(Value.maximum, others, first)
+    else:
         raise UnsupportedError(f"the mode {mode!r} is not known")
-    largest = None
-    for part in _corner_terms(images, y, x, height, width, flat):
-        term = op("max", shapes.reshape(part, split) * mask, axis=(4, 6))
-        largest = term if largest is None else largest.maximum(term)
-    assert largest is not None
-    assert batch >= 0
-    return shapes.squeeze(largest, [1])
+    result = shapes.transpose(result, [1, 0, 2, 3])
+    return with_shape(result, [rois.shape[0], *result.shape[1:]])
 
 
-def _corner_terms(
-    images: Value, y: Value, x: Value, height: int, width: int, flat: Sequence[int]
-) -> list[Value]:
-    """Return the four weighted neighbours of each place, whose largest is the maximum that ONNX takes."""
+def _corner_terms(data: Value, batch_indices: Value, y: Value, x: Value) -> list[Value]:
+    """Return the four weighted neighbours (C, R, H, W) of places (R, H, W) in images (N, C, H, W)."""
+    channels = data.shape[1]
+    if not isinstance(channels, int):
+        raise UnsupportedError("the number of channels must be known", "fix it with shapes={...}")
+    flat = op("reshape", shapes.transpose(data, [1, 0, 2, 3]), newshape=(int(channels), -1))
+    height, width = (shapes.size_along(data, axis) for axis in (2, 3))
+    begins = shapes.take(shapes.counting(data, 0) * (height * width), batch_indices, 0)
+    begins = shapes.unsqueeze(begins, [1, 2])
     terms = []
     low_y, low_x = op("floor", y), op("floor", x)
     for down in (0, 1):
         for right in (0, 1):
-            row, column = (low_y + down).minimum(height - 1), (low_x + right).minimum(width - 1)
-            weight = _share(y - low_y, down) * _share(x - low_x, right)
-            place = shapes.reshape((row * width + column).cast("int64"), [*flat[:2], 1, flat[2]])
-            spread = op("broadcast_to", place, shape=(*flat[:2], int(cast(int, images.shape[2])), flat[2]))
-            terms.append(
-                op("gather", images, spread, axis=3) * shapes.reshape(weight, [*flat[:2], 1, flat[2]])
-            )
+            row = (low_y + down).cast("int64").minimum(height - 1)
+            column = (low_x + right).cast("int64").minimum(width - 1)
+            taken = op("take", flat, begins + row * width + column, axis=1, mode="clip")
+            terms.append(taken * (_share(y - low_y, down) * _share(x - low_x, right)))
     return terms
 
 
