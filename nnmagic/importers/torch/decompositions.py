@@ -109,12 +109,12 @@ def _linspace(
     return torch.where(place < steps // 2, first + step * place, last - step * (steps - 1 - place)).to(dtype)
 
 
-def _randomized_leaky_relu(  # noqa: PLR0913 - torch's arguments
+def _randomized_leaky_relu(
     data: Any,
     noise: Any,
     lower: float = 1 / 8,
     upper: float = 1 / 3,
-    training: bool = False,  # noqa: FBT001, FBT002
+    training: bool = False,
     generator: Any = None,
 ) -> tuple[Any, Any]:
     """Return the activation and the slopes, of which eager torch draws those of negative numbers only."""

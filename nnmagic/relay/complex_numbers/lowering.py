@@ -125,6 +125,8 @@ _WHOLES = {part: dtype for dtype, part in _PARTS.items()}
 
 
 def complex_of(array: np.ndarray) -> np.ndarray:
-    """Return an array of pairs of floats as a complex array in the same memory."""
+    """Return an array of pairs of floats as a complex array, in the same memory if its pairs lie there."""
+    if array.strides[-1] != array.itemsize:
+        array = np.ascontiguousarray(array)
     whole: np.ndarray = array.view(_WHOLES[array.dtype.newbyteorder("=")])
     return whole[..., 0]

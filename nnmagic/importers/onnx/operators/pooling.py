@@ -113,17 +113,22 @@ def _means(node: OnnxNode) -> Value:
 
 @operator("LpPool")
 def _lp_pool(node: OnnxNode) -> Value:
-    data, p = node[0], node.integer("p", 2)
-    if (opened := _padded_open(node, 0)) is not None:
+    data, p = _power(node[0], node.integer("p", 2)), node.integer("p", 2)
+    if (opened := _padded_open(replace(node, inputs=[data]), 0)) is not None:
         bare, padded, sizes_ = opened
-        result = _lp_pool(replace(bare, inputs=[padded]))
-        return with_shape(result, [*result.shape[:2], *sizes_])
-    placing = _placing(node)
+        sums = _sums(replace(bare, inputs=[padded]))
+        return _root(with_shape(sums, [*sums.shape[:2], *sizes_]), p)
+    return _root(_sums(replace(node, inputs=[data])), p)
+
+
+def _sums(node: OnnxNode) -> Value:
+    """Return the sum of each window; of images of open size from their means."""
+    data, placing = node[0], _placing(node)
     simple = len(placing.kernel) in SPATIAL and set(placing.dilations) == {1} and not placing.ceil
     if simple and not shapes.is_static(data.shape[2:]) and min(*placing.before, *placing.after) >= 0:
-        means = pool("avg", _power(data, p), placing, placing.after, count_include_pad=True)
-        return _root(means * float(math.prod(placing.kernel)), p)
-    return _root(window_sums(_power(data, p), _windows(placing, shapes.image_sizes(data))), p)
+        means = pool("avg", data, placing, placing.after, count_include_pad=True)
+        return means * float(math.prod(placing.kernel))
+    return window_sums(data, _windows(placing, shapes.image_sizes(data)))
 
 
 def _power(data: Value, p: int) -> Value:
