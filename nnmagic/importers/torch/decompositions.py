@@ -10,7 +10,7 @@ from typing import Any
 ROUNDED_ONCE = ("addcmul", "addcdiv")
 #: Operators that are imported as a whole: the decomposition of select_scatter loses what lies in one place,
 #: that of detach that it has no gradient.
-WHOLE = (*ROUNDED_ONCE, "select_scatter", "detach")
+WHOLE = (*ROUNDED_ONCE, "select_scatter", "detach", "special_log_ndtr")
 _PREFIX = "aten::_foreach_"
 
 

@@ -30,7 +30,7 @@ def _far(size: T, order: int) -> T:
     terms = [1.0]
     for k in range(1, 24):
         terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k))
-    return evaluate(terms, 1 / size) / (size * (2 * math.pi)).op("sqrt")
+    return evaluate(terms, 1 / size) / (size.op("sqrt") * math.sqrt(2 * math.pi))
 
 
 def _bessel(x: T, order: int, *, scaled: bool) -> T:
@@ -40,7 +40,8 @@ def _bessel(x: T, order: int, *, scaled: bool) -> T:
     if scaled:
         near = near * (-size).op("exp")
     else:
-        far = far * size.op("exp")
+        half = (size * 0.5).op("exp")  # the square of which may overflow where the function does not
+        far = far * half * half
     far = size.equal(math.inf).choose(0.0 if scaled else math.inf, far)
     result = is_near.choose(near, far)
     if order:

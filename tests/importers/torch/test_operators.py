@@ -28,6 +28,7 @@ NAMES = (
     *("angle", "diagonal_scatter", "index_reduce.mean", "logcumsumexp", "masked_select", "median"),
     *("nanmedian", "narrow_copy", "nn.functional.bilinear", "nn.functional.embedding", "put"),
     *("digamma", "dist", "lgamma", "polygamma.polygamma_n_4", "squeeze.multiple", "triu_indices"),
+    *("erfinv", "i0", "special.i0e", "special.i1", "special.i1e", "special.log_ndtr", "special.ndtri"),
 )
 #: Functions of linear algebra, which SciPy's LAPACK computes.
 LINEAR_ALGEBRA = (

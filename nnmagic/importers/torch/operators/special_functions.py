@@ -1,4 +1,4 @@
-"""Import the gamma function's logarithm and its derivatives, which are computed in float64.
+"""Import special functions: of the gamma, error and Bessel families.
 
 What they compute: https://docs.pytorch.org/docs/stable/special.html
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import AtenCall
-from nnmagic.importers.torch.mathematics import convert
-from nnmagic.importers.torch.registry import operator, operators
+from nnmagic.importers.torch.mathematics import convert, in_float32
+from nnmagic.importers.torch.registry import Rule, operator, operators
 from nnmagic.relay.ops.unary import MAX_ORDER
 
 
@@ -21,8 +21,15 @@ def _polygamma(call: AtenCall) -> Value:
     return op("special.polygamma", convert(call["self"], call.dtype), n=order)
 
 
+def _special(name: str) -> Rule:
+    return lambda call: in_float32(f"special.{name}", convert(call["self"], call.dtype))
+
+
 operators(
     {
+        "erfinv": _special("erfinv"),
+        "i0": _special("i0"),
+        **{f"special_{name}": _special(name) for name in ("i0e", "i1", "i1e", "log_ndtr", "ndtri")},
         "digamma": lambda call: op("special.polygamma", convert(call["self"], call.dtype)),
         "lgamma": lambda call: op("special.gammaln", convert(call["self"], call.dtype)),
     }
