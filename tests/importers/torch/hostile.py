@@ -270,7 +270,7 @@ def _wrong(one: torch.Tensor, other: torch.Tensor, *, elementwise: bool) -> torc
         parts = [
             _wrong(*map(part, (one, other)), elementwise=elementwise) for part in (torch.real, torch.imag)
         ]
-        return parts[0] | parts[1]
+        return (parts[0] | parts[1]) & ~((one - other).abs() <= RTOL[other.real.dtype] * other.abs())
     if not other.dtype.is_floating_point:
         return one != other
     rtol = RTOL[other.dtype]
