@@ -55,6 +55,23 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_bags_of_open_number(last: bool) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    module = nn.EmbeddingBag(9, 3, mode="mean", padding_idx=2, include_last_offset=last)
+    compiled = torch.compile(module, backend=torch_backend, dynamic=True, options={"engine": "numpy"})
+    for count, begins in ((8, [0, 3, 3, 5]), (11, [0, 1, 6, 9, 10])):
+        indices, offsets = torch.randint(0, 9, (count,)), torch.tensor(begins + [count] * last)
+        found = []
+        for run in (compiled, module):
+            module.zero_grad()
+            result = run(indices, offsets)
+            result.square().sum().backward()
+            found.append((result, module.weight.grad))
+        torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str) -> None:
     torch.manual_seed(0)

@@ -168,7 +168,7 @@ _of_linear("_upsample_bilinear2d_aa", "self", "input_size")
 _of_linear("_upsample_bicubic2d_aa", "self", "input_size")
 
 
-@operator("_embedding_bag_backward", note="of indices and offsets of known number")
+@operator("_embedding_bag_backward")
 def _embedding_bag(call: AtenCall) -> Value:
     """Add the gradient of each bag to the rows that it was made of; ``max`` names one for each column."""
     if call.flag("sparse") or call.flag("scale_grad_by_freq"):
@@ -208,7 +208,7 @@ def _of_indices(call: AtenCall, grad: Value) -> Value:
     return op("expand_dims", call["indices"].cast("int64").equal(padding), axis=1).choose(0, updates)
 
 
-@operator("_embedding_bag_per_sample_weights_backward", note="of indices and offsets of known number")
+@operator("_embedding_bag_per_sample_weights_backward")
 def _embedding_bag_weights(call: AtenCall) -> Value:
     rows = op("take", call["weight"], call["indices"].cast("int64"), axis=0, mode="clip")
     return op("sum", _of_indices(call, call["grad"]) * rows, axis=(1,))

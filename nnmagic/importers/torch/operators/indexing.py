@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-import numpy as np
-
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
@@ -17,7 +15,7 @@ from nnmagic.importers.torch.calls import AtenCall, over_elements, scalar_consta
 from nnmagic.importers.torch.mathematics import convert, neutral, wide
 from nnmagic.importers.torch.operators.products import distance
 from nnmagic.importers.torch.registry import operator, operators
-from nnmagic.relay.ops.dims import broadcast_shapes, product
+from nnmagic.relay.ops.dims import broadcast_shapes, product, same_dim
 from nnmagic.relay.types import ANY, Dim
 
 
@@ -417,50 +415,54 @@ def bag_of(number: Value, offsets: Value) -> Value:
     return op("sum", begun.cast("int64"), axis=(1,)) - 1
 
 
-@operator("_embedding_bag", "_embedding_bag_forward_only", note="of indices and offsets of known number")
+@operator("_embedding_bag", "_embedding_bag_forward_only")
 def _embedding_bag(call: AtenCall) -> list[Value]:
     """Reduce bags of embeddings; a bag is a range of indices."""
     weight, indices, offsets = call["weight"], call["indices"], call["offsets"]
     mode, padding = call.integer("mode", 0), call.integer("padding_idx", -1)
-    (count,) = call.static(indices, "the number of indices")
-    (bags,) = call.static(offsets, "the number of bags")
     if call.flag("include_last_offset"):
-        bags -= 1
-        offsets = shapes.slice_axis(offsets, 0, 0, bags)
-    number = constant(np.arange(count), "int64")
+        offsets = with_shape(shapes.slice_axis(offsets, 0, 0, -1), call.shape[:1])
     places = in_range(call, indices, weight, 0, negative=False)
-    bag = bag_of(number, offsets)
-    rows = op("take", weight, places, axis=0, mode="clip")
+    bag = bag_of(shapes.counting(indices, 0), offsets)
+    rows = wide(op("take", weight, places, axis=0, mode="clip"))
     weights = call.get("per_sample_weights")
     if weights is not None:
-        rows = rows * op("expand_dims", weights, axis=1)
+        rows = rows * op("expand_dims", wide(weights), axis=1)
     counted = op("not_equal", places, places.like(padding)) if padding >= 0 else places.equal(places)
-    members = bag.equal(constant(np.arange(bags)[:, None], "int64"))  # (bags, count)
-    members = op("logical_and", members, counted)
-    sizes = op("sum", members.cast("int64"), axis=(1,))
-    width, largest = weight.shape[1], None
-    if not count:
-        result = call.full([bags, width], scalar_constant(0, weight.dtype))
+    zero, largest = scalar_constant(0, rows.dtype), None
+
+    def add_up(each: Value, zeros: Value) -> Value:
+        return op("scatter_nd", zeros, shapes.unsqueeze(bag, [0]), each, mode="add")
+
+    sizes = add_up(counted.cast("int64"), call.full(offsets.shape, scalar_constant(0, "int64")))
+    if indices.shape == (0,):
+        result = call.full(call.shape, zero)
     elif mode == 2:
+        members = bag.equal(shapes.unsqueeze(shapes.counting(offsets, 0), [1]))  # (bags, count)
+        members = op("logical_and", members, counted)
         low = rows.like(neutral("max", rows.dtype))
         spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), low)
         best = op("max", spread, axis=(1,))
         largest = op("take", places, op("argmax", spread, axis=(1,)), axis=0, mode="clip")
         result = op("expand_dims", sizes > 0, axis=1).choose(best, best.like(0))
     else:
-        spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), rows.like(0))
-        result = op("sum", spread, axis=(1,))
+        kept = op("expand_dims", counted, axis=1).choose(rows, zero)
+        result = add_up(kept, call.full(call.shape, zero))
         if mode == 1:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
     results = [result]  # the others serve the gradient; what it does not need has another shape in torch
     serving: tuple[Value | None, ...] = (bag, sizes, largest)
-    for traced, traced_result in zip(call.results[1:], serving, strict=True):
+    for traced, own in zip(call.results[1:], serving, strict=True):
         shape = call.importer.shape_of(traced)
-        is_needed = traced_result is not None and traced_result.shape == shape
-        results.append(
-            traced_result if traced_result and is_needed else call.full(shape, scalar_constant(0, "int64"))
-        )
+        is_needed = own is not None and _may_be(own.shape, shape)
+        results.append(own if own and is_needed else call.full(shape, scalar_constant(0, "int64")))
     return results
+
+
+def _may_be(shape: tuple[Dim, ...], other: tuple[Dim, ...]) -> bool:
+    """Return whether two shapes may be the same."""
+    pairs = zip(shape, other, strict=False)
+    return len(shape) == len(other) and all(same_dim(*pair) is not False for pair in pairs)
 
 
 operators(
