@@ -1,4 +1,7 @@
-"""Complex numbers of PyTorch programs: eager torch judges their values and gradients."""
+"""Complex numbers of PyTorch programs: eager torch judges their values and gradients.
+
+The rules that only they have are in importers/torch/operators/complex_numbers.
+"""
 
 from __future__ import annotations
 

@@ -181,9 +181,11 @@ def test_negative_powers_of_integers() -> None:
     assert found.tolist() == torch.pow(base, power).tolist()
 
 
-def test_factors_of_torch_are_refused() -> None:
-    matrix, right = torch.eye(3) + torch.ones(3, 3), torch.ones(3, 1)
-    factors = torch.linalg.lu_factor(matrix)
-    function = nnmagic.from_torch(torch.linalg.lu_solve, (*factors, right), engine="numpy")
-    with pytest.raises(AssertionError, match="factors that are arguments are not supported"):
-        function(*factors, right)
+def test_factors_that_are_arguments() -> None:
+    matrix, right = torch.eye(3) + torch.arange(9.0).reshape(3, 3), torch.ones(3, 1)
+    factors, pivots = torch.linalg.lu_factor(matrix)
+    function = nnmagic.from_torch(torch.linalg.lu_solve, (factors, pivots, right), engine="numpy")
+    expected = torch.linalg.lu_solve(factors, pivots, right)
+    torch.testing.assert_close(function(factors, pivots, right), expected)
+    with pytest.raises(AssertionError, match="a pivot is no row of the matrix"):
+        function(factors, pivots + 3, right)
