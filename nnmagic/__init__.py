@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.compile import compile, function  # noqa: A004 - the public name
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
+    from nnmagic.functions.exporting.export import export
     from nnmagic.functions.from_onnx import from_onnx
     from nnmagic.functions.from_torch import TorchFunction, from_torch
     from nnmagic.functions.inspection.stepping import step
@@ -65,6 +66,7 @@ _MODULES = {
     "nnmagic.functions.compile": "compile function",
     "nnmagic.functions.compiled": "CompiledFunction",
     "nnmagic.functions.definition": "CacheInfo",
+    "nnmagic.functions.exporting.export": "export",
     "nnmagic.functions.from_onnx": "from_onnx",
     "nnmagic.functions.from_torch": "TorchFunction from_torch",
     "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
@@ -102,6 +104,7 @@ __all__ = [
     "c64",
     "c128",
     "compile",
+    "export",
     "f16",
     "f32",
     "f64",

@@ -56,6 +56,7 @@ LAYERS = {
         *(
             "compiler_server",
             "driver",
+            "c_export",
             "prepared_program",
             "profiling",
             "codegen",

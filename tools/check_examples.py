@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 #: Blocks that are parts of longer programs: of these pages, those with these words.
 PARTS = {
+    "c": ("LowLevelCallable",),  # SciPy, which has no types
     "cookbook": ("%load_ext", "double.save"),  # notebooks, and a function of a cell
     "models": ("images",),  # models and images of the reader's
 }

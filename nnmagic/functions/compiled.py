@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnmagic.engine.executable import Executable
 from nnmagic.functions.arguments.records import RecordCalls, holds_record
+from nnmagic.functions.caching.compile_options import Target
 from nnmagic.functions.calling import Caller
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.functions.function_attributes import FunctionAttributes
@@ -216,6 +217,51 @@ class CompiledFunction(FunctionAttributes):
         from nnmagic.exporters.onnx import write_onnx
 
         write_onnx(self._definition.module_to_export, path, name=self.name)
+
+    @short_errors
+    def export(self, path: str | os.PathLike[str], *, target: Target = None) -> None:
+        """Write the function as C, which needs libm and libc alone; ``nnmagic.export`` says what is written.
+
+        Raises EngineError for a function that needs more, ValueError for a suffix or a name that cannot be.
+        """
+        from nnmagic.functions.exporting.export import export
+
+        export(path, self, target=target)
+
+    @property
+    @short_errors
+    def ctypes(self) -> Any:
+        """The function as one of ctypes.
+
+        A float of numbers is ``double (double, int64_t)`` or alike, and NaN where the call fails. A function
+        of arrays is as ``export`` writes it: it returns 0, or a code that says what failed.
+        """
+        from nnmagic.functions.exporting.pointers import ctypes_function
+
+        made = self._definition.__dict__
+        return made["_ctypes"] if "_ctypes" in made else made.setdefault("_ctypes", ctypes_function(self))
+
+    @property
+    @short_errors
+    def address(self) -> int:
+        """The address of what ``ctypes`` calls, as long as the function lives."""
+        from nnmagic.functions.exporting.pointers import pointer
+
+        return pointer(self, "numbers").address
+
+    @short_errors
+    def capsule(self, signature: str | None = None) -> object:
+        """Return what ``scipy.LowLevelCallable`` takes: ``quad(LowLevelCallable(f.capsule()), 0, 1)``.
+
+        Args:
+            signature: one of SciPy's, such as ``"double (int, double *)"``; by default the first that fits.
+
+        Raises EngineError for a function that no signature fits.
+
+        """
+        from nnmagic.functions.exporting.pointers import capsule
+
+        return capsule(self, signature)
 
     def __reduce__(self) -> tuple[Callable[..., CompiledFunction], tuple[object, ...], Any]:
         from nnmagic.functions.saving import from_pickle, to_bytes

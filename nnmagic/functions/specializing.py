@@ -469,6 +469,12 @@ class SpecializingFunction(FunctionAttributes):
         hint = f"save one of its specializations, as in {self.name}.specializations[0].save(path)"
         raise TypeError(f"{self.name}() is compiled for each set of types: {hint}")
 
+    def export(self, path: object, *, target: object = None) -> None:
+        """Refuse to write C: a function of C has types, which each specialization has."""
+        del path, target
+        hint = f"export one of its specializations, as in {self.name}.specializations[0].export(path)"
+        raise TypeError(f"{self.name}() is compiled for each set of types: {hint}")
+
     def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[object, ...], Any]:
         known = tuple(self._compiled.items()), tuple(self._needed.items())
         return _restored, (self._identity, self._template, self._cache_info, *known), self._attributes()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
@@ -57,6 +57,9 @@ from nnmagic.engine.relax.tir.builders import static_int
 
 #: TVM's pattern of a kernel of which nothing is known.
 _OPAQUE = 8
+
+#: Functions that call the kernels, and those of them that are shown with these.
+_Emitted: TypeAlias = tuple[list[tuple[Any, tirx.PrimFunc]], list[tuple[Any, tirx.PrimFunc]]]
 
 #: The texts that can be shown, in the order in which they are made.
 STAGES = ("relax", "tir", "llvm", "asm")
@@ -136,7 +139,7 @@ def build_aot(
     opt_level: int,
 ) -> RelaxProgram:
     """Compile an AOT program; ``lowered`` is its module before fusion."""
-    kernels, parts, entry_part = _compile_programs({ENTRY: program}, target, opt_level)
+    kernels, parts, entry_part = compile_programs({ENTRY: program}, target, opt_level)
     parallel = program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values())
     facts = {**program.facts(), **_needs(target), "parallel": parallel}
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
@@ -221,7 +224,7 @@ def build_interpreter_kernels(
 
     """
     symbols = {f"{ENTRY}{number}": program for number, program in enumerate(programs)}
-    kernels, parts, _ = _compile_programs(symbols, target, opt_level)
+    kernels, parts, _ = compile_programs(symbols, target, opt_level)
     constants: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}  # those of several kernels are held once
     described = []
     for symbol, program in symbols.items():
@@ -237,12 +240,16 @@ def build_interpreter_kernels(
     return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [unit.module for unit in parts], origins)
 
 
-def _compile_programs(
-    programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int
+def compile_programs(
+    programs: Mapping[str, AotProgram],
+    target: tvm.target.Target,
+    opt_level: int,
+    emit: Callable[..., _Emitted] | None = None,
 ) -> tuple[dict[Any, tirx.PrimFunc], list[ObjectCode], int | None]:
     """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol.
 
-    Also the number of the part that has the entries alone, if there is one.
+    Also the number of the part that has the entries alone, if there is one. ``emit`` takes the place of
+    ``_emit`` for code that never asks if it is to stop, and calls no library.
     """
     kernels: dict[Any, tirx.PrimFunc] = {}
     every: dict[Any, tirx.PrimFunc] = {}
@@ -257,7 +264,7 @@ def _compile_programs(
         """Schedule kernels while LLVM compiles the ones before."""
         for var, kernel in kernel_preparation.prepare_kernels(every.items(), target, opt_level):
             kernels[var] = kernel
-            yield var, lower_to_pointer_args(kernel)
+            yield var, lower_to_pointer_args(kernel, polled=emit is None)
 
     # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
     # would put several into what calls them, and let the next read what the one before has not yet written.
@@ -265,16 +272,15 @@ def _compile_programs(
         program.has_control or sum(isinstance(step, KernelCall) for step in program.entry.body) > 1
         for program in programs.values()
     )
-    entries, own = _emit(programs, target, opt_level)
+    entries, own = (emit or _emit)(programs, target, opt_level)
     parts = compile_parts(functions(), entries, target, apart=several)
     kernels.update(own)
     entry_part = len(parts) - 1 if several and len(parts) > 1 else None
-    return kernels, [*parts, *_compile_stubs([part.code for part in parts])], entry_part
+    stubs = [] if emit else _compile_stubs([part.code for part in parts])
+    return kernels, [*parts, *stubs], entry_part
 
 
-def _emit(
-    programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int
-) -> tuple[list[tuple[Any, tirx.PrimFunc]], list[tuple[Any, tirx.PrimFunc]]]:
+def _emit(programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int) -> _Emitted:
     """Return the functions of programs that call the kernels, and those of them that are shown with these."""
     entries: list[tuple[Any, tirx.PrimFunc]] = []
     own: list[tuple[Any, tirx.PrimFunc]] = []

@@ -22,7 +22,7 @@ from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, se
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import visit
 
-#: Marks a function that is to get polls.
+#: Marks a function that is to get polls, or, where it is 0, only to free its memory where it is left.
 POLLED = "nnmagic.polled"
 
 #: The work between two polls, in statements: milliseconds, tens of them where memory is touched first.

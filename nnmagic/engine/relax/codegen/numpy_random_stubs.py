@@ -7,7 +7,8 @@ generator, and integers of 64 bits alone. ``runtime/numpy_random.py`` says what 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from tvm.target import codegen
 
@@ -56,6 +57,43 @@ _FUNCTIONS = {
 
 #: What is computed here, without a function of NumPy: PCG64's own numbers, and its state for a seed.
 _OWN = ("standard_uniform", "seed")
+
+#: What exported functions draw without NumPy: uniform numbers of a range, and those of an array.
+_UNIFORM = """
+define double @{prefix}uniform(ptr %state, double %low, double %range) {{
+  %fraction = call double @next_double(ptr %state)
+  %product = fmul double %range, %fraction
+  %rounded = call double @llvm.arithmetic.fence.f64(double %product)
+  %number = fadd double %low, %rounded
+  ret double %number
+}}
+"""
+_FILLS = """
+define void @{prefix}standard_uniform_fill{suffix}(ptr %state, i64 %count, ptr %out) {{
+  br label %next
+next:
+  %number = phi i64 [ 0, %0 ], [ %following, %one ]
+  %is_one = icmp slt i64 %number, %count
+  br i1 %is_one, label %one, label %done
+one:
+  %value = call {type} @next_{type}(ptr %state)
+  %at = getelementptr {type}, ptr %out, i64 %number
+  store {type} %value, ptr %at
+  %following = add i64 %number, 1
+  br label %next
+done:
+  ret void
+}}
+"""
+_NEXT_FLOAT = """
+define internal float @next_float(ptr %state) {
+  %word = call i32 @next32_of(ptr %state)
+  %bits = lshr i32 %word, 8
+  %number = sitofp i32 %bits to float
+  %fraction = fmul float %number, 0x3E70000000000000
+  ret float %fraction
+}
+"""
 
 _TYPES = {"d": "double", "f": "float", "l": "i64", "p": "ptr", "v": "void"}
 _NARROW = {"w": "i32", "h": "i16", "c": "i8", "b": "i1"}
@@ -225,6 +263,21 @@ def compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:
     text = "".join(_own_function(name) if name in _OWN else _stub(name) for name in names)
     quick = {_QUICK[name] for name in names if _is_quick(name)}
     return [compile_llvm(_PCG64 + "".join(map(_ziggurat, sorted(quick))) + text)]
+
+
+def own_functions(texts: Sequence[str], name: str = "") -> list[str]:
+    """Return LLVM's module of the functions that modules call and that need no library, if they call some.
+
+    ``name``: one such function, with the prefix, or another name, for which there is none.
+    """
+    makers: dict[str, Callable[[], str]] = {each: partial(_own_function, each) for each in _OWN}
+    fill = "standard_uniform_fill"
+    makers["uniform"] = lambda: _UNIFORM.format(prefix=PREFIX)
+    makers[fill] = lambda: _FILLS.format(prefix=PREFIX, suffix="", type="double")
+    makers[f"{fill}_f"] = lambda: _NEXT_FLOAT + _FILLS.format(prefix=PREFIX, suffix="_f", type="float")
+    called = (each for each in makers if not name or name == f"{PREFIX}{each}")
+    names = [each for each in called if any(f"@{PREFIX}{each}(" in text for text in texts)]
+    return [_PCG64 + "".join(makers[each]() for each in names)] if names else []
 
 
 def _stub(name: str) -> str:

@@ -107,7 +107,7 @@ def _polls(*, packed: bool) -> Any:
     def add(
         function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tirx.PrimFunc:
-        if not packed and POLLED not in (function.attrs or {}):
+        if not packed and not int((function.attrs or {}).get(POLLED, 0)):
             return function
         return add_polls(function, windows="windows" in _triple(function), packed=packed)
 
@@ -454,9 +454,13 @@ def settable_address(name: str, setter: str) -> str:
 
 
 def compile_llvm(code: str) -> ObjectCode:
-    """Compile LLVM's text, which lies in memory where the system supports that, to code for this machine."""
+    """Compile LLVM's text to code for this machine."""
+    return load_llvm(f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}')
+
+
+def load_llvm(text: str) -> ObjectCode:
+    """Compile LLVM's text, which lies in memory where the system supports that, for its target."""
     load = tvm.get_global_func("ffi.Module.load_from_file.ll")
-    text = f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}'
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("nnmagic"), "w") as file:
             file.write(text)

@@ -103,6 +103,59 @@ def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) ->
         raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_HINT) from error
 
 
+#: The machines that can be named: LLVM's triple and CPU, and features that it does not take for granted.
+_EXPORTS: Mapping[str, tuple[str, str, Sequence[str]]] = {
+    **{
+        f"x86_64{level}": ("x86_64-unknown-linux-gnu", f"x86-64{level.replace('_', '-')}", ())
+        for level in ("", "-v2", "-v3", "-v4")
+    },
+    "aarch64": ("aarch64-unknown-linux-gnu", "generic", ("+neon",)),
+    "riscv64": ("riscv64-unknown-linux-gnu", "generic-rv64", ("+m", "+a", "+f", "+d", "+c")),
+    "wasm32": ("wasm32-unknown-unknown", "generic", ("+simd128", "+bulk-memory")),
+}
+
+
+def resolve_target_of_export(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
+    """Return what to compile for: this CPU, or a machine whose code does not run here.
+
+    Args:
+        target: None; a name such as ``"aarch64-linux"``, ``"x86_64-v3"``, ``"riscv64-linux"``, ``"wasm32"``;
+            or TVM's dict of settings, in which ``mtriple`` names the machine.
+        opt_level: 0 to 3.
+
+    Raises:
+        EngineError: if the target is unknown.
+
+    """
+    if isinstance(target, str) and not target.startswith(("{", "llvm")):
+        name = target.removesuffix("-linux")
+        if name not in _EXPORTS:
+            known = ", ".join(_EXPORTS)
+            message = f"there is no target {target!r} to export to; the targets are {known}"
+            raise engine_error(message, hint='another one is a dict: {"kind": "llvm", "mtriple": ...}')
+        triple, cpu, features = _EXPORTS[name]
+        settings: dict[str, object] = {
+            "kind": "llvm",
+            "mtriple": triple,
+            "mcpu": cpu,
+            "mattr": list(features),
+        }
+        if name == "wasm32":
+            settings["vector-width"] = 128
+        return tvm.target.Target({**settings, "opt-level": opt_level})
+    settings = {} if target is None else _settings(target)
+    if settings.get("kind") == _CUDA:
+        raise engine_error("code for GPUs cannot be exported", hint="leave the target out, or name a CPU")
+    if "mtriple" not in settings:
+        return resolve_target(target, opt_level)
+    try:
+        return tvm.target.Target({"opt-level": opt_level, **settings})
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise engine_error(
+            f"TVM does not know the target {target!r}: {last_line(error)}", hint=_HINT
+        ) from error
+
+
 def _settings(target: str | Mapping[str, object]) -> dict[str, object]:
     if isinstance(target, str):
         settings = json.loads(target) if target.startswith("{") else {"kind": target}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import tvm
 from tvm import relax, tirx
 from tvm.ir import StringImm
 
-from nnmagic.engine.relax.analysis.attribute_values import integer
+from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.analysis.shape_constraints import (
     CHECKED_BY_THEIR_RULES,
     check,
@@ -137,22 +138,24 @@ def _fits(call: OpCall) -> PrimExpr:
             wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
             return _all_equal(wanted, updates) if len(wanted) == len(updates) else never
         case "reshape_like":
-            conditions = []
+            counts = []
             for side, shape in zip(("lhs", "rhs"), shapes, strict=True):
                 end = call.attrs[f"{side}_end"]
-                conditions.append(
-                    shape[integer(call.attrs[f"{side}_begin"]) : end if end is None else integer(end)]
-                )
-            return _all_equal(*conditions) if len(conditions[0]) == len(conditions[1]) else never
+                part = shape[integer(call.attrs[f"{side}_begin"]) : end if end is None else integer(end)]
+                counts.append(math.prod(map(as_expr, part), start=as_expr(1)))
+            return tirx.EQ(*counts)
+        case "squeeze" if call.attrs["axis"] is not None:
+            axes = integers(call.attrs["axis"])
+            return _all_equal([shapes[0][axis] for axis in axes], [1] * len(axes))
         case "concatenate" if len({len(shape) for shape in shapes}) == 1:
             axis = integer(call.attrs["axis"]) % len(shapes[0])
             first, *rest = ([*shape[:axis], *shape[axis + 1 :]] for shape in shapes)
             return tirx.all(*(_all_equal(first, shape) for shape in rest), tirx.const(1, "bool"))
-        case "broadcast_to_like":
-            actual, like = shapes
+        case "broadcast_to_like" | "variance":
+            actual, like = shapes if call.name == "broadcast_to_like" else reversed(shapes)
             pairs = zip(actual, like[len(like) - len(actual) :], strict=True)
             fits = [tirx.Or(as_expr(dim) == size, as_expr(dim) == 1) for dim, size in pairs]
-            return tirx.all(*fits) if len(actual) <= len(like) and fits else never
+            return tirx.all(*fits, tirx.const(1, "bool")) if len(actual) <= len(like) else never
     return never
 
 

@@ -13,6 +13,7 @@ from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.function_bodies import (
     BodyEmitter,
     Variables,
+    value_dtype,
 )
 from nnmagic.engine.relax.codegen.aot.heap import RELEASE
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
@@ -21,6 +22,7 @@ from nnmagic.engine.relax.runtime.native_entry import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
 from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, item_bytes, words_at
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 _INT32 = ir.PrimType("int32")
 
@@ -53,24 +55,106 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
     if not isinstance(function.workspace, int):
         statements.extend(_workspace_check(program, objects[-2]))
 
-    state, workspace = _declare_state(program, begin, statements)
     arguments: list[PrimExpr] = []
     for param, array, words_of in zip(function.parameters, program.parameters, objects, strict=False):
         if isinstance(param, aot.Register):
             arguments.append(_element(array, words_of, statements))
         else:
             arguments.append(words_of[DATA])
-    arguments += [as_expr(0)] * len(program.lengths)  # arrays without elements
     results = [words_of[DATA] for words_of in objects[len(program.parameters) : count]]
+    constants = objects[-1][DATA], table, 1 + len(dtypes)
+    statements += _run(program, variables, begin, (arguments, results), constants)
+    return tirx.PrimFunc(addresses, tirx.SeqStmt(statements), _INT32).with_attr("global_symbol", symbol)
+
+
+def emit_plain_entry(program: AotProgram, variables: Variables) -> PrimFunc:
+    """Return a function that runs the program for a caller who checked the arrays.
+
+    It takes the sizes, the arguments (single elements by value, other arrays by address), and the addresses
+    of the results, the workspace, which is aligned, a table of the constants' addresses, and its status.
+    """
+    function = program.entry
+    arguments = [
+        tirx.Var(f"argument{number}", value_dtype(param))
+        for number, param in enumerate(function.parameters[: len(program.parameters)])
+    ]
+    results = [tirx.Var(f"result{number}", "int64") for number in range(len(program.results))]
+    begin, table = tirx.Var("workspace_data", "int64"), tirx.Var("table", "int64")
+    constants = words_at("constants")
+    statements: list[Stmt] = [
+        tirx.DeclBuffer(constants, data=as_pointer(table)),
+        *_refuse(size < as_expr(0) for size in function.dims),
+        *_run(program, variables, begin, (list(arguments), list(results)), (table, constants, 0)),
+    ]
+    return _with_status([*function.dims, *arguments, *results, begin, table], statements)
+
+
+def emit_workspace_size(program: AotProgram) -> PrimFunc:
+    """Return a function of the sizes that writes how many bytes of workspace the plain entry needs.
+
+    Then those of each result, unless it leaves some. It returns GROW if no machine has so much memory.
+    """
+    words = words_at("needed")
+    address = tirx.Var("needed_at", "int64")
+    too_many = exceeds_any_memory(as_expr(program.entry.workspace))
+    statements: list[Stmt] = [
+        tirx.DeclBuffer(words, data=as_pointer(address)),
+        tirx.IfThenElse(too_many, tirx.Return(tirx.const(GROW, "int32")), None),
+        tirx.BufferStore(words, as_expr(_workspace_bytes(program)), [as_expr(0)]),
+        *(
+            tirx.BufferStore(words, as_expr(result.nbytes), [as_expr(number)])
+            for number, result in enumerate([] if program.entry.left else program.results, 1)
+        ),
+        tirx.Return(tirx.const(0, "int32")),
+    ]
+    return _with_status([*program.entry.dims, address], statements)
+
+
+def _with_status(params: Sequence[PrimExpr], statements: Sequence[Stmt]) -> PrimFunc:
+    """Return a function that writes what it would return to an address, its last parameter, and returns 0."""
+    address, status = tirx.Var("status_at", "int64"), words_at("status")
+
+    def write(returned: tirx.Return) -> Stmt:
+        value = returned.value.astype("int64")
+        return tirx.SeqStmt(
+            [tirx.BufferStore(status, value, [as_expr(0)]), tirx.Return(tirx.const(0, "int32"))]
+        )
+
+    body = rewrite(tirx.SeqStmt(statements), [(tirx.Return, write)])
+    declared = tirx.DeclBuffer(status, data=as_pointer(address))
+    return tirx.PrimFunc([*params, address], tirx.SeqStmt([declared, body]), _INT32)
+
+
+def _run(
+    program: AotProgram,
+    variables: Variables,
+    begin: PrimExpr,
+    data: tuple[list[PrimExpr], list[PrimExpr]],
+    constants_of: tuple[PrimExpr, Buffer, int],
+) -> list[Stmt]:
+    """Return the statements that run the program.
+
+    Args:
+        program: the program.
+        variables: its functions.
+        begin: the address of the workspace.
+        data: the arguments, and the addresses of the results.
+        constants_of: the address of a table of words, the table, and which word is the first constant's.
+
+    """
+    function = program.entry
+    arguments, results = data
+    at, table, first = constants_of
+    statements: list[Stmt] = []
+    state, workspace = _declare_state(program, begin, statements)
+    arguments = [*arguments, *[as_expr(0)] * len(program.lengths)]  # arrays without elements
     times = results.pop() if program.clocked is not None else None
     addresses_of_left = as_pointer(results.pop()) if function.left else None
     for number in function.left:
         results.insert(number, as_expr(0))
     emitter = BodyEmitter(function, variables, arguments, results, is_entry=True, clocked=program.clocked)
     emitter.result_sizes = addresses_of_left
-    first = 1 + len(dtypes)
-    constants = objects[-1][DATA] + as_expr(8 * first)
-    emitter.use(state, table, first, (begin, constants, workspace))
+    emitter.use(state, table, first, (begin, at + as_expr(8 * first), workspace))
     if state is not None and program.functions:
         statements.append(tirx.BufferStore(state, emitter.first_budget(), [as_expr(aot.WORK)]))
     if times is not None:
@@ -79,10 +163,7 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
         emitter.release = [tirx.Evaluate(ir.Call(RELEASE, [begin], ret_ty=_INT32))]
         # Where a function of Python raised, what the last call with this workspace allocated is still there.
         statements += emitter.release
-    statements.extend(emitter.body())
-    statements.append(tirx.Return(tirx.const(0, "int32")))
-    body = tirx.SeqStmt(statements)
-    return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", symbol)
+    return [*statements, *emitter.body(), tirx.Return(tirx.const(0, "int32"))]
 
 
 def _declare_state(
@@ -181,9 +262,13 @@ def _workspace_check(program: AotProgram, words: Buffer) -> Iterator[Stmt]:
     """Refuse a workspace that is too small for these sizes."""
     dims = tirx.decl_buffer((1,), "int64", "workspace_dims", data_alignment=8)
     yield tirx.DeclBuffer(dims, data=as_pointer(words[DIMS]))
-    needed = program.entry.workspace + as_expr(round_up(program.state_words() * 8) + aot.ALIGNMENT)
-    wrong = tirx.Or(dims[0] < needed, exceeds_any_memory(program.entry.workspace))
+    wrong = tirx.Or(dims[0] < _workspace_bytes(program), exceeds_any_memory(program.entry.workspace))
     yield tirx.IfThenElse(wrong, tirx.Return(tirx.const(GROW, "int32")), None)
+
+
+def _workspace_bytes(program: AotProgram) -> PrimExpr:
+    """Return the bytes of the state and of the temporaries, wherever they begin."""
+    return program.entry.workspace + as_expr(round_up(program.state_words() * 8) + aot.ALIGNMENT)
 
 
 def _refuse(conditions: Iterable[PrimExpr]) -> Iterator[Stmt]:

@@ -25,8 +25,11 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimFunc, Var
 _INT32 = ir.PrimType("int32")
 
 
-def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
-    """Return a kernel as a function of pointers to its buffers' data, and of the sizes that it takes."""
+def lower_to_pointer_args(kernel: PrimFunc, *, polled: bool = True) -> PrimFunc:
+    """Return a kernel as a function of pointers to its buffers' data, and of the sizes that it takes.
+
+    polled: whether it asks now and then if it is to stop.
+    """
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     pointers = [tirx.Var(f"{buffer.name}_data", _pointer_type(buffer)) for buffer in buffers]
     declared = [
@@ -35,7 +38,7 @@ def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
     body = tirx.SeqStmt([*declared, kernel.body])  # `object_code._return_status` makes it return 0
     params = [*pointers, *kernel_sizes(kernel)]
     function = tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
-    return function.with_attr(POLLED, tirx.const(1))
+    return function.with_attr(POLLED, tirx.const(int(polled)))
 
 
 def _pointer_type(buffer: Buffer) -> Any:

@@ -1,0 +1,223 @@
+"""Write the LLVM of what SciPy and others call by a pointer, in place of C functions that return codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from nnmagic.engine import engine_error
+from nnmagic.engine.relax.codegen.c_entry_code import NEEDED, CArgument, llvm_type
+from nnmagic.engine.relax.codegen.c_functions import CFunction
+
+#: The symbol of the adapter, and the function of TVM's that returns its address when the code is loaded.
+_ADAPTER, ADDRESS_OF = "nnm_adapter", "nnm_address"
+
+_ADDRESS = """
+define i32 @__tvm_ffi_{getter}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
+  %address = ptrtoint ptr @{symbol} to i64
+  store i64 1, ptr %returned
+  %value = getelementptr i8, ptr %returned, i64 8
+  store i64 %address, ptr %value
+  ret i32 0
+}}
+"""
+
+_NAN = "0x7FF8000000000000"
+
+
+def adapter_code(function: CFunction, signature: str) -> str:
+    """Return the code of an adapter with a C signature, and of what returns its address.
+
+    An empty signature is that of C's own numbers, ``double (double, int64_t)``; "c" is the function as it is
+    exported. Raises EngineError for a function that the signature does not fit.
+    """
+    symbol, text = _ADAPTER, ""
+    if signature == "c":
+        symbol = function.name
+    elif signature == "":
+        text = _of_numbers(function)
+    else:
+        text = _ADAPTERS[signature](function, signature)
+    return text + _ADDRESS.format(getter=ADDRESS_OF, symbol=symbol)
+
+
+def _of_numbers(function: CFunction) -> str:
+    """Return a number for numbers; NaN where the call fails."""
+    *given, result = function.arguments
+    parameters = ", ".join(argument.llvm for argument in given)
+    return _returning(function, parameters, [argument.llvm for argument in given], result)
+
+
+def _returning(
+    function: CFunction, parameters: str, values: Sequence[str], result: CArgument, before: Sequence[str] = ()
+) -> str:
+    type_ = llvm_type(result.dtype)
+    failed = _NAN if type_ in ("double", "float") else "0"
+    return "\n".join(
+        [
+            f"define {type_} @{_ADAPTER}({parameters}) {{",
+            f"  %.result = alloca {type_}",
+            *before,
+            f"  %.code = call i32 @{function.name}.run({', '.join(['ptr null', *values, 'ptr %.result'])})",
+            f"  %.number = load {type_}, ptr %.result",
+            "  %.is_done = icmp eq i32 %.code, 0",
+            f"  %.returned = select i1 %.is_done, {type_} %.number, {type_} {failed}",
+            f"  ret {type_} %.returned",
+            "}",
+        ]
+    )
+
+
+def _of_count(function: CFunction, signature: str) -> str:
+    """``double (int, double *)``: of several numbers, or of a vector."""
+    *given, result = function.arguments
+    more = ", ptr %user_data" if "void *" in signature else ""
+    parameters = f"i32 %count, ptr %values{more}"
+    if given and given[0].is_pointer:
+        (shape,) = (given[0].shape,)
+        assert shape is not None
+        before = ["  %size = sext i32 %count to i64"]
+        sizes = ["i64 %size"] if len(given) > 1 else []
+        wanted = "%count" if sizes else shape[0]
+        return _checked(_returning(function, parameters, ["ptr %values", *sizes], result, before), wanted)
+    before = []
+    for number in range(len(given)):
+        before.append(f"  %at{number} = getelementptr double, ptr %values, i64 {number}")
+        before.append(f"  %value{number} = load double, ptr %at{number}")
+    values = [f"double %value{number}" for number in range(len(given))]
+    return _checked(_returning(function, parameters, values, result, before), str(len(given)))
+
+
+def _checked(text: str, wanted: str) -> str:
+    """Return a function of ``%count`` values that returns NaN where it is not the count that is wanted."""
+    head, _, body = text.partition("{\n")
+    check = f"  %fits = icmp eq i32 %count, {wanted}\n  br i1 %fits, label %go, label %wrong\n"
+    return f"{head}{{\n{check}wrong:\n  ret double {_NAN}\ngo:\n{body}"
+
+
+_STATUS = """  %status = icmp eq i32 %.code, 0
+  %.returned = zext i1 %status to i32
+  ret i32 %.returned
+wrong:
+  ret i32 0
+}"""
+
+
+def _call_with(function: CFunction, sizes: Sequence[str]) -> str:
+    """Return the call of a function of a vector."""
+    given = ", ".join(["ptr null", "ptr %values", *sizes, "ptr %result"])
+    return f"  %.code = call i32 @{function.name}.run({given})"
+
+
+def _filter(function: CFunction, signature: str) -> str:
+    """``int (double *, npy_intp, double *, void *)``: of a vector, a number; 0 where it fails."""
+    del signature
+    given, *sizes, _ = function.arguments
+    check, values = _fitting("%size", given, sizes)
+    call = _call_with(function, values)
+    head = f"define i32 @{_ADAPTER}(ptr %values, i64 %size, ptr %result, ptr %user_data) {{"
+    return "\n".join([head, *check, call, _STATUS])
+
+
+def _lines(function: CFunction, signature: str) -> str:
+    """``int (double *, npy_intp, double *, npy_intp, void *)``: of a vector, another one."""
+    del signature
+    given, *sizes, _ = function.arguments
+    check, values = _fitting("%size", given, sizes)
+    call = _call_with(function, values)
+    head = f"define i32 @{_ADAPTER}(ptr %values, i64 %size, ptr %result, i64 %length, ptr %user_data) {{"
+    return "\n".join([head, *check, *_length_check(function), call, _STATUS])
+
+
+def _length_check(function: CFunction) -> list[str]:
+    """Return the instructions that leave where the result has another length than ``%length``."""
+    *_, result = function.arguments
+    assert result.shape is not None
+    if result.shape[0].isdigit():
+        return _branch(f"icmp eq i64 %length, {result.shape[0]}", "sized")
+    return [
+        "  %needed = alloca [2 x i64]",  # of the workspace and of the only result
+        "  %status_at = alloca i64",
+        "  %needed.address = ptrtoint ptr %needed to i64",
+        "  %status.address = ptrtoint ptr %status_at to i64",
+        f"  %.unused = call i32 @{function.name}.kernel_{NEEDED}(i64 %size, i64 %needed.address, "
+        "i64 %status.address)",
+        "  %bytes_at = getelementptr i64, ptr %needed, i64 1",
+        "  %bytes = load i64, ptr %bytes_at",
+        "  %given_bytes = mul i64 %length, 8",
+        *_branch("icmp eq i64 %bytes, %given_bytes", "sized"),
+    ]
+
+
+def _coordinates(function: CFunction, signature: str) -> str:
+    """``int (npy_intp *, double *, int, int, void *)``: of a point of the output, that of the input."""
+    del signature
+    given, *sizes, _ = function.arguments
+    check, values = _fitting("%size", given, sizes)
+    parts = [
+        f"define i32 @{_ADAPTER}(ptr %values, ptr %result, i32 %rank, i32 %input_rank, ptr %user_data) {{",
+        "  %size = sext i32 %rank to i64",
+        "  %length = sext i32 %input_rank to i64",
+        *check,
+        *_length_check(function),
+        _call_with(function, values),
+        _STATUS,
+    ]
+    return "\n".join(parts)
+
+
+def _fitting(size: str, given: CArgument, sizes: Sequence[CArgument]) -> tuple[list[str], list[str]]:
+    """Return the check of a vector's length, and what the function takes for its sizes."""
+    assert given.shape is not None
+    if sizes:
+        return [], [f"i64 {size}"]
+    return _branch(f"icmp eq i64 {size}, {given.shape[0]}", "fits"), []
+
+
+def _branch(condition: str, name: str) -> list[str]:
+    return [f"  %{name} = {condition}", f"  br i1 %{name}, label %is_{name}, label %wrong", f"is_{name}:"]
+
+
+_ADAPTERS: dict[str, Callable[[CFunction, str], str]] = {
+    "double (double)": lambda function, _: _of_numbers(function),
+    "double (double, void *)": lambda function, _: _of_numbers(function).replace(
+        ") {", ", ptr %user_data) {", 1
+    ),
+    "double (int, double *)": _of_count,
+    "double (int, double *, void *)": _of_count,
+    "int (double *, npy_intp, double *, void *)": _filter,
+    "int (double *, npy_intp, double *, npy_intp, void *)": _lines,
+    "int (npy_intp *, double *, int, int, void *)": _coordinates,
+}
+
+#: What a function takes and returns, by the signature: ``d`` is a float64, ``D`` a vector of it, ``L`` a
+#: vector of int64. The first signature that fits is the one that a function has by default.
+_FORMS = {
+    "double (double)": "d>d",
+    "double (double, void *)": "d>d",
+    "int (double *, npy_intp, double *, void *)": "D>d",
+    "double (int, double *)": "(d+|D)>d",
+    "double (int, double *, void *)": "(d+|D)>d",
+    "int (double *, npy_intp, double *, npy_intp, void *)": "D>D",
+    "int (npy_intp *, double *, int, int, void *)": "L>D",
+}
+
+
+def choose_signature(function: CFunction, signature: str | None) -> str:
+    """Return a signature that fits a function: the one that is asked for, or the first one.
+
+    Raises EngineError if none does.
+    """
+    letters = {("float64", 0): "d", ("float64", 1): "D", ("int64", 1): "L"}
+    plain = [each for each in function.arguments if each.role != "size"]
+    known = [letters.get((each.dtype, len(each.shape or ())), "?") for each in plain]
+    is_plain = [each.role for each in plain] == ["in"] * (len(plain) - 1) + ["out"]
+    form = f"{''.join(known[:-1])}>{''.join(known[-1:])}" if is_plain else ""
+    fitting = [name for name, pattern in _FORMS.items() if re.fullmatch(pattern, form)]
+    if fitting and (signature is None or signature in fitting):
+        return signature or fitting[0]
+    what = f"the signature {signature!r}" if signature else "a signature that SciPy calls"
+    hint = (
+        f"those that it fits are {'; '.join(fitting)}" if fitting else "take f64, or a vector, and return one"
+    )
+    raise engine_error(f"@{function.title} does not fit {what}", hint=hint)

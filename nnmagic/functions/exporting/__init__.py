@@ -1,0 +1,1 @@
+"""Write compiled functions as C: libraries, headers, archives."""
