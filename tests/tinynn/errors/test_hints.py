@@ -402,24 +402,6 @@ CASES = [
         "out = []\nfor row in x:\n    out.append(row[0])\nreturn stack(out)",
     ),
     case(
-        N,
-        "out = []\nfor row in x:\n    out = out + [row * 2]\nreturn stack(out)",
-        GROWING,
-        "n = len(x)\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out[i] = x[i] * 2\nreturn out",
-    ),
-    case(
-        "x: Tensor[(3,), f32]",
-        "out = [x]\nfor i in range(100):\n    out = out + [x * i]\nreturn stack(out)",
-        GROWING,
-        "n = 100\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out[i] = x * i\nreturn out",
-    ),
-    case(
-        N,
-        "stack([row * n for row in x for n in (2,)])",
-        f"compute on a whole tensor at once, as in x * 2 or arange(n) * 2; or write a `for` loop: {unsupported_syntax.FILL_A_TENSOR}",
-        "x * 2",
-    ),
-    case(
         "x: Tensor[(3,), f32], n: i64",
         "y = 0\nfor i in range(n):\n    y = y + x\nreturn y",
         "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)",
@@ -698,6 +680,12 @@ CASES = [
         "x / prod(x.shape)",
         lambda x: x / np.float32(12),
         _array(3, 4),
+    ),
+    case(
+        "x: Tensor[(3,), f32]",
+        "out = []\nif x[0] > 0:\n    out.append([1, 2])\nreturn len(out)",
+        GROWING,
+        "out = zeros((1, 2), f32)\nif x[0] > 0:\n    out[0] = array([1, 2], f32)\nreturn out",
     ),
     case(
         "x: Tensor[(3, 4), f32]",
