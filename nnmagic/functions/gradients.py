@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from typing import TypeAlias, TypeVar, cast, overload
 
@@ -13,10 +13,13 @@ from nnmagic.functions.arguments.records import record_class, records_in
 from nnmagic.functions.caching.build_or_load import Use
 from nnmagic.functions.cells.compile_cell import compile_cell
 from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.definition import Definition
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Function
+from nnmagic.relay.gradients.data_types import DataTypes
+from nnmagic.relay.module import TypeData
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.structure.tuple_trees import float_leaves, leaves
+from nnmagic.relay.structure.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import OpenTensor
@@ -183,13 +186,13 @@ class _Parameter:
     name: str
     type: Type | OpenTensor | None
     info: ParameterInfo
+    data_types: Mapping[str, TypeData] = field(default_factory=dict)
 
     @property
     def is_float(self) -> bool:
         if self.type is None or isinstance(self.type, OpenTensor):
             return True  # as far as is known before a call
-        floats = leaves(float_leaves(self.type), self.type)
-        return bool(floats) and all(floats)
+        return any(map(DataTypes(self.data_types, str).flows, leaf_types(self.type)))
 
     @property
     def annotation(self) -> str:
@@ -219,7 +222,7 @@ def _compile_text(
         definition = target._definition
         compile_options, cache = definition.options, definition.use is not Use.NO
         own = definition.module.functions[target.name]
-        parameters, result = _parameters(own, definition.parameters), own.ret_type
+        parameters, result = _parameters(own, definition), own.ret_type
         changes = bool(definition.call.destinations)
         namespace = {**definition.types}
     else:
@@ -255,8 +258,8 @@ def _compile_text(
     return cast(_Function, cell.result)
 
 
-def _parameters(function: Function, infos: Sequence[ParameterInfo]) -> list[_Parameter]:
-    known = {info.name: info for info in infos}
+def _parameters(function: Function, definition: Definition) -> list[_Parameter]:
+    known = {info.name: info for info in definition.parameters}
     unnamed = iter(range(1_000_000))
     parameters: list[_Parameter] = []
     for index, param in enumerate(function.params):
@@ -266,7 +269,9 @@ def _parameters(function: Function, infos: Sequence[ParameterInfo]) -> list[_Par
             name += "_"
         assert param.type_annotation is not None
         type_ = _name_sizes(param.type_annotation, unnamed)
-        parameters.append(_Parameter(name, type_, known.get(hint, ParameterInfo(name))))
+        parameters.append(
+            _Parameter(name, type_, known.get(hint, ParameterInfo(name)), definition.module.types)
+        )
     return parameters
 
 

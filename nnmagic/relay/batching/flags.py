@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.gradients.activity import type_of
-from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
+from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches, type_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import call_graph, components
 from nnmagic.relay.structure.traverse import post_order

@@ -20,13 +20,13 @@ from nnmagic.relay.batching.registry import RULES
 from nnmagic.relay.batching.site import BatchCall, BatchSize, size_along
 from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.expr import constant as constant_of
-from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import (
     block_of,
     branches,
     forward,
     fresh_variables,
     rename,
+    type_of,
     with_branches,
 )
 from nnmagic.relay.gradients.transformation import prepare

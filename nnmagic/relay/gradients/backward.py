@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
-from nnmagic.relay.gradients.activity import Activity, FunctionActivity, type_of
+from nnmagic.relay.gradients.activity import Activity, FunctionActivity
 from nnmagic.relay.gradients.blocks import (
     LetBlock,
     block_of,
@@ -25,15 +25,18 @@ from nnmagic.relay.gradients.blocks import (
     fresh,
     fresh_variables,
     rename,
+    type_of,
     with_branches,
 )
-from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
+from nnmagic.relay.gradients.cotangents import Cotangents
 from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.expansions import expand
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
 from nnmagic.relay.gradients.vjp_call import VjpCall
+from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.tensor_expr import TensorExpr
@@ -52,11 +55,10 @@ class _Scope:
 class Backward:
     """The backward passes of the functions of a module, which must be typed and in A-normal form."""
 
-    def __init__(
-        self, functions: Mapping[str, ir.Function], taken: set[str], diagnostics: Diagnostics
-    ) -> None:
-        self.functions = functions
-        self.activity = Activity(functions)
+    def __init__(self, module: Module, taken: set[str], diagnostics: Diagnostics) -> None:
+        self.functions = module.functions
+        self.data_types = DataTypes(module.types, self.new_name)
+        self.activity = Activity(module.functions, self.data_types)
         self.diagnostics = diagnostics
         self.taken = taken
         self.made: dict[str, ir.Function] = {}
@@ -78,7 +80,7 @@ class Backward:
         """Return the value of a block (if ``valued``) and the cotangents of the names that it uses."""
         block = block_of(expr)
         scope = _Scope(dict(env), active)
-        cotangents = Cotangents(scope.env)
+        cotangents = Cotangents(scope.env, self.data_types)
         bindings, tail = list(block.bindings), None
         if has_leaf(seed) and has_leaf(active.get(block.result)) and _ends_in_branches(block):
             tail = bindings.pop()[1]
@@ -142,6 +144,10 @@ class Backward:
                     self.add(cotangents, arg, part, scope)
             case ir.Call(op=ir.GlobalVar()):
                 self._pull_call(value, scope, tree, cotangents)
+            case ir.Call(op=ir.Constructor(), args=args):
+                primals = [rename(arg, scope.env) for arg in args]
+                for arg, part in zip(args, self.data_types.of_fields(value, primals, tree), strict=True):
+                    self.add(cotangents, arg, part, scope)
             case ir.Tuple(fields=fields):
                 parts = tree if isinstance(tree, list) else [None] * len(fields)
                 for part, cotangent in zip(fields, parts, strict=True):
@@ -222,15 +228,18 @@ class Backward:
         self, value: ir.If | ir.Match, scope: _Scope, seed: Tree, cotangents: Cotangents, *, valued: bool
     ) -> ir.Expr | None:
         """Differentiate all branches; the decision gives the value (if ``valued``) and the cotangents."""
-        if isinstance(value, ir.Match) and has_leaf(scope.active.get(value.data)):
-            message = "a gradient does not flow through values of data types"
-            hint = "use tensors and tuples of them for what depends on the parameters"
-            self.diagnostics.error(message, value.span, hint=hint)
+        is_taken_apart = isinstance(value, ir.Match) and has_leaf(scope.active.get(value.data))
+        if isinstance(value, ir.Match) and is_taken_apart:
+            value = self.data_types.without_wildcards(value)
         variables = fresh_variables(value)
         parts = [
             self.of_block(body, {**scope.env, **new}, scope.active, seed, valued=valued)
             for body, new in zip(branches(value), variables, strict=True)
         ]
+        if isinstance(value, ir.Match) and is_taken_apart:
+            for clause, new, (_, inner) in zip(value.clauses, variables, parts, strict=True):
+                tree = self.data_types.of_pattern(clause.lhs, type_of(value.data), new, inner.of)
+                self.add(inner, value.data, tree, scope)
         outer = [
             var
             for var in dict.fromkeys(
@@ -242,13 +251,14 @@ class Backward:
             [leaf for var in outer for leaf in cotangent_values.leaves(var)] for _, cotangent_values in parts
         ]
         primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
+        types = [leaf for var in outer for leaf in leaf_types(type_of(var))]
         flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
         bodies = []
         for (own, _), column in zip(parts, columns, strict=True):
             fields = [] if own is None else [own]
             fields += [
-                zeros_like(primal) if leaf is None else leaf
-                for leaf, primal, flowing in zip(column, primals, flows, strict=True)
+                self.data_types.zero(primal, type_) if leaf is None else leaf
+                for leaf, primal, type_, flowing in zip(column, primals, types, flows, strict=True)
                 if flowing
             ]
             bodies.append(fields[0] if len(fields) == 1 else ir.Tuple(tuple(fields), span=value.span))
@@ -324,25 +334,23 @@ class Backward:
         env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in function.params}
         types = leaf_types(function.ret_type)
         seeds = [
-            ir.Var(f"d{index}" if len(types) > 1 else "d", type_, span=function.span) if flows else None
+            ir.Var(
+                f"d{index}" if len(types) > 1 else "d",
+                self.data_types.cotangent_type(type_),
+                span=function.span,
+            )
+            if flows
+            else None
             for index, (type_, flows) in enumerate(zip(types, seeded, strict=True))
         ]
         seed = tree_of(iter(seeds), function.ret_type)
         _, cotangents = self.of_block(function.body, env, dict(activity.active), seed, valued=False)
-        cotangent_leaves = [leaf for param in function.params for leaf in cotangents.leaves(param)]
-        primals = [leaf for param in function.params for leaf in project(env[param], type_of(param))]
-        fields = [
-            zeros_like(primal) if leaf is None else leaf
-            for leaf, primal, flowing in zip(cotangent_leaves, primals, activity.mask, strict=True)
-            if flowing
-        ]
+        filled = [leaf for param in function.params for leaf in cotangents.filled(param, env[param])]
+        fields = [leaf for leaf, flowing in zip(filled, activity.mask, strict=True) if flowing]
+        all_types = (leaf for param in function.params for leaf in leaf_types(type_of(param)))
         field_types = [
-            type_
-            for type_, flowing in zip(
-                (leaf for param in function.params for leaf in leaf_types(type_of(param))),
-                activity.mask,
-                strict=True,
-            )
+            self.data_types.cotangent_type(leaf)
+            for leaf, flowing in zip(all_types, activity.mask, strict=True)
             if flowing
         ]
         body = fields[0] if len(fields) == 1 else ir.Tuple(tuple(fields), span=function.span)

@@ -15,6 +15,8 @@ from typing import cast
 from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
 from nnmagic.relay import expr as ir
 from nnmagic.relay.batching.transformation import batch
+from nnmagic.relay.gradients.blocks import type_of
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
 from nnmagic.relay.gradients.transformation import with_types
 from nnmagic.relay.module import Module
@@ -34,9 +36,9 @@ MARK = "Gradient"
 def mark(params: Sequence[ir.Var], body: ir.Expr, result: Type, kind: str, count: int) -> ir.Function:
     """Return a marked function.
 
-    kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"`` or ``"checkpoint"``. count:
-    how many parameters are differentiated by, the first ones; the others are cotangents of the result, or
-    tangents. Of a batch, the first ones are one example, the others the values of all examples.
+    kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"``, ``"checkpoint"``, ``"stop"``.
+    count: how many parameters are differentiated by, the first ones; the others are cotangents of the result,
+    or tangents. Of a batch, the first ones are one example, the others the values of all examples.
     """
     return ir.Function(tuple(params), body, result, attrs={MARK: (kind, count)})
 
@@ -132,6 +134,8 @@ class _Expansion:
         function = call.op
         assert isinstance(function, ir.Function)
         kind, count = _read_mark(function)
+        if kind == "stop":
+            return self._stop(function, call)
         inner = self._close(function)
         inner_name = self._new_name(f"{name}_{'checkpoint' if kind == 'checkpoint' else 'gradient'}")
         module = self.result.module
@@ -155,9 +159,9 @@ class _Expansion:
             for helper_name, helper in transformed.helpers.items()
             if helper_name != inner_name
         }
-        self.result.module = replace(
-            self.result.module, functions={**self.result.module.functions, **helpers}
-        )
+        module = self.result.module
+        types = {**module.types, **transformed.types}
+        self.result.module = replace(module, functions={**module.functions, **helpers}, types=types)
         return self._substitute(function, transformed, call, count)
 
     def _batch(self, function: ir.Function, module: Module, name: str, call: ir.Call, count: int) -> ir.Expr:
@@ -176,6 +180,15 @@ class _Expansion:
         env: dict[ir.Expr, ir.Expr] = dict(zip(batched.params, values, strict=True))
         body = rewrite(batched.body, lambda _old, new: new, env)
         return ir.Tuple((body, body), span=call.span)
+
+    def _stop(self, function: ir.Function, call: ir.Call) -> ir.Expr:
+        """Return a copy of a value of a data type, through which nothing flows."""
+        module = self.result.module
+        data_types = DataTypes(module.types, self._new_name)
+        made = data_types.stopped(call.args[0], type_of(function.params[0]))
+        functions = {**module.functions, **data_types.functions}
+        self.result.module = replace(module, functions=functions)
+        return ir.Tuple((made, made), span=call.span)
 
     def _checkpoint(self, inner: ir.Function, name: str, call: ir.Call) -> ir.Expr:
         """Return a call of a function that stays one: its gradient computes it again."""

@@ -9,10 +9,9 @@ from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.expr import Call, Expr, Function, Var
-from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
-from nnmagic.relay.gradients.blocks import fresh
-from nnmagic.relay.gradients.cotangents import zeros_like
+from nnmagic.relay.gradients.blocks import fresh, type_of
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.registry import declared_operators
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -25,7 +24,7 @@ from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.structure.callgraph import call_graph, mentions, reachable
 from nnmagic.relay.structure.traverse import post_order
-from nnmagic.relay.structure.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
+from nnmagic.relay.structure.tuple_trees import Tree, leaf_types, nest, project, tree_of
 from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
 
 
@@ -35,7 +34,7 @@ class Pullback:
 
     params: those of the function, then a variable for each leaf of the cotangent of its result (if seeded).
     value: its result. cotangents: a tree for each parameter that was asked for. unused: the numbers of those
-    that the result does not depend on. helpers: the functions that it calls.
+    that the result does not depend on. helpers: the functions that it calls. data_types: those of its module.
     """
 
     params: tuple[Var, ...]
@@ -43,6 +42,7 @@ class Pullback:
     cotangents: tuple[Expr, ...]
     unused: tuple[int, ...]
     helpers: dict[str, Function]
+    data_types: DataTypes
 
 
 def prepare(
@@ -121,60 +121,61 @@ def pullback(
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}
-    backward = Backward(prepared.functions, taken, diagnostics)
-    mask = _mask(function, argnums)
+    backward = Backward(prepared, taken, diagnostics)
+    data_types = backward.data_types
+    mask = _mask(function, argnums, data_types)
     activity = backward.activity.of_function(name, mask)
     assert function.ret_type is not None
     env: dict[Expr, Expr] = {param: fresh(param) for param in function.params}
     params = [param for param in env.values() if isinstance(param, Var)]
-    seed, extra = _seed(function.ret_type, seeds)
+    seed, extra = _seed(function.ret_type, seeds, data_types)
     value, cotangents = backward.of_block(function.body, env, dict(activity.active), seed, valued=True)
     diagnostics.raise_if_any(RelayError)
     assert value is not None
     flow_params, unused = [], []
     for index in argnums:
         param = function.params[index]
-        parts = cotangents.leaves(param)
-        if all(cotangent is None for cotangent in parts):
+        if all(cotangent is None for cotangent in cotangents.leaves(param)):
             unused.append(index)
-        primals = project(env[param], type_of(param))
+        rows = zip(project(env[param], type_of(param)), leaf_types(type_of(param)), strict=True)
         full = [
-            zeros_like(primal) if cotangent is None else cotangent
-            for cotangent, primal in zip(parts, primals, strict=True)
+            data_types.full(*row, cotangent)
+            for row, cotangent in zip(rows, cotangents.leaves(param), strict=True)
         ]
         flow_params.append(nest(tree_of(iter(full), type_of(param))))
     helpers = {
         **{each: made for each, made in prepared.functions.items() if each != name},
         **backward.made,
+        **data_types.functions,
     }
     roots = [*helpers.values(), value, *flow_params]
     if mentions(name, *roots):
         helpers[name] = function
-    return Pullback((*params, *extra), value, tuple(flow_params), tuple(unused), helpers)
+    return Pullback((*params, *extra), value, tuple(flow_params), tuple(unused), helpers, data_types)
 
 
-def _mask(function: Function, argnums: Sequence[int]) -> tuple[bool, ...]:
+def _mask(function: Function, argnums: Sequence[int], data_types: DataTypes) -> tuple[bool, ...]:
     """Return which leaves of the parameters are differentiated."""
     mask: list[bool] = []
     for index, param in enumerate(function.params):
-        type_ = type_of(param)
-        parts = leaves(float_leaves(type_), type_)
-        mask += [bool(part) and index in argnums for part in parts]
+        mask += [index in argnums and data_types.flows(leaf) for leaf in leaf_types(type_of(param))]
     return tuple(mask)
 
 
-def _seed(type_: Type, seeds: Sequence[Expr | None] | None) -> tuple[Tree, list[Var]]:
+def _seed(type_: Type, seeds: Sequence[Expr | None] | None, data_types: DataTypes) -> tuple[Tree, list[Var]]:
     """Return the cotangent of a result as a tree, and the parameters that it is made of."""
-    floats = leaves(float_leaves(type_), type_)
-    if seeds is not None:
-        given = iter(seeds)
-        return tree_of(iter([next(given) if is_float else None for is_float in floats]), type_), []
-    types = leaf_types(type_)
-    variables = [
-        Var(f"d{index}" if len(types) > 1 else "d", leaf) if is_float else None
-        for index, (leaf, is_float) in enumerate(zip(types, floats, strict=True))
-    ]
-    return tree_of(iter(variables), type_), [var for var in variables if var is not None]
+    types, variables = leaf_types(type_), list[Var]()
+    if seeds is None:
+        hints = (f"d{index}" if len(types) > 1 else "d" for index in range(len(types)))
+        pairs = zip(hints, types, strict=True)
+        variables = [Var(hint, leaf) for hint, leaf in pairs if data_types.flows(leaf)]
+        seeds = variables
+    given = iter(seeds)
+    parts: list[Expr | None] = []
+    for leaf in types:
+        seed = next(given) if data_types.flows(leaf) else None
+        parts.append(None if seed is None else data_types.given(seed, leaf))
+    return tree_of(iter(parts), type_), variables
 
 
 def with_types(module: Module) -> Module:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnmagic.relay.types import TensorType, is_float
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.operator_calls import apply
 
 _CALLABLE = (
     v.GlobalFunction
@@ -134,20 +133,7 @@ def _tree_map(call: Arguments) -> v.Value:
 
 
 def _stop_gradient(call: Arguments) -> v.Value:
-    return _stop(call.given["x"].value, call)
-
-
-def _stop(value: v.Value, call: Arguments) -> v.Value:
-    """Return the value itself, through which nothing flows back: its bits, read as what they are."""
-    match value:
-        case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
-            made = apply("reinterpret", call.span, value, dtype=dtype)
-            return v.Computed(made.expr, value.type, value.weak)
-        case v.TupleOf(items=items):
-            return v.TupleOf(tuple(_stop(item, call) for item in items), record=value.record)
-        case v.Known() | v.Computed():
-            return value
-    return value
+    return v.GradientOf("stop", call.given["x"])
 
 
 GRADIENTS = (

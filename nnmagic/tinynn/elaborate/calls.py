@@ -262,7 +262,7 @@ def _call_builtin(
             return _own_copy(ctx, hoist_lets(ctx, result), operands)
     else:
         result = builtin.call(operands, span)
-    if isinstance(result, v.GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
+    if isinstance(result, v.GradientOf) and result.kind in ("vjp", "jvp", "tree_map", "stop"):
         return call_gradient(ctx, result, [], span, apply_value)
     if isinstance(result, v.LoopCall):
         return call_in_loop(ctx, result, span, apply_value)

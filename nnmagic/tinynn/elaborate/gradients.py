@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (
     PartsOf,
@@ -31,6 +32,7 @@ from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.operator_calls import apply as apply_operator
 
 #: Functions whose parameters are known.
 _WithParameters = v.GlobalFunction | v.LocalFunction | v.SpecializableFunction | v.ClosureValue
@@ -59,6 +61,8 @@ def call_gradient(
             return call_vmap(ctx, gradient, operands, span, apply)
         case "tree_map":
             return call_tree_map(ctx, gradient, span, apply)
+        case "stop":
+            return _stop(gradient.function.value, span)
         case "checkpoint":
             return call_checkpoint(ctx, gradient, operands, span, apply)
     return _gradient(ctx, gradient, operands, span, apply)
@@ -141,12 +145,24 @@ def _jacobian(
     function = _kept(ctx, gradient.function)
     inner = v.Operand(v.GradientOf("partial", function, tuple(numbers), arguments=primals), span)
     _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
+    _refuse_data_types(primals[number] for number in numbers)
     chosen = tuple(
-        replace(primals[number], value=_primal(gradient.function, number, primals[number]))
+        replace(primals[number], value=_primal(ctx, gradient.function, number, primals[number]))
         for number in numbers
     )
     jacobian = jacobian_of(ctx, inner, chosen, span, apply)
     return _jacobians(jacobian, alone=not isinstance(gradient.argnums, tuple))
+
+
+def _refuse_data_types(primals: Iterable[v.Operand]) -> None:
+    """Check that arrays can hold the derivatives by all arguments. Raises RefusalError."""
+    for operand in primals:
+        if any(isinstance(leaf, TypeCall) for leaf in leaf_types(to_relay(operand).type)):
+            message = (
+                f"jacobian: `{source_text(operand.span)}` is {describe(operand.value)}, not made of arrays"
+            )
+            hint = "write grad(f) or vjp(f, x), whose results have the type of the parameter"
+            raise v.RefusalError(message, operand.span, hint=hint)
 
 
 def _jacobians(gradients: v.Value | PartsOf, *, alone: bool) -> v.Value:
@@ -183,12 +199,12 @@ def _pull(
     """Call a pullback with the cotangent of the result."""
     if len(operands) != 1 or operands[0].keyword is not None:
         raise v.RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
-    chosen = [_primal(gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
+    chosen = [_primal(ctx, gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
     given = _fitting("the cotangent", operands[0], result.type)
-    cotangents = _leaves(given.expr, result.type)
+    cotangents = _leaves(ctx, given.expr, result.type)
     gradients = TupleType(tuple(primal.type for primal in chosen))
     whole = TupleType((result.type, gradients))
     call = _mark(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
@@ -202,7 +218,7 @@ def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> 
     tangents = [
         leaf
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
-        for leaf in _leaves(_fitting("the tangent", operand, primal.type).expr, primal.type)
+        for leaf in _leaves(ctx, _fitting("the tangent", operand, primal.type).expr, primal.type)
     ]
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
@@ -225,7 +241,7 @@ def _linearize(
         return params, None, None
     block, value = made
     result = to_relay(value)
-    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in leaf_types(result.type)):
+    if not _has_floats(ctx, result.type):
         raise v.RefusalError(f"the result is {with_article(result.type)}: only floats have a gradient", span)
     return params, block, result
 
@@ -285,6 +301,21 @@ def _apply_inside(
     if v.is_failed(result):
         return None
     return block, v.Operand(result, span)
+
+
+def _stop(value: v.Value, span: Span) -> v.Value:
+    """Return the value itself, through which nothing flows back: its bits, read as what they are."""
+    match value:
+        case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
+            made = apply_operator("reinterpret", span, value, dtype=dtype)
+            return v.Computed(made.expr, value.type, value.weak)
+        case v.Computed(expr=expr, type=TypeCall() as type_):
+            x, whole = ir.Var("x", type_, span=span), TupleType((type_, type_))
+            function = replace(mark([x], ir.Tuple((x, x)), whole, "stop", 1), span=span)
+            return v.Computed(ir.TupleGetItem(ir.Call(function, (expr,), span=span), 0, span=span), type_)
+        case v.TupleOf(items=items):
+            return v.TupleOf(tuple(_stop(item, span) for item in items), record=value.record)
+    return value
 
 
 def _kept(ctx: Elaboration, function: v.Operand) -> v.Operand:
@@ -352,7 +383,7 @@ def _primals(
     for number, operand in given:
         try:
             _refuse_capture(ctx, operand)
-            primals.append(_primal(function, number, operand))
+            primals.append(_primal(ctx, function, number, operand))
         except v.RefusalError as refusal:  # noqa: PERF203 - all errors at once
             errors.append(refusal)
     for error in errors[:-1]:
@@ -372,8 +403,8 @@ def _refuse_capture(ctx: Elaboration, operand: v.Operand) -> None:
         raise v.RefusalError(message, operand.span, hint=hint)
 
 
-def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
-    """Return an argument to differentiate by, which is made of floats. Raises RefusalError."""
+def _primal(ctx: Elaboration, function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
+    """Return an argument to differentiate by, which holds floats. Raises RefusalError."""
     value, wanted = operand.value, _declared_type(function, number)
     if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float)
@@ -383,13 +414,19 @@ def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
             made = number_constant(value.value, "float64", operand.span)
             return v.Computed(made.expr, made.type, weak=True)
     computed = value if isinstance(value, v.Computed) else to_relay(operand, wanted)
-    for leaf in leaf_types(computed.type):
-        if not isinstance(leaf, TensorType) or not is_float(leaf.dtype):
-            text = source_text(operand.span)
-            message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
-            hint = f"leave it out of argnums, or convert it, as in {text}.astype(f32)"
-            raise v.RefusalError(message, operand.span, hint=hint)
+    if not _has_floats(ctx, computed.type):
+        text = source_text(operand.span)
+        message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
+        hint = "leave it out of argnums"
+        if isinstance(computed.type, TensorType):
+            hint += f", or convert it, as in {text}.astype(f32)"
+        raise v.RefusalError(message, operand.span, hint=hint)
     return computed
+
+
+def _has_floats(ctx: Elaboration, type_: Type) -> bool:
+    """Return whether a value of a type has a gradient."""
+    return any(map(DataTypes(ctx.resolver.types(), str).flows, leaf_types(type_)))
 
 
 def _variables(
@@ -444,8 +481,8 @@ def _shapes(type_: Type) -> list[object]:
     ]
 
 
-def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
-    """Return the floats of a value, each with its type."""
+def _leaves(ctx: Elaboration, expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
+    """Return the parts of a value that have a gradient, each with its type."""
     if isinstance(type_, TupleType):
         parts = (
             expr.fields
@@ -453,6 +490,8 @@ def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
             else [ir.TupleGetItem(expr, index, span=expr.span) for index in range(len(type_.fields))]
         )
         return [
-            leaf for part, field in zip(parts, type_.fields, strict=True) for leaf in _leaves(part, field)
+            leaf
+            for part, field in zip(parts, type_.fields, strict=True)
+            for leaf in _leaves(ctx, part, field)
         ]
-    return [(expr, type_)] if isinstance(type_, TensorType) and is_float(type_.dtype) else []
+    return [(expr, type_)] if _has_floats(ctx, type_) else []
