@@ -29,7 +29,7 @@ from nnmagic.tracebacks import short_errors, warn_caller
 _Differentiable = CompiledFunction | SpecializingFunction
 _Function = TypeVar("_Function", bound=_Differentiable)
 
-Argnums = int | Sequence[int]
+Argnums = int | str | Sequence[int | str]
 Axes: TypeAlias = "int | tuple[Axes, ...] | None"
 
 
@@ -39,8 +39,8 @@ def grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool = False) ->
 
     Args:
         function: a compiled function that returns a float of rank 0.
-        argnums: the number of the parameter to differentiate by, or several, which give a tuple of
-            gradients. Negative numbers count from the end.
+        argnums: the number or the name of the parameter to differentiate by, or several, which give a
+            tuple of gradients. Negative numbers count from the end.
         has_aux: the function returns ``(value, aux)``; the result is ``(gradient, aux)``.
 
     Returns:
@@ -165,14 +165,14 @@ def _options(argnums: Argnums, *, has_aux: bool) -> str:
     if not isinstance(has_aux, bool):
         raise TypeError(f"has_aux must be True or False, not {has_aux!r}")
     numbers = _check_argnums(argnums)
-    given = numbers[0] if isinstance(argnums, int) else tuple(numbers)
+    given = numbers[0] if isinstance(argnums, int | str) else tuple(numbers)
     return f", argnums={given!r}" + (", has_aux=True" if has_aux else "")
 
 
-def _check_argnums(argnums: Argnums) -> list[int]:
-    listed = [argnums] if isinstance(argnums, int) else argnums
-    if not isinstance(listed, list | tuple) or any(type(number) is not int for number in listed):
-        raise TypeError(f"argnums must be an int or a tuple of ints, not {argnums!r}")
+def _check_argnums(argnums: Argnums) -> list[int | str]:
+    listed = [argnums] if isinstance(argnums, int | str) else argnums
+    if not isinstance(listed, list | tuple) or any(type(number) not in (int, str) for number in listed):
+        raise TypeError(f"argnums must be an int, a name or a tuple of these, not {argnums!r}")
     return list(listed)
 
 
@@ -298,7 +298,9 @@ def _signature(parameters: Sequence[_Parameter], more: Sequence[str] = ()) -> st
     for index, parameter in enumerate(parameters):
         if parameter.info.kind == "KEYWORD_ONLY" and (index == 0 or kinds[index - 1] != "KEYWORD_ONLY"):
             words += [*more, "*"]
-        default = "" if parameter.info.default is MISSING or more else f" = _default_{parameter.name}"
+        is_required = bool(more) and parameter.info.kind != "KEYWORD_ONLY"
+        is_required |= parameter.info.default is MISSING
+        default = "" if is_required else f" = _default_{parameter.name}"
         words.append(f"{parameter.name}{parameter.annotation}{default}")
         last = index + 1 == len(parameters) or kinds[index + 1] != "POSITIONAL_ONLY"
         if parameter.info.kind == "POSITIONAL_ONLY" and last:
@@ -318,7 +320,11 @@ def _chosen(parameters: Sequence[_Parameter], argnums: Argnums | None) -> list[_
     if argnums is None:
         return [parameter for parameter in parameters if parameter.is_float]
     chosen_parameters = []
-    for number in _check_argnums(argnums):
+    named = {parameter.name: number for number, parameter in enumerate(parameters)}
+    for given in _check_argnums(argnums):
+        number = named.get(given) if isinstance(given, str) else given
+        if number is None:
+            raise ValueError(f"argnums has {given!r}, but the parameters are {', '.join(named)}")
         if not -len(parameters) <= number < len(parameters):
             raise ValueError(f"argnums has {number}, but there are {len(parameters)} parameters")
         chosen_parameters.append(parameters[number])

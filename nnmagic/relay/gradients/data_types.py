@@ -225,7 +225,7 @@ class DataTypes:
     # -- functions of cotangents -------------------------------------------------------------------------
 
     def _call(self, kind: str, type_: TypeCall, *args: ir.Expr) -> ir.Expr:
-        """Call a function of cotangents: ``add(d, d)``, ``fill(value, d)``, ``read(value)``, ``stop(value)``."""
+        """Call a helper: ``add(d, d)``, ``fill(value, d)``, ``read(value)`` or ``stop(value)``."""
         name = self._names.get((kind, type_))
         if name is None:
             name = self._new_name(f"{type_.func.name}_gradient_{kind}")

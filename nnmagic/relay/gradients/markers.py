@@ -36,9 +36,9 @@ MARK = "Gradient"
 def mark(params: Sequence[ir.Var], body: ir.Expr, result: Type, kind: str, count: int) -> ir.Function:
     """Return a marked function.
 
-    kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"``, ``"checkpoint"``, ``"stop"``.
-    count: how many parameters are differentiated by, the first ones; the others are cotangents of the result,
-    or tangents. Of a batch, the first ones are one example, the others the values of all examples.
+    kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"``, ``"checkpoint"`` or
+    ``"stop"``. count: how many parameters are differentiated by, the first ones; the others are cotangents
+    of the result, or tangents. Of a batch, the first ones are one example, the others those of all examples.
     """
     return ir.Function(tuple(params), body, result, attrs={MARK: (kind, count)})
 

@@ -48,25 +48,25 @@ def _gradient(kind: str) -> Callable[[Arguments], v.Value]:
     return apply_to
 
 
-def _argnums(call: Arguments) -> int | tuple[int, ...]:
-    """Return the numbers of the parameters to differentiate by. Raises RefusalError."""
+def _argnums(call: Arguments) -> int | str | tuple[int | str, ...]:
+    """Return the numbers or names of the parameters to differentiate by. Raises RefusalError."""
     given = call.static("argnums", 0)
     numbers = given if isinstance(given, tuple) else (given,)
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int):
+        if isinstance(number, bool) or not isinstance(number, int | str):
             span = call.at("argnums")
-            message = f"{call.name}: `argnums` must be an int or a tuple of ints"
+            message = f"{call.name}: `argnums` must be an int, a name or a tuple of these"
             raise v.RefusalError(message, span, hint="parameters are counted from 0")
     if not numbers:
         span = call.at("argnums")
         raise v.RefusalError(
             f"{call.name}: `argnums` names no parameter", span, hint="leave it out for the first"
         )
-    return given if isinstance(given, int) else tuple(int(number) for number in numbers)
+    return given if isinstance(given, int | str) else tuple(numbers)
 
 
 def _jacobian(call: Arguments) -> v.Value:
-    return v.GradientOf("jacobian", _function(call), _argnums(call))
+    return v.GradientOf(call.name, _function(call), _argnums(call))
 
 
 def _hessian(call: Arguments) -> v.Value:
@@ -175,6 +175,22 @@ GRADIENTS = (
         "f argnums?=0",
         _jacobian,
         "Return a function that gives the derivative of each element of f's result.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "jacfwd",
+        "f argnums?=0",
+        _jacobian,
+        "jacobian(f) by a directional derivative for each element of the parameters.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "jacrev",
+        "f argnums?=0",
+        _jacobian,
+        "jacobian(f) by a pullback for each element of the result.",
         None,
         method=False,
     ),

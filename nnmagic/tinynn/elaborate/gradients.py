@@ -16,17 +16,16 @@ from nnmagic.relay.structure.tuple_trees import leaf_types
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (
-    PartsOf,
     call_checkpoint,
     call_partial,
     call_vmap,
-    jacobian_of,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.frozen_functions import freeze
 from nnmagic.tinynn.elaborate.generators import is_state, set_state
+from nnmagic.tinynn.elaborate.jacobians import PartsOf, jacobian_of
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind
 from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values import values as v
@@ -36,6 +35,9 @@ from nnmagic.tinynn.values.operator_calls import apply as apply_operator
 
 #: Functions whose parameters are known.
 _WithParameters = v.GlobalFunction | v.LocalFunction | v.SpecializableFunction | v.ClosureValue
+
+#: What is called as the function itself.
+_OF_PARAMETERS = frozenset({"grad", "value_and_grad", "jacobian", "jacfwd", "jacrev"})
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
@@ -55,7 +57,11 @@ def call_gradient(
             return _pull(ctx, gradient, operands, span, apply)
         case "partial":
             return call_partial(ctx, gradient, operands, span, apply)
-        case "jacobian":
+        case "pushforward":
+            both = (*gradient.arguments, *operands)
+            pushed = _jvp(ctx, replace(gradient, arguments=both), span, apply)
+            return pushed if v.is_failed(pushed) else _items(pushed)[1]
+        case "jacobian" | "jacfwd" | "jacrev":
             return _jacobian(ctx, gradient, operands, span, apply)
         case "vmap":
             return call_vmap(ctx, gradient, operands, span, apply)
@@ -82,7 +88,7 @@ def _gradient(
         value = v.as_value(param, primal.type)
         if primal.weak and isinstance(value, v.Computed):
             value = replace(value, weak=True)
-        inner[number] = v.Operand(value, operands[number].span)
+        inner[number] = replace(operands[number], value=value)
     states: dict[str, v.Computed] = {}
     made = _apply_inside(ctx, gradient.function, inner, span, apply, states)
     if made is None:
@@ -126,7 +132,12 @@ def _numbers(
     argnums = gradient.argnums if isinstance(gradient.argnums, tuple) else (gradient.argnums,)
     count = sum(operand.keyword is None for operand in ordered)
     last = sum(operand.keyword is None for operand in given) or count
-    numbers = [_number(gradient, number, last if number < 0 else count, span) for number in argnums]
+    numbers = [
+        _named(gradient, number, ordered, span)
+        if isinstance(number, str)
+        else _number(gradient, number, last if number < 0 else count, span)
+        for number in argnums
+    ]
     if len(set(numbers)) < len(numbers):
         raise v.RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
     return numbers
@@ -150,7 +161,7 @@ def _jacobian(
         replace(primals[number], value=_primal(ctx, gradient.function, number, primals[number]))
         for number in numbers
     )
-    jacobian = jacobian_of(ctx, inner, chosen, span, apply)
+    jacobian = jacobian_of(ctx, gradient.kind, inner, chosen, span, apply)
     return _jacobians(jacobian, alone=not isinstance(gradient.argnums, tuple))
 
 
@@ -332,9 +343,7 @@ def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) ->
 
     Those that follow one that is left out, and those that have no place, keep their names.
     """
-    value = function.value
-    while isinstance(value, v.GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
-        value = value.function.value  # whose parameters it has
+    value = _differentiated(function)
     if not isinstance(value, _WithParameters):
         return list(operands)
     bind_arguments(_name(value), value.parameters, operands, span)
@@ -347,8 +356,29 @@ def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) ->
     return [*ordered, *named.values()]
 
 
+def _differentiated(function: v.Operand) -> v.Value:
+    """Return the function whose parameters a gradient has, or the function itself."""
+    value = function.value
+    while isinstance(value, v.GradientOf) and value.kind in _OF_PARAMETERS:
+        value = value.function.value
+    return value
+
+
 def _name(value: _WithParameters) -> str:
     return value.written if isinstance(value, v.GlobalFunction | v.SpecializableFunction) else value.name
+
+
+def _named(gradient: v.GradientOf, name: str, ordered: Sequence[v.Operand], span: Span) -> int:
+    """Return the place of an argument of that name. Raises RefusalError."""
+    names = [formal.name for formal in _formals(gradient.function)]
+    for index, operand in enumerate(ordered):
+        if (operand.keyword or (names[index] if index < len(names) else None)) == name:
+            return index
+    if name in names:
+        message = f"{gradient.kind}: argnums has `{name}`, which this call leaves out"
+        raise v.RefusalError(message, span, hint="give it a value")
+    message = f"{gradient.kind}: argnums has `{name}`, which is no parameter"
+    raise v.RefusalError(message, span, hint=f"its parameters: {', '.join(names)}" if names else None)
 
 
 def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
@@ -362,13 +392,15 @@ def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
 
 
 def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
-    value = function.value
+    value = _differentiated(function)
     return value.parameters if isinstance(value, _WithParameters) else ()
 
 
-def _declared_type(function: v.Operand, number: int) -> Type | None:
+def _declared_type(function: v.Operand, number: int, keyword: str | None) -> Type | None:
     """Return the declared type of a parameter, if there is one."""
     value = function.value
+    if keyword is not None:
+        number = next((n for n, formal in enumerate(_formals(function)) if formal.name == keyword), number)
     type_ = value.type if isinstance(value, v.GlobalFunction) else None
     if isinstance(value, v.ClosureValue):
         type_ = value.function.type if isinstance(value.function.type, FuncType) else None
@@ -405,7 +437,7 @@ def _refuse_capture(ctx: Elaboration, operand: v.Operand) -> None:
 
 def _primal(ctx: Elaboration, function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
     """Return an argument to differentiate by, which holds floats. Raises RefusalError."""
-    value, wanted = operand.value, _declared_type(function, number)
+    value, wanted = operand.value, _declared_type(function, number, operand.keyword)
     if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float)
         if isinstance(wanted, TensorType) and not wanted.shape:

@@ -253,16 +253,17 @@ class ClosureValue:
 class GradientOf:
     """What ``grad`` and its kin make of a function: something to call.
 
-    kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"``, ``"jvp"``, ``"jacobian"``, ``"vmap"``,
-    ``"checkpoint"``, ``"tree_map"``, ``"stop"``; ``"partial"`` takes the arguments ``argnums`` alone and
-    gives a part of the result. argnums: a number or several. arguments: those of ``vjp``, ``jvp`` and
-    ``tree_map``, which call the function at once, of the pullback, and all those of ``"partial"``. axes:
-    ``in_axes`` and ``out_axes`` of ``vmap``; for ``"partial"`` the part.
+    kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"``, ``"jvp"``, ``"pushforward"``,
+    ``"jacobian"``, ``"jacfwd"``, ``"jacrev"``, ``"vmap"``, ``"checkpoint"``, ``"tree_map"``, ``"stop"``;
+    ``"partial"`` takes the arguments ``argnums`` alone and gives a part of the result. argnums: a number or a
+    name, or several. arguments: those of ``vjp``, ``jvp`` and ``tree_map``, which call the function at once,
+    of the pullback, and all those of ``"partial"``. axes: ``in_axes`` and ``out_axes`` of ``vmap``; for
+    ``"partial"`` the part.
     """
 
     kind: str
     function: Operand
-    argnums: int | tuple[int, ...] = 0
+    argnums: int | str | tuple[int | str, ...] = 0
     has_aux: bool = False
     arguments: tuple[Operand, ...] = ()
     axes: tuple[object, ...] = ()

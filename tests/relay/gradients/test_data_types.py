@@ -179,7 +179,8 @@ _CASES: dict[str, tuple[str, tuple[object, ...]]] = {
     ),
     "a tree that is mapped, then folded without parts of it": (
         _TREE
-        + "def flip(t: Tree) -> Tree:\n    match t:\n        case Leaf(word, (n, s)): return Leaf(word * s, (n, s * s))\n"
+        + "def flip(t: Tree) -> Tree:\n    match t:\n"
+        + "        case Leaf(word, (n, s)): return Leaf(word * s, (n, s * s))\n"
         + "        case Node(a, b): return Node(flip(b), flip(a))\n"
         + "def first(t: Tree) -> f64:\n    match t:\n        case Leaf(word, (_, s)): return word.sum() * s\n"
         + "        case Node(Leaf(word, _), b): return word[0] * first(b)\n"
@@ -234,7 +235,8 @@ def test_machine_code_computes_the_same() -> None:
 def test_a_gradient_has_the_constructors_of_its_value_and_zeros_for_integers() -> None:
     f = nnmagic.compile(
         _TREE
-        + "def f(t: Tree):\n    match t:\n        case Node(_, Leaf(w, (n, s))): return w[1] * n * s\n        case _: return 0.0",
+        + "def f(t: Tree):\n    match t:\n        case Node(_, Leaf(w, (n, s))): return w[1] * n * s\n"
+        + "        case _: return 0.0",
         engine="numpy",
     )
     gradient = nnmagic.grad(f)(_tree())
