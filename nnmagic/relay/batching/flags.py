@@ -10,8 +10,11 @@ from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches, ty
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import call_graph, components
 from nnmagic.relay.structure.traverse import post_order
-from nnmagic.relay.structure.tuple_trees import Tree, combine, has_leaf, leaves, tree_of
-from nnmagic.relay.types import TupleType, Type
+from nnmagic.relay.structure.tuple_trees import Tree, combine, has_leaf, leaf_types, leaves, tree_of
+from nnmagic.relay.types import TupleType, Type, TypeCall
+
+#: The constructors by which a branch says whether an assertion holds.
+_ASSERTIONS = frozenset({("Assertion", "Holds"), ("Assertion", "Fails")})
 
 #: Operators that read sizes alone, which all examples share.
 OF_SIZES = frozenset({"shape_of", "ndarray_size"})
@@ -22,7 +25,8 @@ class FunctionFlags:
     """What depends on the example in a function whose parameters do as ``mask`` says, leaf by leaf.
 
     flags: a tree of bools for each variable. result: that of its result. diverges: whether examples decide
-    how often it calls functions, itself among them. circle: itself, and the functions that call it and that
+    how often it calls functions, itself among them. holds_data: whether values of data types depend on the
+    example: it runs for one example after the other. circle: itself, and the functions that call it and that
     it calls with examples: all their calls of one another share its mask here.
     """
 
@@ -31,6 +35,7 @@ class FunctionFlags:
     flags: dict[ir.Expr, Tree] = field(default_factory=dict)
     result: Tree = False
     diverges: bool = False
+    holds_data: bool = False
     circle: dict[str, FunctionFlags] = field(default_factory=dict)
 
 
@@ -76,7 +81,9 @@ class BatchFlags:
         """Note the flags of each variable of a block; return those of its result."""
         block = block_of(expr)
         for var, value in block.bindings:
-            flags.flags[var] = self._of_value(value, flags)
+            tree = flags.flags[var] = self._of_value(value, flags)
+            if has_leaf(tree) and any(isinstance(leaf, TypeCall) for leaf in leaf_types(type_of(var))):
+                flags.holds_data = flags.diverges = True
         return flags.flags.get(block.result, False)
 
     def _of_value(self, value: ir.Expr, own: FunctionFlags) -> Tree:
@@ -140,7 +147,9 @@ def is_test(value: ir.If | ir.Match) -> bool:
     """Return whether a branch only says, by a constructor, whether an assertion holds: of all examples."""
     results = (body.value if isinstance(body, ir.Let) else body for body in branches(value))
     return isinstance(value, ir.If) and all(
-        isinstance(result, ir.Call) and isinstance(result.op, ir.Constructor) and not result.args
+        isinstance(result, ir.Call)
+        and isinstance(result.op, ir.Constructor)
+        and (result.op.belong_to.name, result.op.name) in _ASSERTIONS
         for result in results
     )
 

@@ -24,13 +24,15 @@ from nnmagic.relay.gradients.blocks import (
     block_of,
     branches,
     forward,
+    forward_block,
+    fresh,
     fresh_variables,
     rename,
     type_of,
     with_branches,
 )
 from nnmagic.relay.gradients.transformation import prepare
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.structure.traverse import binders, post_order
 from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, leaf_types, project, tree_of
@@ -41,11 +43,12 @@ del _layers, _rules  # their rules are declared
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """A body over the parameters, whose result has the batch axis first, and the functions that it calls."""
+    """A body over the parameters, whose result has the batch axis first, and what it calls and uses."""
 
     params: tuple[ir.Var, ...]
     body: ir.Expr
     helpers: dict[str, ir.Function]
+    types: Mapping[str, TypeData]
 
 
 @dataclass(slots=True)
@@ -87,12 +90,15 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
         have = spread_flag(type_, flag=index in argnums)
         env[old] = _with_flags(new, have, flags.flags[old], type_, size)
     scope = _BatchScope(env, flags, size)
-    value, tree = batcher.of_block(function.body, scope)
-    diagnostics.raise_if_any(RelayError)
     assert function.ret_type is not None
+    if flags.holds_data:
+        value, tree = batcher.whole(name, function, scope), spread_flag(function.ret_type, flag=True)
+    else:
+        value, tree = batcher.of_block(function.body, scope)
+    diagnostics.raise_if_any(RelayError)
     body = _complete(value, tree, function.ret_type, size)
     helpers = {each: helper for each, helper in prepared.functions.items() if each != name} | batcher.made
-    return Batched(tuple(params), body, helpers)
+    return Batched(tuple(params), body, helpers, prepared.types)
 
 
 def _batched_type(type_: Type, dim: Dim) -> Type:
@@ -170,10 +176,6 @@ class _Batcher:
                 return self._of_call(value, flags, scope)
             case ir.If() | ir.Match():
                 return self._of_branches(var, value, scope)
-            case ir.Call(args=args) if any(has_leaf(scope.flags.get(arg)) for arg in (value.op, *args)):
-                hint = "use tensors and tuples of them for what depends on the example"
-                what = "a value of a data type, or a function that is a value, cannot be batched"
-                self.diagnostics.error(what, value.span, hint=hint)
         return forward(value, scope.env)
 
     def _of_operator(self, var: ir.Var, value: ir.Call, scope: _BatchScope) -> ir.Expr:
@@ -214,10 +216,6 @@ class _Batcher:
             every = call("all", [rename(data, scope.env)], value.span, axis=[0])
             return replace(value, cond=every, checked_type=None)
         if has_leaf(scope.flags.get(data)):
-            if isinstance(value, ir.Match):
-                hint = "use tensors and tuples of them for what depends on the example"
-                self.diagnostics.error("a value of a data type cannot be batched", value.span, hint=hint)
-                return forward(value, scope.env)
             return self._each(var, value, scope)
         variables = fresh_variables(value)
         wanted, bodies = scope.flags.get(var, False), []
@@ -269,6 +267,19 @@ class _Batcher:
         self.made[helper] = ir.Function((*params, *extra), body, result, attrs=attrs, span=function.span)
         return helper
 
+    def whole(self, name: str, function: ir.Function, scope: _BatchScope) -> ir.Expr:
+        """Return the results of a function that runs for one example after the other."""
+        assert function.ret_type is not None
+        own = f"{name}_example"
+        while own in self.taken:
+            own += "_"
+        params = tuple(map(fresh, function.params))
+        env = dict[ir.Expr, ir.Expr](zip(function.params, params, strict=True))
+        body = forward_block(function.body, env)
+        self.made[own] = replace(function, params=params, body=body, checked_type=None)
+        call_ = ir.Call(ir.GlobalVar(own, span=function.span), function.params, span=function.span)
+        return self._each(ir.Var("results", function.ret_type), call_, scope)
+
     # -- one example after the other -----------------------------------------------------------------------
 
     def _each(self, var: ir.Var, value: ir.Expr, scope: _BatchScope) -> ir.Expr:
@@ -309,10 +320,7 @@ class _Batcher:
 
     def _zeros(self, type_: Type, value: ir.Expr, scope: _BatchScope) -> ir.Expr | None:
         """Return zeros for all examples; None after an error."""
-        if not isinstance(type_, TensorType):
-            message = "a value of a data type cannot be batched"
-            self.diagnostics.error(message, value.span, hint="use tensors and tuples of them")
-            return None
+        assert isinstance(type_, TensorType)
         dims = (scope.size.dim, *type_.shape)
         if all(isinstance(dim, int) for dim in dims):
             return call("zeros", [], value.span, shape=list(dims), dtype=type_.dtype)

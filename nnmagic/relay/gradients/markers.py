@@ -173,9 +173,9 @@ class _Expansion:
         assert isinstance(type_, TensorType)
         batched = batch(module, name, range(count), type_.shape[0], {*self.result.module.functions, name})
         helpers = {each: helper for each, helper in batched.helpers.items() if each != name}
-        self.result.module = replace(
-            self.result.module, functions={**self.result.module.functions, **helpers}
-        )
+        outer = self.result.module
+        types = {**outer.types, **batched.types}
+        self.result.module = replace(outer, functions={**outer.functions, **helpers}, types=types)
         values = (*call.args[count:], *self.captured)
         env: dict[ir.Expr, ir.Expr] = dict(zip(batched.params, values, strict=True))
         body = rewrite(batched.body, lambda _old, new: new, env)

@@ -18,6 +18,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.control_flow import simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.defunctionalization import defunctionalize, has_function_values
 from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
@@ -25,7 +26,7 @@ from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.structure.callgraph import call_graph, mentions, reachable
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.tuple_trees import Tree, leaf_types, nest, project, tree_of
-from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
+from nnmagic.relay.types import TensorType, Type, is_complex
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +60,30 @@ def prepare(
     ones, whose names avoid ``taken``, and functions that do not call themselves are inlined. Raises
     RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
     """
-    wanted = reachable(call_graph(module), name)
-    functions = {key: function for key, function in module.functions.items() if key in wanted}
+    module = _reachable(module, name)
     if not complex_numbers:
-        _refuse_complex_numbers(functions.values())
-    _refuse_effects(functions.values())
-    module = expand_operators(replace(module, functions=functions, printed_types={}), keep=ruled)
-    if _is_higher_order(module):
+        _refuse_complex_numbers(module.functions.values())
+    _refuse_effects(module.functions.values())
+    module = expand_operators(module, keep=ruled)
+    if has_function_values(module):
         for _ in range(3):
             module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
-    lifted = inline(lift_local_functions(module, data_types=True, taken=taken), "all")
-    wanted = reachable(call_graph(lifted), name)
+        module = _reachable(module, name)
+        if has_function_values(lift_local_functions(module, data_types=True, taken=taken)):
+            module = defunctionalize(module, name, taken)
+    lifted = _reachable(inline(lift_local_functions(module, data_types=True, taken=taken), "all"), name)
     functions = {
         key: function if key in module.functions else replace(function, attrs={**function.attrs, LOOP: 1})
         for key, function in lifted.functions.items()
-        if key in wanted
     }
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
+
+
+def _reachable(module: Module, name: str) -> Module:
+    """Return the module with a function and what it calls."""
+    wanted = reachable(call_graph(module), name)
+    functions = {key: function for key, function in module.functions.items() if key in wanted}
+    return replace(module, functions=functions, printed_types={})
 
 
 def _refuse_complex_numbers(functions: Iterable[Function]) -> None:
@@ -101,12 +109,6 @@ def _refuse_effects(functions: Iterable[Function]) -> None:
             hint = "call it outside of that function, with what the function returns"
             diagnostics.error(message, call.span, hint=hint)
     diagnostics.raise_if_any(RelayError)
-
-
-def _is_higher_order(module: Module) -> bool:
-    """Return whether functions are used as values."""
-    nodes = (node for function in module.functions.values() for node in post_order(function))
-    return any(isinstance(node, Var) and isinstance(type_of(node), FuncType) for node in nodes)
 
 
 def pullback(

@@ -115,7 +115,7 @@ WRONG = {
     "a complex parameter": ("grad(lambda v: v.real.sum())(c)", ["argument 0 is a Tensor[(3,), c64]"]),
     "complex numbers on the way": ("grad(lambda v: abs(v * 1j).sum())(x)", ["complex numbers have no"] * 2),
     "a number without a place": ("grad(loss, 1)(v=x)", ["argnums has 1, but 1 argument has a place"]),
-    "a name": ("grad(loss, 'v')(x)", ["`argnums` must be an int"]),
+    "a wrong name": ("grad(loss, 'w')(x)", ["argnums has `w`, which is no parameter"]),
 }
 
 
