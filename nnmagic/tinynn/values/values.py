@@ -255,7 +255,9 @@ class GradientOf:
 
     kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"``, ``"jvp"``, ``"pushforward"``,
     ``"jacobian"``, ``"jacfwd"``, ``"jacrev"``, ``"vmap"``, ``"checkpoint"``, ``"tree_map"``, ``"stop"``;
-    ``"partial"`` takes the arguments ``argnums`` alone and gives a part of the result. argnums: a number or a
+    ``"partial"`` takes the arguments ``argnums`` alone and gives a part of the result; ``"bound"`` is a
+    function whose first ``arguments`` are given, ``"choice"`` that of ``arguments`` whose number is the
+    function. argnums: a number or a
     name, or several. arguments: those of ``vjp``, ``jvp`` and ``tree_map``, which call the function at once,
     of the pullback, and all those of ``"partial"``. axes: ``in_axes`` and ``out_axes`` of ``vmap``; for
     ``"partial"`` the part.
@@ -482,6 +484,18 @@ Value = (
     | TupleConstructor
     | TypeOf
     | Failed
+)
+
+#: What can be called, other than a method.
+FUNCTIONS = (
+    LocalFunction,
+    ClosureValue,
+    GlobalFunction,
+    SpecializableFunction,
+    ModuleOf,
+    BuiltinName,
+    OperatorName,
+    GradientOf,
 )
 
 FAILED: Final = Failed()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -127,3 +129,73 @@ def test_batches_run_functions_that_rounds_make() -> None:
     np.testing.assert_allclose(values, [alone(*each) for each in zip(x, n, strict=True)])
     ends = [[alone(a + s * 1e-6, b) for a, b in zip(x, n, strict=True)] for s in (1, -1)]
     np.testing.assert_allclose(gradients, np.subtract(*ends) / 2e-6, rtol=1e-7)
+
+
+#: Functions of (x, n) whose functions are values of the cell alone: their number of arguments is known.
+_UNTYPED = {
+    "partial": """
+def power(a: f64, x: f64, b: f64):
+    return a * x ** 3 + b
+def f(x: f64, n: i64):
+    p = partial(power, x, b=x)
+    return p(x) + partial(p, x)() + partial(power, b=1.0)(x, x, b=3.0) + grad(p)(x)""",
+    "lambdas that are returned, in a tuple": """
+def pair(x: f64):
+    y = sin(x)
+    return (lambda z: z * y), (lambda z: z + x)
+def f(x: f64, n: i64):
+    a, b = pair(x)
+    return a(b(x)) * grad(a)(x)""",
+    "a branch chooses lambdas and functions of the language": """
+def f(x: f64, n: i64):
+    if n > 2:
+        k = lambda z: z * z * x
+    else:
+        k = cos
+    a, b = (k, sin) if n > 1 else (lambda z: z * x, k)
+    return k(x) + a(b(x)) + grad(k)(x) + vmap(k)(stack([x, 2 * x])).sum()""",
+    "a number chooses of a list": """
+def f(x: f64, n: i64):
+    fs = [lambda z: z * x, lambda z: sin(z) * x, cos, partial(pow, 2.0)]
+    return fs[n](x) + fs[n - 4](2 * x) + {"a": exp}["a"](x)""",
+    "a record holds functions": """
+class Model:
+    k: Callable[[f64], f64]
+    w: f64
+def f(x: f64, n: i64):
+    m = Model(lambda z: z * z * x, sin(x))
+    return m.k(m.w)""",
+    "a function differentiates one that it takes": """
+def root(k: Callable[[f64], f64], x: f64) -> f64:
+    for i in range(4):
+        x = x - k(x) / grad(k)(x)
+    return x
+def f(x: f64, n: i64):
+    roots = vmap(lambda y: root(lambda z: z ** 3 - y, y))(stack([x, x + 1]))
+    return root(lambda z: z * z - x, 1.0 + x) + roots.sum()""",
+}
+
+
+@pytest.mark.parametrize("name", _UNTYPED)
+def test_functions_of_the_cell_are_values(name: str) -> None:
+    source = _UNTYPED[name] + "\ndef g(x: f64, n: i64):\n    return f(x, n), grad(f)(x, n)"
+    g, step = nnmagic.compile(source, namespace={"partial": partial}, engine="numpy"), 1e-6
+    for n in (0, 3):
+        expected = (g(0.7 + step, n)[0] - g(0.7 - step, n)[0]) / (2 * step)
+        np.testing.assert_allclose(g(0.7, n)[1], expected, rtol=1e-6)
+
+
+def test_a_number_that_chooses_a_function_is_an_index() -> None:
+    source = "def f(x: f64, n: i64):\n    return [lambda z: z * 2, sin][n](x)"
+    f = nnmagic.compile(source, engine="numpy")
+    assert f(3.0, -2) == 6
+    with pytest.raises(IndexError):
+        f(3.0, 2)
+
+
+def test_functions_that_branches_make_of_values_of_theirs_are_refused() -> None:
+    source = "def make(a):\n    return lambda z: a * z\ndef f(x: f64, n: i64):\n"
+    with pytest.raises(nnmagic.CompileError, match="make the functions before the branch"):
+        nnmagic.compile(source + "    return (make(x * 2) if n > 1 else make(x * 3))(x)")
+    chosen = source + "    a, b = make(x * 2), make(x * 3)\n    return (a if n > 1 else b)(x)"
+    assert nnmagic.compile(chosen, engine="numpy")(2.0, 2) == 8
