@@ -404,4 +404,4 @@ def @main(%l: L[]) -> float64 {
   %b
 }
 """
-    assert nnmagic.compile(relay.parse(text))(AdtValue("Cons", (2.0, AdtValue("Nil")))) == 2
+    assert nnmagic.compile(nnmagic.relay.parse(text))(AdtValue("Cons", (2.0, NIL))) == 2
