@@ -1032,6 +1032,10 @@ def cumulative_prod(x: Any, *, axis: Any = ..., dtype: Any = ..., include_initia
     """Compute the cumulative product along an axis; `include_initial` puts that of nothing first."""
 def cumulative_sum(x: Any, *, axis: Any = ..., dtype: Any = ..., include_initial: Any = ...) -> Array:
     """Compute the cumulative sum along an axis; `include_initial` puts that of nothing first."""
+def custom_jvp(f: Any, tangent: Any, nondiff_argnums: Any = ..., each: Any = ...) -> Array:
+    """Return f with a rule for tangents: (primals, tangents) to (result, tangent)."""
+def custom_vjp(f: Any, forward: Any, backward: Any, nondiff_argnums: Any = ...) -> Array:
+    """Return f with a gradient rule: forward gives (result, residuals), backward the gradients."""
 def deg2rad(x: Any) -> Array:
     """Convert degrees to radians."""
 def degrees(x: Any) -> Array:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay import expr as ir
-from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
+from nnmagic.relay.annotations import BACKWARD_LOOP, CUSTOM_VJP, LOOP, CustomRule, custom_rule
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity, type_of
 from nnmagic.relay.gradients.blocks import (
     LetBlock,
@@ -35,7 +35,16 @@ from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
 from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
+from nnmagic.relay.structure.tuple_trees import (
+    Tree,
+    float_leaves,
+    has_leaf,
+    items,
+    leaf_types,
+    leaves,
+    project,
+    tree_of,
+)
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
@@ -47,6 +56,8 @@ class _Scope:
     env: dict[ir.Expr, ir.Expr]
     active: dict[ir.Expr, Tree]
     taped: dict[ir.Var, TapedCall] = field(default_factory=dict)
+    #: The residuals of calls of functions that have a rule of their own.
+    residuals: dict[ir.Var, list[ir.Expr]] = field(default_factory=dict)
 
 
 class Backward:
@@ -115,6 +126,9 @@ class Backward:
             and isinstance(value.op, ir.GlobalVar)
             and has_leaf(scope.active.get(var))
         ):
+            rule = custom_rule(self.functions[value.op.name])
+            if rule is not None and rule.kind == CUSTOM_VJP and rule.functions:
+                return self._call_forward(rule, var, value, scope)
             loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
             taped = None if loop is None else self._taped_loop(loop, value, scope)
             if loop is not None and taped is not None:
@@ -140,8 +154,12 @@ class Backward:
                 parts = call_backward(scope.taped[var], self, tree, value.span)
                 for arg, part in zip(args, parts, strict=True):
                     self.add(cotangents, arg, part, scope)
-            case ir.Call(op=ir.GlobalVar()):
-                self._pull_call(value, scope, tree, cotangents)
+            case ir.Call(op=ir.GlobalVar(name=name)):
+                rule = custom_rule(self.functions[name])
+                if rule is None:
+                    self._pull_call(value, scope, tree, cotangents)
+                else:
+                    self._pull_by_rule(rule, var, value, scope, tree, cotangents)
             case ir.Tuple(fields=fields):
                 parts = tree if isinstance(tree, list) else [None] * len(fields)
                 for part, cotangent in zip(fields, parts, strict=True):
@@ -262,6 +280,63 @@ class Backward:
         for var in outer:
             cotangents.add(var, tree_of(cotangent_values, type_of(var)))
         return result
+
+    # -- rules of functions --------------------------------------------------------------------------------
+
+    def _call_forward(self, rule: CustomRule, var: ir.Var, value: ir.Call, scope: _Scope) -> ir.Expr:
+        """Call the forward function of a rule; return the value, and note the residuals."""
+        forward_name, _ = rule.functions
+        type_ = self.functions[forward_name].ret_type
+        assert isinstance(type_, TupleType)
+        args = tuple(rename(arg, scope.env) for arg in value.args)
+        made = ir.Call(ir.GlobalVar(forward_name, span=value.span), args, span=value.span)
+        scope.residuals[var] = project(ir.TupleGetItem(made, 1, span=value.span), type_.fields[1])
+        return ir.TupleGetItem(made, 0, span=value.span)
+
+    def _pull_by_rule(
+        self,
+        rule: CustomRule,
+        var: ir.Var,
+        value: ir.Call,
+        scope: _Scope,
+        tree: Tree,
+        cotangents: Cotangents,
+    ) -> None:
+        """Pass a cotangent on by the rule that a function has of its own."""
+        wanted = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "g"]
+        read = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "r"]
+        if any(has_leaf(scope.active.get(arg)) for arg in read):
+            message = "a function with a gradient rule reads a value that depends on the parameters"
+            hint = (
+                "give it as an argument of which the rule returns the gradient, or stop_gradient(...) of it"
+            )
+            self.diagnostics.error(message, value.span, hint=hint)
+            return
+        if not rule.functions:
+            message = "a gradient rule that uses itself has derivatives of the first two orders alone"
+            self.diagnostics.error(message, value.span, hint="differentiate less often")
+            return
+        type_ = type_of(var)
+        floats = leaves(float_leaves(type_), type_)
+        rows = zip(leaves(tree, type_), project(scope.env[var], type_), floats, strict=True)
+        seeds = [zeros_like(own) if seed is None else seed for seed, own, flows in rows if flows]
+        if rule.kind == CUSTOM_VJP:
+            args = (*(rename(arg, scope.env) for arg in read), *scope.residuals[var], *seeds)
+            call = ir.Call(ir.GlobalVar(rule.functions[1], span=value.span), args, span=value.span)
+            parts = list(items(call, len(wanted)))
+        else:  # the rule is linear in tangents: its gradient by them, at zeros
+            primals: dict[ir.Expr, ir.Expr] = {
+                fresh(param): rename(arg, scope.env)
+                for param, arg in zip(self.functions[rule.functions[0]].params, value.args, strict=False)
+            }
+            tangents = {ir.Var("t", type_of(arg)): zeros_like(rename(arg, scope.env)) for arg in wanted}
+            tangent = ir.Call(ir.GlobalVar(rule.functions[0]), (*primals, *tangents), span=value.span)
+            own = _Scope(primals | tangents, dict.fromkeys(tangents, True))
+            inner = Cotangents(own.env)
+            self._pull_call(tangent, own, [None, seeds], inner)
+            parts = [inner.of(each) for each in tangents]
+        for arg, part in zip(wanted, parts, strict=True):
+            cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
     # -- functions ---------------------------------------------------------------------------------------
 

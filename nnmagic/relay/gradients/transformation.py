@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
-from nnmagic.relay.annotations import LOOP
+from nnmagic.relay.annotations import LOOP, custom_rule
 from nnmagic.relay.callbacks import callbacks_in, has_effects
-from nnmagic.relay.expr import Call, Expr, Function, Var
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
@@ -23,7 +23,7 @@ from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
-from nnmagic.relay.structure.callgraph import call_graph, mentions, reachable
+from nnmagic.relay.structure.callgraph import definition_graph, mentions, reachable
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
 from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
@@ -59,7 +59,7 @@ def prepare(
     ones, whose names avoid ``taken``, and functions that do not call themselves are inlined. Raises
     RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
     """
-    wanted = reachable(call_graph(module), name)
+    wanted = reachable(definition_graph(module), name)
     functions = {key: function for key, function in module.functions.items() if key in wanted}
     if not complex_numbers:
         _refuse_complex_numbers(functions.values())
@@ -69,7 +69,7 @@ def prepare(
         for _ in range(3):
             module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
     lifted = inline(lift_local_functions(module, data_types=True, taken=taken), "all")
-    wanted = reachable(call_graph(lifted), name)
+    wanted = reachable(definition_graph(lifted), name)
     functions = {
         key: function if key in module.functions else replace(function, attrs={**function.attrs, LOOP: 1})
         for key, function in lifted.functions.items()
@@ -117,7 +117,7 @@ def pullback(
     seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
     ``taken``. Raises RelayError with every call that cannot be differentiated.
     """
-    prepared = prepare(module, name, taken, declared_operators())
+    prepared = prepare(_by_rule(module, name, taken), name, taken, declared_operators())
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}
@@ -151,6 +151,20 @@ def pullback(
     if mentions(name, *roots):
         helpers[name] = function
     return Pullback((*params, *extra), value, tuple(flow_params), tuple(unused), helpers)
+
+
+def _by_rule(module: Module, name: str, taken: set[str]) -> Module:
+    """Return the module; a function with a gradient rule of its own becomes one that calls it."""
+    function = module.functions[name]
+    if custom_rule(function) is None:
+        return module
+    inner = f"{name}_by_rule"
+    while inner in taken or inner in module.functions:
+        inner += "_"
+    params = tuple(map(fresh, function.params))
+    body = Call(GlobalVar(inner, span=function.span), params, span=function.span)
+    outer = Function(params, body, function.ret_type, span=function.span)
+    return with_types(replace(module, functions={**module.functions, inner: function, name: outer}))
 
 
 def _mask(function: Function, argnums: Sequence[int]) -> tuple[bool, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
+from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, children
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.traverse import post_order
@@ -22,6 +23,16 @@ def call_graph(module: Module) -> CallGraph:
     for name, function in module.functions.items():
         named = (node.name for node in post_order(function) if isinstance(node, GlobalVar))
         graph[name] = tuple(dict.fromkeys(other for other in named if other in module.functions))
+    return graph
+
+
+def definition_graph(module: Module) -> CallGraph:
+    """Return the call graph with the functions of gradient rules, which only a derivative calls."""
+    graph = dict(call_graph(module))
+    for name, function in module.functions.items():
+        rule = custom_rule(function)
+        if rule is not None:
+            graph[name] = tuple(dict.fromkeys((*graph[name], *rule.functions)))
     return graph
 
 

@@ -117,7 +117,7 @@ _RENAMED = {
 
 def jax_functions(builtins: Mapping[str, Builtin]) -> dict[str, Builtin]:
     """Return the functions of ``jax`` itself: transformations."""
-    named = "grad value_and_grad vjp jvp hessian vmap checkpoint"
+    named = "grad value_and_grad vjp jvp hessian vmap checkpoint custom_vjp custom_jvp"
     functions = {name: builtins[name] for name in named.split()}
     return functions | dict.fromkeys(("jacfwd", "jacrev"), builtins["jacobian"])
 

@@ -10,7 +10,6 @@ from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import mark
-from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structure.tuple_trees import leaf_types
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
@@ -24,6 +23,7 @@ from nnmagic.tinynn.elaborate.batching import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.custom_rules import WithParameters, call_custom, fit, name_of
 from nnmagic.tinynn.elaborate.frozen_functions import freeze
 from nnmagic.tinynn.elaborate.generators import is_state, set_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind
@@ -31,9 +31,6 @@ from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-
-#: Functions whose parameters are known.
-_WithParameters = v.GlobalFunction | v.LocalFunction | v.SpecializableFunction | v.ClosureValue
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
@@ -61,6 +58,8 @@ def call_gradient(
             return call_tree_map(ctx, gradient, span, apply)
         case "checkpoint":
             return call_checkpoint(ctx, gradient, operands, span, apply)
+        case "custom_vjp" | "custom_jvp":
+            return call_custom(ctx, gradient, operands, span, apply)
     return _gradient(ctx, gradient, operands, span, apply)
 
 
@@ -187,7 +186,7 @@ def _pull(
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
-    given = _fitting("the cotangent", operands[0], result.type)
+    given = fit("the cotangent", operands[0], result.type)
     cotangents = _leaves(given.expr, result.type)
     gradients = TupleType(tuple(primal.type for primal in chosen))
     whole = TupleType((result.type, gradients))
@@ -202,7 +201,7 @@ def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> 
     tangents = [
         leaf
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
-        for leaf in _leaves(_fitting("the tangent", operand, primal.type).expr, primal.type)
+        for leaf in _leaves(fit("the tangent", operand, primal.type).expr, primal.type)
     ]
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
@@ -304,9 +303,9 @@ def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) ->
     value = function.value
     while isinstance(value, v.GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
         value = value.function.value  # whose parameters it has
-    if not isinstance(value, _WithParameters):
+    if not isinstance(value, WithParameters):
         return list(operands)
-    bind_arguments(_name(value), value.parameters, operands, span)
+    bind_arguments(name_of(value), value.parameters, operands, span)
     ordered = [operand for operand in operands if operand.keyword is None]
     named = {operand.keyword: operand for operand in operands if operand.keyword is not None}
     for formal in value.parameters[len(ordered) :]:
@@ -314,10 +313,6 @@ def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) ->
             break
         ordered.append(replace(named.pop(formal.name), keyword=None))
     return [*ordered, *named.values()]
-
-
-def _name(value: _WithParameters) -> str:
-    return value.written if isinstance(value, v.GlobalFunction | v.SpecializableFunction) else value.name
 
 
 def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
@@ -332,7 +327,7 @@ def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
 
 def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
     value = function.value
-    return value.parameters if isinstance(value, _WithParameters) else ()
+    return value.parameters if isinstance(value, WithParameters) else ()
 
 
 def _declared_type(function: v.Operand, number: int) -> Type | None:
@@ -426,22 +421,6 @@ def _check_scalar(gradient: v.GradientOf, type_: Type, result: v.Operand) -> Non
         hint = "convert it to a float, or leave the gradient out"
     message = f"{gradient.kind}: the function returns {with_article(type_)}, not a float of rank 0"
     raise v.RefusalError(message, result.span, hint=hint)
-
-
-def _fitting(what: str, operand: v.Operand, wanted: Type) -> v.Computed:
-    """Convert a cotangent or a tangent to the type of its value. Raises RefusalError."""
-    fitted = to_relay(operand, wanted)
-    if _shapes(fitted.type) != _shapes(wanted):
-        message = f"{what} is {with_article(fitted.type)}, its value {with_article(wanted)}"
-        raise v.RefusalError(message, operand.span, hint=f"give {format_type(wanted)}")
-    return fitted
-
-
-def _shapes(type_: Type) -> list[object]:
-    return [
-        (leaf.shape, leaf.dtype if is_float(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
-        for leaf in leaf_types(type_)
-    ]
 
 
 def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:

@@ -254,10 +254,12 @@ class GradientOf:
     """What ``grad`` and its kin make of a function: something to call.
 
     kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"``, ``"jvp"``, ``"jacobian"``, ``"vmap"``,
-    ``"checkpoint"``, ``"tree_map"``; ``"partial"`` takes the arguments ``argnums`` alone and gives a part of
-    the result. argnums: a number or several. arguments: those of ``vjp``, ``jvp`` and ``tree_map``, which
-    call the function at once, of the pullback, and all those of ``"partial"``. axes: ``in_axes`` and
-    ``out_axes`` of ``vmap``; for ``"partial"`` the part.
+    ``"checkpoint"``, ``"custom_vjp"``, ``"custom_jvp"``, ``"tree_map"``; ``"partial"`` takes the arguments
+    ``argnums`` alone and gives a part of the result. argnums: a number or several; those of ``"custom_vjp"``
+    and ``"custom_jvp"`` are not differentiated by. has_aux: of ``"custom_jvp"``, whether each argument has a
+    rule. arguments: those of ``vjp``, ``jvp`` and ``tree_map``, which call the function at once, of the
+    pullback, and all those of ``"partial"``; the functions of a rule. axes: ``in_axes`` and ``out_axes`` of
+    ``vmap``; for ``"partial"`` the part.
     """
 
     kind: str
