@@ -19,6 +19,10 @@ _Tangent = TypeVar("_Tangent", bound=Callable[..., object])
 class _Ruled:
     """A function of Python with a gradient rule; a call compiles the function, as ``@nnmagic.function``."""
 
+    def __new__(cls, fun: Callable[..., object] | None = None, **options: Any) -> Any:
+        """Return the function; without one, a decorator with these options."""
+        return functools.partial(cls, **options) if fun is None else super().__new__(cls)
+
     def __init__(self, fun: Callable[..., object], nondiff_argnums: int | tuple[int, ...] = ()) -> None:
         if not callable(fun):
             raise TypeError(f"{type(self).__name__} takes a function, not {kind_of(fun)}")
@@ -28,18 +32,21 @@ class _Ruled:
             (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         )
 
-    @functools.cached_property
-    def compiled(self) -> CompiledFunction | SpecializingFunction:
-        """The function as ``@nnmagic.function`` compiles it, with its rule."""
+    def compiled(self, engine: str = "auto") -> CompiledFunction | SpecializingFunction:
+        """Return the function as ``@nnmagic.function`` compiles it, with its rule."""
         from nnmagic.functions.compile import compile  # noqa: A004 - the public name
 
         names = ", ".join(inspect.signature(self.fun).parameters)
         name = self.fun.__name__.strip("_") if self.fun.__name__.isidentifier() else "function"
         text = f"def {name}({names}):\n    return _function({names})\n"
-        return compile(text, namespace={"_function": self})
+        return compile(text, namespace={"_function": self}, engine=engine)
+
+    @functools.cached_property
+    def _called(self) -> CompiledFunction | SpecializingFunction:
+        return self.compiled()
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        return self.compiled(*args, **kwargs)
+        return self._called(*args, **kwargs)
 
 
 class custom_vjp(_Ruled):  # noqa: N801 - JAX's name

@@ -144,8 +144,9 @@ class RuledFunction:
 
 def ruled_function(value: object) -> RuledFunction | None:
     """Return what a function with a gradient rule is made of; None for any other value."""
-    kind, module = type(value).__name__, type(value).__module__
-    if kind not in ("custom_vjp", "custom_jvp") or not module.startswith(("jax.", "nnmagic.")):
+    named = {base.__name__: base.__module__ for base in type(value).__mro__}
+    kind = "custom_vjp" if "custom_vjp" in named else "custom_jvp"
+    if not named.get(kind, "").startswith(("jax.", "nnmagic.")):
         return None
     parts = vars(value)
     jvps = parts.get("jvps", ())

@@ -210,6 +210,12 @@ def _forward(x: object) -> object:
 square.defvjp(_forward, lambda x, d: (x * d * 3,))
 
 
+def test_python_follows_the_rule() -> None:
+    text = f"{SINE}def main(x: f64, y: f64):\n    return f(x, y), grad(f)(x, y)\n"
+    found = nnmagic.compile(text, engine="python")(X, Y)
+    np.testing.assert_allclose(found, (np.sin(X) * Y, BY_X), rtol=1e-12)
+
+
 def test_functions_of_files_have_rules() -> None:
     @nnmagic.function(engine="numpy", cache=False)
     def main(x: nnmagic.f64) -> nnmagic.f64:
