@@ -69,7 +69,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     dim: the size of that axis. Names of helpers avoid ``taken``. Raises RelayError with every call that
     cannot be batched.
     """
-    prepared = prepare(module, name, taken, RULES, complex_numbers=True)
+    prepared = prepare(module, name, taken, RULES)
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     batcher = _Batcher(prepared.functions, {*taken, *prepared.functions}, diagnostics)

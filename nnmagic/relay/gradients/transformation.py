@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nnmagic.diagnostics import Diagnostics, RelayError, Span
+from nnmagic.diagnostics import Diagnostics, RelayError
 from nnmagic.relay.annotations import LOOP, custom_rule
 from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
@@ -26,7 +26,7 @@ from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.structure.callgraph import definition_graph, mentions, reachable
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
-from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
+from nnmagic.relay.types import FuncType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +45,15 @@ class Pullback:
     helpers: dict[str, Function]
 
 
-def prepare(
-    module: Module,
-    name: str,
-    taken: Collection[str],
-    ruled: Collection[str],
-    *,
-    complex_numbers: bool = False,
-) -> Module:
+def prepare(module: Module, name: str, taken: Collection[str], ruled: Collection[str]) -> Module:
     """Return what a function needs as first-order functions in A-normal form.
 
     Operators that are not ``ruled`` are expanded where they have an expansion. Local functions become global
     ones, whose names avoid ``taken``, and functions that do not call themselves are inlined. Raises
-    RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
+    RelayError for calls of Python with effects.
     """
     wanted = reachable(definition_graph(module), name)
     functions = {key: function for key, function in module.functions.items() if key in wanted}
-    if not complex_numbers:
-        _refuse_complex_numbers(functions.values())
     _refuse_effects(functions.values())
     module = expand_operators(replace(module, functions=functions, printed_types={}), keep=ruled)
     if _is_higher_order(module):
@@ -76,20 +67,6 @@ def prepare(
         if key in wanted
     }
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
-
-
-def _refuse_complex_numbers(functions: Iterable[Function]) -> None:
-    """Raise RelayError for each call that gives complex numbers: cotangents are real."""
-    diagnostics, places = Diagnostics(), set[Span | None]()
-    for function in functions:
-        for node in post_order(function):
-            type_ = node.checked_type if isinstance(node, Call) else None
-            is_number = isinstance(type_, TensorType) and is_complex(type_.dtype)
-            if is_number and node.span not in places:
-                places.add(node.span)
-                hint = "compute with real and imaginary parts, two tensors of floats"
-                diagnostics.error("complex numbers have no gradient", node.span, hint=hint)
-    diagnostics.raise_if_any(RelayError)
 
 
 def _refuse_effects(functions: Iterable[Function]) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnmagic.relay.types import TensorType, is_float
+from nnmagic.relay.complex_numbers.operators import IMAG, MAKE, REAL
+from nnmagic.relay.types import TensorType, is_complex, is_float
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
@@ -162,6 +163,10 @@ def _stop(value: v.Value, call: Arguments) -> v.Value:
         case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
             made = apply("reinterpret", call.span, value, dtype=dtype)
             return v.Computed(made.expr, value.type, value.weak)
+        case v.Computed(type=TensorType(dtype=dtype)) if is_complex(dtype):
+            real, imaginary = (apply(name, call.span, value) for name in (REAL, IMAG))
+            parts = [v.Operand(_stop(part, call), call.span) for part in (real, imaginary)]
+            return apply(MAKE, call.span, *parts)
         case v.TupleOf(items=items):
             return v.TupleOf(tuple(_stop(item, call) for item in items), record=value.record)
         case v.Known() | v.Computed():

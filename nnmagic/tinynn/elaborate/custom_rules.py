@@ -19,7 +19,7 @@ from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structure.callgraph import is_call
 from nnmagic.relay.structure.traverse import binders, post_order, rewrite
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_float
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_inexact
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.context import Elaboration, RuleInProgress
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
@@ -76,7 +76,7 @@ def fit(what: str, operand: v.Operand, wanted: Type) -> v.Computed:
 
 def _shapes(type_: Type) -> list[object]:
     return [
-        (leaf.shape, leaf.dtype if is_float(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
+        (leaf.shape, leaf.dtype if is_inexact(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
         for leaf in leaf_types(type_)
     ]
 
@@ -387,7 +387,7 @@ def _has_tensors(value: v.Value) -> bool:
 
 
 def _is_float(type_: Type) -> bool:
-    return isinstance(type_, TensorType) and is_float(type_.dtype)
+    return isinstance(type_, TensorType) and is_inexact(type_.dtype)
 
 
 def _free(function: ir.Function) -> Iterator[ir.Var]:

@@ -11,7 +11,7 @@ from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float, is_inexact
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (
     PartsOf,
@@ -224,7 +224,7 @@ def _linearize(
         return params, None, None
     block, value = made
     result = to_relay(value)
-    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in leaf_types(result.type)):
+    if not any(isinstance(leaf, TensorType) and is_inexact(leaf.dtype) for leaf in leaf_types(result.type)):
         raise v.RefusalError(f"the result is {with_article(result.type)}: only floats have a gradient", span)
     return params, block, result
 
@@ -379,7 +379,7 @@ def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
             return v.Computed(made.expr, made.type, weak=True)
     computed = value if isinstance(value, v.Computed) else to_relay(operand, wanted)
     for leaf in leaf_types(computed.type):
-        if not isinstance(leaf, TensorType) or not is_float(leaf.dtype):
+        if not isinstance(leaf, TensorType) or not is_inexact(leaf.dtype):
             text = source_text(operand.span)
             message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
             hint = f"leave it out of argnums, or convert it, as in {text}.astype(f32)"
@@ -434,4 +434,4 @@ def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
         return [
             leaf for part, field in zip(parts, type_.fields, strict=True) for leaf in _leaves(part, field)
         ]
-    return [(expr, type_)] if isinstance(type_, TensorType) and is_float(type_.dtype) else []
+    return [(expr, type_)] if isinstance(type_, TensorType) and is_inexact(type_.dtype) else []

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.structure.callgraph import components, definition_graph, reachable
+from nnmagic.relay.structure.callgraph import components, definition_graph, reachable, rename_globals
 from nnmagic.relay.structure.structural_equality import structural_equal
-from nnmagic.relay.structure.traverse import post_order, rewrite
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.used_types import collect_used_types
 from nnmagic.relay.types import FuncType
 from nnmagic.tinynn.calls.defaults import from_python
@@ -129,7 +128,7 @@ class Linker:
         for number in count():
             stems = {name: name.partition("#")[0] for name in group}
             own = {name: f"{stem}_{number}" if number else stem for name, stem in stems.items()}
-            renamed = {own[name]: _rename_globals(each, {**names, **own}) for name, each in group.items()}
+            renamed = {own[name]: rename_globals(each, {**names, **own}) for name, each in group.items()}
             present = [self.functions.get(name) for name in renamed]
             pairs = zip(present, renamed.values(), strict=True)
             if all(old is not None and (old is new or _same(old, new)) for old, new in pairs):
@@ -187,19 +186,3 @@ def _callees_first(module: Module, name: str) -> list[tuple[str, ...]]:
     graph = definition_graph(module)
     reached = reachable(graph, name)
     return [group for group in components(graph) if reached.issuperset(group)]
-
-
-def _rename_globals(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
-    """Return the function with its globals renamed, or itself if none changes."""
-
-    def rename(_old: ir.Expr, node: ir.Expr) -> ir.Expr:
-        if isinstance(node, ir.GlobalVar) and names.get(node.name, node.name) != node.name:
-            return replace(node, name=names[node.name])
-        return node
-
-    if all(old == new for old, new in names.items()):
-        return function
-    result = rewrite(function, rename)
-    assert isinstance(result, ir.Function)
-    rule = custom_rule(function)
-    return result if rule is None else replace(result, attrs={**result.attrs, **rule.attrs(names)})
