@@ -13,6 +13,7 @@ from nnmagic.relay.gradients.rules import (  # noqa: F401 - they fill the tables
     pooling,
     products,
     reductions,
+    sampling,
     shapes,
 )
 

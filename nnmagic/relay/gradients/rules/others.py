@@ -15,10 +15,6 @@ from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
-refuse(
-    "it samples images at positions that are values",
-    *("image.crop_and_resize", "image.affine_grid", "image.grid_sample"),
-)
 refuse("it selects elements in an order that has no rule", "unique")
 refuse("it has no rule", "stft")
 refuse("what a function of Python computes is not known", "python.callback")
