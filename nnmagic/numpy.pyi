@@ -962,8 +962,8 @@ def ceil(x: Any) -> Array:
     """Round up."""
 def celu(x: Any, alpha: Any = ...) -> Array:
     """Return x, or alpha * (exp(x / alpha) - 1) where x is negative."""
-def checkpoint(f: Any) -> Array:
-    """Return f; its gradient computes the values of f again instead of keeping them."""
+def checkpoint(f: Any, every: Any = ...) -> Array:
+    """Return f; its gradient computes values of f again, or every so many rounds of its loops."""
 def cholesky(a: Any, *, upper: Any = ...) -> Array:
     """Compute the Cholesky factor of a positive definite matrix (numpy.linalg.cholesky)."""
 def choose(a: Any, choices: Any) -> Array:

@@ -15,13 +15,14 @@ from typing import cast
 from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
 from nnmagic.relay import expr as ir
 from nnmagic.relay.batching.transformation import batch
+from nnmagic.relay.gradients.chunked_loops import chunk_loops
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
 from nnmagic.relay.gradients.transformation import with_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call as ops_call
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.dead_code import dead_code_elimination
-from nnmagic.relay.passes.inlining import CHECKPOINT
+from nnmagic.relay.passes.inlining import CHECKPOINT, inline
 from nnmagic.relay.passes.rewriting import copy_graph
 from nnmagic.relay.structure.callgraph import (
     call_graph,
@@ -37,14 +38,18 @@ from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall
 MARK = "Gradient"
 
 
-def mark(params: Sequence[ir.Var], body: ir.Expr, result: Type, kind: str, count: int) -> ir.Function:
+def mark(
+    params: Sequence[ir.Var], body: ir.Expr, result: Type, kind: str, count: int, rounds: int | None = None
+) -> ir.Function:
     """Return a marked function.
 
     kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"`` or ``"checkpoint"``. count:
     how many parameters are differentiated by, the first ones; the others are cotangents of the result, or
-    tangents. Of a batch, the first ones are one example, the others the values of all examples.
+    tangents. Of a batch, the first ones are one example, the others the values of all examples. rounds: of a
+    checkpoint, how many rounds of a loop are kept as one.
     """
-    return ir.Function(tuple(params), body, result, attrs={MARK: (kind, count)})
+    attrs: dict[str, object] = {MARK: (kind, count)}
+    return ir.Function(tuple(params), body, result, attrs=attrs | ({CHECKPOINT: rounds} if rounds else {}))
 
 
 @dataclass(slots=True)
@@ -151,7 +156,7 @@ class _Expansion:
         if kind == "batch":
             return self._batch(function, typed_module, inner_name, call, count)
         if kind == "checkpoint":
-            return self._checkpoint(inner, inner_name, call)
+            return self._checkpoint(typed_module, inner_name, call, function)
         if kind == "forward":
             transformed = forward_mode(typed_module, inner_name, numbers, taken)
         else:
@@ -184,12 +189,17 @@ class _Expansion:
         body = rewrite(batched.body, lambda _old, new: new, env)
         return ir.Tuple((body, body), span=call.span)
 
-    def _checkpoint(self, inner: ir.Function, name: str, call: ir.Call) -> ir.Expr:
-        """Return a call of a function that stays one: its gradient computes it again."""
-        functions = {**self.result.module.functions, name: replace(inner, attrs={CHECKPOINT: 1})}
-        self.result.module = replace(self.result.module, functions=functions)
-        made = ir.Call(ir.GlobalVar(name, span=call.span), (*call.args, *self.captured), span=call.span)
-        return ir.Tuple((made, made), span=call.span)
+    def _checkpoint(self, module: Module, name: str, call: ir.Call, marked: ir.Function) -> ir.Expr:
+        """Return a call of a function that stays one: its gradient computes it again, or chunks of loops."""
+        function, rounds = module.functions[name], marked.attrs.get(CHECKPOINT)
+        if isinstance(rounds, int):
+            function = chunk_loops(with_types(inline(module, "all")).functions[name], rounds)
+        made = replace(function, attrs={CHECKPOINT: 1}, checked_type=None)
+        self.result.module = replace(
+            self.result.module, functions={**self.result.module.functions, name: made}
+        )
+        inner = ir.Call(ir.GlobalVar(name, span=call.span), (*call.args, *self.captured), span=call.span)
+        return ir.Tuple((inner, inner), span=call.span)
 
     def _substitute(self, function: ir.Function, made: Differentiated, call: ir.Call, count: int) -> ir.Expr:
         params = list(function.params[:count])

@@ -98,7 +98,11 @@ def _are_axes(axes: object, optional: bool) -> bool:
 
 
 def _checkpoint(call: Arguments) -> v.Value:
-    return v.GradientOf("checkpoint", _function(call))
+    every = call.static("every", 0)
+    if isinstance(every, bool) or not isinstance(every, int) or (every < 1 and "every" in call.given):
+        message = "checkpoint: `every` must be a positive int, the number of rounds that are kept as one"
+        raise v.RefusalError(message, call.at("every"), hint="leave it out for functions without long loops")
+    return v.GradientOf("checkpoint", _function(call), every)
 
 
 def _vjp(call: Arguments) -> v.Value:
@@ -234,9 +238,9 @@ GRADIENTS = (
     ),
     Builtin(
         "checkpoint",
-        "f",
+        "f every?",
         _checkpoint,
-        "Return f; its gradient computes the values of f again instead of keeping them.",
+        "Return f; its gradient computes values of f again, or every so many rounds of its loops.",
         None,
         method=False,
     ),

@@ -314,6 +314,7 @@ def call_checkpoint(
     body = ir.Tuple((value.expr, value.expr), span=span)
     block.end = BlockExit(ExitKind.RETURNS, span)
     expr = render(block, whole, lambda _exit: body)
-    function = mark(leaves.params, expr, whole, "checkpoint", len(leaves.params))
+    assert isinstance(gradient.argnums, int)
+    function = mark(leaves.params, expr, whole, "checkpoint", len(leaves.params), gradient.argnums)
     made = ir.Call(replace(function, span=span), tuple(arg.expr for arg in leaves.args), span=span)
     return v.as_value(ir.TupleGetItem(made, 0, span=span), value.type)

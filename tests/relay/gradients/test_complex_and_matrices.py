@@ -1,4 +1,8 @@
-"""Gradients of complex numbers, of decompositions and of sampled images agree with differences."""
+"""Gradients of complex numbers, of decompositions and of sampled images agree with differences.
+
+Tests of ``relay/gradients/complex_numbers``, ``relay/gradients/rules/decompositions``,
+``relay/gradients/rules/matrices`` and ``relay/gradients/rules/sampling``.
+"""
 
 from __future__ import annotations
 
