@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError
@@ -55,6 +55,7 @@ def prepare(module: Module, name: str, taken: Collection[str], ruled: Collection
     wanted = reachable(definition_graph(module), name)
     functions = {key: function for key, function in module.functions.items() if key in wanted}
     _refuse_effects(functions.values())
+    _refuse_lost_rules(functions)
     module = expand_operators(replace(module, functions=functions, printed_types={}), keep=ruled)
     if _is_higher_order(module):
         for _ in range(3):
@@ -67,6 +68,19 @@ def prepare(module: Module, name: str, taken: Collection[str], ruled: Collection
         if key in wanted
     }
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
+
+
+def _refuse_lost_rules(functions: Mapping[str, Function]) -> None:
+    """Raise RelayError for a function whose gradient rule names functions that a pass has removed."""
+    diagnostics = Diagnostics()
+    for name, function in functions.items():
+        rule = custom_rule(function)
+        for each in () if rule is None else rule.functions:
+            if each not in functions:
+                hint = "differentiate before passes remove what nothing calls"
+                message = f"the gradient rule of @{name} is @{each}, which the module has not"
+                diagnostics.error(message, function.span, hint=hint)
+    diagnostics.raise_if_any(RelayError)
 
 
 def _refuse_effects(functions: Iterable[Function]) -> None:

@@ -33,7 +33,8 @@ def definition_graph(module: Module) -> CallGraph:
     for name, function in module.functions.items():
         rule = custom_rule(function)
         if rule is not None:
-            graph[name] = tuple(dict.fromkeys((*graph[name], *rule.functions)))
+            known = (each for each in rule.functions if each in module.functions)
+            graph[name] = tuple(dict.fromkeys((*graph[name], *known)))
     return graph
 
 

@@ -198,6 +198,13 @@ def test_later_cells_and_text_keep_the_rule() -> None:
     np.testing.assert_allclose(gradient(X)[1], expected, rtol=1e-12)
 
 
+def test_a_rule_that_a_pass_has_removed_is_an_error() -> None:
+    first = nnmagic.compile(f"{SINE}\ndef main(x: f64):\n    return f(x, x)\n", engine="numpy", cache=False)
+    module = nnmagic.relay.passes.remove_unused_functions(first.relay)
+    with pytest.raises(nnmagic.RelayError, match="@f_forward, which the module has not"):
+        nnmagic.relay.passes.gradient(module)
+
+
 @nnmagic.custom_vjp
 def square(x: object) -> object:
     return x * x  # type: ignore[operator]
