@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.from_onnx import from_onnx
     from nnmagic.functions.from_torch import TorchFunction, from_torch
+    from nnmagic.functions.gradient_rules import custom_jvp, custom_vjp
     from nnmagic.functions.inspection.stepping import step
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
@@ -67,6 +68,7 @@ _MODULES = {
     "nnmagic.functions.definition": "CacheInfo",
     "nnmagic.functions.from_onnx": "from_onnx",
     "nnmagic.functions.from_torch": "TorchFunction from_torch",
+    "nnmagic.functions.gradient_rules": "custom_jvp custom_vjp",
     "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
@@ -102,6 +104,8 @@ __all__ = [
     "c64",
     "c128",
     "compile",
+    "custom_jvp",
+    "custom_vjp",
     "f16",
     "f32",
     "f64",

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnmagic.relay import expr as ir
+from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches, type_of
 from nnmagic.relay.module import Module
-from nnmagic.relay.structure.callgraph import call_graph, components
+from nnmagic.relay.structure.callgraph import components, definition_graph
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.tuple_trees import Tree, combine, has_leaf, leaf_types, leaves, tree_of
 from nnmagic.relay.types import TupleType, Type, TypeCall
@@ -45,8 +46,10 @@ class BatchFlags:
     def __init__(self, functions: Mapping[str, ir.Function]) -> None:
         self.functions = functions
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionFlags] = {}
-        groups = components(call_graph(Module(functions)))
+        groups = components(definition_graph(Module(functions)))
         self._groups = {name: group for group in groups for name in group}
+        rules = {name: rule for name, each in functions.items() if (rule := custom_rule(each)) is not None}
+        self.of_rules = {*rules, *(name for rule in rules.values() for name in rule.functions)}
 
     def of_function(self, name: str, mask: tuple[bool, ...]) -> FunctionFlags:
         """Return the flags of a function; its mask grows by what it passes to itself.
@@ -75,6 +78,12 @@ class BatchFlags:
         for param in function.params:
             flags.flags[param] = tree_of(parts, type_of(param))
         flags.result = _union(flags.result, self.of_block(function.body, flags))
+        if flags.name in self.of_rules and any(flags.mask):
+            assert function.ret_type is not None
+            flags.result = spread_flag(function.ret_type, flag=True)
+        rule = custom_rule(function)
+        for each in () if rule is None else rule.functions:
+            flags.diverges |= self._of_callee(each, self.all_of(each), flags).diverges
         return (flags.mask, flags.result, flags.diverges, _masks(flags)) != before
 
     def of_block(self, expr: ir.Expr, flags: FunctionFlags) -> Tree:
@@ -111,12 +120,19 @@ class BatchFlags:
         mask = self.mask_of(callee, args, own.flags)
         if not any(mask):
             return False
-        if callee in self._groups[own.name]:
-            flags = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
-            flags.mask = tuple(a or b for a, b in zip(flags.mask, mask, strict=True))
-        else:
-            flags = self.of_function(callee, mask)
+        flags = self._of_callee(callee, mask, own)
         return spread_flag(type_, flag=True) if flags.diverges else flags.result
+
+    def _of_callee(self, callee: str, mask: tuple[bool, ...], own: FunctionFlags) -> FunctionFlags:
+        if callee not in self._groups[own.name]:
+            return self.of_function(callee, mask)
+        flags = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
+        flags.mask = tuple(a or b for a, b in zip(flags.mask, mask, strict=True))
+        return flags
+
+    def all_of(self, name: str) -> tuple[bool, ...]:
+        """Return the mask of a function whose parameters all depend on the example."""
+        return (True,) * sum(len(leaf_types(type_of(param))) for param in self.functions[name].params)
 
     def _of_branches(self, value: ir.If | ir.Match, flags: FunctionFlags) -> Tree:
         result: Tree = False
@@ -140,6 +156,8 @@ class BatchFlags:
         mask: list[bool] = []
         for param, arg in zip(self.functions[callee].params, args, strict=True):
             mask += map(bool, leaves(_in_form(flags.get(arg, False), type_of(param)), type_of(param)))
+        if callee in self.of_rules and any(mask):  # a gradient rule is batched as a whole
+            return (True,) * len(mask)
         return tuple(mask)
 
 

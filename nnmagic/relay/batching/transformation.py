@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.batching import layers as _layers
 from nnmagic.relay.batching import rules as _rules
 from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, is_test, spread_flag
@@ -71,7 +72,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     dim: the size of that axis. Names of helpers avoid ``taken``. Raises RelayError with every call that
     cannot be batched.
     """
-    prepared = prepare(module, name, taken, RULES, complex_numbers=True)
+    prepared = prepare(module, name, taken, RULES)
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     batcher = _Batcher(prepared.functions, {*taken, *prepared.functions}, diagnostics)
@@ -234,7 +235,7 @@ class _Batcher:
             wanted = tree_of(mask, type_of(param))
             own = rename(arg, scope.env)
             args.append(_with_flags(own, scope.flags.get(arg, False), wanted, type_of(param), scope.size))
-        if scope.size.like is not None:
+        if scope.size.like is not None and name not in self.flags.of_rules:
             args.append(scope.size.vector(value.span))
         helper = self._helper(flags, scope.size)
         return ir.Call(ir.GlobalVar(helper, span=value.span), tuple(args), span=value.span)
@@ -251,19 +252,24 @@ class _Batcher:
         self._helpers[key] = helper
         function = self.functions[name]
         assert function.ret_type is not None
-        mask, params = iter(flags.mask), []
+        mask, params, names = iter(flags.mask), list[ir.Var](), dict[str, str]()
         for param in function.params:
             type_ = _type_with(type_of(param), tree_of(mask, type_of(param)), size.dim)
             params.append(ir.Var(param.name_hint, type_, span=param.span))
         env: dict[ir.Expr, ir.Expr] = dict(zip(function.params, params, strict=True))
         extra = []
-        if size.like is not None:
+        if name in self.flags.of_rules:
+            size = _size_of(params[0], size.dim)
+        elif size.like is not None:
             extra = [ir.Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
             size = BatchSize(size.dim, extra[0])
         value, tree = self.of_block(function.body, _BatchScope(env, flags, size))
         body = _with_flags(value, tree, flags.result, function.ret_type, size)
         result = _type_with(function.ret_type, flags.result, size.dim)
-        attrs = dict(function.attrs)
+        attrs, rule = dict(function.attrs), custom_rule(function)
+        for each in () if rule is None else rule.functions:
+            names[each] = self._helper(self.flags.of_call(each, self.flags.all_of(each), flags), size)
+        attrs |= {} if rule is None else rule.attrs(names)
         self.made[helper] = ir.Function((*params, *extra), body, result, attrs=attrs, span=function.span)
         return helper
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.expr import (
     Call,
     Expr,
@@ -72,9 +73,8 @@ class Activity:
         function, parts = self.functions[name], iter(activity.mask)
         for param in function.params:
             activity.active[param] = tree_of(parts, type_of(param))
-        activity.result = _union(
-            activity.result, self.of_block(function.body, activity.active, name, activity)
-        )
+        result = self.of_block(function.body, activity.active, name, activity)
+        activity.result = _union(activity.result, result)
         return (activity.mask, activity.result) != before
 
     def of_block(
@@ -144,6 +144,10 @@ class Activity:
         activity: FunctionActivity | None,
     ) -> Tree:
         mask = self.mask_of(callee, args, active)
+        function = self.functions[callee]
+        if custom_rule(function) is not None:
+            assert function.ret_type is not None
+            return self.data_types.flowing(function.ret_type) if any(mask) else False
         if callee == name and activity is not None:
             activity.mask = tuple(a or b for a, b in zip(activity.mask, mask, strict=True))
             return activity.result

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay import expr as ir
-from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
+from nnmagic.relay.annotations import BACKWARD_LOOP, CUSTOM_VJP, LOOP, CustomRule, custom_rule
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity
 from nnmagic.relay.gradients.blocks import (
     LetBlock,
@@ -38,9 +38,17 @@ from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop,
 from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
+from nnmagic.relay.structure.tuple_trees import (
+    Tree,
+    has_leaf,
+    items,
+    leaf_types,
+    leaves,
+    project,
+    tree_of,
+)
 from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, TypeCall
 
 
 @dataclass(slots=True)
@@ -50,6 +58,8 @@ class _Scope:
     env: dict[ir.Expr, ir.Expr]
     active: dict[ir.Expr, Tree]
     taped: dict[ir.Var, TapedCall] = field(default_factory=dict)
+    #: The residuals of calls of functions that have a rule of their own.
+    residuals: dict[ir.Var, list[ir.Expr]] = field(default_factory=dict)
 
 
 class Backward:
@@ -117,6 +127,9 @@ class Backward:
             and isinstance(value.op, ir.GlobalVar)
             and has_leaf(scope.active.get(var))
         ):
+            rule = custom_rule(self.functions[value.op.name])
+            if rule is not None and rule.kind == CUSTOM_VJP and rule.functions:
+                return self._call_forward(rule, var, value, scope)
             loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
             taped = None if loop is None else self._taped_loop(loop, value, scope)
             if loop is not None and taped is not None:
@@ -142,8 +155,12 @@ class Backward:
                 parts = call_backward(scope.taped[var], self, tree, value.span)
                 for arg, part in zip(args, parts, strict=True):
                     self.add(cotangents, arg, part, scope)
-            case ir.Call(op=ir.GlobalVar()):
-                self._pull_call(value, scope, tree, cotangents)
+            case ir.Call(op=ir.GlobalVar(name=name)):
+                rule = custom_rule(self.functions[name])
+                if rule is None:
+                    self._pull_call(value, scope, tree, cotangents)
+                else:
+                    self._pull_by_rule(rule, var, value, scope, tree, cotangents)
             case ir.Call(op=ir.Constructor(), args=args):
                 primals = [rename(arg, scope.env) for arg in args]
                 for arg, part in zip(args, self.data_types.of_fields(value, primals, tree), strict=True):
@@ -272,6 +289,71 @@ class Backward:
         for var in outer:
             cotangents.add(var, tree_of(cotangent_values, type_of(var)))
         return result
+
+    # -- rules of functions --------------------------------------------------------------------------------
+
+    def _call_forward(self, rule: CustomRule, var: ir.Var, value: ir.Call, scope: _Scope) -> ir.Expr:
+        """Call the forward function of a rule; return the value, and note the residuals."""
+        forward_name, _ = rule.functions
+        type_ = self.functions[forward_name].ret_type
+        assert isinstance(type_, TupleType)
+        args = tuple(rename(arg, scope.env) for arg in value.args)
+        made = ir.Call(ir.GlobalVar(forward_name, span=value.span), args, span=value.span)
+        scope.residuals[var] = project(ir.TupleGetItem(made, 1, span=value.span), type_.fields[1])
+        return ir.TupleGetItem(made, 0, span=value.span)
+
+    def _pull_by_rule(
+        self,
+        rule: CustomRule,
+        var: ir.Var,
+        value: ir.Call,
+        scope: _Scope,
+        tree: Tree,
+        cotangents: Cotangents,
+    ) -> None:
+        """Pass a cotangent on by the rule that a function has of its own."""
+        wanted = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "g"]
+        read = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "r"]
+        if any(has_leaf(scope.active.get(arg)) for arg in read):
+            message = "a function with a gradient rule reads a value that depends on the parameters"
+            hint = (
+                "give it as an argument of which the rule returns the gradient, or stop_gradient(...) of it"
+            )
+            self.diagnostics.error(message, value.span, hint=hint)
+            return
+        if not rule.functions:
+            message = "a gradient rule that uses itself has derivatives of the first two orders alone"
+            self.diagnostics.error(message, value.span, hint="differentiate less often")
+            return
+        type_ = type_of(var)
+        seeds = list[ir.Expr]()
+        rows = zip(leaves(tree, type_), project(scope.env[var], type_), leaf_types(type_), strict=True)
+        for seed, own, leaf in (row for row in rows if self.data_types.flows(row[2])):
+            if isinstance(leaf, TypeCall):
+                message = "a function with a gradient rule returns a value of a data type that has a gradient"
+                self.diagnostics.error(message, value.span, hint="return tensors, and tuples of them")
+                return
+            seeds.append(self.data_types.zero(own, leaf) if seed is None else seed)
+        if rule.kind == CUSTOM_VJP:
+            args = (*(rename(arg, scope.env) for arg in read), *scope.residuals[var], *seeds)
+            call = ir.Call(ir.GlobalVar(rule.functions[1], span=value.span), args, span=value.span)
+            parts = list(items(call, len(wanted)))
+        else:  # the rule is linear in tangents: its gradient by them, at zeros
+            primals: dict[ir.Expr, ir.Expr] = {
+                fresh(param): rename(arg, scope.env)
+                for param, arg in zip(self.functions[rule.functions[0]].params, value.args, strict=False)
+            }
+            tangents = {
+                ir.Var("t", type_of(arg)): self.data_types.zero(rename(arg, scope.env), type_of(arg))
+                for arg in wanted
+            }
+            tangent = ir.Call(ir.GlobalVar(rule.functions[0]), (*primals, *tangents), span=value.span)
+            within = _Scope(primals | tangents, dict.fromkeys(tangents, True))
+            inner = Cotangents(within.env, self.data_types)
+            self._pull_call(tangent, within, [None, seeds], inner)
+            parts = [inner.of(each) for each in tangents]
+        for arg, part in zip(wanted, parts, strict=True):
+            cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
     # -- functions ---------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.structure.tuple_trees import Tree, items, leaf_types, leaves, nest, project, tree_of
-from nnmagic.relay.types import GlobalTypeVar, TensorType, TupleType, Type, TypeCall, is_float
+from nnmagic.relay.types import GlobalTypeVar, TensorType, TupleType, Type, TypeCall, is_inexact
 
 _OTHER_FORM = Failure("a cotangent or a tangent has other constructors than its value", "ValueError")
 
@@ -41,9 +41,9 @@ class DataTypes:
     # -- types -----------------------------------------------------------------------------------------
 
     def flows(self, leaf: Type) -> bool:
-        """Return whether a leaf has a cotangent: it is a tensor of floats, or may hold some."""
+        """Return whether a leaf has a cotangent: it is a tensor of floats, or complex, or may hold some."""
         if not isinstance(leaf, TypeCall):
-            return isinstance(leaf, TensorType) and is_float(leaf.dtype)
+            return isinstance(leaf, TensorType) and is_inexact(leaf.dtype)
         if leaf not in self._flows:
             seen, work = {leaf}, [leaf]
             while work:
@@ -51,7 +51,7 @@ class DataTypes:
                 held = {part for field in fields for type_ in field for part in leaf_types(type_)}
                 work += [part for part in held - seen if isinstance(part, TypeCall)]
                 seen |= {part for part in held if isinstance(part, TypeCall)}
-                if any(isinstance(part, TensorType) and is_float(part.dtype) for part in held):
+                if any(isinstance(part, TensorType) and is_inexact(part.dtype) for part in held):
                     self._flows[leaf] = True
                     break
             self._flows.setdefault(leaf, False)

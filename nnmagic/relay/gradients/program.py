@@ -10,6 +10,7 @@ import numpy as np
 from nnmagic.diagnostics import Diagnostic, RelayError
 from nnmagic.relay.expr import Constant, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var, constant
 from nnmagic.relay.gradients.blocks import forward_block, type_of
+from nnmagic.relay.gradients.complex_numbers import from_pairs, inexact_leaves, on_pairs, to_pairs
 from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.registry import declared_operators
 from nnmagic.relay.gradients.transformation import prepare, pullback, with_types
@@ -63,15 +64,45 @@ def reverse(
     module: Module, name: str, argnums: Sequence[int], taken: set[str], *, seeded: bool
 ) -> Differentiated:
     """Return ``(value, (gradients, ...))``; ``seeded``: the last parameters are the result's cotangents."""
-    function = module.functions[name]
-    seeds = None if seeded else scalar_seeds(function, name)
-    pulled = pullback(module, name, argnums, taken, seeds=seeds)
+    function, real = module.functions[name], on_pairs(module, name, taken)
+    seeds = None if seeded else scalar_seeds(real.functions[name], name)
+    pulled = pullback(real, name, argnums, {*taken, *real.functions}, seeds=seeds)
     body = Tuple((pulled.value, Tuple(pulled.cotangents, span=function.span)), span=function.span)
-    return Differentiated(pulled.params, body, pulled.helpers, pulled.data_types.types, pulled.unused)
+    made = Differentiated(pulled.params, body, pulled.helpers, pulled.data_types.types, pulled.unused)
+    return made if real is module else _of_complex(made, function, argnums, reverse=True)
 
 
 def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[str]) -> Differentiated:
-    """Return ``(value, tangent)``; the last parameters are the tangents of the leaves of ``argnums``.
+    """Return ``(value, tangent)``; the last parameters are the tangents of the leaves of ``argnums``."""
+    real = on_pairs(module, name, taken)
+    made = _forward_mode(real, name, argnums, {*taken, *real.functions})
+    return made if real is module else _of_complex(made, module.functions[name], argnums, reverse=False)
+
+
+def _of_complex(
+    made: Differentiated, function: Function, argnums: Sequence[int], *, reverse: bool
+) -> Differentiated:
+    """Return a derivative over pairs of floats as one of complex numbers."""
+    assert function.ret_type is not None
+    own = [type_of(param) for param in function.params]
+    types = [leaf for index in argnums for leaf in inexact_leaves(own[index])]
+    if reverse:
+        types = inexact_leaves(function.ret_type)
+    env, params = dict[Expr, Expr](), list[Var]()
+    for number, (old, type_) in enumerate(zip(made.params, [*own, *types], strict=False)):
+        params.append(Var(old.name_hint, type_, span=old.span))
+        env[old] = to_pairs(params[-1], type_, conjugate=reverse and number >= len(own))
+    body = rewrite(made.body, lambda _old, new: new, env)
+    result = TupleType(tuple(own[index] for index in argnums)) if reverse else function.ret_type
+    value, derivative = (TupleGetItem(body, index, span=function.span) for index in range(2))
+    parts = (from_pairs(value, function.ret_type), from_pairs(derivative, result, conjugate=reverse))
+    return Differentiated(
+        tuple(params), Tuple(parts, span=function.span), made.helpers, made.types, made.unused
+    )
+
+
+def _forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[str]) -> Differentiated:
+    """Differentiate in forward mode.
 
     The backward pass is linear in its cotangents: its own backward pass by these is the forward mode.
     """

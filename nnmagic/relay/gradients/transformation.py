@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnmagic.diagnostics import Diagnostics, RelayError, Span
-from nnmagic.relay.annotations import LOOP
+from nnmagic.diagnostics import Diagnostics, RelayError
+from nnmagic.relay.annotations import LOOP, custom_rule
 from nnmagic.relay.callbacks import callbacks_in, has_effects
-from nnmagic.relay.expr import Call, Expr, Function, Var
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh, type_of
 from nnmagic.relay.gradients.data_types import DataTypes
@@ -23,10 +23,9 @@ from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
-from nnmagic.relay.structure.callgraph import call_graph, mentions, reachable
-from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.callgraph import definition_graph, mentions, reachable
 from nnmagic.relay.structure.tuple_trees import Tree, leaf_types, nest, project, tree_of
-from nnmagic.relay.types import TensorType, Type, is_complex
+from nnmagic.relay.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +45,16 @@ class Pullback:
     data_types: DataTypes
 
 
-def prepare(
-    module: Module,
-    name: str,
-    taken: Collection[str],
-    ruled: Collection[str],
-    *,
-    complex_numbers: bool = False,
-) -> Module:
+def prepare(module: Module, name: str, taken: Collection[str], ruled: Collection[str]) -> Module:
     """Return what a function needs as first-order functions in A-normal form.
 
     Operators that are not ``ruled`` are expanded where they have an expansion. Local functions become global
     ones, whose names avoid ``taken``, and functions that do not call themselves are inlined. Raises
-    RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
+    RelayError for calls of Python with effects.
     """
     module = _reachable(module, name)
-    if not complex_numbers:
-        _refuse_complex_numbers(module.functions.values())
     _refuse_effects(module.functions.values())
+    _refuse_lost_rules(module.functions)
     module = expand_operators(module, keep=ruled)
     if has_function_values(module):
         for _ in range(3):
@@ -80,23 +71,22 @@ def prepare(
 
 
 def _reachable(module: Module, name: str) -> Module:
-    """Return the module with a function and what it calls."""
-    wanted = reachable(call_graph(module), name)
+    """Return the module with a function and what it calls, also by its gradient rules."""
+    wanted = reachable(definition_graph(module), name)
     functions = {key: function for key, function in module.functions.items() if key in wanted}
     return replace(module, functions=functions, printed_types={})
 
 
-def _refuse_complex_numbers(functions: Iterable[Function]) -> None:
-    """Raise RelayError for each call that gives complex numbers: cotangents are real."""
-    diagnostics, places = Diagnostics(), set[Span | None]()
-    for function in functions:
-        for node in post_order(function):
-            type_ = node.checked_type if isinstance(node, Call) else None
-            is_number = isinstance(type_, TensorType) and is_complex(type_.dtype)
-            if is_number and node.span not in places:
-                places.add(node.span)
-                hint = "compute with real and imaginary parts, two tensors of floats"
-                diagnostics.error("complex numbers have no gradient", node.span, hint=hint)
+def _refuse_lost_rules(functions: Mapping[str, Function]) -> None:
+    """Raise RelayError for a function whose gradient rule names functions that a pass has removed."""
+    diagnostics = Diagnostics()
+    for name, function in functions.items():
+        rule = custom_rule(function)
+        for each in () if rule is None else rule.functions:
+            if each not in functions:
+                hint = "differentiate before passes remove what nothing calls"
+                message = f"the gradient rule of @{name} is @{each}, which the module has not"
+                diagnostics.error(message, function.span, hint=hint)
     diagnostics.raise_if_any(RelayError)
 
 
@@ -119,7 +109,7 @@ def pullback(
     seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
     ``taken``. Raises RelayError with every call that cannot be differentiated.
     """
-    prepared = prepare(module, name, taken, declared_operators())
+    prepared = prepare(_by_rule(module, name, taken), name, taken, declared_operators())
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}
@@ -154,6 +144,20 @@ def pullback(
     if mentions(name, *roots):
         helpers[name] = function
     return Pullback((*params, *extra), value, tuple(flow_params), tuple(unused), helpers, data_types)
+
+
+def _by_rule(module: Module, name: str, taken: set[str]) -> Module:
+    """Return the module; a function with a gradient rule of its own becomes one that calls it."""
+    function = module.functions[name]
+    if custom_rule(function) is None:
+        return module
+    inner = f"{name}_by_rule"
+    while inner in taken or inner in module.functions:
+        inner += "_"
+    params = tuple(map(fresh, function.params))
+    body = Call(GlobalVar(inner, span=function.span), params, span=function.span)
+    outer = Function(params, body, function.ret_type, span=function.span)
+    return with_types(replace(module, functions={**module.functions, inner: function, name: outer}))
 
 
 def _mask(function: Function, argnums: Sequence[int], data_types: DataTypes) -> tuple[bool, ...]:

@@ -96,7 +96,11 @@ def _are_axes(axes: object, optional: bool) -> bool:
 
 
 def _checkpoint(call: Arguments) -> v.Value:
-    return v.GradientOf("checkpoint", _function(call))
+    every = call.static("every", 0)
+    if isinstance(every, bool) or not isinstance(every, int) or (every < 1 and "every" in call.given):
+        message = "checkpoint: `every` must be a positive int, the number of rounds that are kept as one"
+        raise v.RefusalError(message, call.at("every"), hint="leave it out for functions without long loops")
+    return v.GradientOf("checkpoint", _function(call), every)
 
 
 def _vjp(call: Arguments) -> v.Value:
@@ -123,6 +127,25 @@ def _jvp(call: Arguments) -> v.Value:
         message = f"jvp: there are {len(primals)} primals, and {len(tangents)} tangents"
         raise v.RefusalError(message, call.at("tangents"), hint="give a tangent for each primal")
     return v.GradientOf("jvp", function, arguments=(*primals, *tangents))
+
+
+def _custom(call: Arguments) -> v.Value:
+    """Return a function with a gradient rule. Raises RefusalError."""
+    function, given = _function(call), call.static("nondiff_argnums", ())
+    numbers = given if isinstance(given, tuple) else (given,)
+    if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+        message = f"{call.name}: `nondiff_argnums` must be an int or a tuple of ints"
+        raise v.RefusalError(message, call.at("nondiff_argnums"), hint="arguments are counted from 0")
+    names = ("forward", "backward") if call.name == "custom_vjp" else ("tangent",)
+    rules = tuple(call.given[name] for name in names)
+    each = call.name == "custom_jvp" and bool(call.static("each", default=False))
+    if each and isinstance(rules[0].value, v.TupleOf):
+        rules = tuple(v.Operand(item, rules[0].span) for item in rules[0].value.items)
+    for rule in rules:
+        if not isinstance(rule.value, _CALLABLE) and not (each and rule.value == v.Known(None)):
+            message = f"{call.name}: a rule is made of functions, not {describe(rule.value)}"
+            raise v.RefusalError(message, rule.span, hint="give functions without calling them")
+    return v.GradientOf(call.name, function, tuple(numbers), has_aux=each, arguments=rules)
 
 
 def _tree_map(call: Arguments) -> v.Value:
@@ -212,9 +235,25 @@ GRADIENTS = (
     ),
     Builtin(
         "checkpoint",
-        "f",
+        "f every?",
         _checkpoint,
-        "Return f; its gradient computes the values of f again instead of keeping them.",
+        "Return f; its gradient computes values of f again, or every so many rounds of its loops.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "custom_vjp",
+        "f forward backward nondiff_argnums?=()",
+        _custom,
+        "Return f with a gradient rule: forward gives (result, residuals), backward the gradients.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "custom_jvp",
+        "f tangent nondiff_argnums?=() each?=False",
+        _custom,
+        "Return f with a rule for tangents: (primals, tangents) to (result, tangent).",
         None,
         method=False,
     ),

@@ -117,7 +117,7 @@ _RENAMED = {
 
 def jax_functions(builtins: Mapping[str, Builtin]) -> dict[str, Builtin]:
     """Return the functions of ``jax`` itself: transformations."""
-    named = "grad value_and_grad vjp jvp jacfwd jacrev hessian vmap checkpoint"
+    named = "grad value_and_grad vjp jvp jacfwd jacrev hessian vmap checkpoint custom_vjp custom_jvp"
     return {name: builtins[name] for name in named.split()}
 
 

@@ -15,6 +15,7 @@ from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.custom_rules import Leaves
 from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.values import values as v
@@ -227,19 +228,10 @@ def call_checkpoint(
     ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
 ) -> v.Value:
     """Call ``checkpoint(f)``: a function of the module, which no pass takes apart."""
-    args, params = list[v.Computed](), list[ir.Var]()
-
-    def keep(value: v.Value, name: str) -> v.Value:
-        if isinstance(value, v.TupleOf):
-            return replace(value, items=tuple(keep(item, name) for item in value.items), whole=None)
-        if not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
-            return value
-        args.append(value)
-        params.append(ir.Var(f"{name}{len(params) or ''}", value.type, span=span))
-        ctx.memory.bound[params[-1]] = value.expr
-        return replace(value, expr=params[-1])
-
-    inner = [replace(operand, value=keep(operand.value, operand.keyword or "x")) for operand in operands]
+    leaves = Leaves(ctx, span)
+    inner = [
+        replace(operand, value=leaves.stand_in(operand.value, operand.keyword or "x")) for operand in operands
+    ]
     callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
     block = Block()
     with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
@@ -251,6 +243,7 @@ def call_checkpoint(
     body = ir.Tuple((value.expr, value.expr), span=span)
     block.end = BlockExit(ExitKind.RETURNS, span)
     expr = render(block, whole, lambda _exit: body)
-    function = mark(params, expr, whole, "checkpoint", len(params))
-    made = ir.Call(replace(function, span=span), tuple(arg.expr for arg in args), span=span)
+    assert isinstance(gradient.argnums, int)
+    function = mark(leaves.params, expr, whole, "checkpoint", len(leaves.params), gradient.argnums)
+    made = ir.Call(replace(function, span=span), tuple(arg.expr for arg in leaves.args), span=span)
     return v.as_value(ir.TupleGetItem(made, 0, span=span), value.type)

@@ -16,6 +16,7 @@ from nnmagic.relay import types as ty
 from nnmagic.relay.annotations import KERNEL
 from nnmagic.tinynn.analysis.bound_names import (
     ASSIGNING,
+    called_names,
     callees_first,
     calls_for_effects,
     changes_tensors,
@@ -121,12 +122,12 @@ def elaborate_cell(
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
     find_formals = partial(find_all_formals, ctx)
-    groups = callees_first(templates)
+    groups = callees_first(templates, of_rules=False)
     ctx.recursive |= frozenset(
         name
         for group in groups
         for name in group
-        if len(group) > 1 or name in find_mentioned_names(templates[name].body)
+        if len(group) > 1 or name in {node.id.name for node in called_names(templates[name], of_rules=False)}
     )
     for name in (name for group in groups for name in group):
         ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)

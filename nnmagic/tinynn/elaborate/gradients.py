@@ -9,11 +9,11 @@ from dataclasses import replace
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
+from nnmagic.relay.complex_numbers.operators import IMAG, MAKE, REAL
 from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.markers import mark
-from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_float
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_complex, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (
     call_checkpoint,
@@ -23,6 +23,7 @@ from nnmagic.tinynn.elaborate.batching import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.custom_rules import WithParameters, call_custom, fit, name_of
 from nnmagic.tinynn.elaborate.frozen_functions import freeze
 from nnmagic.tinynn.elaborate.generators import is_state, set_state
 from nnmagic.tinynn.elaborate.jacobians import PartsOf, jacobian_of
@@ -32,9 +33,6 @@ from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply as apply_operator
-
-#: Functions whose parameters are known.
-_WithParameters = v.GlobalFunction | v.LocalFunction | v.SpecializableFunction | v.ClosureValue
 
 #: What is called as the function itself.
 _OF_PARAMETERS = frozenset({"grad", "value_and_grad", "jacobian", "jacfwd", "jacrev"})
@@ -71,6 +69,8 @@ def call_gradient(
             return _stop(gradient.function.value, span)
         case "checkpoint":
             return call_checkpoint(ctx, gradient, operands, span, apply)
+        case "custom_vjp" | "custom_jvp":
+            return call_custom(ctx, gradient, operands, span, apply)
     return _gradient(ctx, gradient, operands, span, apply)
 
 
@@ -214,7 +214,7 @@ def _pull(
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
-    given = _fitting("the cotangent", operands[0], result.type)
+    given = fit("the cotangent", operands[0], result.type)
     cotangents = _leaves(ctx, given.expr, result.type)
     gradients = TupleType(tuple(primal.type for primal in chosen))
     whole = TupleType((result.type, gradients))
@@ -229,7 +229,7 @@ def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> 
     tangents = [
         leaf
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
-        for leaf in _leaves(ctx, _fitting("the tangent", operand, primal.type).expr, primal.type)
+        for leaf in _leaves(ctx, fit("the tangent", operand, primal.type).expr, primal.type)
     ]
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
@@ -320,6 +320,10 @@ def _stop(value: v.Value, span: Span) -> v.Value:
         case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
             made = apply_operator("reinterpret", span, value, dtype=dtype)
             return v.Computed(made.expr, value.type, value.weak)
+        case v.Computed(type=TensorType(dtype=dtype)) if is_complex(dtype):
+            real, imaginary = (apply_operator(name, span, value) for name in (REAL, IMAG))
+            parts = [v.Operand(_stop(part, span), span) for part in (real, imaginary)]
+            return apply_operator(MAKE, span, *parts)
         case v.Computed(expr=expr, type=TypeCall() as type_):
             x, whole = ir.Var("x", type_, span=span), TupleType((type_, type_))
             function = replace(mark([x], ir.Tuple((x, x)), whole, "stop", 1), span=span)
@@ -344,9 +348,9 @@ def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) ->
     Those that follow one that is left out, and those that have no place, keep their names.
     """
     value = _differentiated(function)
-    if not isinstance(value, _WithParameters):
+    if not isinstance(value, WithParameters):
         return list(operands)
-    bind_arguments(_name(value), value.parameters, operands, span)
+    bind_arguments(name_of(value), value.parameters, operands, span)
     ordered = [operand for operand in operands if operand.keyword is None]
     named = {operand.keyword: operand for operand in operands if operand.keyword is not None}
     for formal in value.parameters[len(ordered) :]:
@@ -362,10 +366,6 @@ def _differentiated(function: v.Operand) -> v.Value:
     while isinstance(value, v.GradientOf) and value.kind in _OF_PARAMETERS:
         value = value.function.value
     return value
-
-
-def _name(value: _WithParameters) -> str:
-    return value.written if isinstance(value, v.GlobalFunction | v.SpecializableFunction) else value.name
 
 
 def _named(gradient: v.GradientOf, name: str, ordered: Sequence[v.Operand], span: Span) -> int:
@@ -393,7 +393,7 @@ def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
 
 def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
     value = _differentiated(function)
-    return value.parameters if isinstance(value, _WithParameters) else ()
+    return value.parameters if isinstance(value, WithParameters) else ()
 
 
 def _declared_type(function: v.Operand, number: int, keyword: str | None) -> Type | None:
@@ -495,22 +495,6 @@ def _check_scalar(gradient: v.GradientOf, type_: Type, result: v.Operand) -> Non
         hint = "convert it to a float, or leave the gradient out"
     message = f"{gradient.kind}: the function returns {with_article(type_)}, not a float of rank 0"
     raise v.RefusalError(message, result.span, hint=hint)
-
-
-def _fitting(what: str, operand: v.Operand, wanted: Type) -> v.Computed:
-    """Convert a cotangent or a tangent to the type of its value. Raises RefusalError."""
-    fitted = to_relay(operand, wanted)
-    if _shapes(fitted.type) != _shapes(wanted):
-        message = f"{what} is {with_article(fitted.type)}, its value {with_article(wanted)}"
-        raise v.RefusalError(message, operand.span, hint=f"give {format_type(wanted)}")
-    return fitted
-
-
-def _shapes(type_: Type) -> list[object]:
-    return [
-        (leaf.shape, leaf.dtype if is_float(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
-        for leaf in leaf_types(type_)
-    ]
 
 
 def _leaves(ctx: Elaboration, expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:

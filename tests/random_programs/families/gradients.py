@@ -46,6 +46,27 @@ def scaled(tree: Tree, by: f64) -> Tree:
 def slope(tree: Tree) -> Tree:
     return grad(folded)(tree)
 
+@custom_vjp
+def bent(x: f64, y: f64) -> f64:
+    return sin(x) * y
+
+def bent_forward(x, y):
+    return bent(x, y), (x, y)
+
+def bent_backward(residuals, d):
+    x, y = residuals
+    return cos(x) * y * d, sin(x) * d
+
+bent.defvjp(bent_forward, bent_backward)
+
+@custom_jvp
+def flat(x: f64) -> f64:
+    return tanh(x)
+
+@flat.defjvp
+def flat_tangent(primals, tangents):
+    return flat(primals[0]), (1 - tanh(primals[0]) ** 2) * tangents[0]
+
 def repeat(f: Callable[[f64], f64], x: f64, n: i64) -> f64:
     return x if n <= 0 else repeat(f, tanh(f(x)), n - 1)
 
@@ -241,6 +262,9 @@ _GRAMMAR = Grammar(
             abs(<S>)
             <S> * <name c> * 0.25
             <S 1> if <condition> else <S 1>
+            0.6* bent(<S 1>, sin(<S>))
+            0.5* flat(<S 1>)
+            0.3* checkpoint(<function_of Sc S>, every=<1..3>)(sin(<S>), <name c> % 4)
             0.7* folded(<T 1>)
             0.3* folded(slope(<T 1>))
             0.6* <function_of TS S>(<T 1>, sin(<S>))
