@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.exporting.export import export
     from nnmagic.functions.from_onnx import from_onnx
     from nnmagic.functions.from_torch import TorchFunction, from_torch
+    from nnmagic.functions.gradient_rules import custom_jvp, custom_vjp
     from nnmagic.functions.inspection.stepping import step
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
@@ -69,6 +70,7 @@ _MODULES = {
     "nnmagic.functions.exporting.export": "export",
     "nnmagic.functions.from_onnx": "from_onnx",
     "nnmagic.functions.from_torch": "TorchFunction from_torch",
+    "nnmagic.functions.gradient_rules": "custom_jvp custom_vjp",
     "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
@@ -104,6 +106,8 @@ __all__ = [
     "c64",
     "c128",
     "compile",
+    "custom_jvp",
+    "custom_vjp",
     "export",
     "f16",
     "f32",

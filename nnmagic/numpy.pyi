@@ -962,8 +962,8 @@ def ceil(x: Any) -> Array:
     """Round up."""
 def celu(x: Any, alpha: Any = ...) -> Array:
     """Return x, or alpha * (exp(x / alpha) - 1) where x is negative."""
-def checkpoint(f: Any) -> Array:
-    """Return f; its gradient computes the values of f again instead of keeping them."""
+def checkpoint(f: Any, every: Any = ...) -> Array:
+    """Return f; its gradient computes values of f again, or every so many rounds of its loops."""
 def cholesky(a: Any, *, upper: Any = ...) -> Array:
     """Compute the Cholesky factor of a positive definite matrix (numpy.linalg.cholesky)."""
 def choose(a: Any, choices: Any) -> Array:
@@ -1032,6 +1032,10 @@ def cumulative_prod(x: Any, *, axis: Any = ..., dtype: Any = ..., include_initia
     """Compute the cumulative product along an axis; `include_initial` puts that of nothing first."""
 def cumulative_sum(x: Any, *, axis: Any = ..., dtype: Any = ..., include_initial: Any = ...) -> Array:
     """Compute the cumulative sum along an axis; `include_initial` puts that of nothing first."""
+def custom_jvp(f: Any, tangent: Any, nondiff_argnums: Any = ..., each: Any = ...) -> Array:
+    """Return f with a rule for tangents: (primals, tangents) to (result, tangent)."""
+def custom_vjp(f: Any, forward: Any, backward: Any, nondiff_argnums: Any = ...) -> Array:
+    """Return f with a gradient rule: forward gives (result, residuals), backward the gradients."""
 def deg2rad(x: Any) -> Array:
     """Convert degrees to radians."""
 def degrees(x: Any) -> Array:
@@ -1286,6 +1290,10 @@ def isrealobj(x: Any) -> Array:
     """Return whether the dtype is not complex, at compile time."""
 def ix_(*args: Any) -> Array:
     """Vectors that index all their combinations: `x[ix_(i, j)]`."""
+def jacfwd(f: Any, argnums: Any = ...) -> Array:
+    """jacobian(f) by a directional derivative for each element of the parameters."""
+def jacrev(f: Any, argnums: Any = ...) -> Array:
+    """jacobian(f) by a pullback for each element of the result."""
 def kaiser(M: Any, beta: Any) -> Array:
     """The Kaiser window of M points, f64."""
 def kl_div(input: Any, target: Any, *, reduction: Any = ..., log_target: Any = ...) -> Array:

@@ -230,7 +230,20 @@ WITHOUT_ROW = {
         "each library has a generator of its own",
     ),
     **dict.fromkeys(
-        ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "vmap", "checkpoint", "tree_map"),
+        (
+            *(
+                "grad",
+                "value_and_grad",
+                "vjp",
+                "jvp",
+                "jacobian",
+                "hessian",
+                "vmap",
+                "checkpoint",
+                "tree_map",
+            ),
+            *("custom_vjp", "custom_jvp"),
+        ),
         "of functions, not of tensors",
     ),
     **dict.fromkeys(("stop_gradient", "detach"), "returns its argument"),

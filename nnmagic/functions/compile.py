@@ -27,7 +27,7 @@ from nnmagic.functions.definition import CacheInfo, Definition, text_without_typ
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.structure.callgraph import call_graph
+from nnmagic.relay.structure.callgraph import definition_graph
 from nnmagic.relay.structure.encoder import PythonFunctionError
 from nnmagic.relay.structure.hashing import content_digest
 from nnmagic.relay.structure.serialization import module_to_data
@@ -178,7 +178,7 @@ def compile_module(
         )
         raise ValueError(f"a Relay module needs a function @main, or just one function: {functions}")
     typed = infer_type(module)
-    typed = with_needed_functions(typed, call_graph(typed), name)
+    typed = with_needed_functions(typed, definition_graph(typed), name)
     refuse_unproven(typed)
     if source is None:
         source = Source("<relay>", text_without_types(typed))

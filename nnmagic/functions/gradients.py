@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from typing import TypeAlias, TypeVar, cast, overload
 
@@ -13,10 +13,13 @@ from nnmagic.functions.arguments.records import record_class, records_in
 from nnmagic.functions.caching.build_or_load import Use
 from nnmagic.functions.cells.compile_cell import compile_cell
 from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.definition import Definition
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Function
+from nnmagic.relay.gradients.data_types import DataTypes
+from nnmagic.relay.module import TypeData
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.structure.tuple_trees import float_leaves, leaves
+from nnmagic.relay.structure.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import OpenTensor
@@ -26,7 +29,7 @@ from nnmagic.tracebacks import short_errors, warn_caller
 _Differentiable = CompiledFunction | SpecializingFunction
 _Function = TypeVar("_Function", bound=_Differentiable)
 
-Argnums = int | Sequence[int]
+Argnums = int | str | Sequence[int | str]
 Axes: TypeAlias = "int | tuple[Axes, ...] | None"
 
 
@@ -36,8 +39,8 @@ def grad(function: _Function, argnums: Argnums = 0, *, has_aux: bool = False) ->
 
     Args:
         function: a compiled function that returns a float of rank 0.
-        argnums: the number of the parameter to differentiate by, or several, which give a tuple of
-            gradients. Negative numbers count from the end.
+        argnums: the number or the name of the parameter to differentiate by, or several, which give a
+            tuple of gradients. Negative numbers count from the end.
         has_aux: the function returns ``(value, aux)``; the result is ``(gradient, aux)``.
 
     Returns:
@@ -162,14 +165,14 @@ def _options(argnums: Argnums, *, has_aux: bool) -> str:
     if not isinstance(has_aux, bool):
         raise TypeError(f"has_aux must be True or False, not {has_aux!r}")
     numbers = _check_argnums(argnums)
-    given = numbers[0] if isinstance(argnums, int) else tuple(numbers)
+    given = numbers[0] if isinstance(argnums, int | str) else tuple(numbers)
     return f", argnums={given!r}" + (", has_aux=True" if has_aux else "")
 
 
-def _check_argnums(argnums: Argnums) -> list[int]:
-    listed = [argnums] if isinstance(argnums, int) else argnums
-    if not isinstance(listed, list | tuple) or any(type(number) is not int for number in listed):
-        raise TypeError(f"argnums must be an int or a tuple of ints, not {argnums!r}")
+def _check_argnums(argnums: Argnums) -> list[int | str]:
+    listed = [argnums] if isinstance(argnums, int | str) else argnums
+    if not isinstance(listed, list | tuple) or any(type(number) not in (int, str) for number in listed):
+        raise TypeError(f"argnums must be an int, a name or a tuple of these, not {argnums!r}")
     return list(listed)
 
 
@@ -183,13 +186,13 @@ class _Parameter:
     name: str
     type: Type | OpenTensor | None
     info: ParameterInfo
+    data_types: Mapping[str, TypeData] = field(default_factory=dict)
 
     @property
     def is_float(self) -> bool:
         if self.type is None or isinstance(self.type, OpenTensor):
             return True  # as far as is known before a call
-        floats = leaves(float_leaves(self.type), self.type)
-        return bool(floats) and all(floats)
+        return any(map(DataTypes(self.data_types, str).flows, leaf_types(self.type)))
 
     @property
     def annotation(self) -> str:
@@ -219,7 +222,7 @@ def _compile_text(
         definition = target._definition
         compile_options, cache = definition.options, definition.use is not Use.NO
         own = definition.module.functions[target.name]
-        parameters, result = _parameters(own, definition.parameters), own.ret_type
+        parameters, result = _parameters(own, definition), own.ret_type
         changes = bool(definition.call.destinations)
         namespace = {**definition.types}
     else:
@@ -255,8 +258,8 @@ def _compile_text(
     return cast(_Function, cell.result)
 
 
-def _parameters(function: Function, infos: Sequence[ParameterInfo]) -> list[_Parameter]:
-    known = {info.name: info for info in infos}
+def _parameters(function: Function, definition: Definition) -> list[_Parameter]:
+    known = {info.name: info for info in definition.parameters}
     unnamed = iter(range(1_000_000))
     parameters: list[_Parameter] = []
     for index, param in enumerate(function.params):
@@ -266,7 +269,9 @@ def _parameters(function: Function, infos: Sequence[ParameterInfo]) -> list[_Par
             name += "_"
         assert param.type_annotation is not None
         type_ = _name_sizes(param.type_annotation, unnamed)
-        parameters.append(_Parameter(name, type_, known.get(hint, ParameterInfo(name))))
+        parameters.append(
+            _Parameter(name, type_, known.get(hint, ParameterInfo(name)), definition.module.types)
+        )
     return parameters
 
 
@@ -293,7 +298,9 @@ def _signature(parameters: Sequence[_Parameter], more: Sequence[str] = ()) -> st
     for index, parameter in enumerate(parameters):
         if parameter.info.kind == "KEYWORD_ONLY" and (index == 0 or kinds[index - 1] != "KEYWORD_ONLY"):
             words += [*more, "*"]
-        default = "" if parameter.info.default is MISSING or more else f" = _default_{parameter.name}"
+        is_required = bool(more) and parameter.info.kind != "KEYWORD_ONLY"
+        is_required |= parameter.info.default is MISSING
+        default = "" if is_required else f" = _default_{parameter.name}"
         words.append(f"{parameter.name}{parameter.annotation}{default}")
         last = index + 1 == len(parameters) or kinds[index + 1] != "POSITIONAL_ONLY"
         if parameter.info.kind == "POSITIONAL_ONLY" and last:
@@ -313,7 +320,11 @@ def _chosen(parameters: Sequence[_Parameter], argnums: Argnums | None) -> list[_
     if argnums is None:
         return [parameter for parameter in parameters if parameter.is_float]
     chosen_parameters = []
-    for number in _check_argnums(argnums):
+    named = {parameter.name: number for number, parameter in enumerate(parameters)}
+    for given in _check_argnums(argnums):
+        number = named.get(given) if isinstance(given, str) else given
+        if number is None:
+            raise ValueError(f"argnums has {given!r}, but the parameters are {', '.join(named)}")
         if not -len(parameters) <= number < len(parameters):
             raise ValueError(f"argnums has {number}, but there are {len(parameters)} parameters")
         chosen_parameters.append(parameters[number])

@@ -1,10 +1,11 @@
-"""Name the attributes of functions that say how they are to run; they never change what is computed."""
+"""Name the attributes of functions that say how they run or differentiate; none changes what is computed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from nnmagic.relay.expr import Function
+from nnmagic.relay.expr import Attrs, Function
 
 #: Of a function that is one kernel: a single function of machine code, without operators of whole arrays.
 KERNEL = "kernel"
@@ -40,3 +41,41 @@ def reductions_of(function: Function) -> dict[int, str] | None:
         return None
     parts = (part.split(":") for part in str(function.attrs[PARALLEL]).split(",") if ":" in part)
     return {int(number): operator for number, operator in parts}
+
+
+#: Of a function that has a gradient rule of its own: its forward function, its backward function and a letter
+#: for each parameter, as in ``"f_forward f_backward gn"``. Forward: (parameters) -> (result, residuals), a
+#: flat tuple. Backward: (parameters that are read, residuals, cotangents of the result's floats) -> the
+#: cotangents of the parameters ``g``. A parameter ``n`` has none, one that is read, ``r``, must not have one.
+CUSTOM_VJP = "custom_vjp"
+
+#: Of a function that has a rule for tangents: that function and the letters. It takes the parameters, then
+#: the tangents of those that are ``g``, and gives (result, tangents of its floats).
+CUSTOM_JVP = "custom_jvp"
+
+
+@dataclass(frozen=True, slots=True)
+class CustomRule:
+    """How a function is differentiated instead of what its body says.
+
+    kind: ``CUSTOM_VJP`` or ``CUSTOM_JVP``. functions: the names of the functions of the rule. letters: what
+    each parameter of the function is for it.
+    """
+
+    kind: str
+    functions: tuple[str, ...]
+    letters: str
+
+    def attrs(self, names: Mapping[str, str] | None = None) -> Attrs:
+        """Return the attribute of a function; ``names``: the new names of the rule's functions."""
+        words = ((names or {}).get(name, name) for name in self.functions)
+        return {self.kind: " ".join((*words, self.letters or "-"))}
+
+
+def custom_rule(function: Function) -> CustomRule | None:
+    """Return the gradient rule that a function has of its own; None of any other."""
+    for kind in (CUSTOM_VJP, CUSTOM_JVP):
+        if kind in function.attrs:
+            *functions, letters = str(function.attrs[kind]).split()
+            return CustomRule(kind, tuple(functions), letters.strip("-"))
+    return None

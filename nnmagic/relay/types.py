@@ -222,6 +222,11 @@ def is_complex(dtype: str) -> bool:
     return dtype in COMPLEX_DTYPES
 
 
+def is_inexact(dtype: str) -> bool:
+    """Return whether a dtype's values are floating-point or complex numbers, which have gradients."""
+    return is_float(dtype) or is_complex(dtype)
+
+
 def part_dtype(dtype: str) -> str:
     """Return the dtype of the real and the imaginary part of a complex dtype; any other dtype unchanged."""
     return {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)

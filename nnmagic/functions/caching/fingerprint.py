@@ -150,11 +150,13 @@ def _fingerprint_of_object(
             return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"
     if isinstance(inspect.getattr_static(value, "__relay_key__", None), property):  # of a compiled function
         return f"function {value.__relay_key__}"  # type: ignore[attr-defined]  # which it has
-    from nnmagic.tinynn.namespace.capture import holds_values, python_code
+    from nnmagic.tinynn.namespace.capture import holds_values, python_code, ruled_function
     from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 
     if (own := own_name(value)) is not None:
         return f"{_LIBRARY}{'.'.join(own)}"
+    if (ruled := ruled_function(value)) is not None:
+        return f"{ruled.kind} {of_part((ruled.function, *ruled.rules, ruled.nondiff, ruled.each))}"
     of_library = library_function(value)
     if of_library is None and (code := python_code(value)) is not None:
         return _fingerprint_of_code(code, digests)

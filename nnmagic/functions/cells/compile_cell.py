@@ -33,7 +33,7 @@ from nnmagic.progress import report
 from nnmagic.relay.complex_numbers.lowering import lower_complex
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.module import Module
-from nnmagic.relay.structure.callgraph import CallGraph, call_graph, reachable
+from nnmagic.relay.structure.callgraph import CallGraph, definition_graph, reachable
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.used_types import collect_used_types, with_field_types
 from nnmagic.relay.types import RecordType, TupleType
@@ -271,7 +271,7 @@ def _compile(
     specializing_names = [info.name for info in typed.open_functions if not info.name.startswith("_")]
     if not public and not specializing_names and not typed.types:
         raise _no_binding_error(language, texts)
-    graph = call_graph(module)
+    graph = definition_graph(module)
     keyed = Entry(names, dependencies, typed.captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
     functions = tuple(

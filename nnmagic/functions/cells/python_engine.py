@@ -22,6 +22,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Source
 from nnmagic.engine import engine_error
+from nnmagic.functions.gradient_rules import custom_jvp, custom_vjp
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DTYPES
@@ -98,6 +99,7 @@ def _language() -> Mapping[str, object]:
             continue
         names[name] = _numpy_function(name, row.numpy) or partial(_by_engine, name)
     names |= {name: partial(_transformed, name) for name in _OF_FUNCTIONS}
+    names |= {"custom_vjp": _WithVjp, "custom_jvp": _WithJvp}
     names |= {name: range for name in ITERATION if name in ("parallel", "prange", "vectorized", "unrolled")}
     names |= {"grid": _grid, "ndindex": np.ndindex}
     return names | {space: _Space(space) for space in ("nn", "random", "relay", "image", "linalg")}
@@ -123,11 +125,25 @@ def _grid(*sizes: int) -> object:
     return itertools.product(*map(range, sizes)) if len(sizes) > 1 else range(*sizes)
 
 
-def _transformed(name: str, function: FunctionType, *args: object, **options: object) -> object:
+class _WithVjp(custom_vjp):
+    """A function with a gradient rule, which Python runs."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.fun(*args, **kwargs)
+
+
+class _WithJvp(custom_jvp):
+    """A function with a rule for tangents, which Python runs."""
+
+    __call__ = _WithVjp.__call__
+
+
+def _transformed(name: str, function: Any, *args: object, **options: object) -> object:
     """Return what ``grad`` and its kin make of a function of the cell, by the engine ``numpy``."""
     import nnmagic
 
-    compiled = nnmagic.function(engine="numpy")(function)
+    has_rule = isinstance(function, custom_vjp | custom_jvp)
+    compiled = function.compiled("numpy") if has_rule else nnmagic.function(engine="numpy")(function)
     return getattr(nnmagic, name)(compiled, *args, **options)
 
 

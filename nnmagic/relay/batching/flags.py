@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.gradients.activity import type_of
-from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
+from nnmagic.relay.annotations import custom_rule
+from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches, type_of
 from nnmagic.relay.module import Module
-from nnmagic.relay.structure.callgraph import call_graph, components
+from nnmagic.relay.structure.callgraph import components, definition_graph
 from nnmagic.relay.structure.traverse import post_order
-from nnmagic.relay.structure.tuple_trees import Tree, combine, has_leaf, leaves, tree_of
-from nnmagic.relay.types import TupleType, Type
+from nnmagic.relay.structure.tuple_trees import Tree, combine, has_leaf, leaf_types, leaves, tree_of
+from nnmagic.relay.types import TupleType, Type, TypeCall
+
+#: The constructors by which a branch says whether an assertion holds.
+_ASSERTIONS = frozenset({("Assertion", "Holds"), ("Assertion", "Fails")})
 
 #: Operators that read sizes alone, which all examples share.
 OF_SIZES = frozenset({"shape_of", "ndarray_size"})
@@ -23,7 +26,8 @@ class FunctionFlags:
     """What depends on the example in a function whose parameters do as ``mask`` says, leaf by leaf.
 
     flags: a tree of bools for each variable. result: that of its result. diverges: whether examples decide
-    how often it calls functions, itself among them. circle: itself, and the functions that call it and that
+    how often it calls functions, itself among them. holds_data: whether values of data types depend on the
+    example: it runs for one example after the other. circle: itself, and the functions that call it and that
     it calls with examples: all their calls of one another share its mask here.
     """
 
@@ -32,6 +36,7 @@ class FunctionFlags:
     flags: dict[ir.Expr, Tree] = field(default_factory=dict)
     result: Tree = False
     diverges: bool = False
+    holds_data: bool = False
     circle: dict[str, FunctionFlags] = field(default_factory=dict)
 
 
@@ -41,8 +46,10 @@ class BatchFlags:
     def __init__(self, functions: Mapping[str, ir.Function]) -> None:
         self.functions = functions
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionFlags] = {}
-        groups = components(call_graph(Module(functions)))
+        groups = components(definition_graph(Module(functions)))
         self._groups = {name: group for group in groups for name in group}
+        rules = {name: rule for name, each in functions.items() if (rule := custom_rule(each)) is not None}
+        self.of_rules = {*rules, *(name for rule in rules.values() for name in rule.functions)}
 
     def of_function(self, name: str, mask: tuple[bool, ...]) -> FunctionFlags:
         """Return the flags of a function; its mask grows by what it passes to itself.
@@ -71,13 +78,21 @@ class BatchFlags:
         for param in function.params:
             flags.flags[param] = tree_of(parts, type_of(param))
         flags.result = _union(flags.result, self.of_block(function.body, flags))
+        if flags.name in self.of_rules and any(flags.mask):
+            assert function.ret_type is not None
+            flags.result = spread_flag(function.ret_type, flag=True)
+        rule = custom_rule(function)
+        for each in () if rule is None else rule.functions:
+            flags.diverges |= self._of_callee(each, self.all_of(each), flags).diverges
         return (flags.mask, flags.result, flags.diverges, _masks(flags)) != before
 
     def of_block(self, expr: ir.Expr, flags: FunctionFlags) -> Tree:
         """Note the flags of each variable of a block; return those of its result."""
         block = block_of(expr)
         for var, value in block.bindings:
-            flags.flags[var] = self._of_value(value, flags)
+            tree = flags.flags[var] = self._of_value(value, flags)
+            if has_leaf(tree) and any(isinstance(leaf, TypeCall) for leaf in leaf_types(type_of(var))):
+                flags.holds_data = flags.diverges = True
         return flags.flags.get(block.result, False)
 
     def _of_value(self, value: ir.Expr, own: FunctionFlags) -> Tree:
@@ -105,12 +120,19 @@ class BatchFlags:
         mask = self.mask_of(callee, args, own.flags)
         if not any(mask):
             return False
-        if callee in self._groups[own.name]:
-            flags = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
-            flags.mask = tuple(a or b for a, b in zip(flags.mask, mask, strict=True))
-        else:
-            flags = self.of_function(callee, mask)
+        flags = self._of_callee(callee, mask, own)
         return spread_flag(type_, flag=True) if flags.diverges else flags.result
+
+    def _of_callee(self, callee: str, mask: tuple[bool, ...], own: FunctionFlags) -> FunctionFlags:
+        if callee not in self._groups[own.name]:
+            return self.of_function(callee, mask)
+        flags = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
+        flags.mask = tuple(a or b for a, b in zip(flags.mask, mask, strict=True))
+        return flags
+
+    def all_of(self, name: str) -> tuple[bool, ...]:
+        """Return the mask of a function whose parameters all depend on the example."""
+        return (True,) * sum(len(leaf_types(type_of(param))) for param in self.functions[name].params)
 
     def _of_branches(self, value: ir.If | ir.Match, flags: FunctionFlags) -> Tree:
         result: Tree = False
@@ -134,6 +156,8 @@ class BatchFlags:
         mask: list[bool] = []
         for param, arg in zip(self.functions[callee].params, args, strict=True):
             mask += map(bool, leaves(_in_form(flags.get(arg, False), type_of(param)), type_of(param)))
+        if callee in self.of_rules and any(mask):  # a gradient rule is batched as a whole
+            return (True,) * len(mask)
         return tuple(mask)
 
 
@@ -141,7 +165,9 @@ def is_test(value: ir.If | ir.Match) -> bool:
     """Return whether a branch only says, by a constructor, whether an assertion holds: of all examples."""
     results = (body.value if isinstance(body, ir.Let) else body for body in branches(value))
     return isinstance(value, ir.If) and all(
-        isinstance(result, ir.Call) and isinstance(result.op, ir.Constructor) and not result.args
+        isinstance(result, ir.Call)
+        and isinstance(result.op, ir.Constructor)
+        and (result.op.belong_to.name, result.op.name) in _ASSERTIONS
         for result in results
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.batching import layers as _layers
 from nnmagic.relay.batching import rules as _rules
 from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, is_test, spread_flag
@@ -20,17 +21,19 @@ from nnmagic.relay.batching.registry import RULES
 from nnmagic.relay.batching.site import BatchCall, BatchSize, size_along
 from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.expr import constant as constant_of
-from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import (
     block_of,
     branches,
     forward,
+    forward_block,
+    fresh,
     fresh_variables,
     rename,
+    type_of,
     with_branches,
 )
 from nnmagic.relay.gradients.transformation import prepare
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.structure.traverse import binders, post_order
 from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, leaf_types, project, tree_of
@@ -41,11 +44,12 @@ del _layers, _rules  # their rules are declared
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """A body over the parameters, whose result has the batch axis first, and the functions that it calls."""
+    """A body over the parameters, whose result has the batch axis first, and what it calls and uses."""
 
     params: tuple[ir.Var, ...]
     body: ir.Expr
     helpers: dict[str, ir.Function]
+    types: Mapping[str, TypeData]
 
 
 @dataclass(slots=True)
@@ -68,7 +72,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     dim: the size of that axis. Names of helpers avoid ``taken``. Raises RelayError with every call that
     cannot be batched.
     """
-    prepared = prepare(module, name, taken, RULES, complex_numbers=True)
+    prepared = prepare(module, name, taken, RULES)
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     batcher = _Batcher(prepared.functions, {*taken, *prepared.functions}, diagnostics)
@@ -87,12 +91,15 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
         have = spread_flag(type_, flag=index in argnums)
         env[old] = _with_flags(new, have, flags.flags[old], type_, size)
     scope = _BatchScope(env, flags, size)
-    value, tree = batcher.of_block(function.body, scope)
-    diagnostics.raise_if_any(RelayError)
     assert function.ret_type is not None
+    if flags.holds_data:
+        value, tree = batcher.whole(name, function, scope), spread_flag(function.ret_type, flag=True)
+    else:
+        value, tree = batcher.of_block(function.body, scope)
+    diagnostics.raise_if_any(RelayError)
     body = _complete(value, tree, function.ret_type, size)
     helpers = {each: helper for each, helper in prepared.functions.items() if each != name} | batcher.made
-    return Batched(tuple(params), body, helpers)
+    return Batched(tuple(params), body, helpers, prepared.types)
 
 
 def _batched_type(type_: Type, dim: Dim) -> Type:
@@ -170,10 +177,6 @@ class _Batcher:
                 return self._of_call(value, flags, scope)
             case ir.If() | ir.Match():
                 return self._of_branches(var, value, scope)
-            case ir.Call(args=args) if any(has_leaf(scope.flags.get(arg)) for arg in (value.op, *args)):
-                hint = "use tensors and tuples of them for what depends on the example"
-                what = "a value of a data type, or a function that is a value, cannot be batched"
-                self.diagnostics.error(what, value.span, hint=hint)
         return forward(value, scope.env)
 
     def _of_operator(self, var: ir.Var, value: ir.Call, scope: _BatchScope) -> ir.Expr:
@@ -214,10 +217,6 @@ class _Batcher:
             every = call("all", [rename(data, scope.env)], value.span, axis=[0])
             return replace(value, cond=every, checked_type=None)
         if has_leaf(scope.flags.get(data)):
-            if isinstance(value, ir.Match):
-                hint = "use tensors and tuples of them for what depends on the example"
-                self.diagnostics.error("a value of a data type cannot be batched", value.span, hint=hint)
-                return forward(value, scope.env)
             return self._each(var, value, scope)
         variables = fresh_variables(value)
         wanted, bodies = scope.flags.get(var, False), []
@@ -236,7 +235,7 @@ class _Batcher:
             wanted = tree_of(mask, type_of(param))
             own = rename(arg, scope.env)
             args.append(_with_flags(own, scope.flags.get(arg, False), wanted, type_of(param), scope.size))
-        if scope.size.like is not None:
+        if scope.size.like is not None and name not in self.flags.of_rules:
             args.append(scope.size.vector(value.span))
         helper = self._helper(flags, scope.size)
         return ir.Call(ir.GlobalVar(helper, span=value.span), tuple(args), span=value.span)
@@ -253,21 +252,39 @@ class _Batcher:
         self._helpers[key] = helper
         function = self.functions[name]
         assert function.ret_type is not None
-        mask, params = iter(flags.mask), []
+        mask, params, names = iter(flags.mask), list[ir.Var](), dict[str, str]()
         for param in function.params:
             type_ = _type_with(type_of(param), tree_of(mask, type_of(param)), size.dim)
             params.append(ir.Var(param.name_hint, type_, span=param.span))
         env: dict[ir.Expr, ir.Expr] = dict(zip(function.params, params, strict=True))
         extra = []
-        if size.like is not None:
+        if name in self.flags.of_rules:
+            size = _size_of(params[0], size.dim)
+        elif size.like is not None:
             extra = [ir.Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
             size = BatchSize(size.dim, extra[0])
         value, tree = self.of_block(function.body, _BatchScope(env, flags, size))
         body = _with_flags(value, tree, flags.result, function.ret_type, size)
         result = _type_with(function.ret_type, flags.result, size.dim)
-        attrs = dict(function.attrs)
+        attrs, rule = dict(function.attrs), custom_rule(function)
+        for each in () if rule is None else rule.functions:
+            names[each] = self._helper(self.flags.of_call(each, self.flags.all_of(each), flags), size)
+        attrs |= {} if rule is None else rule.attrs(names)
         self.made[helper] = ir.Function((*params, *extra), body, result, attrs=attrs, span=function.span)
         return helper
+
+    def whole(self, name: str, function: ir.Function, scope: _BatchScope) -> ir.Expr:
+        """Return the results of a function that runs for one example after the other."""
+        assert function.ret_type is not None
+        own = f"{name}_example"
+        while own in self.taken:
+            own += "_"
+        params = tuple(map(fresh, function.params))
+        env = dict[ir.Expr, ir.Expr](zip(function.params, params, strict=True))
+        body = forward_block(function.body, env)
+        self.made[own] = replace(function, params=params, body=body, checked_type=None)
+        call_ = ir.Call(ir.GlobalVar(own, span=function.span), function.params, span=function.span)
+        return self._each(ir.Var("results", function.ret_type), call_, scope)
 
     # -- one example after the other -----------------------------------------------------------------------
 
@@ -309,10 +326,7 @@ class _Batcher:
 
     def _zeros(self, type_: Type, value: ir.Expr, scope: _BatchScope) -> ir.Expr | None:
         """Return zeros for all examples; None after an error."""
-        if not isinstance(type_, TensorType):
-            message = "a value of a data type cannot be batched"
-            self.diagnostics.error(message, value.span, hint="use tensors and tuples of them")
-            return None
+        assert isinstance(type_, TensorType)
         dims = (scope.size.dim, *type_.shape)
         if all(isinstance(dim, int) for dim in dims):
             return call("zeros", [], value.span, shape=list(dims), dtype=type_.dtype)

@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Match, OpRef, Tuple, TupleGetItem, Var
-from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
+from nnmagic.relay.annotations import custom_rule
+from nnmagic.relay.expr import (
+    Call,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Match,
+    OpRef,
+    Pattern,
+    PatternTuple,
+    PatternVar,
+    Tuple,
+    TupleGetItem,
+)
+from nnmagic.relay.gradients.blocks import block_of, branches, type_of
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.registry import ZERO
+from nnmagic.relay.structure.traverse import pattern_vars
 from nnmagic.relay.structure.tuple_trees import Tree, combine, float_leaves, has_leaf, leaves, tree_of
-from nnmagic.relay.types import TupleType, Type, TypeCall
+from nnmagic.relay.types import TupleType, Type
 
 
 @dataclass(slots=True)
@@ -27,8 +43,9 @@ class FunctionActivity:
 class Activity:
     """The activity of the functions of a module in A-normal form."""
 
-    def __init__(self, functions: Mapping[str, Function]) -> None:
+    def __init__(self, functions: Mapping[str, Function], data_types: DataTypes) -> None:
         self.functions = functions
+        self.data_types = data_types
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionActivity] = {}
         self._open: list[tuple[str, FunctionActivity]] = []
 
@@ -56,9 +73,8 @@ class Activity:
         function, parts = self.functions[name], iter(activity.mask)
         for param in function.params:
             activity.active[param] = tree_of(parts, type_of(param))
-        activity.result = _union(
-            activity.result, self.of_block(function.body, activity.active, name, activity)
-        )
+        result = self.of_block(function.body, activity.active, name, activity)
+        activity.result = _union(activity.result, result)
         return (activity.mask, activity.result) != before
 
     def of_block(
@@ -86,7 +102,7 @@ class Activity:
                 return self._of_call(callee, args, active, name, own)
             case Call(args=args):
                 is_active = any(has_leaf(active.get(arg, False)) for arg in (value.op, *args))
-                return _opaque(type_of(value)) if is_active else False
+                return self.data_types.flowing(type_of(value)) if is_active else False
             case Tuple(fields=fields):
                 return [active.get(part, False) for part in fields]
             case TupleGetItem(tuple_value=part, index=index):
@@ -101,12 +117,23 @@ class Activity:
         self, value: If | Match, active: dict[Expr, Tree], name: str, own: FunctionActivity | None
     ) -> Tree:
         result: Tree = False
-        data = active.get(value.data, False) if isinstance(value, Match) else False
-        for body, bound in zip(branches(value), arm_variables(value), strict=True):
-            for var in bound:
-                active[var] = _opaque(type_of(var)) if has_leaf(data) else False
+        if isinstance(value, Match):
+            for clause in value.clauses:
+                self._bind(clause.lhs, active.get(value.data, False), active)
+        for body in branches(value):
             result = _union(result, self.of_block(body, active, name, own))
         return result
+
+    def _bind(self, pattern: Pattern, tree: Tree, active: dict[Expr, Tree]) -> None:
+        """Note the activity of the variables of a pattern that takes a value apart."""
+        if isinstance(pattern, PatternTuple) and isinstance(tree, list):
+            for part, own in zip(pattern.patterns, tree, strict=True):
+                self._bind(part, own, active)
+        elif isinstance(pattern, PatternVar):
+            active[pattern.var] = tree
+        else:
+            for var in pattern_vars(pattern):
+                active[var] = self.data_types.flowing(type_of(var)) if has_leaf(tree) else False
 
     def _of_call(
         self,
@@ -117,6 +144,10 @@ class Activity:
         activity: FunctionActivity | None,
     ) -> Tree:
         mask = self.mask_of(callee, args, active)
+        function = self.functions[callee]
+        if custom_rule(function) is not None:
+            assert function.ret_type is not None
+            return self.data_types.flowing(function.ret_type) if any(mask) else False
         if callee == name and activity is not None:
             activity.mask = tuple(a or b for a, b in zip(activity.mask, mask, strict=True))
             return activity.result
@@ -132,25 +163,11 @@ class Activity:
         return tuple(mask)
 
 
-def type_of(expr: Expr) -> Type:
-    """Return the type of a node of a typed module."""
-    type_ = expr.checked_type or (expr.type_annotation if isinstance(expr, Var) else None)
-    assert type_ is not None
-    return type_
-
-
 def _spread(tree: Tree, type_: Type) -> Tree:
     """Return a tree in the form of its type; a bool alone stands for all leaves."""
     if isinstance(type_, TupleType) and not isinstance(tree, list):
         return [_spread(tree, field) for field in type_.fields]
     return tree
-
-
-def _opaque(type_: Type) -> Tree:
-    """Return the activity of a value that was made of active ones in an unknown way."""
-    if isinstance(type_, TypeCall):
-        return True
-    return float_leaves(type_)
 
 
 def _union(first: Tree, second: Tree) -> Tree:

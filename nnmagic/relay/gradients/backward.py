@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay import expr as ir
-from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
-from nnmagic.relay.gradients.activity import Activity, FunctionActivity, type_of
+from nnmagic.relay.annotations import BACKWARD_LOOP, CUSTOM_VJP, LOOP, CustomRule, custom_rule
+from nnmagic.relay.gradients.activity import Activity, FunctionActivity
 from nnmagic.relay.gradients.blocks import (
     LetBlock,
     block_of,
@@ -25,19 +25,30 @@ from nnmagic.relay.gradients.blocks import (
     fresh,
     fresh_variables,
     rename,
+    type_of,
     with_branches,
 )
-from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
+from nnmagic.relay.gradients.cotangents import Cotangents
 from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.expansions import expand
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
 from nnmagic.relay.gradients.vjp_call import VjpCall
+from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
+from nnmagic.relay.structure.tuple_trees import (
+    Tree,
+    has_leaf,
+    items,
+    leaf_types,
+    leaves,
+    project,
+    tree_of,
+)
 from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, TypeCall
 
 
 @dataclass(slots=True)
@@ -47,16 +58,17 @@ class _Scope:
     env: dict[ir.Expr, ir.Expr]
     active: dict[ir.Expr, Tree]
     taped: dict[ir.Var, TapedCall] = field(default_factory=dict)
+    #: The residuals of calls of functions that have a rule of their own.
+    residuals: dict[ir.Var, list[ir.Expr]] = field(default_factory=dict)
 
 
 class Backward:
     """The backward passes of the functions of a module, which must be typed and in A-normal form."""
 
-    def __init__(
-        self, functions: Mapping[str, ir.Function], taken: set[str], diagnostics: Diagnostics
-    ) -> None:
-        self.functions = functions
-        self.activity = Activity(functions)
+    def __init__(self, module: Module, taken: set[str], diagnostics: Diagnostics) -> None:
+        self.functions = module.functions
+        self.data_types = DataTypes(module.types, self.new_name)
+        self.activity = Activity(module.functions, self.data_types)
         self.diagnostics = diagnostics
         self.taken = taken
         self.made: dict[str, ir.Function] = {}
@@ -78,7 +90,7 @@ class Backward:
         """Return the value of a block (if ``valued``) and the cotangents of the names that it uses."""
         block = block_of(expr)
         scope = _Scope(dict(env), active)
-        cotangents = Cotangents(scope.env)
+        cotangents = Cotangents(scope.env, self.data_types)
         bindings, tail = list(block.bindings), None
         if has_leaf(seed) and has_leaf(active.get(block.result)) and _ends_in_branches(block):
             tail = bindings.pop()[1]
@@ -115,6 +127,9 @@ class Backward:
             and isinstance(value.op, ir.GlobalVar)
             and has_leaf(scope.active.get(var))
         ):
+            rule = custom_rule(self.functions[value.op.name])
+            if rule is not None and rule.kind == CUSTOM_VJP and rule.functions:
+                return self._call_forward(rule, var, value, scope)
             loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
             taped = None if loop is None else self._taped_loop(loop, value, scope)
             if loop is not None and taped is not None:
@@ -140,8 +155,16 @@ class Backward:
                 parts = call_backward(scope.taped[var], self, tree, value.span)
                 for arg, part in zip(args, parts, strict=True):
                     self.add(cotangents, arg, part, scope)
-            case ir.Call(op=ir.GlobalVar()):
-                self._pull_call(value, scope, tree, cotangents)
+            case ir.Call(op=ir.GlobalVar(name=name)):
+                rule = custom_rule(self.functions[name])
+                if rule is None:
+                    self._pull_call(value, scope, tree, cotangents)
+                else:
+                    self._pull_by_rule(rule, var, value, scope, tree, cotangents)
+            case ir.Call(op=ir.Constructor(), args=args):
+                primals = [rename(arg, scope.env) for arg in args]
+                for arg, part in zip(args, self.data_types.of_fields(value, primals, tree), strict=True):
+                    self.add(cotangents, arg, part, scope)
             case ir.Tuple(fields=fields):
                 parts = tree if isinstance(tree, list) else [None] * len(fields)
                 for part, cotangent in zip(fields, parts, strict=True):
@@ -222,15 +245,18 @@ class Backward:
         self, value: ir.If | ir.Match, scope: _Scope, seed: Tree, cotangents: Cotangents, *, valued: bool
     ) -> ir.Expr | None:
         """Differentiate all branches; the decision gives the value (if ``valued``) and the cotangents."""
-        if isinstance(value, ir.Match) and has_leaf(scope.active.get(value.data)):
-            message = "a gradient does not flow through values of data types"
-            hint = "use tensors and tuples of them for what depends on the parameters"
-            self.diagnostics.error(message, value.span, hint=hint)
+        is_taken_apart = isinstance(value, ir.Match) and has_leaf(scope.active.get(value.data))
+        if isinstance(value, ir.Match) and is_taken_apart:
+            value = self.data_types.without_wildcards(value)
         variables = fresh_variables(value)
         parts = [
             self.of_block(body, {**scope.env, **new}, scope.active, seed, valued=valued)
             for body, new in zip(branches(value), variables, strict=True)
         ]
+        if isinstance(value, ir.Match) and is_taken_apart:
+            for clause, new, (_, inner) in zip(value.clauses, variables, parts, strict=True):
+                tree = self.data_types.of_pattern(clause.lhs, type_of(value.data), new, inner.of)
+                self.add(inner, value.data, tree, scope)
         outer = [
             var
             for var in dict.fromkeys(
@@ -242,13 +268,14 @@ class Backward:
             [leaf for var in outer for leaf in cotangent_values.leaves(var)] for _, cotangent_values in parts
         ]
         primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
+        types = [leaf for var in outer for leaf in leaf_types(type_of(var))]
         flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
         bodies = []
         for (own, _), column in zip(parts, columns, strict=True):
             fields = [] if own is None else [own]
             fields += [
-                zeros_like(primal) if leaf is None else leaf
-                for leaf, primal, flowing in zip(column, primals, flows, strict=True)
+                self.data_types.zero(primal, type_) if leaf is None else leaf
+                for leaf, primal, type_, flowing in zip(column, primals, types, flows, strict=True)
                 if flowing
             ]
             bodies.append(fields[0] if len(fields) == 1 else ir.Tuple(tuple(fields), span=value.span))
@@ -262,6 +289,71 @@ class Backward:
         for var in outer:
             cotangents.add(var, tree_of(cotangent_values, type_of(var)))
         return result
+
+    # -- rules of functions --------------------------------------------------------------------------------
+
+    def _call_forward(self, rule: CustomRule, var: ir.Var, value: ir.Call, scope: _Scope) -> ir.Expr:
+        """Call the forward function of a rule; return the value, and note the residuals."""
+        forward_name, _ = rule.functions
+        type_ = self.functions[forward_name].ret_type
+        assert isinstance(type_, TupleType)
+        args = tuple(rename(arg, scope.env) for arg in value.args)
+        made = ir.Call(ir.GlobalVar(forward_name, span=value.span), args, span=value.span)
+        scope.residuals[var] = project(ir.TupleGetItem(made, 1, span=value.span), type_.fields[1])
+        return ir.TupleGetItem(made, 0, span=value.span)
+
+    def _pull_by_rule(
+        self,
+        rule: CustomRule,
+        var: ir.Var,
+        value: ir.Call,
+        scope: _Scope,
+        tree: Tree,
+        cotangents: Cotangents,
+    ) -> None:
+        """Pass a cotangent on by the rule that a function has of its own."""
+        wanted = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "g"]
+        read = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "r"]
+        if any(has_leaf(scope.active.get(arg)) for arg in read):
+            message = "a function with a gradient rule reads a value that depends on the parameters"
+            hint = (
+                "give it as an argument of which the rule returns the gradient, or stop_gradient(...) of it"
+            )
+            self.diagnostics.error(message, value.span, hint=hint)
+            return
+        if not rule.functions:
+            message = "a gradient rule that uses itself has derivatives of the first two orders alone"
+            self.diagnostics.error(message, value.span, hint="differentiate less often")
+            return
+        type_ = type_of(var)
+        seeds = list[ir.Expr]()
+        rows = zip(leaves(tree, type_), project(scope.env[var], type_), leaf_types(type_), strict=True)
+        for seed, own, leaf in (row for row in rows if self.data_types.flows(row[2])):
+            if isinstance(leaf, TypeCall):
+                message = "a function with a gradient rule returns a value of a data type that has a gradient"
+                self.diagnostics.error(message, value.span, hint="return tensors, and tuples of them")
+                return
+            seeds.append(self.data_types.zero(own, leaf) if seed is None else seed)
+        if rule.kind == CUSTOM_VJP:
+            args = (*(rename(arg, scope.env) for arg in read), *scope.residuals[var], *seeds)
+            call = ir.Call(ir.GlobalVar(rule.functions[1], span=value.span), args, span=value.span)
+            parts = list(items(call, len(wanted)))
+        else:  # the rule is linear in tangents: its gradient by them, at zeros
+            primals: dict[ir.Expr, ir.Expr] = {
+                fresh(param): rename(arg, scope.env)
+                for param, arg in zip(self.functions[rule.functions[0]].params, value.args, strict=False)
+            }
+            tangents = {
+                ir.Var("t", type_of(arg)): self.data_types.zero(rename(arg, scope.env), type_of(arg))
+                for arg in wanted
+            }
+            tangent = ir.Call(ir.GlobalVar(rule.functions[0]), (*primals, *tangents), span=value.span)
+            within = _Scope(primals | tangents, dict.fromkeys(tangents, True))
+            inner = Cotangents(within.env, self.data_types)
+            self._pull_call(tangent, within, [None, seeds], inner)
+            parts = [inner.of(each) for each in tangents]
+        for arg, part in zip(wanted, parts, strict=True):
+            cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
     # -- functions ---------------------------------------------------------------------------------------
 
@@ -324,25 +416,23 @@ class Backward:
         env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in function.params}
         types = leaf_types(function.ret_type)
         seeds = [
-            ir.Var(f"d{index}" if len(types) > 1 else "d", type_, span=function.span) if flows else None
+            ir.Var(
+                f"d{index}" if len(types) > 1 else "d",
+                self.data_types.cotangent_type(type_),
+                span=function.span,
+            )
+            if flows
+            else None
             for index, (type_, flows) in enumerate(zip(types, seeded, strict=True))
         ]
         seed = tree_of(iter(seeds), function.ret_type)
         _, cotangents = self.of_block(function.body, env, dict(activity.active), seed, valued=False)
-        cotangent_leaves = [leaf for param in function.params for leaf in cotangents.leaves(param)]
-        primals = [leaf for param in function.params for leaf in project(env[param], type_of(param))]
-        fields = [
-            zeros_like(primal) if leaf is None else leaf
-            for leaf, primal, flowing in zip(cotangent_leaves, primals, activity.mask, strict=True)
-            if flowing
-        ]
+        filled = [leaf for param in function.params for leaf in cotangents.filled(param, env[param])]
+        fields = [leaf for leaf, flowing in zip(filled, activity.mask, strict=True) if flowing]
+        all_types = (leaf for param in function.params for leaf in leaf_types(type_of(param)))
         field_types = [
-            type_
-            for type_, flowing in zip(
-                (leaf for param in function.params for leaf in leaf_types(type_of(param))),
-                activity.mask,
-                strict=True,
-            )
+            self.data_types.cotangent_type(leaf)
+            for leaf, flowing in zip(all_types, activity.mask, strict=True)
             if flowing
         ]
         body = fields[0] if len(fields) == 1 else ir.Tuple(tuple(fields), span=function.span)

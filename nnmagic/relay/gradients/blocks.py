@@ -8,6 +8,14 @@ from dataclasses import dataclass, replace
 from nnmagic.relay import expr as ir
 from nnmagic.relay.passes.scopes import opens_sizes
 from nnmagic.relay.structure.traverse import pattern_vars
+from nnmagic.relay.types import Type
+
+
+def type_of(expr: ir.Expr) -> Type:
+    """Return the type of a node of a typed module."""
+    type_ = expr.checked_type or (expr.type_annotation if isinstance(expr, ir.Var) else None)
+    assert type_ is not None
+    return type_
 
 
 @dataclass(frozen=True, slots=True)

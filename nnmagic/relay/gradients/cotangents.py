@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnmagic.relay.expr import Expr, Var
-from nnmagic.relay.gradients.activity import type_of
+from nnmagic.relay.gradients.blocks import type_of
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.vjp_call import Update
-from nnmagic.relay.ops.calls import call
 from nnmagic.relay.structure.tuple_trees import Tree, leaf_types, leaves, project, tree_of
 from nnmagic.relay.tensor_expr import TensorExpr
+from nnmagic.relay.types import Type
 
 
 class Cotangents:
@@ -18,8 +19,9 @@ class Cotangents:
     Updates of a part are applied after everything else was summed, so that they change one tensor.
     """
 
-    def __init__(self, values: Mapping[Expr, Expr]) -> None:
+    def __init__(self, values: Mapping[Expr, Expr], data_types: DataTypes) -> None:
         self.values = values
+        self.data_types = data_types
         self._parts: dict[Var, list[list[Expr | Update]]] = {}
 
     def add(self, var: Expr, tree: Tree) -> None:
@@ -44,7 +46,10 @@ class Cotangents:
             return None
         type_ = type_of(var)
         primals = project(self.values.get(var, var), type_)
-        sums = [_total(parts, primal) for parts, primal in zip(self._parts[var], primals, strict=True)]
+        sums = [
+            self._total(parts, primal, leaf)
+            for parts, primal, leaf in zip(self._parts[var], primals, leaf_types(type_), strict=True)
+        ]
         self._parts[var] = [[] if total is None else [total] for total in sums]
         return tree_of(iter(sums), type_)
 
@@ -52,24 +57,21 @@ class Cotangents:
         """Return the leaves of a variable's cotangent."""
         return leaves(self.of(var), type_of(var))
 
+    def filled(self, var: Var, primal: Expr) -> list[Expr]:
+        """Return the leaves of a variable's cotangent, with zeros like those of the primal."""
+        primals = zip(project(primal, type_of(var)), leaf_types(type_of(var)), strict=True)
+        return [
+            self.data_types.zero(own, type_) if leaf is None else leaf
+            for leaf, (own, type_) in zip(self.leaves(var), primals, strict=True)
+        ]
 
-def _total(parts: list[Expr | Update], primal: Expr) -> Expr | None:
-    """Return the sum of contributions; None without one."""
-    total: Expr | None = None
-    for term in parts:
-        if not isinstance(term, Update):
-            total = term if total is None else call("add", [total, term], term.span)
-    for term in parts:
-        if isinstance(term, Update):
-            if total is None:
-                total = call("zeros_like", [primal], primal.span)
-            total = term.apply(total)
-    return total
-
-
-def zeros_like(primal: Expr) -> Expr:
-    """Return zeros of the shape of a value."""
-    return call("zeros_like", [primal], primal.span)
-
-
-__all__ = ["Cotangents", "leaf_types", "zeros_like"]
+    def _total(self, parts: list[Expr | Update], primal: Expr, type_: Type) -> Expr | None:
+        """Return the sum of contributions; None without one."""
+        total: Expr | None = None
+        for term in parts:
+            if not isinstance(term, Update):
+                total = term if total is None else self.data_types.sum(total, term, type_)
+        for term in parts:
+            if isinstance(term, Update):
+                total = term.apply(self.data_types.zero(primal, type_) if total is None else total)
+        return total

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnmagic.relay.expr import Call, Constant, Expr, Function, If, Let, Var, operator_of
-from nnmagic.relay.gradients.activity import type_of
-from nnmagic.relay.gradients.blocks import LetBlock, block_of
+from nnmagic.relay.gradients.blocks import LetBlock, block_of, type_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.callgraph import is_call, mentions
 from nnmagic.relay.structure.tuple_trees import leaf_types

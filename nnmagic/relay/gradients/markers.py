@@ -15,15 +15,24 @@ from typing import cast
 from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
 from nnmagic.relay import expr as ir
 from nnmagic.relay.batching.transformation import batch
+from nnmagic.relay.gradients.blocks import type_of
+from nnmagic.relay.gradients.chunked_loops import chunk_loops
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
 from nnmagic.relay.gradients.transformation import with_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call as ops_call
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.dead_code import dead_code_elimination
-from nnmagic.relay.passes.inlining import CHECKPOINT
+from nnmagic.relay.passes.inlining import CHECKPOINT, inline
 from nnmagic.relay.passes.rewriting import copy_graph
-from nnmagic.relay.structure.callgraph import call_graph, components, reachable
+from nnmagic.relay.structure.callgraph import (
+    call_graph,
+    components,
+    definition_graph,
+    reachable,
+    recursive_functions,
+)
 from nnmagic.relay.structure.traverse import binders, post_order, rewrite
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall
 
@@ -31,14 +40,18 @@ from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall
 MARK = "Gradient"
 
 
-def mark(params: Sequence[ir.Var], body: ir.Expr, result: Type, kind: str, count: int) -> ir.Function:
+def mark(
+    params: Sequence[ir.Var], body: ir.Expr, result: Type, kind: str, count: int, rounds: int | None = None
+) -> ir.Function:
     """Return a marked function.
 
-    kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"`` or ``"checkpoint"``. count:
-    how many parameters are differentiated by, the first ones; the others are cotangents of the result, or
-    tangents. Of a batch, the first ones are one example, the others the values of all examples.
+    kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"``, ``"checkpoint"`` or
+    ``"stop"``. count: how many parameters are differentiated by, the first ones; the others are cotangents
+    of the result, or tangents. Of a batch, the first ones are one example, the others those of all examples.
+    rounds: of a checkpoint, how many rounds of a loop are kept as one.
     """
-    return ir.Function(tuple(params), body, result, attrs={MARK: (kind, count)})
+    attrs: dict[str, object] = {MARK: (kind, count)}
+    return ir.Function(tuple(params), body, result, attrs=attrs | ({CHECKPOINT: rounds} if rounds else {}))
 
 
 @dataclass(slots=True)
@@ -54,11 +67,12 @@ def expand_marks(module: Module) -> Expanded:
     """Replace the marked calls of a typed module by gradients. Raises RelayError with all errors."""
     result, before = Expanded(module), set(module.functions)
     diagnostics = Diagnostics()
-    for group in components(call_graph(module)):
+    recursive = recursive_functions(call_graph(module))
+    for group in components(definition_graph(module)):
         for name in group:
             function = result.module.functions[name]
             if any(isinstance(node, ir.Function) and MARK in node.attrs for node in post_order(function)):
-                if len(group) > 1 or name in call_graph(module)[name]:
+                if name in recursive:
                     _refuse_recursion(result.module, name, diagnostics)
                     continue
                 try:
@@ -132,19 +146,21 @@ class _Expansion:
         function = call.op
         assert isinstance(function, ir.Function)
         kind, count = _read_mark(function)
+        if kind == "stop":
+            return self._stop(function, call)
         inner = self._close(function)
         inner_name = self._new_name(f"{name}_{'checkpoint' if kind == 'checkpoint' else 'gradient'}")
         module = self.result.module
         functions = {**module.functions, inner_name: replace(inner, checked_type=None)}
         module = replace(module, functions=functions, printed_types={})
-        wanted = reachable(call_graph(module), inner_name)
+        wanted = reachable(definition_graph(module), inner_name)
         parts = {helper_name: part for helper_name, part in functions.items() if helper_name in wanted}
         typed_module = with_types(replace(module, functions=parts))
         numbers, taken = range(count), set(functions)
         if kind == "batch":
             return self._batch(function, typed_module, inner_name, call, count)
         if kind == "checkpoint":
-            return self._checkpoint(inner, inner_name, call)
+            return self._checkpoint(typed_module, inner_name, call, function)
         if kind == "forward":
             transformed = forward_mode(typed_module, inner_name, numbers, taken)
         else:
@@ -155,9 +171,9 @@ class _Expansion:
             for helper_name, helper in transformed.helpers.items()
             if helper_name != inner_name
         }
-        self.result.module = replace(
-            self.result.module, functions={**self.result.module.functions, **helpers}
-        )
+        module = self.result.module
+        types = {**module.types, **transformed.types}
+        self.result.module = replace(module, functions={**module.functions, **helpers}, types=types)
         return self._substitute(function, transformed, call, count)
 
     def _batch(self, function: ir.Function, module: Module, name: str, call: ir.Call, count: int) -> ir.Expr:
@@ -169,20 +185,34 @@ class _Expansion:
         assert isinstance(type_, TensorType)
         batched = batch(module, name, range(count), type_.shape[0], {*self.result.module.functions, name})
         helpers = {each: helper for each, helper in batched.helpers.items() if each != name}
-        self.result.module = replace(
-            self.result.module, functions={**self.result.module.functions, **helpers}
-        )
+        outer = self.result.module
+        types = {**outer.types, **batched.types}
+        self.result.module = replace(outer, functions={**outer.functions, **helpers}, types=types)
         values = (*call.args[count:], *self.captured)
         env: dict[ir.Expr, ir.Expr] = dict(zip(batched.params, values, strict=True))
         body = rewrite(batched.body, lambda _old, new: new, env)
         return ir.Tuple((body, body), span=call.span)
 
-    def _checkpoint(self, inner: ir.Function, name: str, call: ir.Call) -> ir.Expr:
-        """Return a call of a function that stays one: its gradient computes it again."""
-        functions = {**self.result.module.functions, name: replace(inner, attrs={CHECKPOINT: 1})}
-        self.result.module = replace(self.result.module, functions=functions)
-        made = ir.Call(ir.GlobalVar(name, span=call.span), (*call.args, *self.captured), span=call.span)
+    def _stop(self, function: ir.Function, call: ir.Call) -> ir.Expr:
+        """Return a copy of a value of a data type, through which nothing flows."""
+        module = self.result.module
+        data_types = DataTypes(module.types, self._new_name)
+        made = data_types.stopped(call.args[0], type_of(function.params[0]))
+        functions = {**module.functions, **data_types.functions}
+        self.result.module = replace(module, functions=functions)
         return ir.Tuple((made, made), span=call.span)
+
+    def _checkpoint(self, module: Module, name: str, call: ir.Call, marked: ir.Function) -> ir.Expr:
+        """Return a call of a function that stays one: its gradient computes it again, or chunks of loops."""
+        function, rounds = module.functions[name], marked.attrs.get(CHECKPOINT)
+        if isinstance(rounds, int):
+            function = chunk_loops(with_types(inline(module, "all")).functions[name], rounds)
+        made = replace(function, attrs={CHECKPOINT: 1}, checked_type=None)
+        self.result.module = replace(
+            self.result.module, functions={**self.result.module.functions, name: made}
+        )
+        inner = ir.Call(ir.GlobalVar(name, span=call.span), (*call.args, *self.captured), span=call.span)
+        return ir.Tuple((inner, inner), span=call.span)
 
     def _substitute(self, function: ir.Function, made: Differentiated, call: ir.Call, count: int) -> ir.Expr:
         params = list(function.params[:count])

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import LOOP
-from nnmagic.relay.gradients.activity import FunctionActivity, type_of
-from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename
-from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
+from nnmagic.relay.gradients.activity import FunctionActivity
+from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename, type_of
+from nnmagic.relay.gradients.cotangents import Cotangents
 from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
@@ -94,14 +94,10 @@ def call_backward(tape: TapedCall, backward: Backward, seed: Tree, span: Span | 
     taped, loop = tape.taped, tape.taped.loop
     _, cotangents = backward.of_block(loop.exit, tape.env, dict(taped.activity.active), seed, valued=False)
     params = [*loop.carried, *loop.fixed]
-    seeds = []
+    seeds: list[ir.Expr] = []
     for param in params:
-        primals = project(tape.env[param], type_of(param))
-        for leaf, primal, active in zip(
-            cotangents.leaves(param), primals, taped.leaf_activity(param), strict=True
-        ):
-            if active:
-                seeds.append(zeros_like(primal) if leaf is None else leaf)
+        filled = cotangents.filled(param, tape.env[param])
+        seeds += [leaf for leaf, active in zip(filled, taped.leaf_activity(param), strict=True) if active]
     fixed = [tape.args[param] for param in loop.fixed]
     result = ir.Call(
         ir.GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *tape.tapes), span=span
@@ -181,25 +177,23 @@ class LoopTaper:
         loop, active = self.loop, dict(self.activity.active)
         scope = self.backward.scope(env, active)
         self.backward.run(loop.round, scope)
-        cotangents = Cotangents(scope.env)
+        cotangents = Cotangents(scope.env, self.backward.data_types)
         seeds: list[ir.Var] = []
         for param in (*loop.carried, *loop.fixed):
             leaves: list[ir.Var | None] = []
             for type_, flows in zip(
                 leaf_types(type_of(param)), _active_leaves(self.activity, param), strict=True
             ):
-                leaves.append(ir.Var(f"d_{param.name_hint}", type_, span=self.span) if flows else None)
+                own = self.backward.data_types.cotangent_type(type_)
+                leaves.append(ir.Var(f"d_{param.name_hint}", own, span=self.span) if flows else None)
             seeds += [cotangent for cotangent in leaves if cotangent is not None]
             self.backward.add(cotangents, loop.again[param], tree_of(iter(leaves), type_of(param)), scope)
         self.backward.pull(loop.round, scope, cotangents)
-        results = []
+        results: list[ir.Expr] = []
         for param in (*loop.carried, *loop.fixed):
-            primals = project(scope.env[param], type_of(param))
-            for cotangent, primal, flows in zip(
-                cotangents.leaves(param), primals, _active_leaves(self.activity, param), strict=True
-            ):
-                if flows:
-                    results.append(zeros_like(primal) if cotangent is None else cotangent)
+            filled = cotangents.filled(param, scope.env[param])
+            active_leaves = _active_leaves(self.activity, param)
+            results += [leaf for leaf, flows in zip(filled, active_leaves, strict=True) if flows]
         return seeds, results, [type_of(seed) for seed in seeds]
 
     def _define_forward(

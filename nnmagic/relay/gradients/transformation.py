@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnmagic.diagnostics import Diagnostics, RelayError, Span
-from nnmagic.relay.annotations import LOOP
+from nnmagic.diagnostics import Diagnostics, RelayError
+from nnmagic.relay.annotations import LOOP, custom_rule
 from nnmagic.relay.callbacks import callbacks_in, has_effects
-from nnmagic.relay.expr import Call, Expr, Function, Var
-from nnmagic.relay.gradients.activity import type_of
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
 from nnmagic.relay.gradients.backward import Backward
-from nnmagic.relay.gradients.blocks import fresh
-from nnmagic.relay.gradients.cotangents import zeros_like
+from nnmagic.relay.gradients.blocks import fresh, type_of
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.registry import declared_operators
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.control_flow import simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.defunctionalization import defunctionalize, has_function_values
 from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
-from nnmagic.relay.structure.callgraph import call_graph, mentions, reachable
-from nnmagic.relay.structure.traverse import post_order
-from nnmagic.relay.structure.tuple_trees import Tree, float_leaves, leaf_types, leaves, nest, project, tree_of
-from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
+from nnmagic.relay.structure.callgraph import definition_graph, mentions, reachable
+from nnmagic.relay.structure.tuple_trees import Tree, leaf_types, nest, project, tree_of
+from nnmagic.relay.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Pullback:
 
     params: those of the function, then a variable for each leaf of the cotangent of its result (if seeded).
     value: its result. cotangents: a tree for each parameter that was asked for. unused: the numbers of those
-    that the result does not depend on. helpers: the functions that it calls.
+    that the result does not depend on. helpers: the functions that it calls. data_types: those of its module.
     """
 
     params: tuple[Var, ...]
@@ -43,52 +42,51 @@ class Pullback:
     cotangents: tuple[Expr, ...]
     unused: tuple[int, ...]
     helpers: dict[str, Function]
+    data_types: DataTypes
 
 
-def prepare(
-    module: Module,
-    name: str,
-    taken: Collection[str],
-    ruled: Collection[str],
-    *,
-    complex_numbers: bool = False,
-) -> Module:
+def prepare(module: Module, name: str, taken: Collection[str], ruled: Collection[str]) -> Module:
     """Return what a function needs as first-order functions in A-normal form.
 
     Operators that are not ``ruled`` are expanded where they have an expansion. Local functions become global
     ones, whose names avoid ``taken``, and functions that do not call themselves are inlined. Raises
-    RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
+    RelayError for calls of Python with effects.
     """
-    wanted = reachable(call_graph(module), name)
-    functions = {key: function for key, function in module.functions.items() if key in wanted}
-    if not complex_numbers:
-        _refuse_complex_numbers(functions.values())
-    _refuse_effects(functions.values())
-    module = expand_operators(replace(module, functions=functions, printed_types={}), keep=ruled)
-    if _is_higher_order(module):
+    module = _reachable(module, name)
+    _refuse_effects(module.functions.values())
+    _refuse_lost_rules(module.functions)
+    module = expand_operators(module, keep=ruled)
+    if has_function_values(module):
         for _ in range(3):
             module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
-    lifted = inline(lift_local_functions(module, data_types=True, taken=taken), "all")
-    wanted = reachable(call_graph(lifted), name)
+        module = _reachable(module, name)
+        if has_function_values(lift_local_functions(module, data_types=True, taken=taken)):
+            module = defunctionalize(module, name, taken)
+    lifted = _reachable(inline(lift_local_functions(module, data_types=True, taken=taken), "all"), name)
     functions = {
         key: function if key in module.functions else replace(function, attrs={**function.attrs, LOOP: 1})
         for key, function in lifted.functions.items()
-        if key in wanted
     }
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
 
 
-def _refuse_complex_numbers(functions: Iterable[Function]) -> None:
-    """Raise RelayError for each call that gives complex numbers: cotangents are real."""
-    diagnostics, places = Diagnostics(), set[Span | None]()
-    for function in functions:
-        for node in post_order(function):
-            type_ = node.checked_type if isinstance(node, Call) else None
-            is_number = isinstance(type_, TensorType) and is_complex(type_.dtype)
-            if is_number and node.span not in places:
-                places.add(node.span)
-                hint = "compute with real and imaginary parts, two tensors of floats"
-                diagnostics.error("complex numbers have no gradient", node.span, hint=hint)
+def _reachable(module: Module, name: str) -> Module:
+    """Return the module with a function and what it calls, also by its gradient rules."""
+    wanted = reachable(definition_graph(module), name)
+    functions = {key: function for key, function in module.functions.items() if key in wanted}
+    return replace(module, functions=functions, printed_types={})
+
+
+def _refuse_lost_rules(functions: Mapping[str, Function]) -> None:
+    """Raise RelayError for a function whose gradient rule names functions that a pass has removed."""
+    diagnostics = Diagnostics()
+    for name, function in functions.items():
+        rule = custom_rule(function)
+        for each in () if rule is None else rule.functions:
+            if each not in functions:
+                hint = "differentiate before passes remove what nothing calls"
+                message = f"the gradient rule of @{name} is @{each}, which the module has not"
+                diagnostics.error(message, function.span, hint=hint)
     diagnostics.raise_if_any(RelayError)
 
 
@@ -103,12 +101,6 @@ def _refuse_effects(functions: Iterable[Function]) -> None:
     diagnostics.raise_if_any(RelayError)
 
 
-def _is_higher_order(module: Module) -> bool:
-    """Return whether functions are used as values."""
-    nodes = (node for function in module.functions.values() for node in post_order(function))
-    return any(isinstance(node, Var) and isinstance(type_of(node), FuncType) for node in nodes)
-
-
 def pullback(
     module: Module, name: str, argnums: Sequence[int], taken: set[str], *, seeds: Sequence[Expr | None] | None
 ) -> Pullback:
@@ -117,64 +109,79 @@ def pullback(
     seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
     ``taken``. Raises RelayError with every call that cannot be differentiated.
     """
-    prepared = prepare(module, name, taken, declared_operators())
+    prepared = prepare(_by_rule(module, name, taken), name, taken, declared_operators())
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}
-    backward = Backward(prepared.functions, taken, diagnostics)
-    mask = _mask(function, argnums)
+    backward = Backward(prepared, taken, diagnostics)
+    data_types = backward.data_types
+    mask = _mask(function, argnums, data_types)
     activity = backward.activity.of_function(name, mask)
     assert function.ret_type is not None
     env: dict[Expr, Expr] = {param: fresh(param) for param in function.params}
     params = [param for param in env.values() if isinstance(param, Var)]
-    seed, extra = _seed(function.ret_type, seeds)
+    seed, extra = _seed(function.ret_type, seeds, data_types)
     value, cotangents = backward.of_block(function.body, env, dict(activity.active), seed, valued=True)
     diagnostics.raise_if_any(RelayError)
     assert value is not None
     flow_params, unused = [], []
     for index in argnums:
         param = function.params[index]
-        parts = cotangents.leaves(param)
-        if all(cotangent is None for cotangent in parts):
+        if all(cotangent is None for cotangent in cotangents.leaves(param)):
             unused.append(index)
-        primals = project(env[param], type_of(param))
+        rows = zip(project(env[param], type_of(param)), leaf_types(type_of(param)), strict=True)
         full = [
-            zeros_like(primal) if cotangent is None else cotangent
-            for cotangent, primal in zip(parts, primals, strict=True)
+            data_types.full(*row, cotangent)
+            for row, cotangent in zip(rows, cotangents.leaves(param), strict=True)
         ]
         flow_params.append(nest(tree_of(iter(full), type_of(param))))
     helpers = {
         **{each: made for each, made in prepared.functions.items() if each != name},
         **backward.made,
+        **data_types.functions,
     }
     roots = [*helpers.values(), value, *flow_params]
     if mentions(name, *roots):
         helpers[name] = function
-    return Pullback((*params, *extra), value, tuple(flow_params), tuple(unused), helpers)
+    return Pullback((*params, *extra), value, tuple(flow_params), tuple(unused), helpers, data_types)
 
 
-def _mask(function: Function, argnums: Sequence[int]) -> tuple[bool, ...]:
+def _by_rule(module: Module, name: str, taken: set[str]) -> Module:
+    """Return the module; a function with a gradient rule of its own becomes one that calls it."""
+    function = module.functions[name]
+    if custom_rule(function) is None:
+        return module
+    inner = f"{name}_by_rule"
+    while inner in taken or inner in module.functions:
+        inner += "_"
+    params = tuple(map(fresh, function.params))
+    body = Call(GlobalVar(inner, span=function.span), params, span=function.span)
+    outer = Function(params, body, function.ret_type, span=function.span)
+    return with_types(replace(module, functions={**module.functions, inner: function, name: outer}))
+
+
+def _mask(function: Function, argnums: Sequence[int], data_types: DataTypes) -> tuple[bool, ...]:
     """Return which leaves of the parameters are differentiated."""
     mask: list[bool] = []
     for index, param in enumerate(function.params):
-        type_ = type_of(param)
-        parts = leaves(float_leaves(type_), type_)
-        mask += [bool(part) and index in argnums for part in parts]
+        mask += [index in argnums and data_types.flows(leaf) for leaf in leaf_types(type_of(param))]
     return tuple(mask)
 
 
-def _seed(type_: Type, seeds: Sequence[Expr | None] | None) -> tuple[Tree, list[Var]]:
+def _seed(type_: Type, seeds: Sequence[Expr | None] | None, data_types: DataTypes) -> tuple[Tree, list[Var]]:
     """Return the cotangent of a result as a tree, and the parameters that it is made of."""
-    floats = leaves(float_leaves(type_), type_)
-    if seeds is not None:
-        given = iter(seeds)
-        return tree_of(iter([next(given) if is_float else None for is_float in floats]), type_), []
-    types = leaf_types(type_)
-    variables = [
-        Var(f"d{index}" if len(types) > 1 else "d", leaf) if is_float else None
-        for index, (leaf, is_float) in enumerate(zip(types, floats, strict=True))
-    ]
-    return tree_of(iter(variables), type_), [var for var in variables if var is not None]
+    types, variables = leaf_types(type_), list[Var]()
+    if seeds is None:
+        hints = (f"d{index}" if len(types) > 1 else "d" for index in range(len(types)))
+        pairs = zip(hints, types, strict=True)
+        variables = [Var(hint, leaf) for hint, leaf in pairs if data_types.flows(leaf)]
+        seeds = variables
+    given = iter(seeds)
+    parts: list[Expr | None] = []
+    for leaf in types:
+        seed = next(given) if data_types.flows(leaf) else None
+        parts.append(None if seed is None else data_types.given(seed, leaf))
+    return tree_of(iter(parts), type_), variables
 
 
 def with_types(module: Module) -> Module:

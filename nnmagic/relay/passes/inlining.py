@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Let, OpRef, Var, children
 from nnmagic.relay.infer.unify import mentions
 from nnmagic.relay.infer.unify import substitute as substitute_types
@@ -34,7 +35,7 @@ def inline(
 
     which: those with the attribute ``Inline=1``, as Relay's Inline, which are then dropped if nothing uses
     them any more; those that are used by one call only; those with a function among their parameters; or all
-    but those with the attribute ``Checkpoint``.
+    but those with the attribute ``Checkpoint`` or a gradient rule of their own.
     max_nodes: a function does not grow beyond that. An argument replaces its parameter unless it may have an
     effect or only an inner function uses it; then a let binds it.
     """
@@ -74,7 +75,11 @@ def _select(module: Module, which: str) -> set[str]:
                 name for name, function in functions.items() if any(map(_takes_function, function.params))
             }
         case "all":
-            return {name for name, function in functions.items() if not function.attrs.get(CHECKPOINT)}
+            return {
+                name
+                for name, function in functions.items()
+                if not function.attrs.get(CHECKPOINT) and custom_rule(function) is None
+            }
         case _:
             kinds = "'marked', 'once', 'higher_order' or 'all'"
             raise ValueError(f"which functions to inline must be {kinds}, not {which!r}")

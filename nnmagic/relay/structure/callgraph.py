@@ -6,11 +6,13 @@ A loop is a function that calls itself; Relay has no others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TypeGuard
 
+from nnmagic.relay.annotations import custom_rule
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, children
 from nnmagic.relay.module import Module
-from nnmagic.relay.structure.traverse import post_order
+from nnmagic.relay.structure.traverse import post_order, rewrite
 
 #: For each function, the names of the globals that it mentions (each once, in order of first mention).
 CallGraph = Mapping[str, tuple[str, ...]]
@@ -22,6 +24,17 @@ def call_graph(module: Module) -> CallGraph:
     for name, function in module.functions.items():
         named = (node.name for node in post_order(function) if isinstance(node, GlobalVar))
         graph[name] = tuple(dict.fromkeys(other for other in named if other in module.functions))
+    return graph
+
+
+def definition_graph(module: Module) -> CallGraph:
+    """Return the call graph with the functions of gradient rules, which only a derivative calls."""
+    graph = dict(call_graph(module))
+    for name, function in module.functions.items():
+        rule = custom_rule(function)
+        if rule is not None:
+            known = (each for each in rule.functions if each in module.functions)
+            graph[name] = tuple(dict.fromkeys((*graph[name], *known)))
     return graph
 
 
@@ -121,3 +134,19 @@ def is_passed_on(name: str, root: Expr) -> bool:
         for node in post_order(root)
         for arg in (node.args if isinstance(node, Call) else children(node))
     )
+
+
+def rename_globals(function: Function, names: Mapping[str, str]) -> Function:
+    """Return the function with its globals renamed, or itself if none changes."""
+
+    def rename(_old: Expr, node: Expr) -> Expr:
+        if isinstance(node, GlobalVar) and names.get(node.name, node.name) != node.name:
+            return replace(node, name=names[node.name])
+        return node
+
+    if all(old == new for old, new in names.items()):
+        return function
+    result = rewrite(function, rename)
+    assert isinstance(result, Function)
+    rule = custom_rule(function)
+    return result if rule is None else replace(result, attrs={**result.attrs, **rule.attrs(names)})

@@ -305,17 +305,34 @@ def _walk(node: object, *, into_functions: bool) -> Iterator[ast.Node]:
             work += [part_ for pair in reversed(part.items()) for part_ in reversed(pair)]
 
 
-def callees_first(functions: Mapping[str, tree.DefinitionNode]) -> list[list[str]]:
-    """Group the functions so that each group follows its callees; mutually recursive ones share a group."""
+def callees_first(functions: Mapping[str, tree.DefinitionNode], *, of_rules: bool = True) -> list[list[str]]:
+    """Group the functions so that each group follows its callees; mutually recursive ones share a group.
+
+    of_rules: a function calls those of its gradient rule, too.
+    """
     graph = {
         name: tuple(
-            node.id.name
-            for node in walk(definition.body)
-            if isinstance(node, ast.Var) and node.id.name in functions
+            node.id.name for node in called_names(definition, of_rules=of_rules) if node.id.name in functions
         )
         for name, definition in functions.items()
     }
     return [list(group) for group in components(graph)]
+
+
+def called_names(definition: tree.DefinitionNode, *, of_rules: bool) -> Iterator[ast.Var]:
+    """Yield the names that a function mentions; ``of_rules``: also those of gradient rules."""
+    rules = set[int]()
+    for node in () if of_rules else walk(definition.body):
+        if isinstance(node, ast.Call) and _last_word(node.func_name) in ("custom_vjp", "custom_jvp"):
+            rules |= {id(part) for param in node.params[1:] for part in walk(param)}
+    for node in walk(definition.body):
+        if isinstance(node, ast.Var) and id(node) not in rules:
+            yield node
+
+
+def _last_word(callee: ast.Node) -> str:
+    name = callee.field if isinstance(callee, ast.Attr) else getattr(callee, "id", None)
+    return str(getattr(name, "name", ""))
 
 
 def calls_for_effects(definition: tree.DefinitionNode) -> bool:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnmagic.relay.types import TensorType, is_float
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.operator_calls import apply
 
 _CALLABLE = (
     v.GlobalFunction
@@ -49,25 +48,25 @@ def _gradient(kind: str) -> Callable[[Arguments], v.Value]:
     return apply_to
 
 
-def _argnums(call: Arguments) -> int | tuple[int, ...]:
-    """Return the numbers of the parameters to differentiate by. Raises RefusalError."""
+def _argnums(call: Arguments) -> int | str | tuple[int | str, ...]:
+    """Return the numbers or names of the parameters to differentiate by. Raises RefusalError."""
     given = call.static("argnums", 0)
     numbers = given if isinstance(given, tuple) else (given,)
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int):
+        if isinstance(number, bool) or not isinstance(number, int | str):
             span = call.at("argnums")
-            message = f"{call.name}: `argnums` must be an int or a tuple of ints"
+            message = f"{call.name}: `argnums` must be an int, a name or a tuple of these"
             raise v.RefusalError(message, span, hint="parameters are counted from 0")
     if not numbers:
         span = call.at("argnums")
         raise v.RefusalError(
             f"{call.name}: `argnums` names no parameter", span, hint="leave it out for the first"
         )
-    return given if isinstance(given, int) else tuple(int(number) for number in numbers)
+    return given if isinstance(given, int | str) else tuple(numbers)
 
 
 def _jacobian(call: Arguments) -> v.Value:
-    return v.GradientOf("jacobian", _function(call), _argnums(call))
+    return v.GradientOf(call.name, _function(call), _argnums(call))
 
 
 def _hessian(call: Arguments) -> v.Value:
@@ -97,7 +96,11 @@ def _are_axes(axes: object, optional: bool) -> bool:
 
 
 def _checkpoint(call: Arguments) -> v.Value:
-    return v.GradientOf("checkpoint", _function(call))
+    every = call.static("every", 0)
+    if isinstance(every, bool) or not isinstance(every, int) or (every < 1 and "every" in call.given):
+        message = "checkpoint: `every` must be a positive int, the number of rounds that are kept as one"
+        raise v.RefusalError(message, call.at("every"), hint="leave it out for functions without long loops")
+    return v.GradientOf("checkpoint", _function(call), every)
 
 
 def _vjp(call: Arguments) -> v.Value:
@@ -126,6 +129,25 @@ def _jvp(call: Arguments) -> v.Value:
     return v.GradientOf("jvp", function, arguments=(*primals, *tangents))
 
 
+def _custom(call: Arguments) -> v.Value:
+    """Return a function with a gradient rule. Raises RefusalError."""
+    function, given = _function(call), call.static("nondiff_argnums", ())
+    numbers = given if isinstance(given, tuple) else (given,)
+    if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+        message = f"{call.name}: `nondiff_argnums` must be an int or a tuple of ints"
+        raise v.RefusalError(message, call.at("nondiff_argnums"), hint="arguments are counted from 0")
+    names = ("forward", "backward") if call.name == "custom_vjp" else ("tangent",)
+    rules = tuple(call.given[name] for name in names)
+    each = call.name == "custom_jvp" and bool(call.static("each", default=False))
+    if each and isinstance(rules[0].value, v.TupleOf):
+        rules = tuple(v.Operand(item, rules[0].span) for item in rules[0].value.items)
+    for rule in rules:
+        if not isinstance(rule.value, _CALLABLE) and not (each and rule.value == v.Known(None)):
+            message = f"{call.name}: a rule is made of functions, not {describe(rule.value)}"
+            raise v.RefusalError(message, rule.span, hint="give functions without calling them")
+    return v.GradientOf(call.name, function, tuple(numbers), has_aux=each, arguments=rules)
+
+
 def _tree_map(call: Arguments) -> v.Value:
     function, rest = _function(call), call.given["rest"]
     assert isinstance(rest.value, v.TupleOf)
@@ -134,20 +156,7 @@ def _tree_map(call: Arguments) -> v.Value:
 
 
 def _stop_gradient(call: Arguments) -> v.Value:
-    return _stop(call.given["x"].value, call)
-
-
-def _stop(value: v.Value, call: Arguments) -> v.Value:
-    """Return the value itself, through which nothing flows back: its bits, read as what they are."""
-    match value:
-        case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
-            made = apply("reinterpret", call.span, value, dtype=dtype)
-            return v.Computed(made.expr, value.type, value.weak)
-        case v.TupleOf(items=items):
-            return v.TupleOf(tuple(_stop(item, call) for item in items), record=value.record)
-        case v.Known() | v.Computed():
-            return value
-    return value
+    return v.GradientOf("stop", call.given["x"])
 
 
 GRADIENTS = (
@@ -193,6 +202,22 @@ GRADIENTS = (
         method=False,
     ),
     Builtin(
+        "jacfwd",
+        "f argnums?=0",
+        _jacobian,
+        "jacobian(f) by a directional derivative for each element of the parameters.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "jacrev",
+        "f argnums?=0",
+        _jacobian,
+        "jacobian(f) by a pullback for each element of the result.",
+        None,
+        method=False,
+    ),
+    Builtin(
         "hessian",
         "f argnums?=0",
         _hessian,
@@ -210,9 +235,25 @@ GRADIENTS = (
     ),
     Builtin(
         "checkpoint",
-        "f",
+        "f every?",
         _checkpoint,
-        "Return f; its gradient computes the values of f again instead of keeping them.",
+        "Return f; its gradient computes values of f again, or every so many rounds of its loops.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "custom_vjp",
+        "f forward backward nondiff_argnums?=()",
+        _custom,
+        "Return f with a gradient rule: forward gives (result, residuals), backward the gradients.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "custom_jvp",
+        "f tangent nondiff_argnums?=() each?=False",
+        _custom,
+        "Return f with a rule for tangents: (primals, tangents) to (result, tangent).",
         None,
         method=False,
     ),

@@ -117,9 +117,8 @@ _RENAMED = {
 
 def jax_functions(builtins: Mapping[str, Builtin]) -> dict[str, Builtin]:
     """Return the functions of ``jax`` itself: transformations."""
-    named = "grad value_and_grad vjp jvp hessian vmap checkpoint"
-    functions = {name: builtins[name] for name in named.split()}
-    return functions | dict.fromkeys(("jacfwd", "jacrev"), builtins["jacobian"])
+    named = "grad value_and_grad vjp jvp jacfwd jacrev hessian vmap checkpoint custom_vjp custom_jvp"
+    return {name: builtins[name] for name in named.split()}
 
 
 def lax_functions(builtins: Mapping[str, Builtin]) -> dict[str, Builtin]:

@@ -300,6 +300,17 @@ def _counter(call: Arguments) -> v.Value:
     return v.LoopCall("text", (call.given["iterable"],), text=_COUNTED)
 
 
+def _partial(call: Arguments) -> v.Value:
+    """Return a function with its first arguments, and those by keyword, which are given beside it."""
+    rest = call.given["args"]
+    assert isinstance(rest.value, v.TupleOf)
+    arguments = tuple(v.Operand(item, rest.span) for item in rest.value.items)
+    return v.GradientOf("bound", call.given["func"], arguments=arguments)
+
+
+#: ``functools.partial``.
+PARTIAL = Builtin("partial", "func *args", _partial, "Give a function some of its arguments.", method=False)
+
 #: The functions of other modules of Python's library that cells know, by these modules.
 OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
     "bisect": {
@@ -307,6 +318,7 @@ OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
         "bisect_right": _bisect("bisect_right", "right"),
         "bisect": _bisect("bisect", "right"),
     },
+    "functools": {"partial": PARTIAL},
     "collections": {
         "Counter": Builtin("Counter", "iterable", _counter, "Count equal items.", None, method=False)
     },

@@ -38,6 +38,7 @@ _CREATION = (
 _TRANSFORMS = (
     "fft ifft rfft irfft hfft ihfft rfft2 irfft2 rfftn irfftn fft2 ifft2 fftn ifftn fftshift ifftshift"
 )
+_DERIVATIVES = "vjp jvp stop_gradient detach tree_map"
 
 #: The functions that take complex arguments; any other refuses them.
 TAKING_COMPLEX = frozenset(
@@ -50,6 +51,7 @@ TAKING_COMPLEX = frozenset(
             _SELECTION,
             _CREATION,
             _TRANSFORMS,
+            _DERIVATIVES,
         )
     ).split()
 )

@@ -1,4 +1,4 @@
-"""Elaborate ``vmap``, ``jacobian`` and ``checkpoint``."""
+"""Elaborate ``vmap`` and ``checkpoint``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from nnmagic.relay.batching.site import BatchSize
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.signatures import format_dim
-from nnmagic.relay.types import Dim, RecordType, TensorType, TupleType, Type, is_float
-from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.custom_rules import Leaves
 from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize
-from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import apply as apply_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
@@ -201,76 +199,7 @@ def _move(value: v.Computed, source: int, to: int, span: Span) -> v.Computed:
     return apply_operator("transpose", span, value, axes=tuple(order))
 
 
-# -- jacobian ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PartsOf:
-    """The Jacobians of a function that returns a tuple, one for each part."""
-
-    items: tuple[v.Value | PartsOf, ...]
-    record: RecordType | None = None
-
-
-def jacobian_of(
-    ctx: Elaboration, function: v.Operand, chosen: tuple[v.Operand, ...], span: Span, apply: Apply
-) -> v.Value | PartsOf:
-    """Return the Jacobians of a function by each of its arguments, as a tuple. Raises RefusalError."""
-    vjp = v.GradientOf("vjp", function, arguments=chosen)
-    applied = apply(ctx, v.Operand(vjp, span), [], span)
-    if v.is_failed(applied):
-        return v.FAILED
-    assert isinstance(applied, v.TupleOf)
-    result, pull = applied.items
-    if isinstance(result, v.TupleOf):
-        return PartsOf(
-            tuple(
-                jacobian_of(ctx, replace(function, value=_part(function.value, index)), chosen, span, apply)
-                for index in range(len(result.items))
-            ),
-            result.record,
-        )
-    out = to_relay(v.Operand(result, span))
-    if not isinstance(out.type, TensorType) or not is_float(out.type.dtype):
-        message = f"jacobian: the function returns {with_article(out.type)}: only floats have a gradient"
-        raise v.RefusalError(message, span, hint="return floats, or tuples of them")
-    sizes = shape_of(out, span).items
-    count = product_of(sizes, span)
-    eye = [v.Operand(count, span), v.Operand(v.Known(dtype_named(out.type.dtype)), span, keyword="dtype")]
-    basis = _builtin(ctx, "eye", eye, span, apply)
-    if len(sizes) != 1:
-        basis = _reshape(ctx, basis, (count, *sizes), span, apply)
-    columns = call_vmap(
-        ctx, v.GradientOf("vmap", v.Operand(pull, span), axes=(0, 0)), [v.Operand(basis, span)], span, apply
-    )
-    return columns if v.is_failed(columns) else _rows(ctx, columns, sizes, span, apply)
-
-
-def _rows(ctx: Elaboration, value: v.Value, sizes: tuple[v.Value, ...], span: Span, apply: Apply) -> v.Value:
-    """Return gradients of all elements in the shape of the result, then that of the parameter."""
-    if isinstance(value, v.TupleOf):
-        items = tuple(_rows(ctx, item, sizes, span, apply) for item in value.items)
-        return replace(value, items=items, whole=None)
-    assert isinstance(value, v.Computed)
-    own = shape_of(value, span).items[1:]
-    return value if len(sizes) == 1 else _reshape(ctx, value, (*sizes, *own), span, apply)
-
-
-def _reshape(
-    ctx: Elaboration, value: v.Value, sizes: tuple[v.Value, ...], span: Span, apply: Apply
-) -> v.Value:
-    shape = v.Operand(v.TupleOf(sizes), span)
-    return _builtin(ctx, "reshape", [v.Operand(value, span), shape], span, apply)
-
-
-def _builtin(ctx: Elaboration, name: str, operands: list[v.Operand], span: Span, apply: Apply) -> v.Value:
-    return apply(ctx, v.Operand(v.BuiltinName(BUILTINS[name]), span), operands, span)
-
-
-def _part(function: v.Value, index: int) -> v.Value:
-    """Return a function that gives a part of what another gives."""
-    assert isinstance(function, v.GradientOf)
-    return replace(function, axes=(*function.axes, index))
+# -- partial ------------------------------------------------------------------------------------------
 
 
 def call_partial(
@@ -280,7 +209,8 @@ def call_partial(
     arguments = list(partial.arguments)
     assert isinstance(partial.argnums, tuple)
     for number, operand in zip(partial.argnums, operands, strict=True):
-        arguments[number] = replace(operand, span=arguments[number].span)
+        assert isinstance(number, int)
+        arguments[number] = replace(arguments[number], value=operand.value)
     value = apply(ctx, partial.function, arguments, span)
     for index in partial.axes:
         if v.is_failed(value):
@@ -298,19 +228,10 @@ def call_checkpoint(
     ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
 ) -> v.Value:
     """Call ``checkpoint(f)``: a function of the module, which no pass takes apart."""
-    args, params = list[v.Computed](), list[ir.Var]()
-
-    def keep(value: v.Value, name: str) -> v.Value:
-        if isinstance(value, v.TupleOf):
-            return replace(value, items=tuple(keep(item, name) for item in value.items), whole=None)
-        if not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
-            return value
-        args.append(value)
-        params.append(ir.Var(f"{name}{len(params) or ''}", value.type, span=span))
-        ctx.memory.bound[params[-1]] = value.expr
-        return replace(value, expr=params[-1])
-
-    inner = [replace(operand, value=keep(operand.value, operand.keyword or "x")) for operand in operands]
+    leaves = Leaves(ctx, span)
+    inner = [
+        replace(operand, value=leaves.stand_in(operand.value, operand.keyword or "x")) for operand in operands
+    ]
     callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
     block = Block()
     with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
@@ -322,6 +243,7 @@ def call_checkpoint(
     body = ir.Tuple((value.expr, value.expr), span=span)
     block.end = BlockExit(ExitKind.RETURNS, span)
     expr = render(block, whole, lambda _exit: body)
-    function = mark(params, expr, whole, "checkpoint", len(params))
-    made = ir.Call(replace(function, span=span), tuple(arg.expr for arg in args), span=span)
+    assert isinstance(gradient.argnums, int)
+    function = mark(leaves.params, expr, whole, "checkpoint", len(leaves.params), gradient.argnums)
+    made = ir.Call(replace(function, span=span), tuple(arg.expr for arg in leaves.args), span=span)
     return v.as_value(ir.TupleGetItem(made, 0, span=span), value.type)

@@ -15,6 +15,7 @@ from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import FuncType, TensorType
 from nnmagic.tinynn.builtins import BUILTINS, MODULE_METHODS
 from nnmagic.tinynn.builtins.argument_checks import dtype_of_operand
+from nnmagic.tinynn.builtins.python_names import PARTIAL
 from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
@@ -207,6 +208,10 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
             return _in_order(ctx, result)
         case v.ModuleOf() as module:
             return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))
+        case v.GradientOf(kind="bound") as bound:
+            return _call_bound(ctx, bound, operands, span)
+        case v.GradientOf(kind="choice") as choice:
+            return _call_chosen(ctx, choice, operands, span)
         case v.GradientOf() as gradient:
             return call_gradient(ctx, gradient, operands, span, apply_value)
         case v.Computed(type=FuncType()) as function_value:
@@ -214,7 +219,7 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
         case v.ConstructorName() as constructor:
             return call_constructor(constructor, operands, span, partial(as_function, ctx))
         case v.RecordName(type=record):
-            return make_record(record, operands, span)
+            return make_record(record, operands, span, partial(as_function, ctx))
         case v.DataTypeName() as data:
             own = v.record_constructor(data)
             if own is None:
@@ -248,10 +253,37 @@ def _not_callable(callee: v.Operand) -> v.RefusalError:
     return v.RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
 
 
+def _call_bound(ctx: Elaboration, bound: v.GradientOf, operands: Sequence[v.Operand], span: Span) -> v.Value:
+    """Call a function with arguments that were given before. Raises RefusalError."""
+    both = (*bound.arguments, *operands)
+    named = {operand.keyword: operand for operand in both if operand.keyword is not None}
+    first = [operand for operand in both if operand.keyword is None]
+    return apply_value(ctx, bound.function, [*first, *named.values()], span)
+
+
+def _call_chosen(
+    ctx: Elaboration, choice: v.GradientOf, operands: Sequence[v.Operand], span: Span
+) -> v.Value:
+    """Call one of several functions, of that number. Raises RefusalError."""
+    names = [f"a{number}" for number in range(len(operands))]
+    pairs = zip(names, operands, strict=True)
+    given = ", ".join(name if each.keyword is None else f"{each.keyword}={name}" for name, each in pairs)
+    functions = [f"f{number}" for number in range(len(choice.arguments))]
+    lines = [f"def chosen({', '.join(('index', *functions, *names))}):\n"]
+    for number, function in enumerate(functions[:-1]):
+        lines.append(f"    if index == {number}:\n        return {function}({given})\n")
+    lines.append(f"    return {functions[-1]}({given})\n")
+    call = v.LoopCall("text", (choice.function, *choice.arguments, *operands), text="".join(lines))
+    return call_in_loop(ctx, call, span, apply_value)
+
+
 def _call_builtin(
     ctx: Elaboration, builtin: v.BuiltinFunction, operands: list[v.Operand], span: Span
 ) -> v.Value:
     """Call a function of the language. Raises RefusalError."""
+    if builtin is PARTIAL and operands and operands[0].keyword is None:
+        _ = builtin.call([each for each in operands if each.keyword is None], span)  # it takes a function
+        return v.GradientOf("bound", operands[0], arguments=tuple(operands[1:]))
     if builtin.name not in _OF_TABLES:
         operands = list(map(keys_of_table, operands))
     if builtin is ITERATION["list"] and (made := _as_list(operands)) is not None:
@@ -262,7 +294,7 @@ def _call_builtin(
             return _own_copy(ctx, hoist_lets(ctx, result), operands)
     else:
         result = builtin.call(operands, span)
-    if isinstance(result, v.GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
+    if isinstance(result, v.GradientOf) and result.kind in ("vjp", "jvp", "tree_map", "stop"):
         return call_gradient(ctx, result, [], span, apply_value)
     if isinstance(result, v.LoopCall):
         return call_in_loop(ctx, result, span, apply_value)

@@ -16,6 +16,7 @@ from nnmagic.relay import types as ty
 from nnmagic.relay.annotations import KERNEL
 from nnmagic.tinynn.analysis.bound_names import (
     ASSIGNING,
+    called_names,
     callees_first,
     calls_for_effects,
     changes_tensors,
@@ -59,7 +60,7 @@ from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import ANEW
 from nnmagic.tinynn.elaborate.type_declarations import declare_types
-from nnmagic.tinynn.namespace.library_functions import library_function
+from nnmagic.tinynn.namespace.library_functions import TRANSFORMATIONS, library_function
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
@@ -107,7 +108,11 @@ def elaborate_cell(
         )
         for name, definition in cell.funcs.items()
     }
-    templates = {name: cell.funcs[name] for name, signature in signatures.items() if signature.open}
+    templates = {
+        name: cell.funcs[name]
+        for name, signature in signatures.items()
+        if signature.open or _is_inlined(cell.funcs[name], signature, specialization)
+    }
     for name, definition in templates.items():
         _declare_template(ctx, definition, signatures.pop(name))
     cell = attr.evolve(cell, funcs={name: cell.funcs[name] for name in signatures})
@@ -117,12 +122,12 @@ def elaborate_cell(
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
     find_formals = partial(find_all_formals, ctx)
-    groups = callees_first(templates)
+    groups = callees_first(templates, of_rules=False)
     ctx.recursive |= frozenset(
         name
         for group in groups
         for name in group
-        if len(group) > 1 or name in find_mentioned_names(templates[name].body)
+        if len(group) > 1 or name in {node.id.name for node in called_names(templates[name], of_rules=False)}
     )
     for name in (name for group in groups for name in group):
         ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
@@ -272,6 +277,28 @@ def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specializati
         return map_parts(node, rename)
 
     return attr.evolve(cell, funcs={**cell.funcs, own.name: attr.evolve(own, body=rename(own.body))})
+
+
+def _is_inlined(
+    definition: tree.DefinitionNode, signature: Signature, specialization: Specialization | None
+) -> bool:
+    """Return whether calls inline a function with types: it gives functions, or differentiates its own."""
+    mentioned = find_mentioned_names(definition.body)
+    if definition.name in mentioned or (specialization and definition.name == specialization.name):
+        return False
+    if any(isinstance(type_, ty.FuncType) for _, type_ in signature.parameters):
+        return not mentioned.isdisjoint(TRANSFORMATIONS)
+    inner = {node.name for node in walk(definition.body) if isinstance(node, tree.DefinitionNode)}
+    returned = [
+        part
+        for node in walk(definition.body, into_functions=False)
+        if isinstance(node, ast.Return)
+        for part in (node.value.values if isinstance(node.value, ast.Tuple) else [node.value])
+    ]
+    return definition.ret_type is None and any(
+        isinstance(part, tree.Lambda) or (isinstance(part, ast.Var) and part.id.name in inner)
+        for part in returned
+    )
 
 
 def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature) -> None:

@@ -32,7 +32,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
     is_open,
     is_python_number,
 )
-from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.context import Elaboration, InlinedFunction
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind
 from nnmagic.tinynn.elaborate.conversions import convert_result
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
@@ -48,6 +48,9 @@ from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.weak_types import as_weak
+
+#: Arguments that decide what a function that takes functions does.
+_FUNCTIONS = v.LocalFunction | v.ClosureValue | v.GradientOf
 
 #: Statements whose blocks are no part of the code around them.
 _BRANCHING = ast.If | tree.For | tree.While | tree.MatchNode | ast.Assert
@@ -208,7 +211,9 @@ def _elaborate_inline(
 ) -> Iterator[None]:
     """Elaborate in the environment of a function that is inlined. Raises RefusalError."""
     hint = "give its parameters and its result types, so that it becomes a Relay function"
-    if any(one is function.definition and own is function.environment for one, own in ctx.inlining):
+    functions = tuple(each.value for each in arguments.values() if isinstance(each.value, _FUNCTIONS))
+    inlined = InlinedFunction(function.definition, function.environment, functions)
+    if inlined in ctx.inlining:
         raise v.RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
     if len(ctx.inlining) >= MAX_INLINED:
         message = f"functions without types are inlined into one another at most {MAX_INLINED} deep"
@@ -227,7 +232,7 @@ def _elaborate_inline(
     for state in filter(is_state, destinations):
         bindings.bind(state, ctx.environment.bindings.locals[state])
     outer, live = ctx.environment, ctx.live
-    ctx.inlining.append((function.definition, function.environment))
+    ctx.inlining.append(inlined)
     ctx.callers.append(ctx.environment)
     ctx.environment, ctx.live = environment, LiveNames(find_mentioned_names(body))
     try:

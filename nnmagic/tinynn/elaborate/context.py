@@ -101,6 +101,38 @@ class LoopForms:
     lost: dict[v.Unassigned, tuple[ast.Stmt, str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class InlinedFunction:
+    """A function that is inlined: its definition, where it was defined, and the functions that it takes."""
+
+    definition: tree.DefinitionNode | tree.Lambda
+    environment: v.Environment
+    functions: tuple[v.Value, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, InlinedFunction)
+            and self.definition is other.definition
+            and self.environment is other.environment
+            and self.functions == other.functions
+        )
+
+    __hash__ = None  # type: ignore[assignment] # nothing looks it up
+
+
+@dataclass(slots=True)
+class RuleInProgress:
+    """A function whose gradient rule is being elaborated, for arguments; its rule may call it, too.
+
+    type: that of its result, once it is known.
+    """
+
+    function: object
+    arguments: Sequence[object]
+    name: str
+    type: Type | None = None
+
+
 @dataclass(slots=True)
 class Elaboration:
     """The state of the elaboration of one cell."""
@@ -126,8 +158,8 @@ class Elaboration:
     other_sources: list[Source] = field(default_factory=list)
     #: The methods of the notebook's modules, by the identity of the module and their names.
     methods: dict[tuple[int, str], object] = field(default_factory=dict)
-    #: Inlined functions, innermost last: their definitions, and where they were defined.
-    inlining: list[tuple[object, v.Environment]] = field(default_factory=list)
+    #: Inlined functions, innermost last.
+    inlining: list[InlinedFunction] = field(default_factory=list)
     #: The functions that the inlined bodies were called in.
     callers: list[v.Environment] = field(default_factory=list)
     #: Whether the cell changes tensors in place anywhere: only then does it matter what values share.
@@ -188,6 +220,8 @@ class Elaboration:
     beside: dict[str, tree.DefinitionNode] = field(default_factory=dict)
     #: Whether a gradient was asked for anywhere.
     asks_for_gradients: bool = False
+    #: The functions whose gradient rules are being elaborated, innermost last.
+    rules_in_progress: list[RuleInProgress] = field(default_factory=list)
     #: Whether the shape of an annotation is being read.
     in_shape: bool = False
     #: The range of the parallel loop whose rounds are being elaborated; None outside of one.

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
+from nnmagic.relay.complex_numbers.operators import IMAG, MAKE, REAL
+from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.markers import mark
-from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_complex, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.batching import (
-    PartsOf,
     call_checkpoint,
     call_partial,
     call_vmap,
-    jacobian_of,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.custom_rules import WithParameters, call_custom, fit, name_of
 from nnmagic.tinynn.elaborate.frozen_functions import freeze
 from nnmagic.tinynn.elaborate.generators import is_state, set_state
+from nnmagic.tinynn.elaborate.jacobians import PartsOf, jacobian_of
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind
 from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.operator_calls import apply as apply_operator
 
-#: Functions whose parameters are known.
-_WithParameters = v.GlobalFunction | v.LocalFunction | v.SpecializableFunction | v.ClosureValue
+#: What is called as the function itself.
+_OF_PARAMETERS = frozenset({"grad", "value_and_grad", "jacobian", "jacfwd", "jacrev"})
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
@@ -53,14 +55,22 @@ def call_gradient(
             return _pull(ctx, gradient, operands, span, apply)
         case "partial":
             return call_partial(ctx, gradient, operands, span, apply)
-        case "jacobian":
+        case "pushforward":
+            both = (*gradient.arguments, *operands)
+            pushed = _jvp(ctx, replace(gradient, arguments=both), span, apply)
+            return pushed if v.is_failed(pushed) else _items(pushed)[1]
+        case "jacobian" | "jacfwd" | "jacrev":
             return _jacobian(ctx, gradient, operands, span, apply)
         case "vmap":
             return call_vmap(ctx, gradient, operands, span, apply)
         case "tree_map":
             return call_tree_map(ctx, gradient, span, apply)
+        case "stop":
+            return _stop(gradient.function.value, span)
         case "checkpoint":
             return call_checkpoint(ctx, gradient, operands, span, apply)
+        case "custom_vjp" | "custom_jvp":
+            return call_custom(ctx, gradient, operands, span, apply)
     return _gradient(ctx, gradient, operands, span, apply)
 
 
@@ -78,7 +88,7 @@ def _gradient(
         value = v.as_value(param, primal.type)
         if primal.weak and isinstance(value, v.Computed):
             value = replace(value, weak=True)
-        inner[number] = v.Operand(value, operands[number].span)
+        inner[number] = replace(operands[number], value=value)
     states: dict[str, v.Computed] = {}
     made = _apply_inside(ctx, gradient.function, inner, span, apply, states)
     if made is None:
@@ -122,7 +132,12 @@ def _numbers(
     argnums = gradient.argnums if isinstance(gradient.argnums, tuple) else (gradient.argnums,)
     count = sum(operand.keyword is None for operand in ordered)
     last = sum(operand.keyword is None for operand in given) or count
-    numbers = [_number(gradient, number, last if number < 0 else count, span) for number in argnums]
+    numbers = [
+        _named(gradient, number, ordered, span)
+        if isinstance(number, str)
+        else _number(gradient, number, last if number < 0 else count, span)
+        for number in argnums
+    ]
     if len(set(numbers)) < len(numbers):
         raise v.RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
     return numbers
@@ -141,12 +156,24 @@ def _jacobian(
     function = _kept(ctx, gradient.function)
     inner = v.Operand(v.GradientOf("partial", function, tuple(numbers), arguments=primals), span)
     _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
+    _refuse_data_types(primals[number] for number in numbers)
     chosen = tuple(
-        replace(primals[number], value=_primal(gradient.function, number, primals[number]))
+        replace(primals[number], value=_primal(ctx, gradient.function, number, primals[number]))
         for number in numbers
     )
-    jacobian = jacobian_of(ctx, inner, chosen, span, apply)
+    jacobian = jacobian_of(ctx, gradient.kind, inner, chosen, span, apply)
     return _jacobians(jacobian, alone=not isinstance(gradient.argnums, tuple))
+
+
+def _refuse_data_types(primals: Iterable[v.Operand]) -> None:
+    """Check that arrays can hold the derivatives by all arguments. Raises RefusalError."""
+    for operand in primals:
+        if any(isinstance(leaf, TypeCall) for leaf in leaf_types(to_relay(operand).type)):
+            message = (
+                f"jacobian: `{source_text(operand.span)}` is {describe(operand.value)}, not made of arrays"
+            )
+            hint = "write grad(f) or vjp(f, x), whose results have the type of the parameter"
+            raise v.RefusalError(message, operand.span, hint=hint)
 
 
 def _jacobians(gradients: v.Value | PartsOf, *, alone: bool) -> v.Value:
@@ -183,12 +210,12 @@ def _pull(
     """Call a pullback with the cotangent of the result."""
     if len(operands) != 1 or operands[0].keyword is not None:
         raise v.RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
-    chosen = [_primal(gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
+    chosen = [_primal(ctx, gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
-    given = _fitting("the cotangent", operands[0], result.type)
-    cotangents = _leaves(given.expr, result.type)
+    given = fit("the cotangent", operands[0], result.type)
+    cotangents = _leaves(ctx, given.expr, result.type)
     gradients = TupleType(tuple(primal.type for primal in chosen))
     whole = TupleType((result.type, gradients))
     call = _mark(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
@@ -202,7 +229,7 @@ def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> 
     tangents = [
         leaf
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
-        for leaf in _leaves(_fitting("the tangent", operand, primal.type).expr, primal.type)
+        for leaf in _leaves(ctx, fit("the tangent", operand, primal.type).expr, primal.type)
     ]
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
@@ -225,7 +252,7 @@ def _linearize(
         return params, None, None
     block, value = made
     result = to_relay(value)
-    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in leaf_types(result.type)):
+    if not _has_floats(ctx, result.type):
         raise v.RefusalError(f"the result is {with_article(result.type)}: only floats have a gradient", span)
     return params, block, result
 
@@ -287,6 +314,25 @@ def _apply_inside(
     return block, v.Operand(result, span)
 
 
+def _stop(value: v.Value, span: Span) -> v.Value:
+    """Return the value itself, through which nothing flows back: its bits, read as what they are."""
+    match value:
+        case v.Computed(type=TensorType(dtype=dtype)) if is_float(dtype):
+            made = apply_operator("reinterpret", span, value, dtype=dtype)
+            return v.Computed(made.expr, value.type, value.weak)
+        case v.Computed(type=TensorType(dtype=dtype)) if is_complex(dtype):
+            real, imaginary = (apply_operator(name, span, value) for name in (REAL, IMAG))
+            parts = [v.Operand(_stop(part, span), span) for part in (real, imaginary)]
+            return apply_operator(MAKE, span, *parts)
+        case v.Computed(expr=expr, type=TypeCall() as type_):
+            x, whole = ir.Var("x", type_, span=span), TupleType((type_, type_))
+            function = replace(mark([x], ir.Tuple((x, x)), whole, "stop", 1), span=span)
+            return v.Computed(ir.TupleGetItem(ir.Call(function, (expr,), span=span), 0, span=span), type_)
+        case v.TupleOf(items=items):
+            return v.TupleOf(tuple(_stop(item, span) for item in items), record=value.record)
+    return value
+
+
 def _kept(ctx: Elaboration, function: v.Operand) -> v.Operand:
     return v.Operand(atomize(ctx, function.value, "function", set()), function.span)
 
@@ -301,12 +347,10 @@ def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) ->
 
     Those that follow one that is left out, and those that have no place, keep their names.
     """
-    value = function.value
-    while isinstance(value, v.GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
-        value = value.function.value  # whose parameters it has
-    if not isinstance(value, _WithParameters):
+    value = _differentiated(function)
+    if not isinstance(value, WithParameters):
         return list(operands)
-    bind_arguments(_name(value), value.parameters, operands, span)
+    bind_arguments(name_of(value), value.parameters, operands, span)
     ordered = [operand for operand in operands if operand.keyword is None]
     named = {operand.keyword: operand for operand in operands if operand.keyword is not None}
     for formal in value.parameters[len(ordered) :]:
@@ -316,8 +360,25 @@ def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) ->
     return [*ordered, *named.values()]
 
 
-def _name(value: _WithParameters) -> str:
-    return value.written if isinstance(value, v.GlobalFunction | v.SpecializableFunction) else value.name
+def _differentiated(function: v.Operand) -> v.Value:
+    """Return the function whose parameters a gradient has, or the function itself."""
+    value = function.value
+    while isinstance(value, v.GradientOf) and value.kind in _OF_PARAMETERS:
+        value = value.function.value
+    return value
+
+
+def _named(gradient: v.GradientOf, name: str, ordered: Sequence[v.Operand], span: Span) -> int:
+    """Return the place of an argument of that name. Raises RefusalError."""
+    names = [formal.name for formal in _formals(gradient.function)]
+    for index, operand in enumerate(ordered):
+        if (operand.keyword or (names[index] if index < len(names) else None)) == name:
+            return index
+    if name in names:
+        message = f"{gradient.kind}: argnums has `{name}`, which this call leaves out"
+        raise v.RefusalError(message, span, hint="give it a value")
+    message = f"{gradient.kind}: argnums has `{name}`, which is no parameter"
+    raise v.RefusalError(message, span, hint=f"its parameters: {', '.join(names)}" if names else None)
 
 
 def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
@@ -331,13 +392,15 @@ def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
 
 
 def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
-    value = function.value
-    return value.parameters if isinstance(value, _WithParameters) else ()
+    value = _differentiated(function)
+    return value.parameters if isinstance(value, WithParameters) else ()
 
 
-def _declared_type(function: v.Operand, number: int) -> Type | None:
+def _declared_type(function: v.Operand, number: int, keyword: str | None) -> Type | None:
     """Return the declared type of a parameter, if there is one."""
     value = function.value
+    if keyword is not None:
+        number = next((n for n, formal in enumerate(_formals(function)) if formal.name == keyword), number)
     type_ = value.type if isinstance(value, v.GlobalFunction) else None
     if isinstance(value, v.ClosureValue):
         type_ = value.function.type if isinstance(value.function.type, FuncType) else None
@@ -352,7 +415,7 @@ def _primals(
     for number, operand in given:
         try:
             _refuse_capture(ctx, operand)
-            primals.append(_primal(function, number, operand))
+            primals.append(_primal(ctx, function, number, operand))
         except v.RefusalError as refusal:  # noqa: PERF203 - all errors at once
             errors.append(refusal)
     for error in errors[:-1]:
@@ -372,9 +435,9 @@ def _refuse_capture(ctx: Elaboration, operand: v.Operand) -> None:
         raise v.RefusalError(message, operand.span, hint=hint)
 
 
-def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
-    """Return an argument to differentiate by, which is made of floats. Raises RefusalError."""
-    value, wanted = operand.value, _declared_type(function, number)
+def _primal(ctx: Elaboration, function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
+    """Return an argument to differentiate by, which holds floats. Raises RefusalError."""
+    value, wanted = operand.value, _declared_type(function, number, operand.keyword)
     if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float)
         if isinstance(wanted, TensorType) and not wanted.shape:
@@ -383,13 +446,19 @@ def _primal(function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
             made = number_constant(value.value, "float64", operand.span)
             return v.Computed(made.expr, made.type, weak=True)
     computed = value if isinstance(value, v.Computed) else to_relay(operand, wanted)
-    for leaf in leaf_types(computed.type):
-        if not isinstance(leaf, TensorType) or not is_float(leaf.dtype):
-            text = source_text(operand.span)
-            message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
-            hint = f"leave it out of argnums, or convert it, as in {text}.astype(f32)"
-            raise v.RefusalError(message, operand.span, hint=hint)
+    if not _has_floats(ctx, computed.type):
+        text = source_text(operand.span)
+        message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
+        hint = "leave it out of argnums"
+        if isinstance(computed.type, TensorType):
+            hint += f", or convert it, as in {text}.astype(f32)"
+        raise v.RefusalError(message, operand.span, hint=hint)
     return computed
+
+
+def _has_floats(ctx: Elaboration, type_: Type) -> bool:
+    """Return whether a value of a type has a gradient."""
+    return any(map(DataTypes(ctx.resolver.types(), str).flows, leaf_types(type_)))
 
 
 def _variables(
@@ -428,24 +497,8 @@ def _check_scalar(gradient: v.GradientOf, type_: Type, result: v.Operand) -> Non
     raise v.RefusalError(message, result.span, hint=hint)
 
 
-def _fitting(what: str, operand: v.Operand, wanted: Type) -> v.Computed:
-    """Convert a cotangent or a tangent to the type of its value. Raises RefusalError."""
-    fitted = to_relay(operand, wanted)
-    if _shapes(fitted.type) != _shapes(wanted):
-        message = f"{what} is {with_article(fitted.type)}, its value {with_article(wanted)}"
-        raise v.RefusalError(message, operand.span, hint=f"give {format_type(wanted)}")
-    return fitted
-
-
-def _shapes(type_: Type) -> list[object]:
-    return [
-        (leaf.shape, leaf.dtype if is_float(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
-        for leaf in leaf_types(type_)
-    ]
-
-
-def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
-    """Return the floats of a value, each with its type."""
+def _leaves(ctx: Elaboration, expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
+    """Return the parts of a value that have a gradient, each with its type."""
     if isinstance(type_, TupleType):
         parts = (
             expr.fields
@@ -453,6 +506,8 @@ def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
             else [ir.TupleGetItem(expr, index, span=expr.span) for index in range(len(type_.fields))]
         )
         return [
-            leaf for part, field in zip(parts, type_.fields, strict=True) for leaf in _leaves(part, field)
+            leaf
+            for part, field in zip(parts, type_.fields, strict=True)
+            for leaf in _leaves(ctx, part, field)
         ]
-    return [(expr, type_)] if isinstance(type_, TensorType) and is_float(type_.dtype) else []
+    return [(expr, type_)] if _has_floats(ctx, type_) else []

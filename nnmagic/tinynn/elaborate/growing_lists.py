@@ -113,7 +113,7 @@ def _list_to_change(
         of_array = isinstance(value, v.Computed) and word == "append"
         hint = f"write {name} = append({name}, item)" if of_array else None
         raise v.RefusalError(f"`{word}` is for lists, and `{name}` is {describe(value)}", span, hint=hint)
-    if isinstance(value, v.ListOfRows) and ctx.inlining and _is_parameter(ctx.inlining[-1][0], name):
+    if isinstance(value, v.ListOfRows) and ctx.inlining and _is_parameter(ctx.inlining[-1].definition, name):
         message = f"`{name}` is a list of the caller, which Python would change there, too"
         raise v.RefusalError(message, span, hint="return the item, and append it where the list is")
     check_holders(ctx, name, value, span)

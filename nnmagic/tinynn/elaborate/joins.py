@@ -57,7 +57,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> 
         for environment in ctx.environment.chain()
         for value in environment.bindings.locals.values()
         for expression in expressions_in(value)
-    }
+    } | set(map(id, ctx.environment.chain()))
     for name in names:
         values = [branch.locals.get(name) for branch in branches]
         spans = [branch.spans.get(name, span) for branch in branches]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 import numpy as np
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
+from nnmagic.relay.ops.calls import call
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows
@@ -56,7 +58,14 @@ class Items:
     of_tuples: bool = False  # a list of rows that are tuples
 
 
-MergePlan = Same | Expression | Items
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The values are functions, of which each becomes its number."""
+
+    functions: tuple[v.Value, ...]
+
+
+MergePlan = Same | Expression | Items | Choice
 
 
 class MergeConflictError(Exception):
@@ -73,10 +82,34 @@ def plan_merge(values: Sequence[v.Value]) -> MergePlan:
     plan = plan_value(values[0], keep=True)
     for index, value in enumerate(values[1:], 1):
         wider = widen(plan, value)
+        if wider is None and (chosen := _choice(values)) is not None:
+            return chosen
         if wider is None:
             raise MergeConflictError(_culprit(values, index), index)
         plan = wider
     return plan
+
+
+def _choice(values: Sequence[v.Value]) -> MergePlan | None:
+    """Return the plan of functions that differ, also in tuples of one length; None for other values."""
+    if all(isinstance(value, v.TupleOf) and value.items for value in values):
+        rows = [value.items for value in values if isinstance(value, v.TupleOf)]
+        if len({len(row) for row in rows}) == 1 and all(
+            getattr(each, "record", 0) is None for each in values
+        ):
+            try:
+                return Items(tuple(plan_merge(column) for column in zip(*rows, strict=True)))
+            except MergeConflictError:
+                return None
+    functions: list[v.Value] = []
+    for value in values:
+        own = [part.value for part in value.arguments] if _is_choice(value) else [value]
+        functions += [each for each in own if not any(each is other for other in functions)]
+    return Choice(tuple(functions)) if all(isinstance(each, v.FUNCTIONS) for each in functions) else None
+
+
+def _is_choice(value: v.Value) -> TypeGuard[v.GradientOf]:
+    return isinstance(value, v.GradientOf) and value.kind == "choice"
 
 
 def _culprit(values: Sequence[v.Value], index: int) -> int:
@@ -138,6 +171,8 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
             if getattr(value, "written", "") != plan.written:
                 plan = replace(plan, written="")
             return replace(plan, items=parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
+        case Choice():
+            return None
         case Expression():
             expression_of_value = _of(value)
             return None if expression_of_value is None else _common(plan, expression_of_value)
@@ -414,9 +449,32 @@ def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
             return Expression(value.type, value.weak, value.default_dtype)
         case Same(value=v.Dimension(number=number)) if not _stands_outside(number.expr, outside):
             return Expression(number.type, weak=True)
+        case Choice(functions=functions) if not all(_is_outside(each, outside) for each in functions):
+            raise MergeConflictError(0, 1)
         case Same(value=v.ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
             return Expression(function.type, weak=False)
     return plan
+
+
+def _is_outside(value: v.Value, outside: Set[int]) -> bool:
+    """Return whether a function captures nothing that was computed in a branch."""
+    match value:
+        case v.LocalFunction(environment=environment) | v.ClosureValue(environment=environment):
+            return id(value) in outside or (
+                id(environment) in outside
+                and all(
+                    formal.default is None or isinstance(formal.default, v.Known)
+                    for formal in value.parameters
+                )
+            )
+        case v.GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
+            parts = (function, *arguments)
+            return id(value) in outside or all(_is_outside(part.value, outside) for part in parts)
+        case v.Computed(expr=expr):
+            return _stands_outside(expr, outside)
+        case v.TupleOf(items=items):
+            return all(_is_outside(item, outside) for item in items)
+    return not isinstance(value, v.GradientOf | v.Method)
 
 
 def _stands_outside(expr: ir.Expr, outside: Set[int]) -> bool:
@@ -424,8 +482,10 @@ def _stands_outside(expr: ir.Expr, outside: Set[int]) -> bool:
 
 
 def expressions_in(value: v.Value) -> Iterator[int]:
-    """Yield the identities of the expressions that a value stands for."""
+    """Yield the identities of the expressions and functions that a value stands for."""
     match value:
+        case v.LocalFunction() | v.GradientOf():
+            yield id(value)
         case (
             v.Computed(expr=expr)
             | v.ClosureValue(function=v.Computed(expr=expr))
@@ -450,6 +510,16 @@ def expressions(plan: MergePlan, value: v.Value, span: Span) -> Iterator[ir.Expr
                 yield from expressions(item, part, span)
         case Expression(type=type_):
             yield convert(value, type_, span)
+        case Choice(functions=functions):
+            own = [part.value for part in value.arguments] if _is_choice(value) else [value]
+            numbers = [next(n for n, function in enumerate(functions) if function is each) for each in own]
+            index = value.function.value if _is_choice(value) else None
+            if not isinstance(index, v.Computed):
+                yield ir.constant(numbers[0], "int64", span=span)
+            else:
+                yield call(
+                    "take", [ir.constant(numbers, "int64", span=span), index.expr], span, axis=0, mode="fast"
+                )
 
 
 def types_of(plan: MergePlan) -> Iterator[Expression]:
@@ -457,6 +527,8 @@ def types_of(plan: MergePlan) -> Iterator[Expression]:
     match plan:
         case Expression():
             yield plan
+        case Choice():
+            yield Expression(ty.scalar_type("int64"), weak=False)
         case Items(items=items):
             for item in items:
                 yield from types_of(item)
@@ -476,6 +548,11 @@ def rebuild(plan: MergePlan, exprs: Iterator[ir.Expr]) -> v.Value:
         case Items(items=items):
             made = tuple(rebuild(item, exprs) for item in items)
             return v.TupleOf(made, record=plan.record, written=plan.written)
+        case Choice(functions=functions):
+            index = v.Operand(v.Computed(next(exprs), ty.scalar_type("int64")), _NOWHERE)
+            return v.GradientOf(
+                "choice", index, arguments=tuple(v.Operand(each, _NOWHERE) for each in functions)
+            )
         case Expression(type=type_, weak=weak):
             expr = next(exprs)
             if plan.default_dtype is not None:
@@ -501,6 +578,8 @@ def merge_conflict(
         types = [value.type for value, _ in pair if isinstance(value, v.Computed)]
         example = _zeros(types[0]) if types else "zeros((3,), f32)"
         hint = f"begin with a tensor of the shape that it is to have, as in {example}"
+    elif all(isinstance(value, v.FUNCTIONS) for value, _ in pair):
+        hint = "make the functions before the branch, which then chooses one of them"
     elif all(isinstance(value, v.TupleOf) for value, _ in pair):
         hint = f"a list keeps its length here: {FILL_A_TENSOR}"
     elif all(isinstance(value, v.Computed) for value, _ in pair):

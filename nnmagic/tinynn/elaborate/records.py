@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.types import RecordType
+from nnmagic.relay.types import FuncType, RecordType
 from nnmagic.tinynn.calls.argument_binding import bind
+from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.values import values as v
@@ -16,11 +17,15 @@ from nnmagic.tinynn.values.descriptions import describe
 Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
 
 
-def make_record(record: RecordType, operands: Sequence[v.Operand], span: Span) -> v.Value:
+def make_record(
+    record: RecordType, operands: Sequence[v.Operand], span: Span, make_function: FunctionMaker
+) -> v.Value:
     """Return a record of its fields. Raises RefusalError."""
     given = bind(record.name, list(record.names), list(record.names), operands, span)
-    items = [
-        convert_declared_value(f"the field `{name}`", type_, given[name], None)
+    items: list[v.Value] = [
+        make_function(given[name], type_)
+        if isinstance(type_, FuncType)
+        else convert_declared_value(f"the field `{name}`", type_, given[name], None)
         for name, type_ in zip(record.names, record.fields, strict=True)
     ]
     return v.TupleOf(tuple(items), record=record)

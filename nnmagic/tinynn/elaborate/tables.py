@@ -179,7 +179,7 @@ def _keep_room(ctx: Elaboration, name: str, span: Span) -> None:
         return ast.Block(place, [ast.Assign(place, [variable], None, part(kind))])
 
     grown = become("larger")
-    if ctx.deletes_entries or any(deletes_entries(definition) for definition, _ in ctx.inlining):
+    if ctx.deletes_entries or any(deletes_entries(each.definition) for each in ctx.inlining):
         grown = ast.Block(place, [ast.If(place, part("sparse"), become("packed"), grown)])
     end = ctx.execute(ast.If(place, part("full"), grown, ast.Block(place, [])))
     assert end is None, "both branches go on"

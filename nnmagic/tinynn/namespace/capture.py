@@ -112,6 +112,8 @@ def python_code(value: object) -> types.FunctionType | None:
 
     Functions of installed libraries are none.
     """
+    if ruled_function(value) is not None:
+        return None
     for maker in ("numba.", "jax", "torch."):
         if type(value).__module__.startswith(maker):
             inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
@@ -123,6 +125,36 @@ def python_code(value: object) -> types.FunctionType | None:
         pathlib.PurePath(filename).parts
     )
     return None if is_installed else value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RuledFunction:
+    """A function of the notebook with a gradient rule: JAX's ``custom_vjp``, or nnmagic's.
+
+    kind: its name. rules: the functions of the rule, None in the place of one that is missing. each: whether
+    there is one for each argument.
+    """
+
+    kind: str
+    function: object
+    rules: tuple[object, ...]
+    nondiff: tuple[int, ...]
+    each: bool = False
+
+
+def ruled_function(value: object) -> RuledFunction | None:
+    """Return what a function with a gradient rule is made of; None for any other value."""
+    named = {base.__name__: base.__module__ for base in type(value).__mro__}
+    kind = "custom_vjp" if "custom_vjp" in named else "custom_jvp"
+    if not named.get(kind, "").startswith(("jax.", "nnmagic.")):
+        return None
+    parts = vars(value)
+    jvps = parts.get("jvps", ())
+    if kind == "custom_jvp" and not jvps and isinstance(rule := parts.get("jvp"), types.FunctionType):
+        jvps = dict(zip(rule.__code__.co_freevars, rule.__closure__ or (), strict=True)).get("jvps", ())
+        jvps = getattr(jvps, "cell_contents", ())  # of jax's defjvps
+    rules = jvps or tuple(parts.get(name) for name in (("fwd", "bwd") if kind == "custom_vjp" else ("jvp",)))
+    return RuledFunction(kind, parts.get("fun"), rules, tuple(parts["nondiff_argnums"]), each=bool(jvps))
 
 
 def is_function(value: object) -> bool:

@@ -27,7 +27,7 @@ def own_name(value: object) -> tuple[str, str] | None:
         return "nnmagic.numpy", value.__name__.rpartition(".")[2]
     if not isinstance(value, FunctionType):
         return None
-    for module, names in (("nnmagic.numpy", None), ("nnmagic", _TRANSFORMATIONS)):
+    for module, names in (("nnmagic.numpy", None), ("nnmagic", TRANSFORMATIONS)):
         name = value.__name__
         known = sys.modules.get(module)
         if known is not None and vars(known).get(name) is value and (names is None or name in names):
@@ -35,7 +35,8 @@ def own_name(value: object) -> tuple[str, str] | None:
     return None
 
 
-_TRANSFORMATIONS = frozenset(row.name for row in GRADIENTS)
+#: The transformations of functions.
+TRANSFORMATIONS = frozenset(row.name for row in GRADIENTS)
 
 
 def library_function(value: object) -> tuple[str, Builtin] | None:
@@ -44,7 +45,8 @@ def library_function(value: object) -> tuple[str, Builtin] | None:
     Identity decides: a function of the notebook that is called `exp` is not NumPy's.
     """
     if isinstance(value, type):
-        if not value.__module__.startswith(("numba.", "collections")):  # which have `prange` and `Counter`
+        # These have `prange`, `Counter` and `partial`.
+        if not value.__module__.startswith(("numba.", "collections", "functools")):
             return None
     elif not isinstance(value, (*FUNCTIONS, np.ufunc)):
         return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import count
+from types import MappingProxyType
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
@@ -12,9 +14,9 @@ from nnmagic.relay.failures import Failure
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.structure.callgraph import call_graph, components, reachable
+from nnmagic.relay.structure.callgraph import components, definition_graph, reachable, rename_globals
 from nnmagic.relay.structure.structural_equality import structural_equal
-from nnmagic.relay.structure.traverse import post_order, rewrite
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.used_types import collect_used_types
 from nnmagic.relay.types import FuncType
 from nnmagic.tinynn.calls.defaults import from_python
@@ -46,11 +48,11 @@ class Linker:
         """Link a function and everything that it calls; return it as this module knows it."""
         name, module = compiled.name, compiled.module
         names: dict[str, str] = {}
-        callees = _callees_first(module, name)
-        types = collect_used_types((module.functions[callee] for callee in callees), module.types)
-        self.link_types(f"`{name_in_cell}`", types, compiled.infos, span)
-        for callee in callees:
-            names[callee] = self._link(callee, module.functions[callee], names)
+        groups = _callees_first(module, name)
+        callees = (module.functions[callee] for group in groups for callee in group)
+        self.link_types(f"`{name_in_cell}`", collect_used_types(callees, module.types), compiled.infos, span)
+        for group in groups:
+            names |= self.link({callee: module.functions[callee] for callee in group}, names)
         function = module.functions[name]
         parameters = {parameter.name: parameter for parameter in compiled.parameters}
         formals = []
@@ -116,20 +118,28 @@ class Linker:
                     hint = "give one of them another name: constructors are called by their bare names"
                     raise v.RefusalError(message, span, hint=hint, notes=(note,))
 
-    def _link(self, name: str, function: ir.Function, names: Mapping[str, str]) -> str:
-        """Add a function if it is not here yet; return its name in this module."""
-        candidate, number = name, 0
-        while True:
-            renamed = _rename_globals(function, {**names, name: candidate})
-            present = self.functions.get(candidate)
-            if present is not None and (present is renamed or _same(present, renamed)):
-                return candidate
-            if present is None and candidate not in self.reserved:
-                self.functions[candidate] = renamed
-                self.has_effects = self.has_effects or any(map(has_effects, callbacks_in(renamed)))
-                return candidate
-            number += 1
-            candidate = f"{name}_{number}"
+    def link(
+        self, group: Mapping[str, ir.Function], names: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, str]:
+        """Add functions that use one another if they are not here yet; return their names in this module.
+
+        What is behind "#" in a name is left out. names: those of the other functions that they call.
+        """
+        for number in count():
+            stems = {name: name.partition("#")[0] for name in group}
+            own = {name: f"{stem}_{number}" if number else stem for name, stem in stems.items()}
+            renamed = {own[name]: rename_globals(each, {**names, **own}) for name, each in group.items()}
+            present = [self.functions.get(name) for name in renamed]
+            pairs = zip(present, renamed.values(), strict=True)
+            if all(old is not None and (old is new or _same(old, new)) for old, new in pairs):
+                break
+            if not any(present) and self.reserved.isdisjoint(renamed):
+                self.functions |= renamed
+                self.has_effects |= any(
+                    has_effects(each) for new in renamed.values() for each in callbacks_in(new)
+                )
+                break
+        return own
 
 
 def same_type(first: TypeData, second: TypeData) -> bool:
@@ -172,22 +182,7 @@ def _type_of(function: ir.Function) -> FuncType | None:
     return FuncType(tuple(argument for argument in arguments if argument is not None), function.ret_type)
 
 
-def _callees_first(module: Module, name: str) -> list[str]:
-    graph = call_graph(module)
+def _callees_first(module: Module, name: str) -> list[tuple[str, ...]]:
+    graph = definition_graph(module)
     reached = reachable(graph, name)
-    return [callee for group in components(graph) for callee in group if callee in reached]
-
-
-def _rename_globals(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
-    """Return the function with its globals renamed, or itself if none changes."""
-
-    def rename(_old: ir.Expr, node: ir.Expr) -> ir.Expr:
-        if isinstance(node, ir.GlobalVar) and names.get(node.name, node.name) != node.name:
-            return replace(node, name=names[node.name])
-        return node
-
-    if all(old == new for old, new in names.items()):
-        return function
-    result = rewrite(function, rename)
-    assert isinstance(result, ir.Function)
-    return result
+    return [group for group in components(graph) if reached.issuperset(group)]

@@ -22,11 +22,13 @@ from nnmagic.relay.types import GlobalTypeVar, Type
 from nnmagic.tinynn.builtins import BUILTINS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
     NotCapturableError,
+    RuledFunction,
     capture,
     holds_values,
     method_code,
     not_capturable,
     python_code,
+    ruled_function,
     snapshot,
 )
 from nnmagic.tinynn.namespace.compiled_values import (
@@ -310,6 +312,9 @@ class NameResolver:
             elif is_torch_module(value):
                 self.looked_up[name] = value
                 self._values[name] = module_value(value, name)
+            elif (ruled := ruled_function(value)) is not None:
+                self._values[name] = self._ruled(name, ruled, span)
+                self.looked_up[name] = value
             elif (code := python_code(value)) is not None:
                 self.looked_up[name] = value
                 self._values[name] = v.ModuleOf(code, name, {}, "")
@@ -320,6 +325,21 @@ class NameResolver:
                 self.looked_up[name] = snapshot(value)
                 self._values[name] = capture(self.looked_up[name])
         return self._values[name]
+
+    def _ruled(self, name: str, ruled: RuledFunction, span: Span) -> v.Value:
+        """Return a function with its gradient rule. Raises RefusalError."""
+        if None in ruled.rules and not ruled.each:
+            hint = f"run {name}.def{ruled.kind.removeprefix('custom_')}(...) before this cell"
+            raise v.RefusalError(f"`{name}` is a {ruled.kind} without a rule", span, hint=hint)
+        parts = [
+            v.Operand(v.Known(None) if part is None else self._value(f"{name}.part{word}", part, span), span)
+            for word, part in enumerate((ruled.function, *ruled.rules))
+        ]
+        for word in range(len(parts)):  # the function with its rule counts, under its name
+            self.looked_up.pop(f"{name}.part{word}", None)
+        return v.GradientOf(
+            ruled.kind, parts[0], ruled.nondiff, has_aux=ruled.each, arguments=tuple(parts[1:])
+        )
 
     def _data_type(self, origin: str, data: CompiledType, span: Span) -> v.DataTypeName:
         name = data.type.header.name

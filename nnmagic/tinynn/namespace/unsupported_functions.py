@@ -33,7 +33,7 @@ IMPORTS = {
 
 #: Transformations of functions that other libraries have.
 NOT_HERE = {
-    **dict.fromkeys(("jacfwd", "jacrev"), "write jacobian(f)"),
+    "hvp": "write jvp(grad(f), (x,), (v,))[1]",
     "jit": "leave it out: the functions of a cell are compiled",
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
@@ -113,6 +115,13 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
             raise v.RefusalError("the step of a slice cannot be zero", only.span)
         return v.TupleOf(value.items[start:stop:step])
     position = _static_int_or_none(only)
+    if position is None and value.items and all(isinstance(item, v.FUNCTIONS) for item in value.items):
+        numbers = v.Computed(
+            ir.constant(np.arange(len(value.items)), "int64", span=span),
+            TensorType((len(value.items),), "int64"),
+        )
+        number = v.Operand(subscript(v.Operand(numbers, span), [only], span), only.span)
+        return v.GradientOf("choice", number, arguments=tuple(v.Operand(item, span) for item in value.items))
     if position is None:
         hint = None
         if (

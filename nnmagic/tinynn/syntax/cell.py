@@ -15,6 +15,7 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
+from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.source_spans import SpanMap
@@ -124,7 +125,8 @@ class CellCompiler(StatementCompiler):
         refused: set[str] = set()
         imports: list[tree.Import] = []
         constants: dict[str, object] = {}
-        for stmt in program.body:
+        body = program.body if self.methods else with_gradient_rules(program.body, self.refuse_node)
+        for stmt in body:
             statement = as_function(stmt) or stmt
             if isinstance(statement, py.FunctionDef | py.ClassDef):
                 self._add(functions, types, statement)
@@ -182,6 +184,8 @@ class CellCompiler(StatementCompiler):
             if is_kernel or name.rpartition(".")[2] in _COMPILERS or _is_vectorize(decorator):
                 span = self.spans.of(decorator)
                 decorators.append(ast.Var(span, ast.Id(span, name)))
+                continue
+            if self.methods and is_of_rule(decorator):  # the object of the notebook has the rule
                 continue
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
             hint = _OTHER_DECORATORS.get(name.rpartition(".")[2], hint)

@@ -89,6 +89,10 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         """Record an error."""
         self.diagnostics.error(message, self.spans.public(span), hint=hint)
 
+    def refuse_node(self, message: str, node: py.AST, hint: str) -> None:
+        """Record an error of a node of Python's tree."""
+        self.refuse(message, self.spans.of(node), hint)
+
     def refuse_expression(self, node: py.AST, kind: str) -> ast.Expr:
         """Refuse an expression by its entry in the table, or by its name."""
         general = (f"this syntax ({kind}) is not part of TinyNN", None)

@@ -17,6 +17,7 @@ from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.formatted_texts import to_formatted_string
+from nnmagic.tinynn.syntax.gradient_rules import with_gradient_rules
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.list_methods import CHANGES_LIST, expand_statements
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
@@ -43,8 +44,10 @@ class StatementCompiler(PatternCompiler):
         self._messages = count()
 
     def compile_block(self, stmts: list[py.stmt]) -> ast.Block:
-        """Compile the statements of a block, with those written out that change lists."""
-        block: ast.Block = super().compile_block(expand_statements(stmts, self._new_name))
+        """Compile a block: statements that change lists are written out, rules are parts of functions."""
+        block: ast.Block = super().compile_block(
+            expand_statements(with_gradient_rules(stmts, self.refuse_node), self._new_name)
+        )
         return block
 
     def _new_name(self, name: str) -> str:

@@ -97,7 +97,12 @@ def _describe_function(value: v.Value) -> str:
         case v.ModuleOf(module=module):
             return f"a {type(module).__name__}"
         case v.GradientOf(kind=kind):
-            return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
+            words = {
+                "pullback": "the pullback of `vjp`",
+                "bound": "what `partial` gives",
+                "choice": "a function",
+            }
+            return words.get(kind, f"what `{kind}` gives")
         case v.OperatorName(operator=operator):
             return f"the operator {operator.name}"
         case v.BuiltinName(builtin=builtin):

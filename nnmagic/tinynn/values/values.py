@@ -253,16 +253,20 @@ class ClosureValue:
 class GradientOf:
     """What ``grad`` and its kin make of a function: something to call.
 
-    kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"``, ``"jvp"``, ``"jacobian"``, ``"vmap"``,
-    ``"checkpoint"``, ``"tree_map"``; ``"partial"`` takes the arguments ``argnums`` alone and gives a part of
-    the result. argnums: a number or several. arguments: those of ``vjp``, ``jvp`` and ``tree_map``, which
-    call the function at once, of the pullback, and all those of ``"partial"``. axes: ``in_axes`` and
-    ``out_axes`` of ``vmap``; for ``"partial"`` the part.
+    kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"``, ``"jvp"``, ``"pushforward"``,
+    ``"jacobian"``, ``"jacfwd"``, ``"jacrev"``, ``"vmap"``, ``"checkpoint"``, ``"custom_vjp"``,
+    ``"custom_jvp"``, ``"tree_map"``, ``"stop"``; ``"partial"`` takes the arguments ``argnums`` alone and
+    gives a part of the result; ``"bound"`` is a function whose first ``arguments`` are given, ``"choice"``
+    that of ``arguments`` whose number is the function. argnums: a number or a name, or several; those of a
+    rule of one's own are not differentiated by; of a checkpoint, the rounds that are kept as one. has_aux: of
+    ``"custom_jvp"``, whether each argument has a rule. arguments: those of ``vjp``, ``jvp`` and ``tree_map``,
+    which call the function at once, of the pullback, and all those of ``"partial"``; the functions of a rule.
+    axes: ``in_axes`` and ``out_axes`` of ``vmap``; for ``"partial"`` the part.
     """
 
     kind: str
     function: Operand
-    argnums: int | tuple[int, ...] = 0
+    argnums: int | str | tuple[int | str, ...] = 0
     has_aux: bool = False
     arguments: tuple[Operand, ...] = ()
     axes: tuple[object, ...] = ()
@@ -481,6 +485,18 @@ Value = (
     | TupleConstructor
     | TypeOf
     | Failed
+)
+
+#: What can be called, other than a method.
+FUNCTIONS = (
+    LocalFunction,
+    ClosureValue,
+    GlobalFunction,
+    SpecializableFunction,
+    ModuleOf,
+    BuiltinName,
+    OperatorName,
+    GradientOf,
 )
 
 FAILED: Final = Failed()

@@ -500,7 +500,7 @@ ROUNDS = _names(
     arctan2 atan2 logaddexp logaddexp2 mean nanmean var std nanvar nanstd variance average median quantile
     percentile nanmedian nanquantile nanpercentile linspace logspace geomspace norm interp gradient
     trapezoid angle grad value_and_grad jacobian
-    hessian vjp jvp vmap checkpoint stop_gradient detach cov convolve correlate"""
+    hessian vjp jvp vmap checkpoint custom_vjp custom_jvp stop_gradient detach cov convolve correlate"""
 ) | {*NEURAL, *LINALG, *FOURIER, *(name for name in HELPED if "grad" in name)}
 
 #: Functions that add up terms: their rounding errors are relative to the sum of the terms' sizes.
@@ -510,7 +510,7 @@ ADDS = (
         """sum cumsum nansum mean nanmean var std nanvar nanstd variance average trace matmul dot vdot vecdot
     inner tensordot einsum norm multi_dot trapezoid cross kron outer linear conv1d conv2d
     scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss huber_loss grad value_and_grad vjp jvp vmap
-    checkpoint cumulative_sum convolve correlate cov mm bmm mv lstsq solve inv pinv"""
+    checkpoint custom_vjp custom_jvp cumulative_sum convolve correlate cov mm bmm mv lstsq solve inv pinv"""
     )
     | FOURIER
 )

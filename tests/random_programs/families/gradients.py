@@ -1,6 +1,7 @@
 """Functions with control flow that are differentiated, some of them twice.
 
-Each name keeps one kind for life: S is an f64 number, V a vector of three, M a matrix with rows of three.
+Each name keeps one kind for life: S is an f64 number, V a vector of three, M a matrix with rows of three, T
+a tree of numbers.
 Values stay small: each assignment goes through a bounded function.
 """
 
@@ -16,6 +17,58 @@ _ROWS = 4
 _LIST = """class List:
     def Nil(): ...
     def Cons(head: i64, tail: List): ...
+
+class Tree:
+    def Leaf(value: f64): ...
+    def Node(left: Tree, right: Tree): ...
+    def Tagged(tag: i64, inner: Tree): ...
+
+def folded(tree: Tree) -> f64:
+    match tree:
+        case Leaf(value):
+            return sin(value)
+        case Node(Leaf(value), right):
+            return tanh(value * folded(right) + 0.3)
+        case Node(left, right):
+            return tanh(folded(left) + folded(right) ** 2)
+        case Tagged(tag, inner):
+            return 0.5 * tag * folded(inner)
+
+def scaled(tree: Tree, by: f64) -> Tree:
+    match tree:
+        case Leaf(value):
+            return Leaf(value * by)
+        case Node(left, right):
+            return Node(scaled(right, by), scaled(left, sin(by)))
+        case Tagged(_, inner):
+            return scaled(inner, by)
+
+def slope(tree: Tree) -> Tree:
+    return grad(folded)(tree)
+
+@custom_vjp
+def bent(x: f64, y: f64) -> f64:
+    return sin(x) * y
+
+def bent_forward(x, y):
+    return bent(x, y), (x, y)
+
+def bent_backward(residuals, d):
+    x, y = residuals
+    return cos(x) * y * d, sin(x) * d
+
+bent.defvjp(bent_forward, bent_backward)
+
+@custom_jvp
+def flat(x: f64) -> f64:
+    return tanh(x)
+
+@flat.defjvp
+def flat_tangent(primals, tangents):
+    return flat(primals[0]), (1 - tanh(primals[0]) ** 2) * tangents[0]
+
+def repeat(f: Callable[[f64], f64], x: f64, n: i64) -> f64:
+    return x if n <= 0 else repeat(f, tanh(f(x)), n - 1)
 
 """
 _SECOND = """
@@ -62,9 +115,33 @@ _GRAMMAR = Grammar(
                     return <S 1>
                 <block 0-2>
                 return sin(<g>(<bounded S>, <n> - 1) * <g>(<a> * 0.5, <n> - 2) + <S 1>)
+
+            2* <room 3-3>
+            def <g=function S>(<alone><t=param T>: Tree, <param S>: f64) -> f64:
+                match <t>:
+                    case Leaf(<param S>):
+                        <block 0-1>
+                        return <bounded S>
+                    case Node(<a=param T>, <b=param T>):
+                        <block 0-1>
+                        return sin(<g>(<a>, <S 1>) * <g>(<b>, 0.5) + <S 1>)
+                    case _:
+                        return 0.3
         """,
         "statement": """
             2* <new KIND> = <bounded KIND>
+
+            1* <new T> = <T 2>
+
+            0.5* <own T> = <T 2>
+
+            0.6* [shallow] match <name T>:
+                case Leaf(<param S>):
+                    <block 1-2>
+                case Node(<param T>, <param T>):
+                    <block 1-2>
+                case _:
+                    <block 1-1>
 
             1.4* <own KIND> = <bounded KIND>
 
@@ -130,6 +207,12 @@ _GRAMMAR = Grammar(
             <+apply>
         """,
         "apply": """
+            2* <new S> = tanh((<closure> if <condition> else <closure>)(<name S>))
+
+            2* <new S> = tanh([<closure>, sin, <closure>][<name c> % 3](<name S>))
+
+            2* <new S> = repeat(<closure>, <name S>, <name c> % 3)
+
             7* <new S> = tanh(<f=closure>(<name S>))
 
             3* <x=new S> = tanh(<f=closure>(<name S>))
@@ -179,6 +262,12 @@ _GRAMMAR = Grammar(
             abs(<S>)
             <S> * <name c> * 0.25
             <S 1> if <condition> else <S 1>
+            0.6* bent(<S 1>, sin(<S>))
+            0.5* flat(<S 1>)
+            0.3* checkpoint(<function_of Sc S>, every=<1..3>)(sin(<S>), <name c> % 4)
+            0.7* folded(<T 1>)
+            0.3* folded(slope(<T 1>))
+            0.6* <function_of TS S>(<T 1>, sin(<S>))
             1.5* <function_of S>(sin(<S>))
             1.5* <function_of Sc S>(sin(<S>), <name c> % 4)
             0.5* <function_of Sc S>(sin(<S>), i64(3))
@@ -205,7 +294,18 @@ _GRAMMAR = Grammar(
             where(<M> > <number>, <M>, <M>)
             <M 1> if <condition> else <M 1>
         """,
+        "T": """
+            2* <name T>
+            Leaf(<bounded S>)
+            Node(<T>, <T>)
+            Node(<T>, Leaf(<name S>))
+            0.5* Tagged(<name c> % 3, <T>)
+            0.6* scaled(<T>, <S 1>)
+            0.3* slope(<T 1>)
+            0.5* <T 1> if <condition> else <T 1>
+        """,
         "leaf S": "<number>",
+        "leaf T": "Leaf(0.<10..99>)",
         "leaf V": "full((3,), 0.3, f64)",
         "leaf M": "ones((4, 3), f64)",
     },

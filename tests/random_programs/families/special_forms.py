@@ -19,7 +19,9 @@ def names_of(text: str) -> frozenset[str]:
 
 
 #: Functions whose derivatives of infinities are NaN by the chain rule, where a formula knows better.
-DERIVATIVES = names_of("grad value_and_grad jacobian hessian vjp jvp vmap checkpoint stop_gradient detach")
+DERIVATIVES = names_of(
+    "grad value_and_grad jacobian hessian vjp jvp vmap checkpoint stop_gradient detach custom_vjp custom_jvp"
+)
 
 #: Parts of forms: a matrix that is far from singular, and a key.
 _REGULAR = "(<x:iuf 2-3> @ <x>.mT + eye(<x>.shape[-2], dtype=<dtype_of_x>) * 40)"
@@ -84,6 +86,14 @@ SPECIAL: Mapping[str, tuple[str, ...]] = {
         "vmap(lambda v: v[::-1], out_axes=-1)(<x: 2>) => <x>[:, ::-1].T",
     ),
     "checkpoint": ("grad(checkpoint(lambda v: (exp(v) * v).sum()))(<x:f>) => exp(<x>) * (<x> + 1)",),
+    "custom_vjp": (
+        "grad(lambda v: custom_vjp(lambda x: x * x, lambda x: (x, x), lambda x, d: (x * d * 3,))(v).sum())"
+        "(<x:f>) => <x> * 3",
+    ),
+    "custom_jvp": (
+        "grad(lambda v: custom_jvp(lambda x: x * x, lambda p, t: (p[0] * p[0], p[0] * t[0] * 3))(v).sum())"
+        "(<x:f>) => <x> * 3",
+    ),
     **each_of("stop_gradient", "grad(lambda v: (v * NAME(v)).sum())(<x:f>) => +<x>"),
     "detach": ("grad(lambda v: (v * v.detach()).sum())(<x:f>) => +<x>",),
     "tree_map": ("tree_map(lambda a, b: a + b, (<x>, <same>), (<x>, <x>)) => (<x> + <x>, <same> + <x>)",),

@@ -1,4 +1,4 @@
-"""`jacobian`, `hessian`, `vmap` and `checkpoint`, against jax and against differences."""
+"""`jacobian` (tinynn/elaborate/jacobians), `hessian`, `vmap`, `checkpoint`, against jax and differences."""
 
 from __future__ import annotations
 
@@ -43,6 +43,43 @@ def test_a_jacobian_has_the_shapes_of_result_and_parameter(f: nnmagic.CompiledFu
         np.testing.assert_allclose(found, differences(f, [X, W], number), atol=1e-8)
     np.testing.assert_array_equal(nnmagic.jacobian(f, -1)(X, W), both[1])
     assert list(nnmagic.jacobian(f).__signature__.parameters) == ["x", "w"]
+
+
+def test_both_modes_give_one_jacobian_and_the_shapes_choose() -> None:
+    source = (
+        "def f(x: Tensor[(3,), f64], p: tuple[f64, Tensor[(2, 2), f64]]):\n"
+        "    return outer(sin(x) * x.sum(), x) * p[0] + p[1].sum(), p[1] @ p[1] * x[0]\n"
+        "def forward(x: Tensor[(3,), f64], p: tuple[f64, Tensor[(2, 2), f64]]):\n"
+        "    return jacfwd(f, (0, 1))(x, p)\n"
+        "def reverse(x: Tensor[(3,), f64], p: tuple[f64, Tensor[(2, 2), f64]]):\n"
+        "    return jacrev(f, (0, 1))(x, p)\n"
+        "def tall(x: Tensor[(3,), f64], t: Tensor[(50,), f64]):\n"
+        "    return jacobian(lambda x: x[0] * cos(x[1] * t) + x[2])(x)\n"
+        "def both(x: Tensor[(3,), f64], p: tuple[f64, Tensor[(2, 2), f64]], t: Tensor[(50,), f64]):\n"
+        "    return forward(x, p), reverse(x, p), tall(x, t)"
+    )
+    both, t = nnmagic.compile(source, engine="numpy"), np.linspace(0, 2, 50)
+    forward, reverse, tall = both(X, (0.7, W[:2]), t)
+    for of_part, expected in zip(forward, reverse, strict=True):
+        for found, wanted in ((of_part[0], expected[0]), *zip(of_part[1], expected[1], strict=True)):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-15)
+    turned = X[1] * t
+    np.testing.assert_allclose(
+        tall, np.stack([np.cos(turned), -X[0] * t * np.sin(turned), np.ones(50)], axis=1), rtol=1e-12
+    )
+    assert "50, 50" not in both.relay_text  # no pullback of 50 elements
+
+
+def test_a_product_with_the_hessian_does_not_build_it() -> None:
+    f = "def f(x: Tensor[(60,), f64]):\n    return (tanh(x) ** 2).sum() * x[0]\n"
+    source = (
+        f + "def g(x: Tensor[(60,), f64], v: Tensor[(60,), f64]):\n    return jvp(grad(f), (x,), (v,))[1]"
+    )
+    g = nnmagic.compile(source, engine="numpy")
+    hessian = nnmagic.hessian(nnmagic.compile(f, engine="numpy"))
+    x, v = np.linspace(-1, 1, 60), np.linspace(2, 3, 60)
+    np.testing.assert_allclose(g(x, v), hessian(x) @ v, rtol=1e-12)
+    assert "60, 60" not in g.relay_text
 
 
 @pytest.mark.full

@@ -51,6 +51,17 @@ PROGRAMS = {
         " jax.hessian(lambda a: (a ** 3).sum())(x)\n"
     ),
     "jit": "@jax.jit\ndef f(x):\n    return jax.nn.sigmoid(x) + jax.nn.softplus(x)\n",
+    "custom_vjp": (
+        "@jax.custom_vjp\ndef g(x):\n    return jnp.sin(x)\n"
+        "g.defvjp(lambda x: (g(x), x), lambda x, d: (x * d * 3,))\n"
+        "def f(x):\n    return jax.vmap(jax.grad(g))(x), jax.vmap(jax.grad(jax.grad(g)))(x)\n"
+    ),
+    "custom_jvp": (
+        "@jax.custom_jvp\ndef g(x):\n    return jnp.log(1 + jnp.exp(x))\n"
+        "@g.defjvp\ndef g_jvp(primals, tangents):\n"
+        "    return g(primals[0]), (1 - 1 / (1 + jnp.exp(primals[0]))) * tangents[0]\n"
+        "def f(x):\n    return jax.vmap(jax.grad(g))(x * 999), jax.vmap(jax.grad(jax.grad(g)))(x)\n"
+    ),
     "imported names": (
         "from jax import lax, grad\n"
         "def f(x):\n"

@@ -26,6 +26,7 @@ zip(_, _); enumerate(_); int(_); f; f(_); abs(_); round(_); print(_); slice(_); 
 take(_, _, axis=0); stack([_, _], axis=_); x; y; pad(_, ((_, _),)); topk(_, k=_); one_hot(_, _, _, _, _, f32); squeeze(_);
 grad(_)(_); grad(lambda v: (v * _).sum())(_); value_and_grad(_, argnums=_)(_); vjp(_, _)[1](_); jvp(_, (_,), (_,));
 vmap(_)(_); vmap(lambda v: _, in_axes=_)(_); jacobian(_)(_); hessian(lambda v: _)(_); checkpoint(_)(_); tree_map(_, _, _);
+custom_vjp(_, _, _)(_); custom_vjp(lambda v: v, lambda v: (_, _), lambda r, d: (_,))(_); custom_jvp(_, lambda p, t: (_, _))(_);
 scan(lambda c, v: (_, _), _, _); scan(_, _, length=_); 2 - 1j; _.real; _.conj(); complex(_, _); c64; c128; angle(_);
 np.fft.fft(_); np.fft.irfft(_, _); fft2(_, axes=_); fftshift(_); random.key(_); random.split(_); random.normal(_, _);
 random.integers(_, _, _, _); random.permutation(random.key(_), _); random.choice(_, _, p=_); solve(_, _); inv(_ @ _.mT);

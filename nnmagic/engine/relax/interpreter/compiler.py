@@ -157,7 +157,7 @@ class _FunctionCompiler:
     def _place_nodes(self) -> None:
         bound = {node.var: node.value for node in self.scopes.order if isinstance(node, ir.Let)}
         barriers: dict[PlacementScope, int] = {}
-        for node in dict.fromkeys(self.scopes.order):
+        for node in reversed(dict.fromkeys(reversed(self.scopes.order))):  # a let when its body is known
             self.meaning[node] = self._meaning(node, bound)
             if isinstance(node, ir.Function):
                 self.owner |= dict.fromkeys(node.params, node)

@@ -4,6 +4,7 @@ from nnmagic.relay.gradients.registry import EXPANSIONS, REFUSED, RULES, ZERO
 from nnmagic.relay.gradients.rules import (  # noqa: F401 - they fill the tables
     binary,
     convolutions,
+    decompositions,
     elementwise,
     indexing,
     linear_algebra,
@@ -12,6 +13,7 @@ from nnmagic.relay.gradients.rules import (  # noqa: F401 - they fill the tables
     pooling,
     products,
     reductions,
+    sampling,
     shapes,
 )
 

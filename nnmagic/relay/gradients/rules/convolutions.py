@@ -16,7 +16,10 @@ refuse("write it with nn.conv2d", "nn.deformable_conv2d", "nn.correlation", "ima
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """How a convolution moves over its spatial axes: ``data`` is what is read, ``steps`` what is written."""
+    """How a convolution moves over its spatial axes: ``data`` is what is read, ``steps`` what is written.
+
+    Both are empty where a size is named.
+    """
 
     data: tuple[int, ...]
     steps: tuple[int, ...]
@@ -48,7 +51,7 @@ def _convolution(p: VjpCall) -> Sequence[Contribution]:
     _refuse_multipliers(p, outer, _at(p.shape(0), layout, "C")[0], window.groups)
     data = weight = None
     if p.wanted[0]:
-        data = _to(_data_gradient(d, w, outer, window), f"NC{axes}", layout)
+        data = _to(_data_gradient(x, d, w, outer, window), f"NC{axes}", layout)
     if p.wanted[1]:
         weight = _to(_weight_gradient(x, d, outer, window), f"OI{axes}", kernel_layout)
     return [data, weight]
@@ -67,7 +70,7 @@ def _transpose(p: VjpCall) -> Sequence[Contribution]:
     data = weight = None
     if p.wanted[0]:
         made = d.op(f"nn.conv{window.rank}d", w, **_attrs(window))
-        data = _to(_crop(made, window.steps), f"NC{axes}", layout)
+        data = _to(_crop(made, window.steps, x, window.rank), f"NC{axes}", layout)
     if p.wanted[1]:
         outer = _at(p.shape(1), kernel_layout, "IO")
         weight = _to(_weight_gradient(d, x, outer, window), f"IO{axes}", kernel_layout)
@@ -98,9 +101,11 @@ def _window(
 ) -> _Window:
     rank = len(axes)
     sizes = _at(data, read, axes), _at(steps, written, axes), _at(p.shape(1), kernel_layout, axes)
-    if not all(isinstance(size, int) for size in (*sizes[0], *sizes[1], *sizes[2])):
-        message = "its spatial sizes must be known at compile time"
-        raise p.unsupported(message, "write numbers for them; the batch may be named")
+    if not all(isinstance(size, int) for size in sizes[2]):
+        message = "the sizes of its kernel must be known at compile time"
+        raise p.unsupported(message, "write numbers for them; those of the images may be named")
+    if not all(isinstance(size, int) for size in (*sizes[0], *sizes[1])):
+        sizes = [], [], sizes[2]
     given = [cast("int", size) for size in cast("Sequence[object]", p.attrs["padding"])]
     pads = given * (2 * rank // len(given))
     strides = tuple(cast("Sequence[int]", p.attrs["strides"]))
@@ -126,24 +131,33 @@ def _attrs(window: _Window) -> dict[str, Any]:
     }
 
 
-def _crop(term: TensorExpr, sizes: Sequence[int]) -> TensorExpr:
-    """Cut the spatial axes to sizes."""
-    axes = [2 + axis for axis in range(len(sizes))]
+def _crop(term: TensorExpr, sizes: Sequence[int], like: TensorExpr, rank: int = 0) -> TensorExpr:
+    """Cut the spatial axes to sizes, or to those of a term if they are named."""
+    axes = [2 + axis for axis in range(len(sizes) or rank)]
+    if not sizes:
+        return term.op("slice_like", like, axes=axes)
     begin, ones = [0] * len(sizes), [1] * len(sizes)
     return term.op("strided_slice", begin=begin, end=list(sizes), strides=ones, axes=axes)
 
 
-def _data_gradient(d: TensorExpr, w: TensorExpr, outer: Sequence[int], window: _Window) -> TensorExpr:
-    """Convolve the cotangent, with zeros between its elements, with the mirrored kernel."""
+def _data_gradient(
+    x: TensorExpr, d: TensorExpr, w: TensorExpr, outer: Sequence[int], window: _Window
+) -> TensorExpr:
+    """Convolve the cotangent, with zeros between its elements, with the mirrored kernel.
+
+    Of named sizes more is computed than there may be: windows leave less than a stride of the data out.
+    """
     rank, groups = window.rank, window.groups
     (out, inner), kernel = outer, list(window.kernel)
     if any(step > 1 for step in window.strides):
         d = d.op("nn.dilate", strides=[1, 1, *window.strides], dilation_value=0.0)
     widths = []
     for axis in range(rank):
-        span, length = window.spans[axis], (window.steps[axis] - 1) * window.strides[axis] + 1
-        before = span - 1 - window.pads[axis]
-        widths.append((before, window.data[axis] + span - 1 - length - before))
+        span, stride, behind = window.spans[axis], window.strides[axis], window.pads[rank + axis]
+        before, after = span - 1 - window.pads[axis], span - 1 + max(stride - 1 - behind, 0)
+        if window.data:
+            after = window.data[axis] + span - 1 - ((window.steps[axis] - 1) * stride + 1) - before
+        widths.append((before, after))
     d = _cut_negative(d, widths)
     for axis in range(rank):
         w = w.op("reverse", axis=2 + axis)
@@ -154,7 +168,7 @@ def _data_gradient(d: TensorExpr, w: TensorExpr, outer: Sequence[int], window: _
     else:
         w = w.transpose([1, 0, *range(2, 2 + rank)])
     pads = [max(before, 0) for before, _ in widths] + [max(after, 0) for _, after in widths]
-    return d.op(
+    made = d.op(
         f"nn.conv{rank}d",
         w,
         strides=[1] * rank,
@@ -162,6 +176,7 @@ def _data_gradient(d: TensorExpr, w: TensorExpr, outer: Sequence[int], window: _
         dilation=list(window.dilation),
         groups=groups,
     )
+    return made if window.data else _crop(made, (), x, rank)
 
 
 def _cut_negative(d: TensorExpr, widths: Sequence[tuple[int, int]]) -> TensorExpr:
@@ -179,22 +194,29 @@ def _weight_gradient(x: TensorExpr, d: TensorExpr, outer: Sequence[int], window:
     kernel = list(window.kernel)
     widths = [[0, 0], [0, 0]]
     for axis in range(rank):
-        reach = (window.steps[axis] - 1) * window.strides[axis] + window.spans[axis]
-        before = window.pads[axis]
-        widths.append([before, max(reach - window.data[axis] - before, 0)])
+        before, after = window.pads[axis], window.pads[rank + axis]
+        if window.data:
+            reach = (window.steps[axis] - 1) * window.strides[axis] + window.spans[axis]
+            after = max(reach - window.data[axis] - before, 0)
+        widths.append([before, after])
     if any(any(width) for width in widths):
         x = x.op("nn.pad", x.like(0), pad_width=widths)
     x = x.op("sliding_window", axis=2, window_shape=window.spans, strides=list(window.strides))
-    x = _crop(x, window.steps)
+    x = _crop(x, window.steps, d, rank)
     if any(step > 1 for step in window.dilation):
         axes = [2 + rank + axis for axis in range(rank)]
         steps = list(window.dilation)
         x = x.op("strided_slice", begin=[0] * rank, end=window.spans, strides=steps, axes=axes)
     count, places = math.prod(kernel), math.prod(window.steps)
     # (n, c, places, kernel) -> (groups, inner * kernel, n * places)
-    x = x.reshape([-1, groups * inner, places, count]).transpose([1, 3, 0, 2])
+    if window.steps:
+        x = x.reshape([-1, groups * inner, places, count]).transpose([1, 3, 0, 2])
+        d = d.reshape([-1, out, places]).transpose([1, 0, 2])
+    else:
+        x = x.transpose([1, *range(2 + rank, 2 + 2 * rank), 0, *range(2, 2 + rank)])
+        d = d.transpose([1, 0, *range(2, 2 + rank)])
     x = x.reshape([groups, inner * count, -1])
-    d = d.reshape([-1, out, places]).transpose([1, 0, 2]).reshape([groups, out // groups, -1])
+    d = d.reshape([groups, out // groups, -1])
     if groups == 1:
         x, d = x.op("squeeze", axis=[0]), d.op("squeeze", axis=[0])
         made = d.op("nn.matmul", x, transpose_b=True)

@@ -15,13 +15,9 @@ from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
-refuse(
-    "it samples images at positions that are values",
-    *("image.crop_and_resize", "image.affine_grid", "image.grid_sample"),
-)
 refuse("it selects elements in an order that has no rule", "unique")
 refuse("it has no rule", "stft")
-refuse("what a function of Python computes is not known", "python.callback")
+refuse("what a function of Python computes is not known: give it a rule, custom_vjp", "python.callback")
 refuse("it selects boxes", *(name for name in OPERATORS if name.startswith("vision.")))
 refuse("it computes with quantized numbers", *(name for name in OPERATORS if name.startswith("qnn.")))
 zero("random.threefry_generate", "numpy.random.bits_like", "random.threefry_split", "numpy.pcg64_seed")

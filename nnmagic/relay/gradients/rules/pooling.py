@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import cast
 
@@ -20,7 +21,10 @@ refuse("it is a gradient itself: differentiate nn.max_pool2d or nn.avg_pool2d", 
 
 @dataclass(frozen=True, slots=True)
 class _SpatialAxis:
-    """One spatial axis: where it is in the layout, and how the windows move along it."""
+    """One spatial axis: where it is in the layout, and how the windows move along it.
+
+    ``size`` of the operand and ``count`` of windows are 0 where they are named.
+    """
 
     axis: int
     size: int
@@ -29,6 +33,7 @@ class _SpatialAxis:
     stride: int
     step: int
     before: int
+    behind: int
 
     @property
     def reach(self) -> int:
@@ -56,13 +61,12 @@ def _axes(p: VjpCall) -> list[_SpatialAxis]:
     for place, letter in enumerate(letters):
         axis = layout.index(letter)
         size, count = p.shape(0)[axis], p.out_shape[axis]
-        if not isinstance(size, int) or not isinstance(count, int):
-            message = "its spatial sizes must be known at compile time"
-            raise p.unsupported(message, "write numbers for them; the batch may be named")
-        spatial.append(
-            _SpatialAxis(axis, size, count, sizes[place], strides[place], steps[place], pads[place])
-        )
-    return spatial
+        known = (size, count) if isinstance(size, int) and isinstance(count, int) else (0, 0)
+        moves = (sizes[place], strides[place], steps[place], pads[place], pads[rank + place])
+        spatial.append(_SpatialAxis(axis, *known, *moves))
+    if all(axis.count for axis in spatial):
+        return spatial
+    return [replace(axis, size=0, count=0) for axis in spatial]
 
 
 @rule("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
@@ -70,6 +74,8 @@ def _max_pool(p: VjpCall) -> Sequence[Contribution]:
     """Give a window's cotangent to the first of its largest elements."""
     axes = _axes(p)
     padded = _pad(p.x(), axes, float("-inf"), p.rank())
+    if not axes[0].count:
+        return [_to_largest(p, padded, axes)]
     if all(axis.stride == axis.window and axis.step == 1 for axis in axes):
         return [_unpad(_spread_to_first(p, padded, axes), axes)]
     free: TensorExpr | None = None
@@ -115,6 +121,8 @@ def _spread_to_first(p: VjpCall, padded: TensorExpr, axes: Sequence[_SpatialAxis
 def _avg_pool(p: VjpCall) -> Sequence[Contribution]:
     """Divide by the number of elements, and spread along one axis after the other."""
     axes = _axes(p)
+    if not axes[0].count:
+        return [_spread(p, p.d / _named_counts(p, axes), axes)]
     d = p.d / p.array(_counts(p, axes), p.d.dtype)
     for axis in axes:
         parts = [_write(d, axis, offset, p.rank()) for offset in range(axis.window)]
@@ -145,10 +153,80 @@ def _counts(p: VjpCall, axes: Sequence[_SpatialAxis]) -> np.ndarray:
     return np.maximum(total, 1)
 
 
+def _to_largest(p: VjpCall, padded: TensorExpr, axes: Sequence[_SpatialAxis]) -> TensorExpr:
+    """Add each window's cotangent to the first of its largest elements, where the sizes are named."""
+    rank, layout = len(axes), str(p.attrs["layout"])
+    order = [layout.index(letter) for letter in ("N", "C", *(letter for letter in "DHW" if letter in layout))]
+    back, places = [order.index(axis) for axis in range(p.rank())], list(range(2, 2 + rank))
+    x, y, d = (term.transpose(order) for term in (padded, p.y, p.d))
+    spans = [axis.begin(axis.window - 1) + 1 for axis in axes]
+    windows = x.op("sliding_window", axis=2, window_shape=spans, strides=[axis.stride for axis in axes])
+    windows = windows.op("slice_like", y, axes=places)
+    steps = [axis.step for axis in axes]
+    inner = [2 + rank + at for at in range(rank)]
+    windows = windows.op("strided_slice", begin=[0] * rank, end=spans, strides=steps, axes=inner)
+    first = windows.op("reshape", newshape=[*[0] * (2 + rank), -1]).op("argmax", axis=[-1]).cast("int64")
+    flat, over = first.op("zeros_like"), math.prod(axis.window for axis in axes)
+    for at, axis in enumerate(axes):
+        over //= axis.window
+        offset = (first // over).op("floor_mod", first.like(axis.window))
+        start = (y.op("ones_like").op("cumsum", axis=2 + at) - 1).cast("int64") * axis.stride
+        size = p.size(0, axis.axis) + (axis.before + axis.behind + axis.stride - 1)
+        flat = flat * size + start + offset * axis.step
+    zeros = x.zeros().op("reshape", newshape=[0, 0, -1])
+    rows = [term.op("reshape", newshape=[0, 0, -1]) for term in (flat, d)]
+    spread = zeros.op("scatter_elements", *rows, axis=2, reduction="add").op("reshape_like", x)
+    cut = [axis.before for axis in axes]
+    return _cut(spread.transpose(back), axes, cut, [1] * rank, p.x())
+
+
+def _spread(p: VjpCall, d: TensorExpr, axes: Sequence[_SpatialAxis]) -> TensorExpr:
+    """Add each window's cotangent to all its elements, where the sizes are named: by a convolution."""
+    rank, layout = len(axes), str(p.attrs["layout"])
+    order = [layout.index(letter) for letter in ("N", "C", *(letter for letter in "DHW" if letter in layout))]
+    back, x = [order.index(axis) for axis in range(p.rank())], p.x().transpose(order)
+    d = d.transpose(order).op("reshape", newshape=[-3, -2]).op("expand_dims", axis=1)
+    if any(axis.stride > 1 for axis in axes):
+        d = d.op("nn.dilate", strides=[1, 1, *(axis.stride for axis in axes)], dilation_value=0.0)
+    reach = [axis.begin(axis.window - 1) for axis in axes]
+    widths = [
+        [0, 0],
+        [0, 0],
+        *([each, each + axis.stride - 1] for each, axis in zip(reach, axes, strict=True)),
+    ]
+    kernel = p.array(np.ones((1, 1, *(axis.window for axis in axes))), d.dtype)
+    steps = [axis.step for axis in axes]
+    spread = d.op("nn.pad", d.like(0), pad_width=widths).op(f"nn.conv{rank}d", kernel, dilation=steps)
+    begin, places = [axis.before for axis in axes], list(range(2, 2 + rank))
+    spread = spread.op("strided_slice", begin=begin, end=[_FAR] * rank, strides=[1] * rank, axes=places)
+    return spread.op("slice_like", x, axes=places).op("reshape_like", x).transpose(back)
+
+
+def _named_counts(p: VjpCall, axes: Sequence[_SpatialAxis]) -> TensorExpr:
+    """Return how many elements each window averages, where the sizes are named."""
+    others = range(p.rank())
+    total: TensorExpr | None = None
+    for axis in axes:
+        rest = [other for other in others if other != axis.axis]
+        ones, zeros = [1] * len(rest), [0] * len(rest)
+        line = p.y.op("ones_like").op("strided_slice", begin=zeros, end=ones, strides=ones, axes=rest)
+        starts = (line.op("cumsum", axis=axis.axis) - 1) * axis.stride - axis.before
+        places = starts.op("expand_dims", axis=-1)
+        places = places + p.array(np.arange(axis.window) * axis.step, places.dtype)
+        size, low = p.size(0, axis.axis).cast(places.dtype), 0
+        if p.attrs["count_include_pad"]:
+            size, low = size + axis.behind, -axis.before
+        count = ((places >= low) & (places < size)).cast(places.dtype).op("sum", axis=[-1])
+        total = count if total is None else total * count
+    assert total is not None
+    return total.maximum(1)
+
+
 def _pad(term: TensorExpr, axes: Sequence[_SpatialAxis], value: float, rank: int) -> TensorExpr:
     widths = [[0, 0] for _ in range(rank)]
     for axis in axes:
-        widths[axis.axis] = [axis.before, axis.reach - axis.before - axis.size]
+        after = axis.reach - axis.before - axis.size if axis.count else axis.behind + axis.stride - 1
+        widths[axis.axis] = [axis.before, after]
     if not any(any(width) for width in widths):
         return term
     return term.op("nn.pad", term.like(value), pad_width=widths)
@@ -161,6 +239,23 @@ def _unpad(term: TensorExpr, axes: Sequence[_SpatialAxis]) -> TensorExpr:
     begin, end = [axis.before for axis in cut], [axis.before + axis.size for axis in cut]
     ones = [1] * len(cut)
     return term.op("strided_slice", begin=begin, end=end, strides=ones, axes=[axis.axis for axis in cut])
+
+
+def _cut(
+    term: TensorExpr,
+    axes: Sequence[_SpatialAxis],
+    begin: Sequence[int],
+    strides: Sequence[int],
+    like: TensorExpr,
+) -> TensorExpr:
+    """Return every so many elements, as many as another term has."""
+    places, end = [axis.axis for axis in axes], [_FAR] * len(axes)
+    term = term.op("strided_slice", begin=list(begin), end=end, strides=list(strides), axes=places)
+    return term.op("slice_like", like, axes=places)
+
+
+#: Beyond the end of any axis.
+_FAR = 2**48
 
 
 def _read(term: TensorExpr, axes: Sequence[_SpatialAxis], offsets: Sequence[int]) -> TensorExpr:
@@ -177,9 +272,9 @@ def _write(term: TensorExpr, axis: _SpatialAxis, offset: int, rank: int) -> Tens
         steps = [1] * rank
         steps[axis.axis] = axis.stride
         term = term.op("nn.dilate", strides=steps, dilation_value=0.0)
-    length = (axis.count - 1) * axis.stride + 1
+    after = axis.reach - axis.begin(offset) - ((axis.count - 1) * axis.stride + 1)
     widths = [[0, 0] for _ in range(rank)]
-    widths[axis.axis] = [axis.begin(offset), axis.reach - axis.begin(offset) - length]
+    widths[axis.axis] = [axis.begin(offset), after]
     return term.op("nn.pad", term.like(0), pad_width=widths) if any(widths[axis.axis]) else term
 
 
@@ -212,7 +307,8 @@ def _adaptive(p: VjpCall) -> Expr:
             term = term.op(name, axis=[axis], keepdims=True)
             continue
         if not isinstance(size, int):
-            raise p.unsupported("its spatial sizes must be known at compile time")
+            term = _over_named_windows(p, term, axis, count, name)
+            continue
         if size == count:
             continue
         windows = []
@@ -222,3 +318,17 @@ def _adaptive(p: VjpCall) -> Expr:
             windows.append(part.op(name, axis=[axis], keepdims=True))
         term = p.tuple_of(*windows).op("concatenate", axis=axis)
     return term.expr
+
+
+def _over_named_windows(p: VjpCall, term: TensorExpr, axis: int, count: int, name: str) -> TensorExpr:
+    """Reduce each window of an axis of a named size: all its elements, but for those of other windows."""
+    shape = [count if at == axis else 1 for at in range(p.rank() + 1)]
+    numbers, size = p.array(np.arange(count).reshape(shape), "int64"), p.size(0, axis)
+    places = (term.op("ones_like").op("cumsum", axis=axis) - 1).cast("int64").op("expand_dims", axis=axis)
+    begin, end = numbers * size // count, -(-((numbers + 1) * size) // count)
+    inside, wide = (places >= begin) & (places < end), term.op("expand_dims", axis=axis)
+    if name == "max":
+        return inside.choose(wide, float("-inf")).op("max", axis=[axis + 1])
+    return inside.choose(wide, 0).sum([axis + 1]) / (end - begin).op("squeeze", axis=[axis + 1]).cast(
+        term.dtype
+    )

@@ -7,7 +7,7 @@ from string import ascii_letters
 from typing import cast
 
 from nnmagic.relay.gradients.registry import rule
-from nnmagic.relay.gradients.rules.linear_algebra import unit_matrix
+from nnmagic.relay.gradients.rules.matrices import unit_matrix
 from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType

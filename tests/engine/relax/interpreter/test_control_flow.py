@@ -392,3 +392,19 @@ def test_deep_recursion_gives_a_result():
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_a_result_is_a_projection_of_a_tuple_that_a_let_binds() -> None:
+    text = """#[version = "0.0.5"]
+type L { Nil, Cons(float64, L[]), }
+def @main(%l: L[]) -> float64 {
+  let %x = match (%l) {
+    Nil => { 0f64 },
+    Cons(%h: float64, %t: L[]) => { let %p = (%h, %t); let %q = %p.0; %q }
+  };
+  let %a = (%x, sin(%x));
+  let %b = %a.0;
+  %b
+}
+"""
+    assert nnmagic.compile(nnmagic.relay.parse(text))(AdtValue("Cons", (2.0, NIL))) == 2

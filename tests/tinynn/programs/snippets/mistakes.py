@@ -72,7 +72,7 @@ CASES: list[Case] = [
     body("a-function-as-an-operator", "return «nn.gelu»(x)", "unknown operator `nn.gelu`", "did you mean gelu?"),
     body("a-layer", "return «nn.ReLU»()(x)", "unknown operator `nn.ReLU`", "a cell has functions, no layers: write relu(x, ...)"),
     body("self", "return «self.w» @ x", "unknown name `self`", "a function of a cell has no `self`: give it what it needs as parameters"),
-    body("gradients", "return «jacrev»(f)(x)", "unknown name `jacrev`", "write jacobian(f)"),
+    body("gradients", "return «hvp»(f, x, x)", "unknown name `hvp`", "write jvp(grad(f), (x,), (v,))[1]"),
     body("backward", "return «x.backward»()", "a Tensor[(3, 4), f32] has no attribute `backward`", "a tensor keeps no gradient: write grad(f)(x), of a function"),
     body("at-set", "return «x.at»[0].power(2)", "a Tensor[(3, 4), f32] has no attribute `at`", "tensors do not change: write y = where(condition, value, x)"),
     body("to-the-device", "return «x.cuda»()", "a Tensor[(3, 4), f32] has no attribute `cuda`", "leave .cuda() out"),
