@@ -13,7 +13,6 @@ from nnmagic.relay.gradients.rules.matrices import Matrices, matrices, matrix_ru
 from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.tensor_expr import TensorExpr
 
-
 refuse("the solution of a system has one: write solve", "linalg.lu", "linalg.permutation")
 
 
