@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from nnmagic.functions.compile import compile, function  # noqa: A004 - the public name
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
+    from nnmagic.functions.derivatives.rules import custom_jvp, custom_vjp
     from nnmagic.functions.exporting.export import export
     from nnmagic.functions.from_onnx import from_onnx
     from nnmagic.functions.from_torch import TorchFunction, from_torch
-    from nnmagic.functions.gradient_rules import custom_jvp, custom_vjp
     from nnmagic.functions.inspection.stepping import step
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
@@ -70,8 +70,8 @@ _MODULES = {
     "nnmagic.functions.exporting.export": "export",
     "nnmagic.functions.from_onnx": "from_onnx",
     "nnmagic.functions.from_torch": "TorchFunction from_torch",
-    "nnmagic.functions.gradient_rules": "custom_jvp custom_vjp",
-    "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
+    "nnmagic.functions.derivatives.rules": "custom_jvp custom_vjp",
+    "nnmagic.functions.derivatives.transformations": "grad hessian jacobian jvp value_and_grad vjp vmap",
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
     "nnmagic.functions.inspection.stepping": "step",

@@ -1,4 +1,4 @@
-"""Gradients and ``vmap`` of functions without types (functions/gradients), also in cells."""
+"""Gradients and ``vmap`` of functions without types, in cells too (functions/derivatives/transformations)."""
 
 from __future__ import annotations
 

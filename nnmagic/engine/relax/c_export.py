@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import tvm
 
     from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
-    from nnmagic.engine.relax.codegen.c_functions import CFunction
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 
 #: What the symbols of functions begin with that stay in this process, where C's library has names, too.
@@ -68,7 +68,7 @@ def compile_c_functions(
     load_compiler()
 
     def compile_all() -> tuple[list[CFunction], bytes]:
-        from nnmagic.engine.relax.codegen.c_functions import link
+        from nnmagic.engine.relax.codegen.c.functions import link
 
         functions = [_compile(source, target) for source in sources]
         return functions, link(functions).code
@@ -97,8 +97,8 @@ def load_c_function(source: CSource, choose: Callable[[CFunction], str]) -> CPoi
     load_compiler()
 
     def load() -> CPointer:
-        from nnmagic.engine.relax.codegen.c_adapter_code import ADDRESS_OF, adapter_code
-        from nnmagic.engine.relax.codegen.c_functions import link
+        from nnmagic.engine.relax.codegen.c.adapter_code import ADDRESS_OF, adapter_code
+        from nnmagic.engine.relax.codegen.c.functions import link
         from nnmagic.engine.relax.runtime.loader import load_objects
 
         function = _compile(source, None, threads=False)
@@ -151,7 +151,7 @@ def _compile_prepared(
     from nnmagic.engine.relax.analysis.entry_signature import type_of
     from nnmagic.engine.relax.analysis.tuple_flattening import flat_names
     from nnmagic.engine.relax.codegen import relax_pipeline
-    from nnmagic.engine.relax.codegen.c_functions import compile_c_function
+    from nnmagic.engine.relax.codegen.c.functions import compile_c_function
     from nnmagic.engine.relax.codegen.target import resolve_target_of_export
     from nnmagic.engine.relax.lowering.module import lower_module
     from nnmagic.engine.relax.lowering.origins import KernelOrigins

@@ -22,7 +22,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Source
 from nnmagic.engine import engine_error
-from nnmagic.functions.gradient_rules import custom_jvp, custom_vjp
+from nnmagic.functions.derivatives.rules import custom_jvp, custom_vjp
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DTYPES

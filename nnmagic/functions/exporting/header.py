@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from nnmagic._version import __version__
 
 if TYPE_CHECKING:
-    from nnmagic.engine.relax.codegen.c_entry_code import CArgument
-    from nnmagic.engine.relax.codegen.c_functions import CFunction
+    from nnmagic.engine.relax.codegen.c.entry_code import CArgument
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 
 _TYPES = {

@@ -11,7 +11,7 @@ from nnmagic.functions.exporting.export import source_of
 
 if TYPE_CHECKING:
     from nnmagic.engine.relax.c_export import CPointer
-    from nnmagic.engine.relax.codegen.c_functions import CFunction
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
     from nnmagic.functions.compiled import CompiledFunction
 
 #: What holds the machine code of capsules, which may live as long as the process.
@@ -25,7 +25,7 @@ def pointer(function: CompiledFunction, kind: str, signature: str | None = None)
     is exported; ``"scipy"`` for one of SciPy's signatures.
     """
     from nnmagic.engine.relax.c_export import load_c_function
-    from nnmagic.engine.relax.codegen.c_adapter_code import choose_signature
+    from nnmagic.engine.relax.codegen.c.adapter_code import choose_signature
 
     def choose(compiled: CFunction) -> str:
         if kind == "scipy":

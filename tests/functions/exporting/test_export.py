@@ -1,8 +1,8 @@
 """Functions that are exported to C: programs that a compiler of C builds give the notebook's bits.
 
-They judge `engine/relax/codegen/c_entry_code`, `engine/relax/codegen/c_functions`,
-`engine/relax/codegen/c_runtime_code`, `engine/relax/codegen/c_target_code`,
-`engine/relax/codegen/llvm_linking`, `engine/relax/c_export` and `functions/exporting/header`.
+They judge `engine/relax/codegen/c/entry_code`, `engine/relax/codegen/c/functions`,
+`engine/relax/codegen/c/runtime_code`, `engine/relax/codegen/c/target_code`,
+`engine/relax/codegen/c/llvm_linking`, `engine/relax/c_export` and `functions/exporting/header`.
 """
 
 from __future__ import annotations

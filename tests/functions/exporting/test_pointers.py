@@ -1,6 +1,6 @@
 """Functions that C code of this process calls by a pointer: ctypes, and SciPy's LowLevelCallable.
 
-They judge `engine/relax/codegen/c_adapter_code`, too.
+They judge `engine/relax/codegen/c/adapter_code`, too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Functions with gradient rules of their own, in JAX's spelling, have the derivatives that these say.
 
-Tests of ``tinynn/syntax/gradient_rules``, ``tinynn/elaborate/custom_rules`` and ``functions/gradient_rules``.
+Tests of ``tinynn/syntax/gradient_rules``, ``tinynn/elaborate/custom_rules`` and
+``functions/derivatives/rules``.
 """
 
 from __future__ import annotations

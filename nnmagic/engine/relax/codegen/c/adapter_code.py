@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from nnmagic.engine import engine_error
-from nnmagic.engine.relax.codegen.c_entry_code import NEEDED, CArgument, llvm_type
-from nnmagic.engine.relax.codegen.c_functions import CFunction
+from nnmagic.engine.relax.codegen.c.entry_code import NEEDED, CArgument, llvm_type
+from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 #: The symbol of the adapter, and the function of TVM's that returns its address when the code is loaded.
 _ADAPTER, ADDRESS_OF = "nnm_adapter", "nnm_address"

@@ -20,10 +20,10 @@ from nnmagic.engine.relax.codegen.aot.program import ShapeCheck
 from nnmagic.engine.relax.codegen.aot.size_text import size_to_json
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.build import compile_programs
-from nnmagic.engine.relax.codegen.c_entry_code import NEEDED, PLAIN_ENTRY, CArgument, EntryCode
-from nnmagic.engine.relax.codegen.c_runtime_code import runtime
-from nnmagic.engine.relax.codegen.c_target_code import adapt
-from nnmagic.engine.relax.codegen.llvm_linking import join_modules, undefined_functions
+from nnmagic.engine.relax.codegen.c.entry_code import NEEDED, PLAIN_ENTRY, CArgument, EntryCode
+from nnmagic.engine.relax.codegen.c.llvm_linking import join_modules, undefined_functions
+from nnmagic.engine.relax.codegen.c.runtime_code import runtime
+from nnmagic.engine.relax.codegen.c.target_code import adapt
 from nnmagic.engine.relax.codegen.numpy_random_stubs import own_functions
 from nnmagic.engine.relax.codegen.object_code import KERNEL_PREFIX, ObjectCode, load_llvm
 from nnmagic.engine.relax.runtime import lapack, numpy_random

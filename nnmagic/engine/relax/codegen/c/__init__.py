@@ -1,0 +1,1 @@
+"""Machine code as C calls it: entries, a runtime of its own, linking, adapters for callers of pointers."""

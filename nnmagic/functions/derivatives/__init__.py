@@ -1,0 +1,1 @@
+"""Derivatives and batches of compiled functions, and rules for them that files declare."""
