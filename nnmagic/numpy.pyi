@@ -1291,9 +1291,9 @@ def isrealobj(x: Any) -> Array:
 def ix_(*args: Any) -> Array:
     """Vectors that index all their combinations: `x[ix_(i, j)]`."""
 def jacfwd(f: Any, argnums: Any = ...) -> Array:
-    """jacobian(f) by a directional derivative for each element of the parameters."""
+    """Return jacobian(f), by a directional derivative for each element of the parameters."""
 def jacrev(f: Any, argnums: Any = ...) -> Array:
-    """jacobian(f) by a pullback for each element of the result."""
+    """Return jacobian(f), by a pullback for each element of the result."""
 def kaiser(M: Any, beta: Any) -> Array:
     """The Kaiser window of M points, f64."""
 def kl_div(input: Any, target: Any, *, reduction: Any = ..., log_target: Any = ...) -> Array:

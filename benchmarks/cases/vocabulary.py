@@ -237,6 +237,8 @@ WITHOUT_ROW = {
                 "vjp",
                 "jvp",
                 "jacobian",
+                "jacfwd",
+                "jacrev",
                 "hessian",
                 "vmap",
                 "checkpoint",

@@ -142,6 +142,13 @@ def _pool(*, average: bool) -> Rule:
     return rule
 
 
+def _mean(data: Array, axis: tuple[int, ...], *, keepdims: bool = False) -> Any:
+    """Return the mean; that of nothing is NaN, without NumPy's warning."""
+    if all(data.shape[each] for each in axis):
+        return np.mean(data, axis=axis, keepdims=keepdims)
+    return np.full_like(np.sum(data, axis=axis, keepdims=keepdims), np.nan)
+
+
 def _adaptive(function: Callable[..., Any]) -> Rule:
     def rule(call: EvalCall, data: Array) -> Any:
         layout = call["layout"]
@@ -251,9 +258,9 @@ RULES: dict[str, Rule] = {
     **{f"nn.max_pool{rank}d": _pool(average=False) for rank in (1, 2, 3)},
     **{f"nn.avg_pool{rank}d": _pool(average=True) for rank in (1, 2, 3)},
     **{f"nn.adaptive_max_pool{rank}d": _adaptive(np.max) for rank in (1, 2, 3)},
-    **{f"nn.adaptive_avg_pool{rank}d": _adaptive(np.mean) for rank in (1, 2, 3)},
+    **{f"nn.adaptive_avg_pool{rank}d": _adaptive(_mean) for rank in (1, 2, 3)},
     "nn.global_max_pool2d": _global(np.max),
-    "nn.global_avg_pool2d": _global(np.mean),
+    "nn.global_avg_pool2d": _global(_mean),
     "nn.relu": lambda _given, x: np.maximum(x, x.dtype.type(0)),
     "nn.leaky_relu": _leaky_relu,
     "nn.prelu": lambda given, x, alpha: np.where(x > 0, x, x * _along(alpha, x, given["axis"])),

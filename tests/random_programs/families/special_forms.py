@@ -73,6 +73,8 @@ SPECIAL: Mapping[str, tuple[str, ...]] = {
         "jacobian(lambda v: v * v)(<x:f 1>) => diag(2 * <x>)",
         "jacobian(lambda v: v.sum())(<x:f>) => ones_like(<x>)",
     ),
+    "jacfwd": ("jacfwd(lambda v: v * v)(<x:f 1>) => diag(2 * <x>)",),
+    "jacrev": ("jacrev(lambda v: v * v)(<x:f 1>) => diag(2 * <x>)",),
     "hessian": ("hessian(lambda v: (v * v * v).sum())(<x:f 1>) => diag(6 * <x>)",),
     "vjp": ("_h_vjp(<x:f>, <same>)",),
     "jvp": ("_h_jvp(<x:f>, <same>)",),
