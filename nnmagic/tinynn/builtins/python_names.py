@@ -160,7 +160,12 @@ def _sorted(call: Arguments) -> v.Value:
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
     names = [f"x{number}" for number in range(len(parts))]
     keys = "keys" if "keys" in call else f"[item for item in zip({', '.join(names)})]" if zipped else "x0"
-    taken = [f"relay.take(asarray({name}), order, axis=0)" for name in names]  # which may be lists: no copies
+    taken = [  # of lists, which may be of tuples; else no copies
+        f"{name}[order]"
+        if isinstance(part.value, v.ListOfRows) and part.value.columns
+        else f"relay.take(asarray({name}), order, axis=0)"
+        for name, part in zip(names, parts, strict=True)
+    ]
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
     text = (
         f"def sorted(keys, {', '.join(names)}):\n    keys = asarray({keys})"
@@ -197,6 +202,20 @@ _PLACES = {
 }
 
 
+def _tuples_in(call: Arguments) -> v.Operand | None:
+    """Return a list of tuples of which a call takes the least or the greatest; None where it takes others."""
+    items = call.given["a"]
+    if isinstance(items.value, v.ListOfRows):
+        return items if items.value.columns else None
+    more = [call.given[name].value for name in ("axis", "more") if name in call.given]
+    if more and isinstance(items.value, v.TupleOf) and items.value.written == "tuple":
+        rest = more[1].items if len(more) > 1 and isinstance(more[1], v.TupleOf) else ()
+        items = v.Operand(v.TupleOf((items.value, more[0], *rest)), items.span)
+    own = items.value.items if isinstance(items.value, v.TupleOf) and items.value.record is None else ()
+    are_tuples = bool(own) and all(isinstance(each, v.TupleOf) and each.written == "tuple" for each in own)
+    return items if are_tuples else None
+
+
 def choose_by_key(extreme: Builtin) -> Builtin:
     """Return ``max`` or ``min`` that takes Python's ``key`` and ``default``, too."""
 
@@ -213,6 +232,8 @@ def choose_by_key(extreme: Builtin) -> Builtin:
             return v.LoopCall("text", (items, call.given["default"], key), text=text)
         if "key" in call:
             return _by_keys(call, items, "")
+        if "keys" not in call and (tuples := _tuples_in(call)) is not None:
+            return apply_to(replace(call, given={"a": tuples, "keys": tuples}))
         if "keys" not in call:
             return extreme.apply(call)
         known = _known_order(call, items, reverse=call.name == "max")

@@ -15,6 +15,8 @@ Builtins: TypeAlias = "Mapping[str, v.BuiltinFunction]"
 
 #: Python's functions of iterables, which take the list itself.
 _OF_ITERABLES = frozenset({"zip", "enumerate", "reversed", "list", "len"})
+#: Those that take a list of tuples as it is, too.
+_OF_TUPLES = frozenset({"sorted", "sort!", "index", "count"})
 #: The functions whose results may be items of the list, or hold them. All others copy them to an array.
 KEEPS_ITEMS = _OF_ITERABLES | {"stop_gradient", "detach"}
 #: Functions that Python applies to the items, and NumPy to all elements.
@@ -25,12 +27,15 @@ def call_with_rows(
     builtin: v.BuiltinFunction, operands: Sequence[v.Operand], span: Span, builtins: Builtins
 ) -> v.Value:
     """Call a function of the language with lists of rows among its arguments. Raises RefusalError."""
-    if builtin.name in _OF_ITERABLES:
-        return builtin.call(list(operands), span)
     first, *more = operands
+    of_tuples = isinstance(first.value, v.ListOfRows) and bool(first.value.columns)
+    if builtin.name in _OF_ITERABLES or (of_tuples and builtin.name in _OF_TUPLES):
+        return builtin.call(list(operands), span)
     if builtin.name in _JOINS and isinstance(first.value, v.ListOfRows):
         return _JOINS[builtin.name](_Rows(first, span, builtins), _axis_of(builtin.name, more))
     of_items = builtin.name in _OF_ITEMS and builtin is builtins[builtin.name] and not more
+    if of_tuples and builtin.name in ("max", "min") and of_items:
+        return builtin.call([first], span)
     if of_items and isinstance(first.value, v.ListOfRows) and _rank(first.value) > 1:
         message = f"{builtin.name} of a list of tensors goes over the items"
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"

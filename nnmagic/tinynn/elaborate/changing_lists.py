@@ -30,10 +30,12 @@ from nnmagic.tinynn.elaborate.growing_lists import (
     growth_of,
     make_rows,
     number_of_rounds,
+    rows_as,
     unreadable,
 )
 from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.list_rewriting import LoopLists, items_before, rewrite
+from nnmagic.tinynn.elaborate.lists_as_rows import with_columns
 from nnmagic.tinynn.elaborate.sequencing import run_steps
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count
@@ -125,12 +127,14 @@ def _find_types(
     with ctx.trial() as diagnostics:
         emit(loop)
     unknown = {growth.rows for growth in growths.values() if growth.type is None}
-    if not may_be_unknown and not all(isinstance(locals_[each], v.Computed) for each in unknown):
+    found = [isinstance(v.rows_of_list(locals_[each]), v.Computed) for each in unknown]
+    if not may_be_unknown and not all(found):
         body = attr.evolve(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
         with ctx.trial():
             emit(attr.evolve(loop, body=body))
     for growth in growths.values():
         rows = locals_[growth.rows]
+        rows = v.rows_of_list(rows)
         if growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
             growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
     if all(growth.type is not None for growth in growths.values()):
@@ -145,6 +149,7 @@ def _leave(ctx: Elaboration, names: ListNames, growth: Growth, span: Span, *, is
     if growth.type is None:
         return v.TupleOf(())
     rows, begin, end = (ctx.environment.bindings.locals.get(name, v.FAILED) for name in names)
+    rows = v.rows_of_list(rows)
     if isinstance(rows, v.Computed) and not is_stepped:
         rows = _first_rows(rows, begin, end, span)
     return grown(ctx, growth, rows)
@@ -179,16 +184,21 @@ def _example_of_rows(
     if isinstance(value, v.TupleOf):
         return first_example(ctx, growth, span)
     assert isinstance(value.rows.type, TensorType)
+    growth.columns = growth.columns or value.columns
     return example_of(ctx, growth, TensorType(value.rows.type.shape[1:], value.rows.type.dtype))
 
 
-def _begin_rows(ctx: Elaboration, growth: Growth, value: v.TupleOf | v.ListOfRows, span: Span) -> v.Computed:
+def _begin_rows(
+    ctx: Elaboration, growth: Growth, value: v.TupleOf | v.ListOfRows, span: Span
+) -> v.Computed | v.ListOfRows:
     """Return the tensor of a list before its loop, with some room."""
     if isinstance(value, v.ListOfRows):
+        if growth.columns:
+            value = with_columns(value, growth.columns, span)
         rows = _with_room(value.rows, v.Known(_ROOM), span)
         ctx.memory.shown[growth.rows] = growth.name
         ctx.memory.hold(rows.expr, ctx.memory.of_expr(value.rows.expr) | {rows.expr})
-        return rows
+        return rows_as(growth, rows)
     return make_rows(ctx, growth, number_of_rounds(number_constant(_ROOM, "int64", span), span), span)
 
 
@@ -232,9 +242,12 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
     values = [ctx.evaluate(part) for part in expr.parts]
     if any(map(v.is_failed, values)):
         return v.FAILED
-    if expr.kind == "taken":
-        return _take(ctx, growth, v.Operand(values[0], span))
-    rows, *others = values
+    if expr.kind in ("taken", "left"):
+        (value,) = values
+        if expr.kind == "left" and isinstance(value, v.ListOfRows):  # as before, without some
+            value = replace(value, columns=value.columns or growth.columns)
+        return _take(ctx, growth, v.Operand(value, span))
+    rows, *others = map(v.rows_of_list, values)
     if not isinstance(rows, v.Computed):  # in a trial, before an item says of what type they are
         if expr.kind == "whole" and not growth.before and growth.is_tried:
             return v.TupleOf((), written="list")
@@ -252,7 +265,7 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
             live = _first_rows(rows, begin, end, span)
             larger = _with_room(live, _times(more, span), span)
             ctx.memory.hold(larger.expr, ctx.memory.of_expr(rows.expr) | {larger.expr})
-            return larger
+            return rows_as(growth, larger)
         case "place":
             begin, end, index = others
             return _place(rows, begin, end, v.Operand(index, span), span)
@@ -260,7 +273,7 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
             begin, end = others
             live = _first_rows(rows, begin, end, span)
             ctx.memory.hold(live.expr, ctx.memory.of_expr(rows.expr))
-            return v.ListOfRows(live)
+            return v.ListOfRows(live, columns=growth.columns)
 
 
 def source_of(expr: tree.ListPart) -> str:
@@ -322,8 +335,10 @@ def _take(ctx: Elaboration, growth: Growth, given: v.Operand) -> v.Value:
     if growth.is_tried:
         own = replace(growth, before=value.items) if isinstance(value, v.TupleOf) else growth
         example = _example_of_rows(ctx, own, value, span)
-        if isinstance(example, v.Computed) and isinstance(example.type, TensorType):
-            growth.type = growth.type or TensorType(example.type.shape[1:], example.type.dtype)
+        tensor = v.rows_of_list(example)
+        if isinstance(tensor, v.Computed) and isinstance(tensor.type, TensorType):
+            growth.type = growth.type or TensorType(tensor.type.shape[1:], tensor.type.dtype)
+            growth.columns = own.columns
             return example
         return v.FAILED if growth.type is None else example_of(ctx, growth, growth.type)
     if isinstance(value, v.ListOfRows):

@@ -66,6 +66,8 @@ class Growth:
     rows: str
     before: tuple[v.Value, ...]
     type: TensorType | None = None
+    #: Of a list of tuples: what they have at each place.
+    columns: v.Columns = ()
     #: Whether a trial is finding the type.
     is_tried: bool = True
 

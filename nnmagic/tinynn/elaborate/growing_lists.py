@@ -16,7 +16,16 @@ from nnmagic.tinynn.elaborate.context import Elaboration, Growth
 from nnmagic.tinynn.elaborate.dictionary_items import clear, held_by, remove_key
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.list_items import check_holders
-from nnmagic.tinynn.elaborate.lists_as_rows import check_item
+from nnmagic.tinynn.elaborate.lists_as_rows import (
+    check_item,
+    columns_of,
+    leaves,
+    meet_all,
+    meet_columns,
+    row_of,
+    rows_dtype,
+    with_columns,
+)
 from nnmagic.tinynn.elaborate.merging import plan_value, types_of
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
 from nnmagic.tinynn.operators.arithmetic import binary
@@ -50,9 +59,11 @@ def elaborate_change(ctx: Elaboration, stmt: tree.ChangeList) -> None:
     if (held := held_by(ctx, target)) is not None:
         _change_dictionary(ctx, stmt, held)
         return
-    if _list_to_change(ctx, target, "pop", ctx.span(stmt.span)) is not None:
+    if (value := _list_to_change(ctx, target, "pop", ctx.span(stmt.span))) is not None:
         left = ctx.evaluate(stmt.rhs)
         left = replace(left, written="list") if isinstance(left, v.TupleOf) else left
+        if isinstance(value, v.ListOfRows) and isinstance(left, v.ListOfRows):
+            left = replace(left, columns=left.columns or value.columns)
         ctx.environment.bindings.bind(target.id.name, left, ctx.span(target.span))
 
 
@@ -78,6 +89,10 @@ def _is_parameter(definition: object, name: str) -> bool:
 
 def _with_another(name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:
     """Return a list that grew in a loop with one more item."""
+    if rows.columns and not v.is_failed(item.value):
+        columns = meet_columns(rows.columns, columns_of(item.value)) or rows.columns
+        rows = with_columns(rows, columns, item.span)
+        item = replace(item, value=row_of(item, columns))
     tensor = _as_tensor(name, item)
     if tensor is None:
         return v.FAILED
@@ -92,7 +107,7 @@ def _with_another(name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:
     one = apply("expand_dims", item.span, tensor, axis=0)
     parts = TupleType((wanted, one.type))
     both = v.Computed(ir.Tuple((rows.rows.expr, one.expr), span=item.span), parts)
-    return v.ListOfRows(apply("concatenate", item.span, both, axis=0))
+    return v.ListOfRows(apply("concatenate", item.span, both, axis=0), columns=rows.columns)
 
 
 def _list_to_change(
@@ -124,11 +139,19 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     """Elaborate an append in a loop that is a function: assign a row. Raises RefusalError."""
     growth, span = growth_of(ctx, stmt.source), ctx.span(stmt.span)
     given = ctx.operand(stmt.item)
+    if growth.is_tried:
+        growth.columns = _columns_with(growth, given.value)
+        if growth.columns:
+            growth.type = _type_of_rows(growth, TensorType((), "int64"), span)
+            ctx.environment.bindings.bind(growth.rows, example_of(ctx, growth, growth.type))
+            return
+    elif growth.columns and not v.is_failed(given.value):
+        given = replace(given, value=row_of(given, growth.columns))
     item = _as_tensor(growth.name, given)
     if item is None:
         ctx.environment.bindings.bind(growth.rows, v.FAILED)
         return
-    rows = ctx.environment.bindings.locals[growth.rows]
+    rows = v.rows_of_list(ctx.environment.bindings.locals[growth.rows])
     assert isinstance(item.type, TensorType)
     if growth.is_tried:
         growth.type = _type_of_rows(growth, item.type, span)
@@ -152,7 +175,19 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     place = v.Operand(ctx.evaluate(stmt.index), span)
     held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
     changed = set_elements(v.Operand(rows, span), [place], v.Operand(item, span), span)
-    ctx.environment.bindings.bind(growth.rows, _hold(ctx, growth, changed, held), span)
+    ctx.environment.bindings.bind(growth.rows, rows_as(growth, _hold(ctx, growth, changed, held)), span)
+
+
+def rows_as(growth: Growth, rows: v.Computed) -> v.Computed | v.ListOfRows:
+    """Return what the tensor of a list stands for in its loop: its rows may be tuples."""
+    return v.ListOfRows(rows, columns=growth.columns) if growth.columns else rows
+
+
+def _columns_with(growth: Growth, item: v.Value) -> v.Columns:
+    """Return the columns of a list that takes an item, too."""
+    known = [growth.columns] if growth.columns else [columns_of(value) for value in growth.before]
+    own = columns_of(item)
+    return meet_all((own, *known)) or next(iter(known), ())
 
 
 def growth_of(ctx: Elaboration, name: str) -> Growth:
@@ -163,6 +198,8 @@ def growth_of(ctx: Elaboration, name: str) -> Growth:
 
 def _type_of_rows(growth: Growth, type_: TensorType, span: Span) -> TensorType:
     """Return the type of rows for an item, which meets the floats before the loop as in NumPy."""
+    if growth.columns:
+        return TensorType((len(list(leaves(growth.columns))),), rows_dtype(growth.columns))
     before = [
         _as_tensor(growth.name, v.Operand(value, span)) for value in growth.before if not _is_weak(value)
     ]
@@ -254,16 +291,20 @@ def grown(ctx: Elaboration, growth: Growth, rows: v.Value) -> v.Value:
     ctx.memory.shown.pop(growth.rows, None)
     if isinstance(rows, v.Unassigned):
         return rows
-    if not isinstance(rows, v.Computed):
+    tensor = v.rows_of_list(rows)
+    if not isinstance(tensor, v.Computed):
         return v.FAILED
-    ctx.memory.hold(rows.expr, ctx.memory.of_expr(rows.expr))
-    return v.ListOfRows(rows)
+    ctx.memory.hold(tensor.expr, ctx.memory.of_expr(tensor.expr))
+    return v.ListOfRows(tensor, columns=growth.columns)
 
 
 def first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
     """Return what the rows stand for before a trial: numbers are as weak in it as Python's."""
     if not growth.before:
         return v.Known(None)
+    growth.columns = growth.columns or _columns_with(growth, growth.before[0])
+    if growth.columns:
+        return example_of(ctx, growth, _type_of_rows(growth, TensorType((), "int64"), span))
     item = _as_tensor(growth.name, v.Operand(growth.before[0], span))
     if item is None:
         return v.FAILED
@@ -271,12 +312,14 @@ def first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
     return example_of(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
 
 
-def example_of(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> v.Computed:
+def example_of(
+    ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False
+) -> v.Computed | v.ListOfRows:
     """Return what the rows of a list stand for in a trial."""
     whole = TensorType((AnyDim(), *type_.shape), type_.dtype)
     variable = ir.Var(growth.rows, whole)
     ctx.memory.own(variable)
-    return v.Computed(variable, whole, weak=weak)
+    return rows_as(growth, v.Computed(variable, whole, weak=weak))
 
 
 def _is_weak(value: v.Value) -> bool:
@@ -290,7 +333,7 @@ def unreadable(name: str, span: Span) -> v.Unassigned:
     return v.Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
 
 
-def make_rows(ctx: Elaboration, growth: Growth, count: v.Value, span: Span) -> v.Computed:
+def make_rows(ctx: Elaboration, growth: Growth, count: v.Value, span: Span) -> v.Computed | v.ListOfRows:
     """Return the tensor of zeros that the rows are assigned in, with the items before the loop.
 
     ``count``: how many rows it has room for beside these.
@@ -311,7 +354,11 @@ def make_rows(ctx: Elaboration, growth: Growth, count: v.Value, span: Span) -> v
     held = frozenset[object]()
     for place, value in enumerate(growth.before):
         held |= _held_by(ctx, value)
-        item = _as_tensor(growth.name, v.Operand(value, span))
+        item = (
+            row_of(v.Operand(value, span), growth.columns)
+            if growth.columns
+            else _as_tensor(growth.name, v.Operand(value, span))
+        )
         if item is None:
             continue
         item = (
@@ -328,7 +375,7 @@ def make_rows(ctx: Elaboration, growth: Growth, count: v.Value, span: Span) -> v
             v.Operand(rows, span), [v.Operand(v.Known(place), span)], v.Operand(item, span), span
         )
     ctx.memory.shown[growth.rows] = growth.name
-    return _hold(ctx, growth, rows, held)
+    return rows_as(growth, _hold(ctx, growth, rows, held))
 
 
 def _size(ctx: Elaboration, dim: Dim, name: str, span: Span) -> v.Value:

@@ -10,7 +10,7 @@ from synr import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.tinynn.analysis.bound_names import walk
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, check_item, is_run_time
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, check_item, is_run_time, row_of
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, forget_shared_names, may_share
 from nnmagic.tinynn.operators.index_chains import set_chain
@@ -132,12 +132,14 @@ def _change(
             raise v.RefusalError(
                 "a part of an item of a list that grew in a loop is assigned", span, hint=hint
             )
+        if items.columns:
+            value = v.Operand(row_of(value, items.columns), value.span)
         check_item("this", items.rows, value)
         rows = set_chain(v.Operand(items.rows, span), indices, value, span)
         chain = ctx.environment.chain()
         tokens = ctx.memory.of_value(items, chain) | ctx.memory.of_value(value.value, chain)
         ctx.memory.hold(rows.expr, tokens | {rows.expr})
-        return v.ListOfRows(rows, items.is_table)
+        return replace(items, rows=rows, is_row=False)
     if is_run_time(index) and (rows_ := as_list_of_rows(items, span)) is not None:
         return _change(ctx, rows_, indices, value, span)
     place = _place(items, index, span)

@@ -443,7 +443,8 @@ class _Rewriter:
             return
         target = tree_building.variable(span, _free_name(f"{name}_new", self.taken))
         yield ast.Assign(span, [target], None, self.replace(stmt.rhs))
-        yield ast.Assign(span, [rows], None, self._part("taken", name, span, target))
+        kind = "left" if isinstance(stmt, tree.ChangeList) else "taken"
+        yield ast.Assign(span, [rows], None, self._part(kind, name, span, target))
         length = ast.Call(span, tree_building.variable(span, "len"), [target], {})
         yield ast.Assign(span, [end], None, length)
         yield ast.Assign(span, [begin], None, _number(span, 0))

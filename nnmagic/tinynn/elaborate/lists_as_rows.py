@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +13,8 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float, is_integer
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.numbers import natural_dtype
-from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
 
 
 def is_run_time(index: Sequence[v.Operand]) -> bool:
@@ -31,10 +31,11 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
 
     Lists that are one object stay as they are: Python would change them all.
     """
-    inner_tuples = [item for item in items.items if isinstance(item, v.TupleOf) and item.record is None]
-    inner = [item.items for item in inner_tuples]
+    inner = [item.items for item in items.items if isinstance(item, v.TupleOf) and item.record is None]
     if items.record is not None or not items.items:
         return None
+    if all(isinstance(item, v.TupleOf) and item.written == "tuple" for item in items.items):
+        return _tuples_as_rows(items.items, span)
     if inner:
         lists = {id(item) for item in items.items}
         sizes = {len(item) for item in inner}
@@ -48,8 +49,148 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
         return None
     weak = all(isinstance(item, v.Known) or (isinstance(item, v.Computed) and item.weak) for item in elements)
     rows = replace(array, weak=weak, default_dtype=None)
-    of_tuples = bool(inner) and all(item.written == "tuple" for item in inner_tuples)
-    return v.ListOfRows(rows, is_table=bool(inner) and not of_tuples, of_tuples=of_tuples)
+    return v.ListOfRows(rows, is_table=bool(inner))
+
+
+def _tuples_as_rows(items: Sequence[v.Value], span: Span) -> v.ListOfRows | None:
+    """Return a list of tuples of numbers as one of rows; None for other lists."""
+    columns = meet_all(map(columns_of, items))
+    if not columns:
+        return None
+    rows = v.TupleOf(tuple(row_of(v.Operand(item, span), columns) for item in items))
+    array = BUILTINS["array"].call([v.Operand(rows, span)], span)
+    assert isinstance(array, v.Computed)
+    return v.ListOfRows(replace(array, default_dtype=None), columns=columns)
+
+
+# -- tuples of numbers -----------------------------------------------------------------------------------
+
+
+def columns_of(value: v.Value) -> v.Columns:
+    """Return the columns of a list that holds a tuple of numbers; none for any other item."""
+    column = _column_of(value)
+    return column if isinstance(column, tuple) else ()
+
+
+def _column_of(value: v.Value) -> v.Column | v.Columns | None:
+    match value:
+        case v.TupleOf(items=items, record=None, written="tuple") if items:
+            parts = tuple(map(_column_of, items))
+            return None if None in parts else parts  # type: ignore[return-value]  # none is None
+        case v.Known(value=bool() | int() | float() | complex() as number):
+            return v.Column(natural_dtype(number), weak=True)
+        case v.Dimension():
+            return v.Column("int64", weak=True)
+        case v.Computed(type=TensorType(shape=(), dtype=dtype), weak=weak):
+            return v.Column(dtype, weak)
+    return None
+
+
+def leaves(columns: v.Columns) -> Iterator[v.Column]:
+    """Yield the columns of tuples, and of those in them, in order."""
+    for column in columns:
+        yield from leaves(column) if isinstance(column, tuple) else (column,)
+
+
+def meet_columns(one: v.Columns | None, other: v.Columns) -> v.Columns | None:
+    """Return the columns of a list that takes tuples of two kinds; None where there is none."""
+    if one is None or len(one) != len(other):
+        return None
+    met = tuple(map(_meet, one, other))
+    return None if None in met else met  # type: ignore[return-value]  # none is None
+
+
+def meet_all(of_lists: Iterable[v.Columns]) -> v.Columns | None:
+    """Return the columns of a list that takes the tuples of several; None where there is none."""
+    met: v.Columns | None = None
+    for count, columns in enumerate(of_lists):
+        met = meet_columns(met, columns) if count else columns
+    return met
+
+
+def _meet(one: v.Column | v.Columns, other: v.Column | v.Columns) -> v.Column | v.Columns | None:
+    if isinstance(one, tuple) or isinstance(other, tuple):
+        return meet_columns(one, other) if isinstance(one, tuple) and isinstance(other, tuple) else None
+    if one.dtype == other.dtype:
+        return v.Column(one.dtype, one.weak and other.weak)
+    if not one.weak and not other.weak:
+        return None
+    weak, wide = sorted((one, other), key=lambda column: (not column.weak, _kind(column.dtype)))
+    return wide if (weak.dtype != "bool" and _kind(weak.dtype) <= _kind(wide.dtype)) else None
+
+
+def rows_dtype(columns: v.Columns) -> str:
+    """Return the dtype of rows that hold the numbers of tuples as they are."""
+    dtypes = {column.dtype for column in leaves(columns)}
+    if len(dtypes) == 1:
+        return dtypes.pop()
+    return str(np.result_type(*(ARRAY_DTYPES[dtype] for dtype in dtypes)))
+
+
+def row_of(item: v.Operand, columns: v.Columns) -> v.Computed:
+    """Return a tuple as a row of a list. Raises RefusalError where the columns do not hold its numbers."""
+    own = columns_of(item.value)
+    if not own or meet_columns(columns, own) != columns:
+        raise _other_columns(columns, own, item.span)
+    dtype = rows_dtype(columns)
+    parts = [
+        _number(part, column.dtype, dtype, item.span)
+        for part, column in zip(v.parts_of(item.value), leaves(columns), strict=True)
+    ]
+    return vector_of(parts, item.span)
+
+
+def _number(value: v.Value, dtype: str, rows: str, span: Span) -> v.Computed:
+    """Return a number in the dtype of rows, which hold it as it is."""
+    if isinstance(value, v.Dimension):
+        value = value.number
+    if isinstance(value, v.Known):
+        number = number_constant(value.value, dtype, span)  # type: ignore[arg-type]  # a number
+    else:
+        assert isinstance(value, v.Computed)
+        number = cast(_held(v.Computed(value.expr, value.type), dtype, span), dtype, span)
+    return cast(_held(number, rows, span), rows, span)
+
+
+#: The ints that a float64 holds have at most as many bits.
+_FLOAT_BITS = 53
+
+
+def _held(numbers: v.Computed, dtype: str, span: Span) -> v.Computed:
+    """Return integers that are to be floats; the program raises ValueError where these would be others."""
+    assert isinstance(numbers.type, TensorType)
+    if numbers.type.dtype not in ("int64", "uint64") or not is_float(dtype):
+        return numbers
+    most = number_constant(1 << _FLOAT_BITS, numbers.type.dtype, span)
+    fine = apply("less_equal", span, numbers, most)
+    if numbers.type.dtype == "int64":
+        least = apply("greater_equal", span, numbers, number_constant(-(1 << _FLOAT_BITS), "int64", span))
+        fine = apply("logical_and", span, fine, least)
+    if numbers.type.shape:
+        fine = apply("all", span, fine)
+    message = f"a list of tuples with floats holds ints of at most {_FLOAT_BITS} bits"
+    return apply("python.require", span, numbers, fine, message=message)
+
+
+def with_columns(items: v.ListOfRows, columns: v.Columns, span: Span) -> v.ListOfRows:
+    """Return a list of tuples as one with wider columns. Raises RefusalError where they are others."""
+    if meet_columns(columns, items.columns) != columns:
+        raise _other_columns(columns, items.columns, span)
+    dtype = rows_dtype(columns)
+    rows = cast(_held(items.rows, dtype, span), dtype, span)
+    return v.ListOfRows(replace(rows, weak=items.rows.weak), columns=columns)
+
+
+def _other_columns(columns: v.Columns, own: v.Columns, span: Span) -> v.RefusalError:
+    what = f"tuples of {_shown(own)}" if own else "no tuples of as many numbers"
+    message = f"the items of a list are tuples of {_shown(columns)} before this, and {what} here"
+    return v.RefusalError(message, span, hint="begin with a tuple that holds all, as in [(0.0, 0)]")
+
+
+def _shown(columns: v.Columns) -> str:
+    """Write columns as the tuples are read."""
+    parts = (_shown(each) if isinstance(each, tuple) else dtype_short_name(each.dtype) for each in columns)
+    return f"({', '.join(parts)})"
 
 
 def _are_alike(elements: Sequence[v.Value]) -> bool:

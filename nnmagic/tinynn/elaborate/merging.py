@@ -18,7 +18,7 @@ from nnmagic.relay import types as ty
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.elaborate.conversions import to_relay
-from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, meet_columns, rows_dtype
 from nnmagic.tinynn.elaborate.merge_conversions import convert
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
@@ -55,7 +55,7 @@ class Items:
     written: str = field(default="", compare=False)  # of a tuple: how it was written
     is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
     is_row: bool = False  # such a row
-    of_tuples: bool = False  # a list of rows that are tuples
+    columns: v.Columns = ()  # of a list of rows that are tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
             return Same(value) if keep else Expression(type_, weak, place)
         case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
-        case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row, of_tuples=of_tuples):
+        case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row, columns=columns):
             only = (plan_value(rows, keep=keep),)
-            return Items(only, is_list=True, is_table=is_table, is_row=is_row, of_tuples=of_tuples)
+            return Items(only, is_list=True, is_table=is_table, is_row=is_row, columns=columns)
         case v.TableOf(parts=parts):
             return Items(tuple(plan_value(part, keep=keep) for part in parts), is_hashed=True)
         case v.TupleOf(items=items) if items:
@@ -167,6 +167,11 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
                     return _widen_empty_list(_rebuilt(plan))
                 rows = _as_rows(value) if plan.written == "list" else None
                 return None if rows is None else _widen_list(plan, rows)
+            if isinstance(value, v.ListOfRows) and plan.columns != value.columns:
+                columns = meet_columns(plan.columns, value.columns)
+                if columns is None or rows_dtype(columns) != _dtype_of(value.rows.type):
+                    return None
+                plan = replace(plan, columns=columns)
             parts = tuple(map(widen, items, given))
             if getattr(value, "written", "") != plan.written:
                 plan = replace(plan, written="")
@@ -542,7 +547,7 @@ def rebuild(plan: MergePlan, exprs: Iterator[ir.Expr]) -> v.Value:
         case Items(items=(only,), is_list=True):
             rows = rebuild(only, exprs)
             assert isinstance(rows, v.Computed)
-            return v.ListOfRows(rows, plan.is_table, plan.is_row, plan.of_tuples)
+            return v.ListOfRows(rows, plan.is_table, plan.is_row, plan.columns)
         case Items(items=items, is_hashed=True):
             return v.TableOf(*(rebuild(item, exprs) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):

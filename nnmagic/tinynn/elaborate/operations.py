@@ -23,7 +23,13 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
-from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, is_run_time, repeated_list
+from nnmagic.tinynn.elaborate.lists_as_rows import (
+    as_list_of_rows,
+    is_run_time,
+    meet_all,
+    repeated_list,
+    with_columns,
+)
 from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators import tables
@@ -157,13 +163,17 @@ def _join_lists(ctx: Elaboration, lhs: v.Operand, rhs: v.Operand, span: Span) ->
         items_.value if isinstance(items_.value, v.ListOfRows) else as_list_of_rows(items_.value, span)  # type: ignore[arg-type]  # a list
         for items_ in lists
     ]
-    row_counts = [items_.rows for items_ in rows if items_ is not None]
-    if len(row_counts) < len(rows):
+    known = [items_ for items_ in rows if items_ is not None]
+    columns = meet_all(items_.columns for items_ in known)
+    if columns:
+        known = [with_columns(items_, columns, span) for items_ in known]
+    row_counts = [items_.rows for items_ in known]
+    if len(row_counts) < len(rows) or columns is None:
         message = f"`+` of {describe(lhs.value)} and {describe(rhs.value)}"
         raise v.RefusalError(message, span, hint="give all items one shape and one dtype")
-    is_table = any(items_ is not None and items_.is_table for items_ in rows)
+    is_table = any(items_.is_table for items_ in known)
     if len(row_counts) == 1:
-        return v.ListOfRows(row_counts[0], is_table)
+        return v.ListOfRows(row_counts[0], is_table, columns=columns)
     parts = v.TupleOf(tuple(row_counts))
     joined = BUILTINS["concatenate"].call([v.Operand(parts, span)], span)
     assert isinstance(joined, v.Computed)
@@ -171,7 +181,8 @@ def _join_lists(ctx: Elaboration, lhs: v.Operand, rhs: v.Operand, span: Span) ->
         chain = ctx.environment.chain()
         tokens = ctx.memory.of_value(lhs.value, chain) | ctx.memory.of_value(rhs.value, chain)
         ctx.memory.hold(joined.expr, tokens | {joined.expr})
-    return v.ListOfRows(replace(joined, weak=all(items_.weak for items_ in row_counts)), is_table)
+    weak = all(items_.weak for items_ in row_counts)
+    return v.ListOfRows(replace(joined, weak=weak), is_table, columns=columns)
 
 
 def _is_binary(expr: ast.Expr) -> bool:

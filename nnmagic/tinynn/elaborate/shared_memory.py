@@ -141,7 +141,7 @@ class SharedMemory:
         match value:
             case v.Computed(expr=expr, type=type_):
                 return self.of_expr(expr) if _has_memory(type_) else _NONE
-            case v.ListOfRows(rows=rows, is_row=is_row):
+            case v.ListOfRows(rows=rows, is_row=is_row, columns=()):
                 return self.of_expr(rows.expr) if is_row or _has_arrays(rows.type) else _NONE
             case v.TableOf(slots=slots, values=rows):
                 return self.of_expr(slots.expr) | self.of_rows(rows)

@@ -261,7 +261,7 @@ _OF_LISTS = {
     "copy": ITERATION["list"],
     "count": Builtin("count", "a value", _in_the_language(_COUNT), "Return how many items equal a value."),
     "index": Builtin("index", "a value", _in_the_language(_INDEX), "Return the first place of a value."),
-    "sort!": Builtin("sort", "a", _in_order, "Return the items in ascending order."),
+    "sort!": Builtin("sort!", "a", _in_order, "Return the items in ascending order."),
 }
 
 

@@ -408,7 +408,7 @@ def _compare_tuples(op: AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.
     ):
         return None
     items = [*lhs.value.items, *rhs.value.items]
-    if not all(_is_number_of_call(item) for item in items):
+    if not all(_is_number_of_call(part) for item in items for part in v.parts_of(item)):
         return None
     lengths = len(lhs.value.items), len(rhs.value.items)
     if lengths[0] != lengths[1] and op in (BuiltinOp.Eq, BuiltinOp.NotEq):

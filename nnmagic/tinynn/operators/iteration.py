@@ -19,7 +19,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of, unary
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.strings import index_string
-from nnmagic.tinynn.operators.subscripts import numbers_of, subscript
+from nnmagic.tinynn.operators.subscripts import subscript, tuple_of
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.affine import affine_of
@@ -392,15 +392,15 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             first = binary(BuiltinOp.Add, "+", v.Operand(start, span), v.Operand(stepped, span), span)
             return _count_from(least_of(start), first, step)
         case v.Zipped(word="enumerate", parts=(only,)):
-            return v.TupleOf((index, item(only, index, span)))
+            return v.TupleOf((index, item(only, index, span)), written="tuple")
         case v.Zipped(word="reversed", parts=(only,)):
             return item(only, _from_end(count(only), index, span), span)
         case v.Zipped(parts=parts):
-            return v.TupleOf(tuple(item(part, index, span) for part in parts))
-        case v.ListOfRows(rows=rows, is_table=is_table, of_tuples=of_tuples):
+            return v.TupleOf(tuple(item(part, index, span) for part in parts), written="tuple")
+        case v.ListOfRows(rows=rows, is_table=is_table, columns=columns):
             row = item(v.Operand(rows, operand.span), index, span)
-            if of_tuples:
-                return numbers_of(row, span)
+            if columns:
+                return tuple_of(row, columns, span)
             return v.ListOfRows(row, is_row=True) if is_table and isinstance(row, v.Computed) else row
         case v.Known(value=str() as text):
             return index_string(text, v.Operand(index, span), span)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.weak_types import as_weak
 
@@ -47,10 +48,11 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
         )
         if len(index) > 1 or not isinstance(result, v.Computed):
             return result
-        if isinstance(index[0].value, v.SliceOf):
-            return v.ListOfRows(result, is_table, of_tuples=value.value.of_tuples)
-        if value.value.of_tuples:
-            return numbers_of(result, span)
+        is_order = value.value.columns and is_tensor(index[0].value) and tensor_type(index[0]).shape
+        if isinstance(index[0].value, v.SliceOf) or is_order:
+            return v.ListOfRows(result, is_table, columns=value.value.columns)
+        if value.value.columns:
+            return tuple_of(result, value.value.columns, span)
         return v.ListOfRows(result, is_row=True) if is_table else result
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
@@ -60,14 +62,20 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
     return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
 
 
-def numbers_of(row: v.Value, span: Span) -> v.Value:
+def tuple_of(row: v.Value, columns: v.Columns, span: Span) -> v.Value:
     """Return the numbers of a vector as the tuple that it stands for."""
-    if not isinstance(row, v.Computed) or not isinstance(row.type, TensorType):
+    if not isinstance(row, v.Computed):
         return row
-    (size,) = row.type.shape
-    assert isinstance(size, int)
-    places = (subscript(v.Operand(row, span), [v.Operand(v.Known(at), span)], span) for at in range(size))
-    return v.TupleOf(tuple(places), written="tuple")
+    places = itertools.count()
+
+    def read(column: v.Column | v.Columns) -> v.Value:
+        if isinstance(column, tuple):
+            return v.TupleOf(tuple(map(read, column)), written="tuple")
+        number = subscript(v.Operand(row, span), [v.Operand(v.Known(next(places)), span)], span)
+        assert isinstance(number, v.Computed)
+        return replace(cast(number, column.dtype, span), weak=column.weak)
+
+    return read(columns)
 
 
 def _index_dictionary(value: v.DictOf, index: Sequence[v.Operand]) -> v.Value:

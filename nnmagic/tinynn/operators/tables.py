@@ -370,7 +370,8 @@ def keys_of(table: v.TableOf, span: Span) -> v.ListOfRows:
     """Return the keys of a table in order, as Python's numbers or as rows of these."""
     assert isinstance(table.keys.type, ty.TensorType)
     keys = rows_of(table, replace(table.keys, weak=True), span)
-    return replace(keys, of_tuples=len(table.keys.type.shape) > 1)
+    _, *sizes = table.keys.type.shape
+    return replace(keys, columns=(v.Column(table.keys.type.dtype, weak=True),) * sizes[0] if sizes else ())  # type: ignore[operator]  # known
 
 
 def keys_of_table(operand: v.Operand) -> v.Operand:

@@ -88,6 +88,8 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
         yield from _with_updates(stmt, updates, new_name)
         return
     pops = list(_pops_in(inside))
+    if isinstance(stmt, py.Assign) and pops == list(_pops_in(stmt.value)):  # before the targets
+        inside = stmt.value
     if not pops or not _may_come_first(inside, pops):
         yield stmt
         return

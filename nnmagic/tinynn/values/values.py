@@ -93,17 +93,29 @@ class TupleOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """What the tuples of a list have at one place: numbers of one dtype; ``weak`` ones are Python's."""
+
+    dtype: str
+    weak: bool
+
+
+#: The columns of a list of tuples, in the form of the tuples, which may hold others.
+Columns = tuple["Column | Columns", ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ListOfRows:
     """A list that grew in a loop: its items are the rows of a tensor.
 
     ``is_table``: they are lists of numbers, whose items can be assigned. ``is_row``: it is one of these.
-    ``of_tuples``: they are tuples of numbers.
+    ``columns``: they are tuples of such numbers.
     """
 
     rows: Computed
     is_table: bool = False
     is_row: bool = False
-    of_tuples: bool = False
+    columns: Columns = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -518,8 +530,10 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
         case ty.RecordType(name=ty.KNOWN, names=(known,)):
             return Known(known)
         case ty.RecordType(name=ty.LIST, names=(kind,), fields=(of_rows,)):
-            rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak=kind != "scalars")
-            return ListOfRows(rows, is_table=kind == "lists", of_tuples=kind == "tuples")
+            weak = kind in (ty.NUMBERS, "lists")
+            rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak)
+            columns = (Column(of_rows.dtype, weak=True),) * of_rows.shape[1] if kind == "tuples" else ()  # type: ignore[union-attr,operator]  # a matrix
+            return ListOfRows(rows, is_table=kind == "lists", columns=columns)
         case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL as kind):
             what = "None on some paths" if kind == ty.OPTIONAL else "one of several strings"
             message = f"this function returns {what}, which only Python can read"
