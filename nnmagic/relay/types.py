@@ -112,7 +112,7 @@ TABLE = "table"
 NUMBERS = "numbers"
 
 #: The name of a record of the rows of a Python list of numbers; its only name says what the items are:
-#: NUMBERS, "scalars" of NumPy, "lists" or "tuples" of numbers.
+#: NUMBERS, "scalars" of NumPy, "lists" of numbers, or "tuples" of numbers, with the dtype of each.
 LIST = "list"
 
 #: The name of a record of the items of any other Python list.

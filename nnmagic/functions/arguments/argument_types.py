@@ -173,13 +173,33 @@ def _rows(value: list[object]) -> tuple[str, np.ndarray] | None:
         kind = "lists" if list in kinds else "tuples"
         parts = [part for each in value for part in each]  # type: ignore[attr-defined]
         kinds = set(map(type, parts))
-    is_python = kinds == {bool} or (kinds <= {int, float, complex} and (kind != "tuples" or len(kinds) == 1))
+    is_python = kinds == {bool} or kinds <= {int, float, complex}
+    if kind == "tuples":
+        return _rows_of_tuples(value)  # type: ignore[arg-type]  # tuples
     if not parts or not (
         is_python or (kind == ty.NUMBERS and len(kinds) == 1 and isinstance(value[0], np.generic))
     ):
         return None
     array = np.array(value)
     return None if ty.dtype_of_array(array) is None else (kind if is_python else "scalars", array)
+
+
+def _rows_of_tuples(value: list[tuple[object, ...]]) -> tuple[str, np.ndarray] | None:
+    """Return the rows of tuples with numbers of one type at each place, which an array holds as they are."""
+    kinds = [set(map(type, column)) for column in zip(*value, strict=True)]
+    if not kinds or any(len(each) != 1 or not each <= {bool, int, float, complex} for each in kinds):
+        return None
+    try:
+        array = np.array(value)
+    except OverflowError:
+        return None
+    is_exact = array.dtype.kind not in "fc" or not any(
+        isinstance(part, int) and abs(part) > 1 << 53 for row in value for part in row
+    )
+    if not is_exact or ty.dtype_of_array(array) is None:
+        return None
+    dtypes = [str(np.array(part).dtype) for part in value[0]]
+    return " ".join(("tuples", *dtypes)), array
 
 
 def _entries(value: Mapping[object, object]) -> tuple[np.ndarray, np.ndarray] | None:

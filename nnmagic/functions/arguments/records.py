@@ -253,7 +253,10 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
     if type_.name == SET:
         return set(type_.names)
     if type_.name == LIST:
-        return list(map(tuple, value[0].tolist())) if type_.names == ("tuples",) else value[0].tolist()
+        makers_of = [np.dtype(dtype).type for dtype in type_.names[0].split()[1:]]
+        if not makers_of:
+            return value[0].tolist()
+        return [tuple(make(part).item() for make, part in zip(makers_of, row)) for row in value[0]]
     if type_.name == ITEMS:
         return fields
     if maker is None:

@@ -532,7 +532,7 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
         case ty.RecordType(name=ty.LIST, names=(kind,), fields=(of_rows,)):
             weak = kind in (ty.NUMBERS, "lists")
             rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak)
-            columns = (Column(of_rows.dtype, weak=True),) * of_rows.shape[1] if kind == "tuples" else ()  # type: ignore[union-attr,operator]  # a matrix
+            columns = tuple(Column(dtype, weak=True) for dtype in kind.split()[1:])
             return ListOfRows(rows, is_table=kind == "lists", columns=columns)
         case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL as kind):
             what = "None on some paths" if kind == ty.OPTIONAL else "one of several strings"
