@@ -256,7 +256,9 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         makers_of = [np.dtype(dtype).type for dtype in type_.names[0].split()[1:]]
         if not makers_of:
             return value[0].tolist()
-        return [tuple(make(part).item() for make, part in zip(makers_of, row)) for row in value[0]]
+        return [
+            tuple(make(part).item() for make, part in zip(makers_of, row, strict=True)) for row in value[0]
+        ]
     if type_.name == ITEMS:
         return fields
     if maker is None:

@@ -14,6 +14,7 @@ from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
+from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.operators.strings import ORD
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values import values as v
@@ -317,6 +318,33 @@ def _bisect(name: str, side: str) -> Builtin:
     )
 
 
+def _of_heap(name: str) -> Builtin:
+    """Return a function of `heapq`; the statement in which it stands is written out (syntax/heaps)."""
+
+    def apply_to(call: Arguments) -> v.Value:
+        place = call.given["heap"]
+        if "item" in call or not (isinstance(place.value, v.Known) or as_weak_int(place) is not None):
+            hint = "write it alone, as in item = heappop(heap)"
+            message = f"{name} changes a list that has a name, in a statement that computes it always"
+            raise v.RefusalError(message, call.span, hint=hint)
+        return place.value  # of a statement that is written out
+
+    return Builtin(name, "heap item?", apply_to, f"Do what Python's heapq.{name} does.", None, method=False)
+
+
+def _first_of_sorted(name: str, *, reverse: bool) -> Builtin:
+    """Return ``nsmallest`` or ``nlargest``."""
+
+    def apply_to(call: Arguments) -> v.Value:
+        key = ", key=key" if "key" in call else ""
+        text = f"def {name}(n, items, key):\n    return sorted(items{key}, reverse={reverse})[:max(n, 0)]\n"
+        function = call.given.get("key", v.Operand(v.Known(None), call.span))
+        return v.LoopCall("text", (call.given["n"], call.given["iterable"], function), text=text)
+
+    summary = f"Return what Python's heapq.{name} does."
+    return Builtin(name, "n iterable key?", apply_to, summary, None, method=False)
+
+
 def _counter(call: Arguments) -> v.Value:
     return v.LoopCall("text", (call.given["iterable"],), text=_COUNTED)
 
@@ -340,6 +368,11 @@ OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
         "bisect": _bisect("bisect", "right"),
     },
     "functools": {"partial": PARTIAL},
+    "heapq": {
+        **{name: _of_heap(name) for name in ("heappush", "heappop", "heapify", "heapreplace", "heappushpop")},
+        "nsmallest": _first_of_sorted("nsmallest", reverse=False),
+        "nlargest": _first_of_sorted("nlargest", reverse=True),
+    },
     "collections": {
         "Counter": Builtin("Counter", "iterable", _counter, "Count equal items.", None, method=False)
     },

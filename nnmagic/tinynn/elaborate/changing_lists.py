@@ -126,15 +126,14 @@ def _find_types(
     locals_ = ctx.environment.bindings.locals
     with ctx.trial() as diagnostics:
         emit(loop)
-    unknown = {growth.rows for growth in growths.values() if growth.type is None}
-    found = [isinstance(v.rows_of_list(locals_[each]), v.Computed) for each in unknown]
-    if not may_be_unknown and not all(found):
+    before = None
+    while not may_be_unknown and (unknown := _unknown_rows(ctx, growths)) not in (before, set()):
+        before = unknown  # each round finds those that get items of the lists that the last one found
         body = attr.evolve(loop.body, stmts=list(_without_readers(loop.body.stmts, unknown)))
         with ctx.trial():
             emit(attr.evolve(loop, body=body))
     for growth in growths.values():
-        rows = locals_[growth.rows]
-        rows = v.rows_of_list(rows)
+        rows = v.rows_of_list(locals_[growth.rows])
         if growth.type is None and isinstance(rows, v.Computed) and isinstance(rows.type, TensorType):
             growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)  # no round appends to it
     if all(growth.type is not None for growth in growths.values()):
@@ -142,6 +141,19 @@ def _find_types(
     for diagnostic in diagnostics.errors:
         ctx.diagnostics.add(diagnostic)
     return may_be_unknown and not diagnostics.errors
+
+
+def _unknown_rows(ctx: Elaboration, growths: Mapping[str, Growth]) -> set[str]:
+    """Return the rows of which no type is known yet; give the others one that a trial can read."""
+    locals_, unknown = ctx.environment.bindings.locals, set()
+    for growth in growths.values():
+        if isinstance(v.rows_of_list(locals_[growth.rows]), v.Computed):
+            continue
+        if growth.type is None:
+            unknown.add(growth.rows)
+        else:
+            locals_[growth.rows] = example_of(ctx, growth, growth.type)
+    return unknown
 
 
 def _leave(ctx: Elaboration, names: ListNames, growth: Growth, span: Span, *, is_stepped: bool) -> v.Value:

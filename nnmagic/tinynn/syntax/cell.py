@@ -16,6 +16,7 @@ from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
 from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
+from nnmagic.tinynn.syntax.heaps import mark_own_calls
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.source_spans import SpanMap
@@ -56,6 +57,7 @@ def parse(source: Source, diagnostics: Diagnostics, *, methods: bool = False) ->
             )
             diagnostics.error(message, spans.public(spans.of(inner)), hint="divide it into several cells")
             return None
+        mark_own_calls(module)
         compiler = CellCompiler(spans, diagnostics, methods=methods)
         result = compiler.compile_module(module)
         is_nested_too_deep = _check_by_python(module, spans, diagnostics)

@@ -6,6 +6,8 @@ import ast as py
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from nnmagic.tinynn.syntax.heaps import gives_item, heap_function, heap_statements
+
 #: The methods that change a list as a whole, and what it is then.
 _CHANGED = {
     "reverse": (0, "{owner}[::-1]"),
@@ -48,6 +50,9 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             yield _change(
                 stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)
             )
+            return
+        case py.Expr(value=py.Call() as call) if heap_function(call):
+            yield from _take(call, None, new_name)
             return
         case py.Expr(
             value=py.Call(
@@ -200,10 +205,14 @@ def _pops_in(node: py.AST) -> Iterator[py.Call]:
             yield node
         case py.Call(func=py.Attribute(attr="popleft", value=py.Name()), args=[], keywords=[]):
             yield node
+        case py.Call(args=args) if gives_item(node):
+            if not any(_pops(part) for each in args for part in py.walk(each)):
+                yield node
 
 
 def _pops(node: py.AST) -> bool:
-    return isinstance(node, py.Attribute) and node.attr in ("pop", "popleft", "setdefault")
+    is_method = isinstance(node, py.Attribute) and node.attr in ("pop", "popleft", "setdefault")
+    return is_method or (isinstance(node, py.Call) and gives_item(node))
 
 
 def _may_come_first(inside: py.AST, pops: Sequence[py.Call]) -> bool:
@@ -253,6 +262,8 @@ def _update(
 
 
 def _owner(pop: py.Call) -> str:
+    if heap_function(pop):
+        return py.unparse(pop.args[0])
     assert isinstance(pop.func, py.Attribute)
     assert isinstance(pop.func.value, py.Name)
     return pop.func.value.id
@@ -276,6 +287,10 @@ def _is_place(index: py.expr) -> bool:
 
 def _take(pop: py.Call, name: str | None, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
     """Yield the assignment of the item, and that of the list without it."""
+    if heap_function(pop):
+        for stmt in heap_statements(pop, name, new_name):
+            yield from _expand(_at(pop, stmt), new_name)
+        return
     owner, place = _owner(pop), "-1"
     if pop.args and not _is_place(pop.args[0]):
         key = new_name(f"key_of_{owner}")

@@ -2017,6 +2017,8 @@ NOT_FOLLOWED: dict[str, str] = {
     "write the types of its other parameters": "test_specializing.py",
     "define the function in this cell, or write the type of the parameter": "test_specializing.py",
     "call it in another cell, and pass its result as an argument or use it by its name": "code of the notebook",
+    "write it alone, as in item = heappop(heap)": "test_heaps.py",
+    "begin with a tuple that holds all, as in [(0.0, 0)]": "test_lists_of_tuples.py",
     "use it in Relay text": "data types of Relay text",
     "write the alias in another cell, as in Image = Tensor[(3, 224, 224), f32]": "syntax of Python 3.12",
     "convert the numbers, as in {}(...).astype({})": "test_random_keys.py",
