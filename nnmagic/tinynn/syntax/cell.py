@@ -19,6 +19,7 @@ from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.heaps import mark_own_calls
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
+from nnmagic.tinynn.syntax.ragged_lists import with_chains
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
@@ -194,7 +195,7 @@ class CellCompiler(StatementCompiler):
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         if not nested:
-            stmt = with_plain_dictionaries(stmt)
+            stmt = with_chains(with_plain_dictionaries(stmt))
         if any(map(_is_vectorize, stmt.decorator_list)):
             stmt = _of_elements(stmt)
         stmt = _with_ranks(stmt)

@@ -317,6 +317,12 @@ class StatementCompiler(PatternCompiler):
                 hint = unsupported_syntax.CHANGE_A_LIST[method].format(name, *given)
                 if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
                     hint += f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
+                if (
+                    method == "append"
+                    and isinstance(owner, py.Subscript)
+                    and not isinstance(owner.slice, py.Constant)
+                ):
+                    hint = unsupported_syntax.RAGGED
                 self.refuse(
                     f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot",
                     span,

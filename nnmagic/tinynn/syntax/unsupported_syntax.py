@@ -28,6 +28,12 @@ PRINT = (
 )
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
+#: How a list of lists is used that grows.
+RAGGED = (
+    "make it here, as in rows = [[] for _ in range(n)], and read it where it is, as in for x in rows[i]: "
+    "a name holds a copy of a row, as in row = list(rows[i])"
+)
+
 _TRY = (
     f"`try` {_NEVER}: an exception ends the call",
     "test before what would fail, as in `if y != 0:`, or write `try` around the call of the function, in "
