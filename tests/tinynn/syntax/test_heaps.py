@@ -21,6 +21,16 @@ NAMES = {name: getattr(heapq, name) for name in heapq.__all__ if name.startswith
 
 #: A program of each kind, with the arguments of a call.
 PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "layout": (
+        """def f(x):
+            h = []
+            for k, v in enumerate(x):
+                heappush(h, (v % 4, k))
+                if k % 5 == 4:
+                    heappop(h)
+            return h, h[0]""",
+        (NUMBERS,),
+    ),
     "dijkstra": (
         """def f(w, s):
             n = len(w)
@@ -39,16 +49,6 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
                             heapq.heappush(heap, (nd, v))
             return dist""",
         (WEIGHTS, 2),
-    ),
-    "layout": (
-        """def f(x):
-            h = []
-            for k, v in enumerate(x):
-                heappush(h, (v % 4, k))
-                if k % 5 == 4:
-                    heappop(h)
-            return h, h[0]""",
-        (NUMBERS,),
     ),
     "top": (
         """def f(x, k):
@@ -154,7 +154,7 @@ def _text(name: str) -> str:
     return "\n".join(line.removeprefix(8 * " ") for line in lines) + "\n"
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.full("dijkstra", "top", "merge", "median", "astar", "huffman")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_with_heaps(name: str) -> None:
     assert_as_in_python(_text(name), *PROGRAMS[name][1], heapq=heapq, **NAMES)
@@ -171,7 +171,7 @@ def test_programs_with_heaps_in_machine_code(name: str) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.full("out", "while")
 @pytest.mark.parametrize("use", USES)
 def test_a_list_becomes_a_heap(use: str) -> None:
     head = "from heapq import heapify, heappop, heappush, heappushpop, heapreplace\n"

@@ -69,7 +69,7 @@ def _text(use: str) -> str:
     return HEAD + "".join(f"    {line}\n" for line in lines)
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.full("use", "back", "for k in")
 @pytest.mark.parametrize("use", USES)
 def test_inner_lists(use: str) -> None:
     assert_as_in_python(_text(use), 8, EDGES)
@@ -79,6 +79,7 @@ def test_buckets() -> None:
     assert_as_in_python(BUCKETS, RNG.random(40))
 
 
+@pytest.mark.full
 def test_shortest_paths_over_lists_of_neighbours() -> None:
     assert_as_in_python(SHORTEST_PATHS, 8, EDGES, RNG.random(30), heapq=heapq)
 
