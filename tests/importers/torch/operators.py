@@ -164,7 +164,9 @@ class _Compiled:
                 graph = self.graph = _functional_graph(module, tensors)
             else:
                 program = torch.export.export(module, tuple(_copy(tensors)), strict=False)
-                self.program = program.run_decompositions(torch.export.default_decompositions())
+                table = torch.export.default_decompositions()
+                table.pop(torch.ops.aten.special_log_ndtr.default, None)  # as `from_torch` keeps it
+                self.program = program.run_decompositions(table)
                 graph = self.program.graph_module
         except Exception as error:
             raise _Stopped("not exported", f"{type(error).__name__}: {error}"[:200], []) from None
