@@ -229,13 +229,8 @@ def _slice_by(site: BatchCall) -> Expr | None:
     """Slice the examples alike; the sizes of what is left may be known at run time only."""
     if not site.only(0) or site.attrs["axes"] is not None or site.attrs["slice_mode"] != "end":
         return None
-    first = (constant(0, "int64"), site.size.number(site.span), constant(1, "int64"))
-    bounds = []
-    for index, of_batch in enumerate(first, start=1):
-        given = site.op("cast", site.args[index], dtype="int64")
-        column = site.op("expand_dims", of_batch, axis=0)
-        bounds.append(site.op("concatenate", Tuple((column, given), span=site.span), axis=0))
-    return site.again(site.args[0], *bounds)
+    bounds = [site.op("cast", each, dtype="int64") for each in site.args[1:]]
+    return site.again(site.args[0], *_with_examples(site, bounds))
 
 
 @rule("python.window")
@@ -243,11 +238,16 @@ def _window(site: BatchCall) -> Expr | None:
     """Cut the examples alike."""
     if not site.only(0):
         return None
-    bounds, first = [], (constant(0, "int64"), site.size.number(site.span))
-    for number, of_examples in zip(site.args[1:], first, strict=True):
-        column = site.op("expand_dims", of_examples, axis=0)
-        bounds.append(site.op("concatenate", Tuple((column, number), span=site.span), axis=0))
+    bounds = _with_examples(site, site.args[1:])
     return site.again(site.args[0], *bounds, sizes=[-1, *cast("Sequence[int]", site.attrs["sizes"])])
+
+
+def _with_examples(site: BatchCall, vectors: Sequence[Expr]) -> list[Expr]:
+    """Return begins, ends and strides, or begins and lengths, which take all of the examples as well."""
+    first = (constant(0, "int64"), site.size.number(site.span), constant(1, "int64"))
+    columns = [site.op("expand_dims", each, axis=0) for each in first[: len(vectors)]]
+    pairs = (Tuple(pair, span=site.span) for pair in zip(columns, vectors, strict=True))
+    return [site.op("concatenate", pair, axis=0) for pair in pairs]
 
 
 @rule("tile")

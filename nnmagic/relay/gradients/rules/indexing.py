@@ -208,18 +208,21 @@ def _dyn_strided_slice(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["slice_mode"] != "end":
         raise p.unsupported("slice_mode must be 'end'")
     bounds = [p.x(index).cast("int64") for index in (1, 2, 3)]
-    if axes != list(range(rank)):
-        bounds = [_all_axes(p, bound, axes, rest) for bound, rest in zip(bounds, (0, _FAR, 1), strict=True)]
-    return [p.x().zeros().op("strided_set", p.d, *bounds), None, None, None]
+    return [_put_back(p, bounds, axes), None, None, None]
 
 
 @rule("python.window")
 def _window(p: VjpCall) -> Sequence[Contribution]:
     begin, axes = p.x(1), list(range(cast("int", p.shape(1)[0])))
     bounds = [begin, begin + p.x(2), p.array([1] * len(axes), "int64")]
-    if len(axes) < p.rank():
+    return [_put_back(p, bounds, axes), None, None]
+
+
+def _put_back(p: VjpCall, bounds: Sequence[TensorExpr], axes: Sequence[int]) -> TensorExpr:
+    """Return zeros with the cotangent in a slice, by its begins, ends and strides along some axes."""
+    if list(axes) != list(range(p.rank())):
         bounds = [_all_axes(p, bound, axes, rest) for bound, rest in zip(bounds, (0, _FAR, 1), strict=True)]
-    return [p.x().zeros().op("strided_set", p.d, *bounds), None, None]
+    return p.x().zeros().op("strided_set", p.d, *bounds)
 
 
 def _all_axes(p: VjpCall, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
