@@ -103,18 +103,19 @@ wrong:
 }"""
 
 
-def _call_with(function: CFunction, sizes: Sequence[str]) -> str:
-    """Return the call of a function of a vector."""
-    given = ", ".join(["ptr null", "ptr %values", *sizes, "ptr %result"])
-    return f"  %.code = call i32 @{function.name}.run({given})"
+def _of_vector(function: CFunction) -> tuple[list[str], str]:
+    """Return the check of a vector's length ``%size``, and the call of a function of the vector."""
+    given, *sizes, _ = function.arguments
+    assert given.shape is not None
+    check = [] if sizes else _branch(f"icmp eq i64 %size, {given.shape[0]}", "fits")
+    taken = ", ".join(["ptr null", "ptr %values", *(["i64 %size"] if sizes else []), "ptr %result"])
+    return check, f"  %.code = call i32 @{function.name}.run({taken})"
 
 
 def _filter(function: CFunction, signature: str) -> str:
     """``int (double *, npy_intp, double *, void *)``: of a vector, a number; 0 where it fails."""
     del signature
-    given, *sizes, _ = function.arguments
-    check, values = _fitting("%size", given, sizes)
-    call = _call_with(function, values)
+    check, call = _of_vector(function)
     head = f"define i32 @{_ADAPTER}(ptr %values, i64 %size, ptr %result, ptr %user_data) {{"
     return "\n".join([head, *check, call, _STATUS])
 
@@ -122,9 +123,7 @@ def _filter(function: CFunction, signature: str) -> str:
 def _lines(function: CFunction, signature: str) -> str:
     """``int (double *, npy_intp, double *, npy_intp, void *)``: of a vector, another one."""
     del signature
-    given, *sizes, _ = function.arguments
-    check, values = _fitting("%size", given, sizes)
-    call = _call_with(function, values)
+    check, call = _of_vector(function)
     head = f"define i32 @{_ADAPTER}(ptr %values, i64 %size, ptr %result, i64 %length, ptr %user_data) {{"
     return "\n".join([head, *check, *_length_check(function), call, _STATUS])
 
@@ -152,26 +151,17 @@ def _length_check(function: CFunction) -> list[str]:
 def _coordinates(function: CFunction, signature: str) -> str:
     """``int (npy_intp *, double *, int, int, void *)``: of a point of the output, that of the input."""
     del signature
-    given, *sizes, _ = function.arguments
-    check, values = _fitting("%size", given, sizes)
+    check, call = _of_vector(function)
     parts = [
         f"define i32 @{_ADAPTER}(ptr %values, ptr %result, i32 %rank, i32 %input_rank, ptr %user_data) {{",
         "  %size = sext i32 %rank to i64",
         "  %length = sext i32 %input_rank to i64",
         *check,
         *_length_check(function),
-        _call_with(function, values),
+        call,
         _STATUS,
     ]
     return "\n".join(parts)
-
-
-def _fitting(size: str, given: CArgument, sizes: Sequence[CArgument]) -> tuple[list[str], list[str]]:
-    """Return the check of a vector's length, and what the function takes for its sizes."""
-    assert given.shape is not None
-    if sizes:
-        return [], [f"i64 {size}"]
-    return _branch(f"icmp eq i64 {size}, {given.shape[0]}", "fits"), []
 
 
 def _branch(condition: str, name: str) -> list[str]:
