@@ -147,9 +147,18 @@ def test_torch(session: nox.Session) -> None:
     install(session, ["--editable", ".", "--group", "torch"])
     cells = ("tests/tinynn/elaborate/test_torch_modules.py", "tests/tinynn/builtins/test_torch_names.py")
     arrays = "tests/engine/test_foreign_arrays.py"
+    functions = ("tests/functions/frameworks", "tests/docs/test_libraries_page.py")
     notebook = "tests/notebooks/test_examples.py::test_an_example_gives_what_it_shows[pytorch]"
     session.run(
-        *PYTEST, "--full", "tests/importers/torch", *cells, arrays, notebook, *PARALLEL, *session.posargs
+        *PYTEST,
+        "--full",
+        "tests/importers/torch",
+        *cells,
+        arrays,
+        *functions,
+        notebook,
+        *PARALLEL,
+        *session.posargs,
     )
 
 

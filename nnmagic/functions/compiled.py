@@ -155,6 +155,38 @@ class CompiledFunction(FunctionAttributes):
 
         return self._keep_ufunc(lambda: make_ufunc(self))
 
+    @property
+    def torch(self) -> Callable[..., Any]:
+        """The function for tensors of torch, on the CPU: an operator with gradients and batches.
+
+        autograd, ``torch.func`` and ``torch.compile`` know it; say ``g = f.torch`` ahead of what torch
+        compiles as one graph. Raises TypeError for a function that changes its arguments or has types that
+        torch has no tensors for, ImportError without torch.
+        """
+        made = self._definition.__dict__  # looked up first: torch.compile traces this, and not what makes it
+        return made["_torch"] if "_torch" in made else self._make_torch()
+
+    @short_errors
+    def _make_torch(self) -> Callable[..., Any]:
+        from nnmagic.functions.frameworks.torch import torch_function
+
+        made: Callable[..., Any] = self._definition.__dict__.setdefault("_torch", torch_function(self))
+        return made
+
+    @property
+    @short_errors
+    def jax(self) -> Callable[..., Any]:
+        """The function for arrays of JAX, on the CPU: with reverse-mode gradients, ``jit`` and ``vmap``.
+
+        Raises TypeError for a function that changes its arguments or has types that JAX has no arrays for,
+        ImportError without JAX.
+        """
+        from nnmagic.functions.frameworks.jax import jax_function
+
+        made = self._definition.__dict__
+        function: Callable[..., Any] = made["_jax"] if "_jax" in made else jax_function(self)
+        return made.setdefault("_jax", function)  # type: ignore[no-any-return]
+
     def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
         """Return its ufunc, made if there is none yet."""
         ufuncs: dict[str, np.ufunc] = self._definition.__dict__

@@ -437,6 +437,22 @@ class SpecializingFunction(FunctionAttributes):
 
         return self._keep_ufunc(lambda: make_ufunc(self))
 
+    @property
+    @short_errors
+    def torch(self) -> Callable[..., Any]:
+        """The function for tensors of torch, compiled for their types; see ``CompiledFunction.torch``."""
+        from nnmagic.functions.frameworks.torch import torch_function
+
+        return torch_function(self)
+
+    @property
+    @short_errors
+    def jax(self) -> Callable[..., Any]:
+        """The function for arrays of JAX, compiled for their types; see ``CompiledFunction.jax``."""
+        from nnmagic.functions.frameworks.jax import jax_function
+
+        return jax_function(self)
+
     def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
         """Return its ufunc, made if there is none yet."""
         if self._ufunc is None:

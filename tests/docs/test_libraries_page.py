@@ -13,7 +13,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "libraries.md"
 
 
-@pytest.mark.parametrize("library", ["numpy", "pandas", "xarray", "polars", "dask"])
+@pytest.mark.parametrize("library", ["numpy", "pandas", "xarray", "polars", "dask", "torch", "jax"])
 def test_the_code_runs(library: str) -> None:
     """The blocks that import the library run, and those that import none of the others."""
     blocks = re.findall(r"^( *)```python\n(.*?)^ *```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

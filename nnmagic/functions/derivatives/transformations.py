@@ -76,7 +76,8 @@ def vjp(function: SpecializingFunction, argnums: Argnums | None = None) -> Speci
 def vjp(function: _Differentiable, argnums: Argnums | None = None) -> _Differentiable:
     """Return a compiled function that gives ``(result, gradients)`` for a cotangent of the result.
 
-    Its parameters are those of the function, then ``cotangent``, of the result's type. ``gradients`` is a
+    Its parameters are those of the function, then ``cotangent``, of the result's type (``cotangent_`` if the
+    function has such a parameter itself). ``gradients`` is a
     tuple, one for each parameter of ``argnums``: by default, of each that is made of floats, or has no type.
     """
     return _compile_text(function, "vjp", "", argnums)
@@ -390,6 +391,13 @@ def _with_axis(parameter: _Parameter, type_: Type, axes: Axes, name: str) -> Typ
     return TensorType(tuple(shape), type_.dtype)
 
 
+def _free_name(name: str, parameters: Sequence[_Parameter]) -> str:
+    """Return the name with underscores until no parameter has it: there are gradients of gradients."""
+    while name in {parameter.name for parameter in parameters}:
+        name += "_"
+    return name
+
+
 def _text(
     kind: str,
     name: str,
@@ -410,12 +418,18 @@ def _text(
             shown = (
                 "" if result is None else f": {format_type(_name_sizes(result, iter(range(10_000, 20_000))))}"
             )
-            what, more = f"The result of {of}, and the gradients for a cotangent of it", [f"cotangent{shown}"]
-            body = f"result, pull = vjp({function}, {names})\n    return result, pull(cotangent)"
+            what = f"The result of {of}, and the gradients for a cotangent of it"
+            cotangent = _free_name("cotangent", parameters)
+            more = [f"{cotangent}{shown}"]
+            body = f"result, pull = vjp({function}, {names})\n    return result, pull({cotangent})"
         case "jvp":
             what = f"The result of {of}, and its directional derivative"
-            more = [f"tangent_{parameter.name}{parameter.annotation}" for parameter in chosen]
-            directions = "".join(f"tangent_{parameter.name}, " for parameter in chosen)
+            tangents = [_free_name(f"tangent_{parameter.name}", parameters) for parameter in chosen]
+            more = [
+                f"{tangent}{parameter.annotation}"
+                for tangent, parameter in zip(tangents, chosen, strict=True)
+            ]
+            directions = "".join(f"{tangent}, " for tangent in tangents)
             body = f"return jvp({function}, ({names}, ), ({directions}))"
         case _:
             shown = {"value_and_grad": "value and the gradient", "grad": "gradient"}.get(kind, kind)
