@@ -276,7 +276,7 @@ def _refuse_lazy(name: _Path | str, value: object) -> None:
     graph = getattr(type(value), "__dask_graph__", None)
     if graph is None or graph(value) is None:
         return
-    mapped = "x.map_blocks(f, dtype=...)"
+    mapped = "nnmagic.dask.map_blocks(f, x)"
     if hasattr(value, "dims"):
         mapped = "xarray.apply_ufunc(f, x, dask='parallelized', output_dtypes=[...])"
     raise TypeError(

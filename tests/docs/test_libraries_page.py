@@ -23,7 +23,7 @@ def test_the_code_runs(library: str) -> None:
     for number, (_, block) in enumerate(blocks):
         code = textwrap.dedent(block)
         needed = set(re.findall(r"^import (\w+)", code, re.MULTILINE)) - {"nnmagic", "numpy"}
-        if any(word in code for word in ("array.reduce", "blocks =")):  # of blocks before
+        if any(word in code for word in ("array.reduce", "blocks")):  # of blocks before
             needed.add("xarray" if "array.reduce" in code else "dask")
         if needed <= {library}:
             filename = f"<libraries {number}>"
