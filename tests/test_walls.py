@@ -43,6 +43,7 @@ MAY_IMPORT = {
             "_version cache diagnostics engine exporters fork_safety importers progress relay rendering "
             "tinynn tracebacks"
         ),
+        "dask": "diagnostics engine functions relay tracebacks",
         "jupyter": "_version cache diagnostics engine functions progress relay rendering tinynn tracebacks",
     }.items()
 }
@@ -79,7 +80,9 @@ ONLY_IN = {
     "traitlets": {"jupyter"},
     "pygments": {"rendering"},
     "onnx": {"exporters", "importers"},
-    "torch": {"importers"},
+    "torch": {"functions", "importers"},
+    "jax": {"functions"},
+    "dask": {"dask"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 PARTS = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES}
