@@ -20,7 +20,9 @@ from nnmagic.engine import engine_error
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.functions.caching.compile_options import Target
 from nnmagic.functions.exporting.archive import archive
+from nnmagic.functions.exporting.cpp import cpp_text
 from nnmagic.functions.exporting.header import example_text, header_text
+from nnmagic.functions.exporting.rust import rust_text
 from nnmagic.relay.complex_numbers.lowering import mentions_complex
 from nnmagic.tracebacks import short_errors
 
@@ -53,8 +55,9 @@ def export(path: str | os.PathLike[str], *functions: CompiledFunction, target: T
 
     The path's suffix says what is written. ``.o`` is an object file, ``.a`` a static library, ``.so`` a
     shared one, each with a header beside it; ``.zip`` holds a static library, its header, and an example for
-    CMake. ``.wasm`` is a module for browsers and node. A function ``f`` becomes ``int f(…)``, which returns 0
-    or a code, ``f_message(code)``, and ``f_with(host, …)``, which takes memory and threads from its host.
+    CMake, and the wrappers that ``.hpp`` (C++20) and ``.rs`` (Rust) are alone. ``.wasm`` is a module for
+    browsers and node. A function ``f`` becomes ``int f(…)``, which returns 0 or a code, ``f_message(code)``,
+    and ``f_with(host, …)``, which takes memory and threads from its host.
 
     Args:
         path: the file.
@@ -91,16 +94,23 @@ def export(path: str | os.PathLike[str], *functions: CompiledFunction, target: T
     docs = [function.__doc__ or "" for function in functions]
     name = path.stem.removeprefix("lib") or "functions"
     header = header_text(compiled, name, docs, _machine(target))
-    write(_Export(path, name, header, code, compiled, target))
+    write(_Export(path, name, header, docs, code, compiled, target))
 
 
 class _Export:
     """What is written: a header, an object file, and what they define."""
 
     def __init__(
-        self, path: Path, name: str, header: str, code: bytes, functions: Sequence[Any], target: Target
+        self,
+        path: Path,
+        name: str,
+        header: str,
+        docs: Sequence[str],
+        code: bytes,
+        functions: Sequence[Any],
+        target: Target,
     ) -> None:
-        self.path, self.name, self.header, self.code = path, name, header, code
+        self.path, self.name, self.header, self.docs, self.code = path, name, header, docs, code
         self.functions, self.target = functions, target
 
     @property
@@ -160,6 +170,10 @@ def _write_zip(export: _Export) -> None:
     files = {
         f"lib{export.name}.a": export.archive(),
         f"{export.name}.h": export.header.encode(),
+        f"{export.name}.hpp": cpp_text(
+            export.functions, export.name, f"{export.name}.h", export.docs
+        ).encode(),
+        f"{export.name}.rs": rust_text(export.functions, export.name, export.docs).encode(),
         "example.c": example_text(export.functions, f"{export.name}.h").encode(),
         "CMakeLists.txt": _CMAKE.format(name=export.name).encode(),
     }
@@ -170,12 +184,23 @@ def _write_zip(export: _Export) -> None:
     export.path.write_bytes(packed.getvalue())
 
 
+def _write_cpp(export: _Export) -> None:
+    header = export.path.with_suffix(".h").name
+    export.path.write_text(cpp_text(export.functions, export.name, header, export.docs), "utf-8")
+
+
+def _write_rust(export: _Export) -> None:
+    export.path.write_text(rust_text(export.functions, export.name, export.docs), "utf-8")
+
+
 _WRITERS: Mapping[str, Callable[[_Export], None]] = {
     ".o": _write_object,
     ".a": _write_static,
     ".so": _write_shared,
     ".zip": _write_zip,
     ".wasm": _write_wasm,
+    ".hpp": _write_cpp,
+    ".rs": _write_rust,
 }
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 
-_TYPES = {
+#: The types of C by dtype.
+C_TYPES = {
     "bool": "bool",
     "float16": "uint16_t",
     "bfloat16": "uint16_t",
@@ -102,7 +103,7 @@ def _comment_lines(text: str) -> list[str]:
 
 def declare(argument: CArgument) -> str:
     """Return the declaration of an argument."""
-    type_ = _TYPES[argument.dtype]
+    type_ = C_TYPES[argument.dtype]
     if argument.shape is None:
         return f"{type_} {argument.name}"
     stars = "**" if argument.role == "made" else "*"
@@ -118,14 +119,14 @@ def example_text(functions: Sequence[CFunction], header: str) -> str:
         lines += ["    {"]
         given, declared, freed = list[str](), list[str](), list[str]()
         for argument in function.arguments:
-            type_, name = _TYPES[argument.dtype], argument.name
+            type_, name = C_TYPES[argument.dtype], argument.name
             given.append(f"&{name}" if argument.role == "made" else name)
             if argument.role == "size":
                 lines.append(f"        int64_t {name} = 4;")
             elif argument.shape is None:
                 lines.append(f"        {type_} {name} = 0;")
             else:
-                count = " * ".join(f"({_c_size(size)})" for size in argument.shape) or "1"
+                count = " * ".join(f"({c_size(size)})" for size in argument.shape) or "1"
                 array = (
                     "NULL" if argument.role == "made" else f"calloc((size_t)({count}) + 1, sizeof({type_}))"
                 )
@@ -140,6 +141,6 @@ def example_text(functions: Sequence[CFunction], header: str) -> str:
     return "\n".join([*lines, "    return failed;", "}", ""])
 
 
-def _c_size(size: str) -> str:
+def c_size(size: str) -> str:
     """Return a size as C computes it: of sizes that are not negative."""
     return size.replace("//", "/").replace(" and ", " && ").replace(" or ", " || ")
