@@ -28,7 +28,7 @@ class WrappedFunction:
         return [each for each in self.function.arguments if each.role in ("out", "made")]
 
     def sizes(self, length: str) -> Iterator[tuple[str, str]]:
-        """Yield each size that C takes, and ``length`` with the name of the array and the axis that has it."""
+        """Yield each size that C takes, and ``length`` with the array and the axis that have it."""
         named = [each.name for each in self.function.arguments if each.role == "size"]
         for argument in self.given:
             for axis, size in enumerate(argument.shape or ()):

@@ -15,6 +15,7 @@ from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
 from nnmagic.relay.structure.tuple_trees import flatten
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.operators.mixed_operands import same_dtype
 from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
@@ -40,8 +41,6 @@ def natural_dtype(number: bool | int | float | complex) -> str:
 def formula(call: Arguments, parameter: str) -> Formula:
     """Return an argument as a tensor; numbers, and lists of tensors, become one as in ``numpy.array``."""
     if (parts := _items_to_stack(call, parameter)) is not None:
-        from nnmagic.tinynn.builtins.tensor_helpers import stack  # which imports this module
-
         return stack(unify_dtypes(call, parts), 0)
     return as_formula(call.given[parameter], call.span, f"{call.name}: `{parameter}`")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -15,14 +14,13 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType
-from nnmagic.tinynn.builtins.argument_checks import unify_dtypes
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, is_tensor, whole_numbers
+from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.symbolic_sizes import dimension_size
-from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf
 
 
 def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
@@ -73,21 +71,6 @@ def concatenate(
 
     assert isinstance(result, Computed)
     return Formula(result, call.span)
-
-
-def of_arrays(builtin: Builtin) -> Builtin:
-    """Return a function of NumPy's whose argument may be a list of tensors, of which it makes an array."""
-
-    def apply_to(call: Arguments) -> Value:
-        operand = call.given["a"]
-        items = operand.value.items if isinstance(operand.value, TupleOf) else ()
-        if items and all(map(is_tensor, items)):
-            parts = unify_dtypes(call, [Operand(item, operand.span) for item in items])
-            whole = Operand(stack(parts, 0).value, operand.span)
-            call = replace(call, given={**call.given, "a": whole})
-        return builtin.apply(call)
-
-    return replace(builtin, apply=apply_to)
 
 
 def stack(tensors: Sequence[Formula], axis: int) -> Formula:
