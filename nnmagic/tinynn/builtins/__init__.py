@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnmagic.tinynn.builtins.argument_checks import of_arrays
 from nnmagic.tinynn.builtins.callbacks import CALLBACK
 from nnmagic.tinynn.builtins.generators import GENERATORS
 from nnmagic.tinynn.builtins.gradients import GRADIENTS
@@ -66,7 +67,6 @@ from nnmagic.tinynn.builtins.python_names import (
 )
 from nnmagic.tinynn.builtins.random import RANDOM
 from nnmagic.tinynn.builtins.special import special_functions
-from nnmagic.tinynn.builtins.tensor_helpers import of_arrays
 from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
 from nnmagic.tinynn.builtins.torch_names import (
     functional_batch_norm,

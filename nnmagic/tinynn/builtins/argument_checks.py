@@ -6,6 +6,7 @@ An argument that does not fit raises RefusalError, located at the argument.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from nnmagic.relay.structure.tuple_trees import flatten
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
-from nnmagic.tinynn.calls.argument_binding import Arguments
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.mixed_operands import same_dtype
 from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
 from nnmagic.tinynn.values import values as v
@@ -43,6 +44,21 @@ def formula(call: Arguments, parameter: str) -> Formula:
     if (parts := _items_to_stack(call, parameter)) is not None:
         return stack(unify_dtypes(call, parts), 0)
     return as_formula(call.given[parameter], call.span, f"{call.name}: `{parameter}`")
+
+
+def of_arrays(builtin: Builtin) -> Builtin:
+    """Return a function of NumPy's whose argument may be a list of tensors, of which it makes an array."""
+
+    def apply_to(call: Arguments) -> v.Value:
+        operand = call.given["a"]
+        items = operand.value.items if isinstance(operand.value, v.TupleOf) else ()
+        if items and all(map(is_tensor, items)):
+            parts = unify_dtypes(call, [v.Operand(item, operand.span) for item in items])
+            whole = v.Operand(stack(parts, 0).value, operand.span)
+            call = replace(call, given={**call.given, "a": whole})
+        return builtin.apply(call)
+
+    return replace(builtin, apply=apply_to)
 
 
 #: Functions that Python does not have: of a list they are NumPy's, of the array that it makes.

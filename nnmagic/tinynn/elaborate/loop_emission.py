@@ -65,7 +65,7 @@ from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count_polynomial, item
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.affine import AffineInt
+from nnmagic.tinynn.values.affine_int import AffineInt
 
 _INT64 = TensorType((), "int64")
 

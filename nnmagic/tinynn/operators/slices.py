@@ -16,7 +16,8 @@ from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.operators.arithmetic import check_not_zero
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.affine import AffineInt, affine_of, is_certain
+from nnmagic.tinynn.values.affine import affine_of, is_certain
+from nnmagic.tinynn.values.affine_int import AffineInt
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of

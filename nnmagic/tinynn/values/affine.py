@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from synr.ast import BuiltinOp
 
 from nnmagic.relay.ops.dims import as_polynomial
 from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
-
-if TYPE_CHECKING:
-    from nnmagic.relay.types import Dim
-    from nnmagic.tinynn.values.values import Computed, Value
+from nnmagic.relay.types import Dim
+from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.affine_int import AffineInt
 
 #: Larger numbers are not followed: sums of them would come near to what 64 bits can count.
 _MOST = 1 << 31
@@ -46,39 +44,8 @@ def is_certain(of: Polynomial) -> bool:
     return any(is_nonnegative(of - size) for size in sizes if size is not None and len(size.terms) > 1)
 
 
-@dataclass(frozen=True, slots=True)
-class AffineInt:
-    """An integer as ``factor * counter + offset``, of a counter from 0 to ``most`` (None: unknown).
-
-    ``terms``: the offset as a sum of numbers, each with its factor; one that is None stands for 1.
-    """
-
-    offset: Polynomial
-    counter: object = None
-    factor: int = 0
-    most: Polynomial | None = None
-    terms: tuple[tuple[int, Computed | None], ...] | None = None
-
-    @property
-    def bounds(self) -> tuple[Polynomial, Polynomial] | None:
-        """The least and the largest value, None if there is no bound. Raises NoPolynomialError."""
-        if self.factor == 0:
-            return self.offset, self.offset
-        if self.most is None:
-            return None
-        other = self.offset + self.most * constant(self.factor)
-        return (self.offset, other) if self.factor > 0 else (other, self.offset)
-
-    def minus(self, other: AffineInt) -> Polynomial | None:
-        """Return the difference if it is the same in every round, else None. Raises NoPolynomialError."""
-        same = self.factor == other.factor and (self.factor == 0 or self.counter is other.counter)
-        return self.offset - other.offset if same else None
-
-
-def affine_of(value: Value) -> AffineInt | None:
+def affine_of(value: v.Value) -> AffineInt | None:
     """Return what an integer is of a loop's counter and sizes, None if that is not known."""
-    from nnmagic.tinynn.values import values as v
-
     match value:
         case v.Known(value=int() as number) if not isinstance(number, bool) and abs(number) <= _MOST:
             return AffineInt(constant(number), terms=((number, None),))
@@ -90,7 +57,7 @@ def affine_of(value: Value) -> AffineInt | None:
     return None
 
 
-def affine_result(op: object, left: Value, right: Value) -> AffineInt | None:
+def affine_result(op: object, left: v.Value, right: v.Value) -> AffineInt | None:
     """Return what a sum, a difference or a product of integers is, None if that is not known."""
     first, second = affine_of(left), affine_of(right)
     if first is None or second is None:

@@ -21,7 +21,7 @@ from nnmagic.relay.ops.declaration import Operator
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tinynn.types.part_counts import count_parts
-from nnmagic.tinynn.values.affine import AffineInt
+from nnmagic.tinynn.values.affine_int import AffineInt
 
 #: The destination of a parameter that is a generator of random numbers.
 GENERATOR: Final = "Generator"

@@ -1,4 +1,4 @@
-"""Windows at a loop's counter, as `values.affine` follows it, against the same source run by Python on NumPy."""
+"""Windows at a loop's counter against the same source run by Python on NumPy; `tinynn/values/affine_int`, too."""
 
 # ruff: noqa: E501  # a program reads best on one line
 
