@@ -2,7 +2,8 @@
 
 `engine/relax/codegen/aot/planning/functions` plans their control flow,
 `engine/relax/codegen/aot/planning/calls` their calls and `engine/relax/codegen/aot/planning/values` their
-values, with the arrays that `engine/relax/codegen/aot/planning/arrays` reads. `engine/relax/codegen/aot/bodies/registers`,
+values, with the arrays that `engine/relax/codegen/aot/planning/arrays` reads.
+`engine/relax/codegen/aot/bodies/registers`,
 `engine/relax/codegen/aot/bodies/ends`, `engine/relax/codegen/aot/bodies/storage`,
 `engine/relax/codegen/aot/bodies/steps` and `engine/relax/codegen/aot/bodies/calls` emit them.
 """
