@@ -22,8 +22,8 @@ from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint, run_in
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer
 from nnmagic.engine.relax.lowering.module import lower_module
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
+from nnmagic.engine.relax.runtime.compiled_program import ENTRY
 from nnmagic.engine.relax.runtime.cuda_device import device_architecture, missing_device
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.progress import report

@@ -35,13 +35,6 @@ def prepare_kernels(
         yield var, expand_regions(kernel.without_attr("global_symbol"))
 
 
-def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
-    """Return the module with every kernel prepared by `prepare_kernels`."""
-    kernels = [item for item in module.functions_items() if isinstance(item[1], tirx.PrimFunc)]
-    functions = {**dict(module.functions_items()), **dict(prepare_kernels(kernels, target, opt_level))}
-    return tvm.IRModule(functions, attrs=module.attrs)
-
-
 def has_parallel_loops(functions: Iterable[Any]) -> bool:
     """Return whether a kernel of these functions uses the thread pool."""
     parallel: list[bool] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,26 +101,16 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
     return tirx.reinterpret(str(node.ty.dtype), bits)
 
 
-def _polls(*, packed: bool) -> Any:
-    """Return the pass that adds polls to marked functions; ``packed``: to all, for TVM's virtual machine."""
-
-    def add(
-        function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-    ) -> tirx.PrimFunc:
-        if not packed and not int((function.attrs or {}).get(POLLED, 0)):
-            return function
-        return add_polls(function, windows="windows" in _triple(function), packed=packed)
-
-    return tirx.transform.prim_func_pass(add, opt_level=0, name="AddPolls")
+def _add_polls(
+    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
+    """Add polls to a marked function."""
+    if not int((function.attrs or {}).get(POLLED, 0)):
+        return function
+    return add_polls(function, windows="windows" in _triple(function))
 
 
-_ADD_POLLS, _ADD_VM_POLLS = _polls(packed=False), _polls(packed=True)
-
-_FREE_BEFORE_LEAVING: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: function.with_body(free_before_leaving(function.body)),
-    opt_level=0,
-    name="FreeBeforeLeaving",
-)
+_ADD_POLLS: Any = tirx.transform.prim_func_pass(_add_polls, opt_level=0, name="AddPolls")
 
 _BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: rewrite(function, [(tirx.Broadcast, _broadcast_bits)]),
@@ -267,40 +257,6 @@ _HOST_PASSES = (
 #: What the symbols of kernels begin with.
 KERNEL_PREFIX = "nnmagic_kernel_"
 
-#: The name of the passes for kernels that the virtual machine calls, by which TVM finds them.
-VM_PIPELINE = "nnmagic"
-
-
-def _vm_pipeline() -> tuple[
-    tvm.transform.Sequential, Callable[[], tvm.transform.Sequential], Callable[[], tvm.transform.Sequential]
-]:
-    """Return TVM's own CPU pipeline with the passes above, then those that finish host and device code."""
-    lower = (
-        *(_BLOCK_PASSES + _STATEMENT_PASSES),
-        tirx.transform.AnnotateEntryFunc,
-        tirx.transform.SplitHostDevice,
-        tirx.transform.MakePackedAPI,
-        lambda: _ADD_VM_POLLS,
-        lambda: _BROADCAST_BITS,
-        tirx.transform.BF16StorageLegalize,
-        lambda: _OUTLINE_ROUNDS,
-    )
-    finish = (
-        lambda: _ANNOTATE_MEMORY,
-        tirx.transform.LowerTVMBuiltin,
-        lambda: _FREE_BEFORE_LEAVING,
-        lambda: _RETURN_STATUS,
-        tirx.transform.LowerIntrin,
-    )
-
-    def finish_functions() -> tvm.transform.Sequential:
-        return tvm.transform.Sequential([make() for make in finish])
-
-    return tvm.transform.Sequential([make() for make in lower]), finish_functions, finish_functions
-
-
-tirx.register_tir_pipeline(VM_PIPELINE, _vm_pipeline)
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
@@ -393,16 +349,11 @@ def _symbol(var: Any) -> str:
     return f"{KERNEL_PREFIX}{var.name_hint}"
 
 
-def keep_meaning(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a function whose meaning TVM's passes keep: each step is rounded, no loop is too long."""
-    return split_longest_loops(keep_float_arithmetic(round_bfloat16(function)))
-
-
 def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
     """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
     of_blocks, of_statements, of_tiles = {}, {}, {}
     for var, kernel in functions.items():
-        function = keep_meaning(kernel)
+        function = split_longest_loops(keep_float_arithmetic(round_bfloat16(kernel)))  # each step is rounded
         if collect_blocks(function):
             of_blocks[var] = function
         elif (tiles := flatten_buffers(let_to_buffers(function))) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import tvm
@@ -30,7 +30,6 @@ from nnmagic.engine.relax.codegen.aot.planning.arrays import (
 )
 from nnmagic.engine.relax.codegen.aot.planning.functions import FunctionPlanner
 from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
-from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, PARALLEL_LOOP, UNLIMITED
@@ -43,58 +42,29 @@ _REGISTER_DTYPES = frozenset(
 )
 
 
-class SerialLoopError(Exception):
-    """The rounds of a loop that is marked as parallel cannot be; its arguments: the loop, the reason."""
-
-
 def plan_aot_program(
     module: tvm.IRModule,
     name: str,
-    destinations: Mapping[int, int] | None = None,
-    *,
-    lengths: Sequence[int] = (),
-    measured_results: bool = False,
-) -> AotProgram | None:
-    """Plan the function ``name`` of a fused module; return None where it cannot be machine code alone.
+    destinations: Mapping[int, int],
+    lengths: Sequence[int],
+) -> AotProgram:
+    """Plan the function ``name`` of a fused module as machine code.
 
     ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
-    A program that may have to begin anew changes none. ``lengths``: the integers that are lengths of the last
-    arrays, both among all arrays. ``measured_results``: whether values may decide the sizes of results.
+    A program of which values decide the sizes of results changes none, nor does one that may have to begin
+    anew. ``lengths``: the integers that are lengths of the last arrays, both among all arrays.
     """
-    try:
-        if destinations:
-            program = ProgramPlanner(module, destinations, lengths=lengths).plan(name)
-            if not any(function.recursive or function.counts_rounds for function in program.functions):
-                return program
-        return ProgramPlanner(module, {}, lengths=lengths, measured_results=measured_results).plan(name)
-    except (UnsupportedError, NoSizeError):
-        return None
-
-
-def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotProgram] | None:
-    """Plan a program for each of these functions; return None where one cannot be machine code alone."""
-    programs = []
-    for name in names:
-        program = plan_aot_program(module, name)
-        if program is None:
-            return None
-        programs.append(program)
-    return programs
+    program = ProgramPlanner(module, destinations, lengths).plan(name)
+    if destinations and any(function.recursive or function.counts_rounds for function in program.functions):
+        return ProgramPlanner(module, {}, lengths).plan(name)
+    return program
 
 
 class ProgramPlanner:
     """The functions of a program that is being planned."""
 
-    def __init__(
-        self,
-        module: tvm.IRModule,
-        destinations: Mapping[int, int],
-        *,
-        lengths: Sequence[int] = (),
-        measured_results: bool = False,
-    ) -> None:
-        self.module, self.destinations, self.measured_results = module, destinations, measured_results
-        self.lengths = lengths
+    def __init__(self, module: tvm.IRModule, destinations: Mapping[int, int], lengths: Sequence[int]) -> None:
+        self.module, self.destinations, self.lengths = module, destinations, lengths
         self.functions: dict[ir.GlobalVar, aot.NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
@@ -114,11 +84,13 @@ class ProgramPlanner:
             for number, param in enumerate(function.params)
             if not isinstance(param.ty, relax.ShapeType)
         ]
-        destinations = {arrays[param]: result for param, result in self.destinations.items()}
+        entry = self._declare(name, function)
+        may_change = {} if entry.result_dims else self.destinations
+        destinations = {arrays[param]: result for param, result in may_change.items()}
         self.in_place = plan_in_place(
             self.module, name, self._holds_element, forwarding_position, destinations
         )
-        self.program = AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
+        self.program = AotProgram(entry, lengths=self.lengths)
         used = set(relax.analysis.free_vars(function.body))
         given = arrays[: len(self.program.parameters)]
         unread = (number for number, param in enumerate(given) if function.params[param] not in used)
@@ -136,6 +108,8 @@ class ProgramPlanner:
             if native.recursion is not None:
                 native.recursive = False
                 native.counts_rounds = UNLIMITED not in (self.module[var].attrs or {})
+        for native in self.program.functions:
+            self._check_parallel(native)
         version_loops(self.program)
         if self.program.entry.result_dims:
             _leave_results(self.program.entry)
@@ -146,12 +120,16 @@ class ProgramPlanner:
         for native in [*self.program.functions, self.program.entry]:
             native.state_words = self.program.state_words()
             plan_memory(native)
-            if native.parallel is not None and (reason := why_serial(native)) is not None:
-                if not changes_one_element(native):
-                    raise SerialLoopError(native.name, reason)
-                native.parallel = None
+            self._check_parallel(native)
         self.program.facts()  # which are to be of dimensions
         return self.program
+
+    def _check_parallel(self, native: aot.NativeFunction) -> None:
+        """Have the rounds of a parallel loop run in order if threads cannot share them, and note why."""
+        if native.parallel is not None and (reason := why_serial(native)) is not None:
+            if not changes_one_element(native):
+                self.program.serial_loops.append((native.name, reason))
+            native.parallel = None
 
     def native(self, var: ir.GlobalVar) -> aot.NativeFunction:
         """Return the native function of a Relax function, which may not be planned yet.
@@ -167,7 +145,7 @@ class ProgramPlanner:
                 self.waiting.append(var)
         return self.functions[var]
 
-    def _declare(self, name: str, function: relax.Function, *, is_entry: bool = False) -> aot.NativeFunction:
+    def _declare(self, name: str, function: relax.Function) -> aot.NativeFunction:
         tensors = (param.ty for param in function.params if not isinstance(param.ty, relax.ShapeType))
         arrays = list(map(array_of_type, tensors))
         dims: dict[Var, None] = {}
@@ -175,14 +153,8 @@ class ProgramPlanner:
             dims |= {dim: None for dim in array.shape if isinstance(dim, tirx.Var)}
         dims |= dict.fromkeys(dim for param in function.params for dim in passed_sizes(param))
         parameters = [self.place(array, "parameter", number) for number, array in enumerate(arrays)]
-        fields = fields_of(function.ret_ty)
-        known = all(
-            has_shape(field) and all(is_of(dim, dims) for dim in field.shape.values) for field in fields
-        )
-        if not known and is_entry and not self.measured_results:
-            raise UnsupportedError  # it depends on values
         results, result_dims = list[aot.Array](), list[Var]()
-        for field in fields:
+        for field in fields_of(function.ret_ty):
             array, measured = _measured_array(field, dims)
             results.append(array)
             result_dims += measured

@@ -23,7 +23,7 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.artifact import AOT
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from tests.child_process import run_python
 from tests.systems import POSIX
 

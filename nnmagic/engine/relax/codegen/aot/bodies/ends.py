@@ -15,8 +15,8 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried
 from nnmagic.engine.relax.codegen.aot.heap import DROP
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
 from nnmagic.engine.relax.runtime.callbacks import POLL
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED, TOO_DEEP, TOO_LONG
-from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     as_pointer,

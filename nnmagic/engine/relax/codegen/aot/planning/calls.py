@@ -32,7 +32,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
     SHAPES_FIT,
     SIZES_NAMED,
 )
-from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP
+from nnmagic.engine.relax.runtime.compiled_program import TOO_DEEP
 from nnmagic.engine.relax.tir.builders import dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, RelaxExpr, Var
