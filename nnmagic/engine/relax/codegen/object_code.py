@@ -196,9 +196,10 @@ _WEIGH_BRANCHES: Any = tirx.transform.prim_func_pass(
     name="WeighBranches",
 )
 
-#: The passes of TVM's own CPU pipeline, in its order, except that arrays never share memory
-#: (see ``relax_pipeline``): first those that lower blocks, for kernels. What has none is spared them: their
-#: time is quadratic in the number of local arrays.
+#: The passes of TVM's own CPU pipeline, in its order, without StorageRewrite: what fills no vector is computed
+#: by one that overlaps with another, some elements twice, and the second time would find what was read
+#: overwritten. First those that lower blocks, for kernels. What has none is spared them: their time is
+#: quadratic in the number of local arrays.
 _BLOCK_PASSES = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,

@@ -23,10 +23,6 @@ from nnmagic.fork_safety import Lock
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = Lock()
 
-#: What fills no vector is computed by one that overlaps with another: some elements twice. TVM would let a
-#: kernel's arrays share memory by their elements, and the second time find what was read overwritten.
-NO_SHARED_STORAGE = {"tirx.disable_storage_rewrite": True}
-
 #: TVM would unroll a loop of so many rounds that their number, times the steps of each, wraps in 32 bits.
 NO_CHOSEN_UNROLLING = {"tirx.UnrollLoop": {"auto_max_depth": -1}}
 
