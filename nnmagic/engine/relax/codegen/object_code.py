@@ -196,7 +196,7 @@ _WEIGH_BRANCHES: Any = tirx.transform.prim_func_pass(
     name="WeighBranches",
 )
 
-#: The passes of TVM's own CPU pipeline, in its order, without StorageRewrite: what fills no vector is computed
+#: The passes of TVM's own CPU pipeline, in its order, without StorageRewrite: what fills no vector is made
 #: by one that overlaps with another, some elements twice, and the second time would find what was read
 #: overwritten. First those that lower blocks, for kernels. What has none is spared them: their time is
 #: quadratic in the number of local arrays.
