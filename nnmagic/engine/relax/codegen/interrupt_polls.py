@@ -20,7 +20,7 @@ from nnmagic.engine.relax.runtime.lapack import PREFIX
 from nnmagic.engine.relax.schedules.thread_choice import THREADS
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect
 
 #: Marks a function that is to get polls, or, where it is 0, only to free its memory where it is left.
 POLLED = "nnmagic.polled"
@@ -340,23 +340,20 @@ def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
 
 
 def _uses(expr: PrimExpr, variables: Sequence[Var]) -> bool:
-    uses: list[Var] = []
-    visit(expr, [(tirx.Var, uses.append)])
+    uses = collect(tirx.Var, expr)
     return any(each.same_as(var) for each in uses for var in variables)
 
 
 def _calls_functions(statement: Stmt) -> bool:
     """Return whether a function of C is called: it takes long, and no vector survives it anyway."""
-    calls: list[Call] = []
-    visit(statement, [(tvm.ir.Call, calls.append)])
+    calls = collect(tvm.ir.Call, statement)
     names = {getattr(call.op, "name", "").rpartition(".")[2] for call in calls}
     return not names.isdisjoint(_FUNCTIONS)
 
 
 def _matrix_size(value: PrimExpr) -> PrimExpr | None:
     """Return the size of the matrix that a routine of LAPACK computes with, if a value is its status."""
-    calls: list[Call] = []
-    visit(value, [(tvm.ir.Call, calls.append)])
+    calls = collect(tvm.ir.Call, value)
     for call in calls:
         if (_callee(call) or "").startswith(PREFIX):
             size = next(arg for arg in call.args[1:] if str(getattr(arg.ty, "dtype", "")) == "int32")

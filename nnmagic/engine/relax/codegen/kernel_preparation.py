@@ -13,7 +13,7 @@ from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 from nnmagic.engine.relax.tir.builders import item_bytes
 from nnmagic.engine.relax.tir.empty_reductions import initialize_reductions
 from nnmagic.engine.relax.tir.regions import expand_regions
-from nnmagic.engine.relax.tir.visitors import VarMap, rewrite, visit
+from nnmagic.engine.relax.tir.visitors import VarMap, collect, rewrite
 from nnmagic.progress import report
 
 
@@ -35,14 +35,10 @@ def prepare_kernels(
         yield var, expand_regions(kernel.without_attr("global_symbol"))
 
 
-def has_parallel_loops(functions: Iterable[Any]) -> bool:
+def has_parallel_loops(functions: Iterable[tirx.PrimFunc]) -> bool:
     """Return whether a kernel of these functions uses the thread pool."""
-    parallel: list[bool] = []
-    look = [(tirx.For, lambda loop: parallel.append(loop.kind == tirx.ForKind.PARALLEL))]
-    for function in functions:
-        if isinstance(function, tirx.PrimFunc):
-            visit(function.body, look)
-    return any(parallel)
+    loops = collect(tirx.For, *(function.body for function in functions))
+    return any(loop.kind == tirx.ForKind.PARALLEL for loop in loops)
 
 
 def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:

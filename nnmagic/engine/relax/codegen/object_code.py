@@ -29,7 +29,7 @@ from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.round_bfloat16 import round_bfloat16
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -316,13 +316,7 @@ def compile_parts(
 
 def _work(function: tirx.PrimFunc) -> int:
     """Estimate the work of LLVM by the number of stores."""
-    stores = [0]
-
-    def count(_: Any) -> None:
-        stores[0] += 1
-
-    visit(function.body, [(tirx.BufferStore, count)])
-    return stores[0]
+    return len(collect(tirx.BufferStore, function.body))
 
 
 def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import tvm
 from tvm import relax, tirx
@@ -17,7 +16,7 @@ from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge
 from nnmagic.engine.relax.legalize.registry import OPAQUE
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.tir.types import RelaxExpr
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
@@ -214,13 +213,5 @@ def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.
 
 
 def _has_branches(module: tvm.IRModule) -> bool:
-    branches = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, relax.If):
-            branches.append(node)
-
-    for function in module.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, look)
-    return bool(branches)
+    functions = (each for each in module.functions.values() if isinstance(each, relax.Function))
+    return any(collect(relax.If, function) for function in functions)

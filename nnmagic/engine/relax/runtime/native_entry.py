@@ -90,8 +90,7 @@ class NativeEntry:
         self.run: Callable[..., int] = self.function
         self._run_deep = callbacks.keep_pending(self.run, partial(partial, on_deep_stack))
         if facts["parallel"]:
-            on_worker = partial(run_on_worker, uninterruptible=True)
-            self._run_deep = callbacks.keep_pending(self.run, on_worker)
+            self._run_deep = callbacks.keep_pending(self.run, run_on_worker)
             self.run = run_on_pool(self.run, self._run_deep)
         self.dims = [(int(array), int(axis)) for array, axis in facts["dims"]]
         self._failures: Sequence[Json] = facts["failures"]

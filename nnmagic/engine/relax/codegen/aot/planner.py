@@ -35,6 +35,7 @@ from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, PARALLEL_LOOP, UNLIMITED
 from nnmagic.engine.relax.lowering.origins import IN_PLACE
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, PrimFunc, RelaxExpr, Var
+from nnmagic.engine.relax.tir.visitors import collect
 
 #: The dtypes of single elements that live in registers.
 _REGISTER_DTYPES = frozenset(
@@ -261,18 +262,11 @@ def _reductions(function: relax.Function) -> dict[int, str] | None:
 
 def _has_control(module: tvm.IRModule, entry: relax.Function) -> bool:
     """Return whether the entry of a program holds more than calls of kernels."""
-    control: list[RelaxExpr] = []
-
-    def look(node: RelaxExpr) -> None:
-        if isinstance(node, relax.If | relax.ExternFunc) or (
-            isinstance(node, ir.Call)
-            and isinstance(node.op, ir.GlobalVar)
-            and isinstance(module[node.op], relax.Function)
-        ):
-            control.append(node)
-
-    relax.analysis.post_order_visit(entry, look)
-    return bool(control)
+    return bool(collect(relax.If, entry)) or any(
+        isinstance(call.op, relax.ExternFunc)
+        or (isinstance(call.op, ir.GlobalVar) and isinstance(module[call.op], relax.Function))
+        for call in collect(ir.Call, entry)
+    )
 
 
 def _callees_first(functions: Sequence[aot.NativeFunction]) -> list[aot.NativeFunction]:

@@ -24,7 +24,7 @@ from nnmagic.engine.relax.tir.builders import (
 )
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
-from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, replace_vars, rewrite
 
 #: Whether a loop that is a part of its caller goes on.
 RUNNING = aot.Register("int8", "running")
@@ -115,7 +115,7 @@ class StepEmitter(StorageEmitter):
         one with lets, which ``let_to_buffers`` then removes: TVM may simplify a Bind twice, and refuses to
         bind the variable of a let again.
         """
-        if not (_has_bfloat16(value) or _has_lets(value)):
+        if not (_has_bfloat16(value) or collect(tirx.Let, value)):
             var = tirx.Var(name, dtype_of(value))
             return tirx.Bind(var, value), var
         register = aot.Register(dtype_of(value), name)
@@ -259,12 +259,4 @@ class StepEmitter(StorageEmitter):
 
 
 def _has_bfloat16(value: PrimExpr) -> bool:
-    parts: list[PrimExpr] = []
-    visit(value, [((ir.expr.TensorLoad, tirx.Cast), parts.append)])
-    return any(dtype_of(part) == "bfloat16" for part in parts)
-
-
-def _has_lets(value: PrimExpr) -> bool:
-    lets: list[PrimExpr] = []
-    visit(value, [(tirx.Let, lets.append)])
-    return bool(lets)
+    return any(dtype_of(part) == "bfloat16" for part in collect((ir.expr.TensorLoad, tirx.Cast), value))
