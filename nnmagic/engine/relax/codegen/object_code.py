@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from tvm.target import codegen
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
 from nnmagic.engine.relax.codegen.object_files import write_module
-from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run_passes
+from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, Pass, run_passes
 from nnmagic.engine.relax.codegen.shared_rounds import ROUNDS, outline_rounds
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -42,9 +42,7 @@ _STACK_BYTES = 4096
 _ON_STACK = tvm_ffi.Map({"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
-def _annotate_memory(
-    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _annotate_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Leave small arrays to LLVM: TVM would ask its runtime for each.
 
     Say on which device the others of a private function are; MakePackedAPI does that for public functions.
@@ -70,27 +68,15 @@ def _annotate_memory(
     return function.with_body(body)
 
 
-_ANNOTATE_MEMORY: Any = tirx.transform.prim_func_pass(_annotate_memory, opt_level=0, name="AnnotateMemory")
-
-_LET_TO_BUFFERS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: let_to_buffers(function), opt_level=0, name="LetToBuffers"
-)
-
-
 #: The stores of the largest function of which TVM finds common subexpressions before LLVM does. TVM's time
 #: grows with the square of their number: of a transform, it would be a third of what the compiler takes.
 _COMMON_STORES = 1000
 
 
-def _name_common_subexpressions(module: tvm.IRModule, _: Any) -> tvm.IRModule:
+def _name_common_subexpressions(module: tvm.IRModule) -> tvm.IRModule:
     small = {var: each for var, each in module.functions_items() if _work(each) <= _COMMON_STORES}
     named = tirx.transform.CommonSubexprElim()(tvm.IRModule(small))
     return tvm.IRModule({**dict(module.functions_items()), **dict(named.functions_items())}, module.attrs)
-
-
-_NAME_COMMON_SUBEXPRESSIONS: Any = tvm.transform.module_pass(
-    _name_common_subexpressions, opt_level=0, name="NameCommonSubexpressions"
-)
 
 
 def _broadcast_bits(node: tirx.Broadcast) -> Any:
@@ -101,22 +87,11 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
     return tirx.reinterpret(str(node.ty.dtype), bits)
 
 
-def _add_polls(
-    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _add_polls(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Add polls to a marked function."""
     if not int((function.attrs or {}).get(POLLED, 0)):
         return function
     return add_polls(function, windows="windows" in _triple(function))
-
-
-_ADD_POLLS: Any = tirx.transform.prim_func_pass(_add_polls, opt_level=0, name="AddPolls")
-
-_BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: rewrite(function, [(tirx.Broadcast, _broadcast_bits)]),
-    opt_level=0,
-    name="BroadcastBits",
-)
 
 
 _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in ("Alloc", "Free"))
@@ -126,9 +101,7 @@ _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in
 _LARGE_BYTES = 1 << 26
 
 
-def _return_status(
-    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _return_status(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Make a private function free its memory and return 0, or another number if memory is short."""
     if _is_public(function):
         return function
@@ -168,13 +141,6 @@ def _return_status(
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
-_OUTLINE_ROUNDS: Any = tvm.transform.module_pass(
-    lambda module, _context: outline_rounds(module), opt_level=0, name="OutlineRounds"
-)
-
-_RETURN_STATUS: Any = tirx.transform.prim_func_pass(_return_status, opt_level=0, name="ReturnStatus")
-
-
 def _weigh_branch(statement: tirx.IfThenElse) -> tirx.IfThenElse:
     """Give a branch without an else an empty one: TVM would tell LLVM that it is taken nearly always.
 
@@ -190,11 +156,20 @@ def _weigh_branch(statement: tirx.IfThenElse) -> tirx.IfThenElse:
     return tirx.IfThenElse(condition, statement.then_case, nothing)
 
 
-_WEIGH_BRANCHES: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: rewrite(function, [(tirx.IfThenElse, _weigh_branch)]),
-    opt_level=0,
-    name="WeighBranches",
-)
+def _each(change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> Callable[[], Pass]:
+    """Return what makes a pass that changes each function alone."""
+
+    def run(module: tvm.IRModule) -> tvm.IRModule:
+        functions = {var: change(function) for var, function in module.functions_items()}
+        return tvm.IRModule(functions, attrs=module.attrs)
+
+    return lambda: run
+
+
+def _each_node(kind: type, change: Callable[[Any], Any]) -> Callable[[], Pass]:
+    """Return what makes a pass that changes each node of a kind."""
+    return _each(lambda function: rewrite(function, [(kind, change)]))
+
 
 #: The passes of TVM's own CPU pipeline, in its order, without StorageRewrite: what fills no vector is made
 #: by one that overlaps with another, some elements twice, and the second time would find what was read
@@ -212,7 +187,7 @@ _BLOCK_PASSES = (
 
 #: Then those for loops and statements.
 _STATEMENT_PASSES = (
-    lambda: _LET_TO_BUFFERS,
+    _each(let_to_buffers),
     tirx.transform.FlattenBuffer,
     tirx.transform.BF16ComputeLegalize,
     lambda: tirx.transform.NarrowDataType(32),
@@ -224,7 +199,7 @@ _STATEMENT_PASSES = (
     tirx.transform.StmtSimplify,
     tirx.transform.RemoveNoOp,
     s_tir.transform.RewriteUnsafeSelect,
-    lambda: _NAME_COMMON_SUBEXPRESSIONS,
+    lambda: _name_common_subexpressions,
 )
 
 #: Fewer passes for functions of written-out tiles, in memory order: the others would analyse each index.
@@ -243,15 +218,15 @@ _HOST_PASSES = (
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
-    lambda: _ADD_POLLS,
-    lambda: _BROADCAST_BITS,
+    _each(_add_polls),
+    _each_node(tirx.Broadcast, _broadcast_bits),
     tirx.transform.BF16StorageLegalize,
-    lambda: _OUTLINE_ROUNDS,
-    lambda: _ANNOTATE_MEMORY,
+    lambda: outline_rounds,
+    _each(_annotate_memory),
     tirx.transform.LowerTVMBuiltin,
-    lambda: _RETURN_STATUS,
+    _each(_return_status),
     tirx.transform.LowerIntrin,
-    lambda: _WEIGH_BRANCHES,
+    _each_node(tirx.IfThenElse, _weigh_branch),
 )
 
 

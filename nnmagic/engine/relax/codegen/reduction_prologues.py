@@ -36,22 +36,18 @@ _READERS = {COPIES_COLUMNS, GATHERS}
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
-def fuse_before_reductions() -> tvm.transform.Pass:
-    """Return the pass, which follows the one that annotates kernels with their patterns."""
-
-    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
-        if not any(_reduces(kernel) for kernel in kernels.values()):
-            return module
-        functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
-        changes = {
-            hash(call): (call, pattern)
-            for function in functions.values()
-            for call, pattern in _find_changes(function, kernels)
-        }
-        return _with_patterns(module, functions, changes) if changes else module
-
-    return tvm.transform.module_pass(transform_module, opt_level=0)
+def fuse_before_reductions(module: tvm.IRModule) -> tvm.IRModule:
+    """Have kernels fused into reductions after them; kernels are annotated with their patterns."""
+    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    if not any(_reduces(kernel) for kernel in kernels.values()):
+        return module
+    functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
+    changes = {
+        hash(call): (call, pattern)
+        for function in functions.values()
+        for call, pattern in _find_changes(function, kernels)
+    }
+    return _with_patterns(module, functions, changes) if changes else module
 
 
 def _pattern(kernel: tirx.PrimFunc) -> int:

@@ -6,7 +6,7 @@ A call of Relax has the span of the call of Relay that it was lowered from, thro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import count
 
@@ -51,27 +51,25 @@ class KernelOrigins:
         self.kernels: dict[str, set[Span]] = defaultdict(set)
         self.functions: dict[str, set[Span]] = defaultdict(set)
 
-    def collector(self, grouping: tvm.transform.Pass | None = None) -> tvm.transform.Pass:
-        """Return a pass that groups operators by ``grouping``, and reads the module before they are fused.
+    def read_while(
+        self, grouping: Callable[[tvm.IRModule], tvm.IRModule] | None, module: tvm.IRModule
+    ) -> tvm.IRModule:
+        """Group operators by ``grouping``, and read the module before they are fused.
 
         Groups that compute the same become one kernel, whose spans are those of the first of them. So they
         are grouped once more with calls that all differ.
         """
-
-        def read_spans(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-            grouped = module if grouping is None else grouping(module)
-            calls = _group_calls(grouped)
-            names = [name for of_caller in calls.values() for name, _ in of_caller]
-            apart = calls
-            if grouping is not None and len(names) > len(set(names)):
-                apart = _group_calls(grouping(_with_different_calls(module)))
-            for caller, of_caller in calls.items():
-                self._read(caller, grouped[caller])
-                for (name, _), (_, group) in zip(of_caller, apart[caller], strict=True):
-                    self._read(name, group, kernel=name)
-            return grouped
-
-        return tvm.transform.module_pass(read_spans, opt_level=0)
+        grouped = module if grouping is None else grouping(module)
+        calls = _group_calls(grouped)
+        names = [name for of_caller in calls.values() for name, _ in of_caller]
+        apart = calls
+        if grouping is not None and len(names) > len(set(names)):
+            apart = _group_calls(grouping(_with_different_calls(module)))
+        for caller, of_caller in calls.items():
+            self._read(caller, grouped[caller])
+            for (name, _), (_, group) in zip(of_caller, apart[caller], strict=True):
+                self._read(name, group, kernel=name)
+        return grouped
 
     def of(self, name: str, others: Iterable[str]) -> frozenset[Span]:
         """Return the spans of a kernel, or of a function without those that the other kernels have."""
