@@ -60,7 +60,7 @@ if system == "windows":
     windows.name = "nt"
     posix, sys.modules["os"] = os, windows
     import nnmagic.engine.relax.runtime.thread_pool
-    import nnmagic.engine.relax.runtime.vm_executable
+    import nnmagic.engine.relax.runtime.compiled_program
     import nnmagic.cache.settings
     import nnmagic.cache.database
     kernel32 = types.SimpleNamespace(

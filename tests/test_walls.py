@@ -57,10 +57,9 @@ LAYERS = {
         *(
             "compiler_server",
             "driver",
-            "c_export",
-            "prepared_program",
             "profiling",
             "codegen",
+            "prepared_program",
             "interpreter",
             "lowering",
             "legalize",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool
+from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool, run_on_worker
 from tests.child_process import PATIENCE
 from tests.systems import POSIX
 
@@ -114,7 +114,7 @@ def test_what_is_raised_on_another_thread_is_raised_by_the_call():
     future = Future()
 
     def caller():
-        run_into(future, run_on_pool(fail))
+        run_into(future, run_on_pool(fail, run_on_worker(fail)))
 
     thread = threading.Thread(target=caller)
     thread.start()

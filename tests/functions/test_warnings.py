@@ -11,7 +11,6 @@ import pytest
 import nnmagic
 from nnmagic import TinyNNWarning
 from nnmagic.diagnostics import Source
-from nnmagic.engine.relax import driver
 from nnmagic.tinynn import compile_source
 
 HEAD = "def f(x: f32, unread: f32 = 1):\n"
@@ -178,13 +177,3 @@ def test_a_function_without_types_warns_at_its_first_call() -> None:
         warnings.simplefilter("error")
         function(np.ones(3, np.float32))
         assert function(3).tolist() == [0, 0, 0]
-
-
-def test_a_program_that_is_not_machine_code_alone_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_plan", lambda *_: None)
-    text = "def f(x: Tensor[('n',), f32]):\n    return x + 41\n"
-    with pytest.raises(TinyNNWarning, match="@f does not run as machine code alone, and is slow: "):
-        nnmagic.compile(text, cache=False)
-    with pytest.warns(TinyNNWarning, match="@f does not run as machine code alone"):
-        f = nnmagic.compile(text, cache=False)
-    assert f(np.ones(2, "f")).tolist() == [42, 42]

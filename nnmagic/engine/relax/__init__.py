@@ -4,12 +4,11 @@ A build leaves an artifact (``artifact``), which runs without the compiler.
 """
 
 from nnmagic.engine.relax.codegen.preloading import preload_compiler, preload_runtime
-from nnmagic.engine.relax.driver import build, build_instrumentable, load, read_debugging_data
+from nnmagic.engine.relax.driver import build, load, read_debugging_data
 from nnmagic.engine.relax.prepared_program import pass_runs
 
 __all__ = [
     "build",
-    "build_instrumentable",
     "load",
     "pass_runs",
     "preload_compiler",

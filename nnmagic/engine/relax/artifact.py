@@ -1,4 +1,4 @@
-"""Hold what a build produces: machine code, TVM's bytecode, constants, and facts that a call needs.
+"""Hold what a build produces: machine code, constants, and facts that a call needs.
 
 The compiler makes an artifact; it runs without the compiler, in this process or in another one.
 """
@@ -16,8 +16,8 @@ import numpy as np
 #: A value as JSON has it.
 Json = Any
 
-#: The kinds: one machine function; a program of TVM's virtual machine; kernels of one for the interpreter.
-AOT, VM, INTERPRETER = "direct", "machine", "evaluator"
+#: The kinds: machine code alone, and kernels that the interpreter calls.
+AOT, INTERPRETER = "direct", "evaluator"
 
 #: The axis of a size that is the value of a parameter, an integer.
 VALUE = -1
@@ -31,11 +31,10 @@ class Artifact:
     """A compiled program.
 
     Attributes:
-        kind: AOT, VM or INTERPRETER.
+        kind: AOT or INTERPRETER.
         facts: what a call needs to know, as JSON.
         code: object files.
-        bytecode: TVM's; empty for AOT.
-        constants: the arrays that an AOT program reads.
+        constants: the arrays that the machine code reads.
         caller: the object file by which CPython calls an AOT program directly; empty if there is none.
 
     """
@@ -43,7 +42,6 @@ class Artifact:
     kind: str
     facts: Mapping[str, Json]
     code: Sequence[bytes]
-    bytecode: bytes = b""
     constants: Sequence[np.ndarray] = field(default=())
     caller: bytes = b""
 
@@ -54,8 +52,6 @@ class Artifact:
         """
         facts = {**self.facts, "kind": self.kind}
         files: dict[str, bytes] = {f"code{index}.o": code for index, code in enumerate(self.code)}
-        if self.bytecode:
-            files["bytecode"] = self.bytecode
         if self.caller:
             files["caller.o"] = self.caller
         if self.constants:
@@ -76,9 +72,9 @@ def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes | memoryview
         raise ValueError(f"the constants have {data.size} bytes, not {ends[-1]}")
     constants = [data[end - _round_up(size) :][:size] for size, end in zip(sizes, ends, strict=True)]
     names = itertools.takewhile(files.__contains__, (f"code{index}.o" for index in itertools.count()))
-    code, bytecode = [bytes(files[name]) for name in names], bytes(files.get("bytecode", b""))
+    code = [bytes(files[name]) for name in names]
     caller = bytes(files.get("caller.o", b""))
-    return Artifact(str(facts["kind"]), facts, code, bytecode, constants, caller)
+    return Artifact(str(facts["kind"]), facts, code, constants, caller)
 
 
 def _round_up(size: int) -> int:

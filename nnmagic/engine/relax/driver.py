@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -11,25 +10,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from nnmagic.diagnostics import CompileError, InternalError, TinyNNWarning, internal_error
+from nnmagic.diagnostics import CompileError, Span, TinyNNWarning, internal_error
 from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
 from nnmagic.engine.relax.prepared_program import (
     Prepared,
-    destinations_of,
-    first_tensors,
     has_lengths,
-    kernels_of,
     prepare,
     refuse_parallel,
     remove_lengths,
-    without_pranges,
 )
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
-from nnmagic.relay.expr import Call, Constant, Function, If, OpRef, Var
+from nnmagic.relay.expr import Call, Constant, Function, OpRef, Var
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
@@ -38,16 +33,13 @@ from nnmagic.relay.structure.traverse import post_order
 from nnmagic.tracebacks import is_own_fault
 
 if TYPE_CHECKING:
-    import tvm
-
     from nnmagic.engine.relax.artifact import Artifact
-    from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
-    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram, MachineInterpretedProgram
+    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
     from nnmagic.engine.relax.runtime.cuda_executable import CudaExecutable
-    from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
 
-    Loaded: TypeAlias = AotExecutable | VmExecutable | InterpretedProgram
+    Loaded: TypeAlias = AotExecutable | InterpretedProgram
     Executable: TypeAlias = Loaded | CudaExecutable
 
 #: How many compiled programs keep the texts of their stages at hand.
@@ -144,26 +136,6 @@ def read_debugging_data() -> None:
     ffi.read_debugging_data()
 
 
-def build_instrumentable(
-    module: Module,
-    entry: str,
-    *,
-    target: str | Mapping[str, object] | None = None,
-    opt_level: int = 3,
-) -> MachineInterpretedProgram:
-    """Compile the function ``entry``, one for the interpreter, with kernels of the virtual machine."""
-    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
-    from nnmagic.engine.relax.interpreter.executable import MachineInterpretedProgram
-
-    prepared = prepare(module, entry, opt_level, call_graph(module), native=False)
-    compiled = run_interruptible(
-        lambda: _compile_or_locate(prepared, target, opt_level, native_kernels=False)
-    )
-    executable = _make_executable(compiled.artifact, prepared, lambda: compiled, target, opt_level)
-    assert isinstance(executable, MachineInterpretedProgram)
-    return executable
-
-
 def _refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:
     load_compiler()
     from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
@@ -238,45 +210,36 @@ class _Compilation:
         return program
 
 
-class _NotNativeError(Exception):
-    """A program with lengths is not one of machine code alone."""
-
-
-class _BuildError(Exception):
-    """TVM failed, with the exception that is the cause."""
-
-
-class _FaultError(Exception):
-    """nnmagic itself failed; its argument is the exception that is the cause."""
-
-
 def _compile_or_locate(
-    prepared: Prepared,
-    target: str | Mapping[str, object] | None,
-    opt_level: int,
-    *,
-    native_kernels: bool = True,
+    prepared: Prepared, target: str | Mapping[str, object] | None, opt_level: int
 ) -> CompiledProgram:
     """Compile a program; where that fails, raise EngineError at the first call that cannot be built alone."""
     load_compiler()
     try:
-        return _compile(prepared, target, opt_level, native_kernels=native_kernels)
-    except (_BuildError, _FaultError) as failure:
+        return _compile(prepared, target, opt_level)
+    except (CompileError, TinyNNWarning):
+        raise
+    except Exception as error:
         function = prepared.module.functions[prepared.entry]
         for node in post_order(function):
             if isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name in OPERATORS:
                 alone = _prepare_alone(node, opt_level)
                 try:
                     _compile(alone, target, opt_level)
-                except _BuildError as cause:
-                    raise engine_error(f"{node.op.name}: TVM cannot build this call", node.span) from cause
-                except _FaultError as cause:
-                    what = f"{node.op.name} cannot be built"
-                    raise internal_error(what, cause.args[0], node.span) from cause
-        if isinstance(failure, _FaultError):
-            what = f"the function @{prepared.entry} cannot be built"
-            raise internal_error(what, failure.args[0], function.span) from failure
-        raise engine_error(f"TVM cannot build the function @{prepared.entry}", function.span) from failure
+                except CompileError:
+                    raise
+                except Exception as cause:
+                    message = f"{node.op.name}: TVM cannot build this call"
+                    raise _build_error(cause, node.op.name, message, node.span) from cause
+        name = f"the function @{prepared.entry}"
+        raise _build_error(error, name, f"TVM cannot build {name}", function.span) from error
+
+
+def _build_error(error: Exception, name: str, message: str, span: Span | None) -> CompileError:
+    """Return the error of what cannot be built; ``message`` says so where it is no fault of our own."""
+    if is_own_fault(error):
+        return internal_error(f"{name} cannot be built", error, span)
+    return engine_error(message, span)
 
 
 def _prepare_alone(call: Call, opt_level: int) -> Prepared:
@@ -292,125 +255,27 @@ def _prepare_alone(call: Call, opt_level: int) -> Prepared:
 
 
 def _compile(
-    prepared: Prepared,
-    target: str | Mapping[str, object] | None,
-    opt_level: int,
-    *,
-    native_kernels: bool = True,
+    prepared: Prepared, target: str | Mapping[str, object] | None, opt_level: int
 ) -> CompiledProgram:
-    """Compile a program; integers that decide sizes are lengths where that gives machine code alone."""
-    if prepared.lengths:
-        try:
-            return _compile_as_is(prepared, target, opt_level, native_kernels=native_kernels)
-        except InternalError:
-            raise
-        except (CompileError, _NotNativeError, _BuildError):
-            prepared = remove_lengths(prepared)
-    return _compile_as_is(prepared, target, opt_level, native_kernels=native_kernels)
-
-
-def _compile_as_is(
-    prepared: Prepared,
-    target: str | Mapping[str, object] | None,
-    opt_level: int,
-    *,
-    native_kernels: bool = True,
-) -> CompiledProgram:
-    """Compile a program; ``native_kernels``: whether the interpreter's kernels need no virtual machine."""
+    """Compile a program: to machine code alone, or to kernels that the interpreter calls."""
     import tvm
 
-    from nnmagic.engine.relax.artifact import INTERPRETER, VM
     from nnmagic.engine.relax.codegen import relax_pipeline
-    from nnmagic.engine.relax.codegen.aot.planner import (
-        SerialLoopError,
-        plan_aot_programs,
-    )
-    from nnmagic.engine.relax.codegen.build import build_aot, build_interpreter_kernels, build_vm
+    from nnmagic.engine.relax.codegen.build import build_aot, build_interpreter_kernels
+    from nnmagic.engine.relax.codegen.program_plan import plan_program
     from nnmagic.engine.relax.codegen.target import resolve_target
-    from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
-    from nnmagic.engine.relax.lowering.module import lower_module
-    from nnmagic.engine.relax.lowering.origins import KernelOrigins
     from nnmagic.engine.relax.runtime import loader
-    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
-    if prepared.control is not None and native_kernels:
+    if prepared.control is not None:
         refuse_parallel(prepared, "the program needs the interpreter, for data types or functions as values")
-    control = prepared.control
-    module, entries = (prepared.module, {ENTRY: prepared.entry}) if control is None else kernels_of(prepared)
-    graph = prepared.graph if control is None else call_graph(module)
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
     with relax_pipeline.COMPILING, tvm.transform.PassContext():
-        interrupt_safepoint()
         resolved = resolve_target(target, opt_level)
-        try:
-            report("Relax")
-            with resolved:
-                destinations = destinations_of(prepared) if control is None else {}
-                lowered = lower_module(module, entries, graph, prepared.loops, destinations.values())
-            origins = KernelOrigins({name: each.span for name, each in module.functions.items()})
-            grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level, origins)
-            interrupt_safepoint()
-            report("machine code")
-            program = None if control else _plan(prepared, grouped, destinations)
-            if program is not None:
-                return build_aot(program, lowered, origins, resolved, opt_level)
-            _refuse_lengths(prepared)
-            refuse_parallel(prepared, "the program is not one of machine code alone")
-            if destinations:  # the virtual machine's results must be copies of what they share memory with
-                return _compile(replace(prepared, destinations=()), target, opt_level)
-            _warn_of_interpreter(prepared, target, "no native code is made for the sizes of its arrays")
-            if prepared.loops:
-                return _compile(prepared.interpreted(), target, opt_level)
-            kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
-            if control is not None:
-                kind, facts = INTERPRETER, control.facts(prepared.module)
-                programs = plan_aot_programs(grouped, entries) if native_kernels else None
-                if programs is not None:
-                    return build_interpreter_kernels(programs, facts, lowered, origins, resolved, opt_level)
-            return build_vm(kind, facts, lowered, grouped, origins, resolved, opt_level)
-        except (CompileError, _NotNativeError, _BuildError, _FaultError, TinyNNWarning):
-            raise
-        except SerialLoopError as error:
-            if (serial := without_pranges(prepared, error.args[1])) is not None:
-                return _compile(serial, target, opt_level)
-            refuse_parallel(prepared, error.args[1], error.args[0])
-            raise
-        except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind
-            return _compile(_interpreted_after(prepared, error, target), target, opt_level)
-
-
-def _warn_of_interpreter(prepared: Prepared, target: str | Mapping[str, object] | None, reason: str) -> None:
-    """Warn of a program for the CPU that is far slower than others, unless it needs the interpreter."""
-    if prepared.control is None and not is_cuda(target):
-        message = f"@{prepared.entry} does not run as machine code alone, and is slow: {reason}"
-        warnings.warn(message, TinyNNWarning, stacklevel=2)
-
-
-def _interpreted_after(
-    prepared: Prepared, error: Exception, target: str | Mapping[str, object] | None
-) -> Prepared:
-    """Return a program for the interpreter, after TVM failed at one without it.
-
-    Raises _BuildError where the interpreter would not help, and _FaultError where it was not TVM that failed.
-    """
-    if is_own_fault(error):
-        raise _FaultError(error) from error
-    # TVM has no place for what depends on values inside of branches.
-    if not prepared.lengths and (prepared.loops or (prepared.control is None and _has_branches(prepared))):
-        _warn_of_interpreter(prepared, target, f"TVM failed to compile it ({type(error).__name__})")
-        return prepared.interpreted()
-    raise _BuildError from error
-
-
-def _plan(prepared: Prepared, module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
-    """Plan a program of machine code; values decide no sizes of results if it changes arguments."""
-    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
-    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
-
-    first = first_tensors(prepared)
-    lengths = [first[number] for number in prepared.lengths]
-    return plan_aot_program(module, ENTRY, destinations, lengths=lengths, measured_results=not destinations)
+        plan = plan_program(prepared, resolved, opt_level)
+        if prepared.control is None:
+            return build_aot(plan, resolved, opt_level)
+        return build_interpreter_kernels(plan, prepared.control.facts(prepared.module), resolved, opt_level)
 
 
 def _build_without_lengths(
@@ -425,16 +290,6 @@ def _build_without_lengths(
     return _make_executable(compilation().artifact, general, compilation, target, opt_level)
 
 
-def _refuse_lengths(prepared: Prepared) -> None:
-    """Raise _NotNativeError if integers are lengths."""
-    if prepared.lengths:
-        raise _NotNativeError
-
-
-def _has_branches(prepared: Prepared) -> bool:
-    return any(isinstance(node, If) for node in post_order(prepared.module.functions[prepared.entry]))
-
-
 def _make_executable(
     artifact: Artifact,
     prepared: Prepared,
@@ -442,32 +297,20 @@ def _make_executable(
     target: str | Mapping[str, object] | None,
     opt_level: int,
 ) -> Loaded:
-    from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VM
-    from nnmagic.engine.relax.interpreter.executable import (
-        MachineInterpretedProgram,
-        NativeInterpretedProgram,
-    )
+    from nnmagic.engine.relax.artifact import AOT, INTERPRETER
+    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-    from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     lengths = prepared.lengths
     if lengths and not (artifact.kind == AOT and has_lengths(artifact)):
         prepared, lengths = remove_lengths(prepared), ()
-    if artifact.kind == INTERPRETER and prepared.control is None:
-        prepared = prepared.interpreted()
     function, control = prepared.module.functions[prepared.entry], prepared.control
     if control is not None and artifact.kind == INTERPRETER:
         if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
             raise ValueError("its kernels are those of another program")
-        if "programs" in artifact.facts:
-            functions = [kernel.function for kernel in control.kernels]
-            return NativeInterpretedProgram(
-                control.code, control.parameters, functions, artifact, compiled, prepared.assertions
-            )
-        names = map(str, artifact.facts["names"])  # those of the program that was compiled
-        kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
-        return MachineInterpretedProgram(
-            control.code, control.parameters, kernels, artifact, compiled, prepared.assertions
+        functions = [kernel.function for kernel in control.kernels]
+        return InterpretedProgram(
+            control.code, control.parameters, functions, artifact, compiled, prepared.assertions
         )
     if control is None and artifact.kind == AOT:
         general = partial(_build_without_lengths, prepared, target, opt_level) if lengths else None
@@ -480,6 +323,4 @@ def _make_executable(
             lengths=lengths,
             general=general,
         )
-    if control is None and artifact.kind == VM:
-        return VmExecutable(prepared.entry, function, artifact, compiled, prepared.assertions)
     raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")

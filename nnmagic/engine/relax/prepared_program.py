@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import TinyNNWarning
-from nnmagic.engine import engine_error
+from nnmagic.engine import EngineError, engine_error
 from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
-from nnmagic.relay.expr import Call, Expr, Function, GlobalVar
+from nnmagic.relay.expr import Call, Function, GlobalVar
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.structure.hashing import code_data, content_digest
-from nnmagic.relay.structure.traverse import post_order, rewrite_module
+from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import FuncType
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ class Prepared:
     """A program before it is compiled: its module and call graph, first-order functions, control flow.
 
     loops: the functions that were local ones, and take no stack where they call themselves at their end.
-    assertions: what assertions raise, by number. interpreted: the same for the interpreter. destinations:
-    the parameters of the entry that it may change. lengths: the parameters that its last arrays have as
-    their lengths; without_lengths: the program without these arrays.
+    assertions: what assertions raise, by number. destinations: the parameters of the entry that it may
+    change. lengths: the parameters that its last arrays have as their lengths; without_lengths: the program
+    without these arrays.
     """
 
     module: Module
@@ -46,7 +45,6 @@ class Prepared:
     control: _Control | None
     loops: frozenset[str]
     assertions: Sequence[Failure]
-    interpreted: Callable[[], Prepared]
     destinations: tuple[int, ...] = ()
     lengths: tuple[int, ...] = ()
     without_lengths: Callable[[], Prepared] | None = None
@@ -69,25 +67,19 @@ class _Control:
 
 
 def prepare(
-    module: Module,
-    entry: str,
-    opt_level: int,
-    graph: CallGraph,
-    *,
-    native: bool = True,
-    lengths: bool = True,
+    module: Module, entry: str, opt_level: int, graph: CallGraph, *, lengths: bool = True
 ) -> Prepared:
     """Do the part of a compilation that needs no TVM; building and loading share it.
 
-    ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
-    have no need of the interpreter. ``lengths``: whether integers that decide sizes are lengths of arrays.
+    ``graph`` is the module's call graph. ``lengths``: whether integers that decide sizes are lengths of
+    arrays.
     """
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.pipeline import optimize
     from nnmagic.engine.relax.analysis.value_sizes import find_value_sizes, with_value_sizes
     from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
 
-    if native and lengths and (numbers := find_value_sizes(module, entry)):
+    if lengths and (numbers := find_value_sizes(module, entry)):
         without = partial(prepare, module, entry, opt_level, graph, lengths=False)
         longer = with_value_sizes(module, entry, numbers)
         prepared = prepare(longer, entry, opt_level, call_graph(longer), lengths=False)
@@ -97,26 +89,13 @@ def prepare(
     if KERNEL in module.functions[entry].attrs:
         module = _call_kernel(module, entry)
         graph = call_graph(module)
-    interpreted = partial(prepare, module, entry, opt_level, graph, native=False)
-    optimized = optimize(module, entry, opt_level, graph, native=native)
-    module, plain = optimized.module, optimized.plain
-    if not native:
-        plain -= {entry}
-    control = None
+    optimized = optimize(module, entry, opt_level, graph)
+    module, plain, control = optimized.module, optimized.plain, None
     if entry not in plain:
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain)
         control = _Control(program.compile(entry), parameters, program.kernels)
-    return Prepared(
-        module,
-        optimized.graph,
-        entry,
-        plain,
-        control,
-        optimized.loops,
-        optimized.assertions,
-        interpreted,
-    )
+    return Prepared(module, optimized.graph, entry, plain, control, optimized.loops, optimized.assertions)
 
 
 def pass_runs(module: Module, entry: str, opt_level: int) -> list[PassRun]:
@@ -173,41 +152,31 @@ def kernels_of(prepared: Prepared) -> tuple[Module, dict[str, str]]:
     return Module({**called, **kernels}, prepared.module.types), {name: name for name in kernels}
 
 
-def without_pranges(prepared: Prepared, reason: str) -> Prepared | None:
-    """Return a program whose loops over ``prange`` run their rounds in order; None if it has none."""
-    loops: list[Function] = []
+def tell_of_serial_loops(prepared: Prepared, loops: Iterable[tuple[str, str]]) -> None:
+    """Warn of loops over ``prange`` whose rounds run in order; they are given by name, with the reason.
 
-    def in_order(_old: Expr, new: Expr) -> Expr:
-        if not isinstance(new, Function) or PRANGE not in new.attrs:
-            return new
-        loops.append(new)
-        return replace(
-            new, attrs={key: value for key, value in new.attrs.items() if key not in (PARALLEL, PRANGE)}
-        )
-
-    module = rewrite_module(prepared.module, in_order)
-    if not loops:
-        return None
-    place = "" if loops[0].span is None else f" (line {loops[0].span.line})"
-    message = f"the rounds of this prange{place} run one after the other: {reason}"
-    warnings.warn(message, TinyNNWarning, stacklevel=2)
-    return replace(prepared, module=infer_type(module))
+    Raises EngineError at another one, whose rounds threads have to share.
+    """
+    for name, reason in loops:
+        function = prepared.module.functions[name]
+        if PRANGE not in function.attrs:
+            raise _not_shared(function, reason)
+        place = "" if function.span is None else f" (line {function.span.line})"
+        message = f"the rounds of this prange{place} run one after the other: {reason}"
+        warnings.warn(message, TinyNNWarning, stacklevel=2)
 
 
-def refuse_parallel(prepared: Prepared, reason: str, name: str = "") -> None:
-    """Raise EngineError at the parallel loop of that name, or at any: threads cannot share its rounds."""
-    functions = {
-        node: key
-        for key in sorted(reachable(prepared.graph, prepared.entry))
-        for node in post_order(prepared.module.functions[key])
-        if isinstance(node, Function) and PARALLEL in node.attrs
-    }
-    for function, key in functions.items():
-        if name in ("", key):
-            hint = "let its rounds compute single elements, or write range(...)"
-            raise engine_error(
-                f"threads cannot share the rounds of this loop: {reason}", function.span, hint=hint
-            )
+def refuse_parallel(prepared: Prepared, reason: str) -> None:
+    """Raise EngineError at the first parallel loop: threads cannot share its rounds."""
+    for name in sorted(reachable(prepared.graph, prepared.entry)):
+        for node in post_order(prepared.module.functions[name]):
+            if isinstance(node, Function) and PARALLEL in node.attrs:
+                raise _not_shared(node, reason)
+
+
+def _not_shared(loop: Function, reason: str) -> EngineError:
+    hint = "let its rounds compute single elements, or write range(...)"
+    return engine_error(f"threads cannot share the rounds of this loop: {reason}", loop.span, hint=hint)
 
 
 def destinations_of(prepared: Prepared) -> dict[int, int]:

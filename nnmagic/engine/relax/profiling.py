@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer
 
@@ -22,9 +21,7 @@ from nnmagic.engine.relax.codegen.build import RelaxProgram, build_with_clock
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
-from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-from nnmagic.engine.relax.runtime.vm_executable import MachineExecutable, VmExecutable
 from nnmagic.engine.relax.tir.builders import as_expr, is_conditional, item_bytes
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import PrimExpr, Var
@@ -32,12 +29,8 @@ from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import TensorType
 
-#: A kernel is run again until it took so long, or so often; the least time counts.
-_SECONDS, _MOST, _LEAST = 0.05, 200, 3
-#: The same of an AOT program as a whole.
-_CLOCKED_SECONDS, _MOST_CLOCKED = 0.1, 100_000
-#: How many calls of a kernel with equal shapes are timed; further ones are taken to be as quick.
-_TIMED = 3
+#: A program is run again until it took so long, or so often; the fastest run counts.
+_SECONDS, _MOST, _LEAST = 0.1, 100_000, 3
 
 _FLOATING = ("float", "bfloat")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
@@ -47,7 +40,7 @@ _COUNTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 def kernel_times(
     module: Module,
     entry: str,
-    executable: AotExecutable | VmExecutable | InterpretedProgram,
+    executable: AotExecutable | InterpretedProgram,
     arrays: Sequence[Any],
     *,
     target: str | Mapping[str, object] | None,
@@ -55,81 +48,63 @@ def kernel_times(
 ) -> tuple[list[KernelTime], float]:
     """Return the kernels of a call in their order, as the fastest of many runs has them, and its time.
 
-    An AOT program is compiled again so that it reads the clock between its kernels, so that the same code is
-    timed on the same threads. A virtual machine runs once, and each of its kernels many times.
+    The program is compiled again so that it reads the clock between its kernels, so that the same code is
+    timed on the same threads. What reading the clock takes is taken off.
     """
     resolved = resolve_target(target, opt_level)
     compiled = executable.compiled()
-    lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
-        executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-    if isinstance(executable, AotExecutable):
-        assert isinstance(compiled, RelaxProgram)
-        done = compiled
-        with relax_pipeline.COMPILING:
-            program, clocked = run_interruptible(lambda: build_with_clock(done, resolved, opt_level))
-        shape = tuple(int(dim) for dim in program.results[-1].shape)
-        timed = executable.with_result(TensorType(shape, "int64"), clocked)
-        kernels, seconds = _measure_kernels(program, timed, arrays)
-        return _with_origins(kernels, done.origins), seconds
-    origins = KernelOrigins()
-    if not isinstance(executable, MachineExecutable):
-        executable = relax.build_instrumentable(module, entry, target=target, opt_level=opt_level)
-        lowered = executable.compiled().lowered
-    grouped = run_interruptible(lambda: _fuse(lowered, resolved, opt_level, origins))
-    functions = {
-        var.name_hint: function
-        for var, function in grouped.functions_items()
-        if isinstance(function, tirx.PrimFunc)
-    }
-    watch = _Watch(functions)
-    executable.run_instrumented(arrays, watch)
-    return _with_origins(watch.times(), origins), math.inf
-
-
-def _with_origins(kernels: Sequence[KernelTime], origins: KernelOrigins) -> list[KernelTime]:
-    """Return the kernels with what they compute."""
-    names = [kernel.name for kernel in kernels]
-    return [replace(kernel, origins=origins.of(kernel.name, names)) for kernel in kernels]
-
-
-def _fuse(
-    lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int, origins: KernelOrigins
-) -> tvm.IRModule:
+        loaded = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
+        assert isinstance(loaded, AotExecutable | InterpretedProgram)
+        executable = loaded
+    assert isinstance(compiled, RelaxProgram)
+    done = compiled
     with relax_pipeline.COMPILING:
-        return relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
+        clocked = run_interruptible(lambda: build_with_clock(done, resolved, opt_level))
+    programs = clocked.plan.programs
+    shapes = (program.results[-1].shape for program in programs)
+    tables = [TensorType(tuple(int(dim) for dim in shape), "int64") for shape in shapes]
+    if isinstance(executable, AotExecutable):
+        whole = executable.with_result(tables[0], clocked)
+        times, seconds = _fastest(lambda: [(0, whole(arrays)[-1])])
+    else:
+        run = executable.clocked(clocked.artifact, tables)
+        times, seconds = _fastest(lambda: run(arrays))
+    totals: dict[str, KernelTime] = {}
+    for number, table in times:
+        _count_calls(programs[number], table, totals)
+    names = list(totals)
+    origins = done.plan.origins
+    return [replace(kernel, origins=origins.of(kernel.name, names)) for kernel in totals.values()], seconds
 
 
-def _measure_kernels(
-    program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]
-) -> tuple[list[KernelTime], float]:
-    """Run a program with a clock many times and return its kernels in the fastest run, and its time.
-
-    What reading the clock takes is taken off.
-    """
-    calls = program.clocked or []
-    best = np.full(len(calls) + 1, np.inf)
+def _fastest(run: Callable[[], list[tuple[int, np.ndarray]]]) -> tuple[list[tuple[int, np.ndarray]], float]:
+    """Run a program many times; return the times of its kernels in the fastest run, and what this took."""
+    best: list[tuple[int, np.ndarray]] = []
     begin = end = time.perf_counter()
     runs, least = 0, math.inf
-    while runs < _LEAST or (end - begin < _CLOCKED_SECONDS and runs < _MOST_CLOCKED):
+    while runs < _LEAST or (end - begin < _SECONDS and runs < _MOST):
         before = time.perf_counter()
-        *_, times = clocked(arrays)
+        tables = run()
         end = time.perf_counter()
         if end - before < least:
-            best, least = times[:, 0].copy(), end - before
+            best, least = [(number, table.copy()) for number, table in tables], end - before
         runs += 1
-    totals: dict[str, KernelTime] = {}
-    for step, nanoseconds, row in zip(calls, best, times, strict=False):
+    return best, least
+
+
+def _count_calls(program: AotProgram, table: np.ndarray, totals: dict[str, KernelTime]) -> None:
+    """Add the kernels that a call of a program has run."""
+    for step, row in zip(program.clocked or (), table, strict=False):
         count = int(row[1])
         if not count:
             continue
         kernel = program.kernels[step.kernel]
         lengths = dict(zip(kernel_sizes(kernel), map(as_expr, row[2:].tolist()), strict=False))
-        seconds = max(float(nanoseconds) - count * float(best[-1]), 1.0) * 1e-9
+        seconds = max(float(row[0]) - count * float(table[-1, 0]), 1.0) * 1e-9
         work = count_work(kernel, lengths)
         name = step.kernel.name_hint
         _add(totals, KernelTime(name, count, seconds, count * work.nbytes, count * work.flops, work.exact))
-    return list(totals.values()), least
 
 
 def _add(totals: dict[str, KernelTime], kernel: KernelTime) -> None:
@@ -143,67 +118,6 @@ def _add(totals: dict[str, KernelTime], kernel: KernelTime) -> None:
         before.flops + kernel.flops,
         before.exact and kernel.exact,
     )
-
-
-class _Watch:
-    """Times each kernel at its first calls, when its arguments exist."""
-
-    def __init__(self, kernels: Mapping[str, tirx.PrimFunc]) -> None:
-        self._kernels = kernels
-        self._timed: dict[tuple[str, tuple[tuple[int, ...], ...]], list[float]] = {}
-        self._calls: dict[tuple[str, tuple[tuple[int, ...], ...]], int] = {}
-        self._bytes: dict[tuple[str, tuple[tuple[int, ...], ...]], int] = {}
-
-    def __call__(self, function: Callable[..., Any], name: str, *rest: Any) -> None:
-        before, _result, *args = rest
-        if not before or name not in self._kernels:
-            return
-        tensors = [arg for arg in args if isinstance(arg, tvm.runtime.Tensor)]
-        key = name, tuple(tuple(map(int, tensor.shape)) for tensor in tensors)
-        timed = self._timed.setdefault(key, [])
-        if len(timed) < _TIMED:
-            timed.append(_least(function, args))
-        self._calls[key] = self._calls.get(key, 0) + 1
-        self._bytes[key] = sum(map(_nbytes, tensors))
-
-    def times(self) -> list[KernelTime]:
-        """Return the kernels that were called, those with one name together."""
-        totals: dict[str, KernelTime] = {}
-        for key, timed in self._timed.items():
-            name, shapes = key
-            calls = self._calls[key]
-            kernel = self._kernels[name]
-            work = count_work(kernel, _lengths_of(kernel, shapes))
-            nbytes = calls * self._bytes[key]
-            _add(totals, KernelTime(name, calls, calls * min(timed), nbytes, calls * work.flops, work.exact))
-        return list(totals.values())
-
-
-def _least(function: Callable[..., Any], args: Sequence[Any]) -> float:
-    """Return the minimum time of a kernel's runs, which write its results again and again."""
-    best, spent, runs = math.inf, 0.0, 0
-    while runs < _LEAST or (spent < _SECONDS and runs < _MOST):
-        begin = time.perf_counter()
-        function(*args)
-        seconds = time.perf_counter() - begin
-        best, spent, runs = min(best, seconds), spent + seconds, runs + 1
-    return best
-
-
-def _nbytes(tensor: Any) -> int:
-    bits = tvm.DataType(str(tensor.dtype)).bits
-    return math.prod(map(int, tensor.shape)) * max(int(bits), 8) // 8
-
-
-def _lengths_of(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> dict[Var, PrimExpr]:
-    """Return the sizes that a kernel has for arrays of these shapes."""
-    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-    return {
-        dim: tirx.const(length, str(dim.ty.dtype))
-        for buffer, shape in zip(buffers, shapes, strict=False)
-        for dim, length in zip(buffer.ty.shape, shape, strict=False)
-        if isinstance(dim, tirx.Var)
-    }
 
 
 @dataclass(slots=True)

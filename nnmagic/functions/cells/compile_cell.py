@@ -321,9 +321,9 @@ def _machine_code_nbytes(cell: CompiledCell) -> int:
         for executable in executables
         if executable is not None and executable.artifact is not None
     ]
-    return sum(
-        map(len, (part for artifact in artifacts for part in (*artifact.code, artifact.bytecode)))
-    ) + sum(constant.nbytes for artifact in artifacts for constant in artifact.constants)
+    return sum(map(len, (part for artifact in artifacts for part in artifact.code))) + sum(
+        constant.nbytes for artifact in artifacts for constant in artifact.constants
+    )
 
 
 def _no_binding_error(language: str, names: Iterable[str]) -> CompileError:

@@ -27,7 +27,7 @@ from nnmagic.relay.complex_numbers.lowering import mentions_complex
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
-    from nnmagic.engine.relax.c_export import CSource
+    from nnmagic.engine.relax.codegen.c.export import CSource
     from nnmagic.functions.compiled import CompiledFunction
 
 _CMAKE = """cmake_minimum_required(VERSION 3.15)
@@ -82,7 +82,7 @@ def export(path: str | os.PathLike[str], *functions: CompiledFunction, target: T
         )
     if not functions:
         raise TypeError("export takes one function or more")
-    from nnmagic.engine.relax.c_export import compile_c_functions
+    from nnmagic.engine.relax.codegen.c.export import compile_c_functions
 
     sources = [source_of(function) for function in functions]
     names = [symbol for source in sources for symbol in _symbols(source.symbol)]
@@ -230,7 +230,7 @@ def source_of(function: CompiledFunction, *, exported: bool = True) -> CSource:
 
     Raises TypeError, ValueError or EngineError.
     """
-    from nnmagic.engine.relax.c_export import IN_PROCESS, CSource
+    from nnmagic.engine.relax.codegen.c.export import IN_PROCESS, CSource
     from nnmagic.functions.compiled import CompiledFunction
 
     if not isinstance(function, CompiledFunction):

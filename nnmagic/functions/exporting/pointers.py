@@ -10,7 +10,7 @@ import numpy as np
 from nnmagic.functions.exporting.export import source_of
 
 if TYPE_CHECKING:
-    from nnmagic.engine.relax.c_export import CPointer
+    from nnmagic.engine.relax.codegen.c.export import CPointer
     from nnmagic.engine.relax.codegen.c.functions import CFunction
     from nnmagic.functions.compiled import CompiledFunction
 
@@ -24,8 +24,8 @@ def pointer(function: CompiledFunction, kind: str, signature: str | None = None)
     ``kind`` is ``"numbers"`` for C's own numbers in and out if there are no arrays, else the function as it
     is exported; ``"scipy"`` for one of SciPy's signatures.
     """
-    from nnmagic.engine.relax.c_export import load_c_function
     from nnmagic.engine.relax.codegen.c.adapter_code import choose_signature
+    from nnmagic.engine.relax.codegen.c.export import load_c_function
 
     def choose(compiled: CFunction) -> str:
         if kind == "scipy":

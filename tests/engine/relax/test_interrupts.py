@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 
 import pytest
 
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.runtime.prover_signals import keep_handler
-from nnmagic.engine.relax.runtime.thread_pool import run_on_worker
+from nnmagic.engine.relax.runtime.thread_pool import run_into, start_deep, wait_in_steps
 from nnmagic.tracebacks import short_errors
 from tests.child_process import PATIENCE
 from tests.suites import FULL
@@ -158,6 +160,12 @@ def test_libraries_are_left_alone_that_are_not_as_expected() -> None:
     assert not keep_handler("libabsent.so")
 
 
+def on_another_thread(function: Callable[..., object], *args: object) -> None:
+    future: Future[object] = Future()
+    start_deep(run_into, future, function, *args)
+    wait_in_steps(future)
+
+
 def test_an_interrupt_ends_the_wait_for_a_call_that_another_thread_runs() -> None:
     """One that ended no system call was lost, as where it came just before the wait."""
     released, ended = threading.Event(), []
@@ -168,7 +176,7 @@ def test_an_interrupt_ends_the_wait_for_a_call_that_another_thread_runs() -> Non
 
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_on_worker(work)()
+            on_another_thread(work)
         assert not ended
     finally:
         released.set()
@@ -385,7 +393,7 @@ def test_an_interrupt_that_python_ignores_is_raised_in_the_end() -> None:
     @short_errors
     def work_and_wait() -> None:
         Freed()
-        run_on_worker(released.wait)(20)
+        on_another_thread(released.wait, 20)
 
     try:
         for each in (work, work_and_wait):

@@ -2,7 +2,7 @@
 
 They judge `engine/relax/codegen/c/entry_code`, `engine/relax/codegen/c/functions`,
 `engine/relax/codegen/c/runtime_code`, `engine/relax/codegen/c/target_code`,
-`engine/relax/codegen/c/llvm_linking`, `engine/relax/c_export` and `functions/exporting/header`.
+`engine/relax/codegen/c/llvm_linking`, `engine/relax/codegen/c/export` and `functions/exporting/header`.
 """
 
 from __future__ import annotations

@@ -254,3 +254,28 @@ def consistent(compiled: nnmagic.CompiledFunction, *args: object) -> None:
 def test_a_wrong_call_is_refused_as_ever() -> None:
     with pytest.raises(ValueError, match="argument 'x' must be"):
         profile_source("def f(x: Tensor[(2,), f32]):\n    return x + 1", array(3))
+
+
+def test_kernels_between_which_the_interpreter_runs_are_timed() -> None:
+    source = """class List:
+    def Nil(): ...
+    def Cons(head: Tensor[(40,), f32], tail: List): ...
+
+def total(l: List) -> Tensor[(40,), f32]:
+    match l:
+        case Nil():
+            return zeros(40, f32)
+        case Cons(head, tail):
+            return exp(head) + total(tail)
+
+def f(x: Tensor[(40,), f32], n: i64):
+    l = Nil()
+    for i in range(n):
+        l = Cons(x * 2, l)
+    return total(l)
+"""
+    timed = profile_source(source, array(40), 7)
+    calls = {kernel.name: kernel.calls for kernel in timed.kernels}
+    assert {7} == {count for name, count in calls.items() if "exp" in name or "multiply" in name}
+    assert all(kernel.seconds > 0 for kernel in timed.kernels)
+    assert sum(kernel.seconds for kernel in timed.kernels) <= timed.seconds * 1.5

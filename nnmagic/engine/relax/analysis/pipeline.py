@@ -192,13 +192,12 @@ def optimize(
     opt_level: int,
     graph: CallGraph,
     *,
-    native: bool = True,
     runs: list[PassRun] | None = None,
 ) -> Optimized:
     """Run the compiler's passes on a typed module.
 
-    ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
-    have no need of the interpreter; where it is not, these passes are undone. ``runs`` gets those that count.
+    ``graph`` is the module's call graph. Local functions become global ones if that is enough to have no need
+    of the interpreter; where it is not, these passes are undone. ``runs`` gets those that count.
     """
     state = _State(module, entry, opt_level, runs)
     plain = first_order_functions(module, graph)
@@ -209,7 +208,7 @@ def optimize(
     if has_expansions(state.module, keep=WITH_KERNELS):
         _run(state, _EXPANSIONS)
     _run(state, _CLEANUPS)
-    if entry not in plain and native:
+    if entry not in plain:
         attempt = replace(state, runs=None if runs is None else [], assertions=[])
         _run(attempt, _LOOPS)
         lowered = first_order_functions(attempt.module, call_graph(attempt.module))
@@ -217,8 +216,7 @@ def optimize(
             loops = frozenset(attempt.module.functions) - frozenset(state.module.functions)
             plain, attempt.runs = lowered, None if runs is None else [*runs, *(attempt.runs or [])]
             state = attempt
-    if native:
-        loops |= {name for name, function in state.module.functions.items() if LOOP in function.attrs}
+    loops |= {name for name, function in state.module.functions.items() if LOOP in function.attrs}
     _run(state, _FUSIONS)
     if runs is not None:
         runs[:] = state.runs or []

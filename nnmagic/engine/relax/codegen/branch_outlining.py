@@ -6,7 +6,7 @@ import tvm
 from tvm import ir, relax
 
 from nnmagic.engine.relax.tir.types import RelaxExpr
-from nnmagic.engine.relax.tir.visitors import contains, replace_vars, rewrite
+from nnmagic.engine.relax.tir.visitors import collect, replace_vars, rewrite
 
 #: Marks the function of a branch.
 _BRANCH = "nnmagic.branch"
@@ -21,7 +21,7 @@ def outline_branches(module: tvm.IRModule) -> tvm.IRModule:
         return _with_branches(node, [_call_branch(branch, outlined) for branch in _branches(node)])
 
     for var, function in functions.items():
-        if isinstance(function, relax.Function) and contains(function, relax.If):
+        if isinstance(function, relax.Function) and collect(relax.If, function):
             functions[var] = rewrite(function, [(relax.If, outline)])
     return tvm.IRModule({**functions, **outlined}, attrs=module.attrs) if outlined else module
 

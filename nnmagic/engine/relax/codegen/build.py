@@ -10,11 +10,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
-from tvm import ir, relax, tirx
+from tvm import ir, tirx
 from tvm.target import codegen
 
 from nnmagic.engine import cpu
@@ -41,15 +42,12 @@ from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram, with_cloc
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.object_code import (
     KERNEL_PREFIX,
-    VM_PIPELINE,
     ObjectCode,
     compile_parts,
-    keep_meaning,
 )
-from nnmagic.engine.relax.codegen.object_files import write_module
+from nnmagic.engine.relax.codegen.program_plan import ProgramPlan
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
-from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.direct_call import MAX_RESULTS
 from nnmagic.engine.relax.runtime.native_entry import ENTRY, RELEASE
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -71,20 +69,15 @@ class RelaxProgram:
     def __init__(
         self,
         artifact: Artifact,
-        module: tvm.IRModule,
+        plan: ProgramPlan,
         kernels: tvm.IRModule,
         objects: Iterable[Any],
-        origins: KernelOrigins,
-        program: AotProgram | None = None,
         entry_part: int | None = None,
     ) -> None:
-        self.artifact = artifact
-        self._program = program
-        self._entry_part = entry_part
-        self.lowered = module
+        self.artifact, self.plan = artifact, plan
         self._kernels = kernels
-        self.origins = origins
         self._objects = list(objects)
+        self._entry_part = entry_part
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
@@ -98,10 +91,10 @@ class RelaxProgram:
 
     def remarks(self) -> list[Remark]:
         """Return how its loops and kernels run, if it is machine code alone."""
-        if (program := self._program) is None:
+        if self.artifact.kind != AOT:
             return []
-        kernels = dict(self._kernels.functions_items())
-        return run_interruptible(lambda: find_remarks(program, kernels, self.origins))
+        kernels, (program,) = dict(self._kernels.functions_items()), self.plan.programs
+        return run_interruptible(lambda: find_remarks(program, kernels, self.plan.origins))
 
     def _kernel_codes(self) -> list[KernelCode]:
         with relax_pipeline.COMPILING:
@@ -111,34 +104,28 @@ class RelaxProgram:
         for name, text in texts.items():
             inside = [symbol for symbol in code if re.fullmatch(rf"\.L_internal_{name}_rounds\d+", symbol)]
             asm = [code.pop(symbol) for symbol in (*_symbols(name), *inside) if symbol in code]
-            kernels.append(KernelCode(name, self.origins.of(name, texts), text, "\n".join(asm)))
-        rest = self.origins.every.difference(*(kernel.origins for kernel in kernels))
+            kernels.append(KernelCode(name, self.plan.origins.of(name, texts), text, "\n".join(asm)))
+        rest = self.plan.origins.every.difference(*(kernel.origins for kernel in kernels))
         own = [symbol for symbol in code if not symbol.startswith(("__", ".L__"))]  # not TVM's
         return [*kernels, *(KernelCode(symbol, rest, "", code[symbol]) for symbol in own)]
 
     def _text(self, name: str) -> str:
         with relax_pipeline.COMPILING:
             if name == "relax":
-                return stage_texts.module_text(self.lowered)
+                return stage_texts.module_text(self.plan.lowered)
             if name == "tir":
                 return stage_texts.kernels_text(self._kernels)
             return stage_texts.code_text(self._objects, name)
 
 
 def _symbols(name: str) -> list[str]:
-    """Return the symbols that a kernel may have: of an AOT program, or of the virtual machine."""
-    symbols = [f"{KERNEL_PREFIX}{name}", name, f"__tvm_ffi_{name}", f"{name}_compute_"]
-    return [*symbols, *(f"_{symbol}" for symbol in symbols)]  # macOS has a character more
+    """Return the symbols that a kernel may have, of which macOS has one with a character more."""
+    return [f"{prefix}{name}" for prefix in (KERNEL_PREFIX, "", f"_{KERNEL_PREFIX}", "_")]
 
 
-def build_aot(
-    program: AotProgram,
-    lowered: tvm.IRModule,
-    origins: KernelOrigins,
-    target: tvm.target.Target,
-    opt_level: int,
-) -> RelaxProgram:
-    """Compile an AOT program; ``lowered`` is its module before fusion."""
+def build_aot(plan: ProgramPlan, target: tvm.target.Target, opt_level: int) -> RelaxProgram:
+    """Compile a program that is machine code alone."""
+    (program,) = plan.programs
     kernels, parts, entry_part = compile_programs({ENTRY: program}, target, opt_level)
     parallel = program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values())
     facts = {**program.facts(), **_needs(target), "parallel": parallel}
@@ -147,17 +134,21 @@ def build_aot(
     if _can_be_called_directly(program):
         caller = compile_direct_call()
         facts["work"] = _work_of(program)
-    artifact = Artifact(AOT, facts, [unit.code for unit in parts], b"", constants, caller)
+    artifact = Artifact(AOT, facts, [unit.code for unit in parts], constants, caller)
     objects = [unit.module for unit in parts]
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), objects, origins, program, entry_part)
+    return RelaxProgram(artifact, plan, tvm.IRModule(kernels), objects, entry_part)
 
 
-def build_with_clock(
-    done: RelaxProgram, target: tvm.target.Target, opt_level: int
-) -> tuple[AotProgram, RelaxProgram]:
-    """Return an AOT program that reads the clock around its kernels: their code is that of ``done``."""
-    assert done._program is not None
-    program = with_clock(done._program)
+def build_with_clock(done: RelaxProgram, target: tvm.target.Target, opt_level: int) -> RelaxProgram:
+    """Return a program that reads the clock around its kernels.
+
+    Of machine code alone, their code is that of ``done``.
+    """
+    plan = replace(done.plan, programs=[with_clock(program) for program in done.plan.programs])
+    if done.artifact.kind != AOT:
+        facts = {key: done.artifact.facts[key] for key in ("names", "kernels")}
+        return build_interpreter_kernels(plan, facts, target, opt_level)
+    (program,) = plan.programs
     entries, _ = _emit({ENTRY: program}, target, opt_level)
     code = [*done.artifact.code]
     if done._entry_part is not None:
@@ -169,8 +160,8 @@ def build_with_clock(
         parts = [part.code for part in compile_parts(kernels, entries, target, apart=False)]
         code = [*parts, *(part.code for part in _compile_stubs(parts))]
     facts = {**done.artifact.facts, **program.facts()}
-    artifact = Artifact(AOT, facts, code, b"", done.artifact.constants)
-    return program, RelaxProgram(artifact, done.lowered, done._kernels, (), done.origins, program)
+    artifact = Artifact(AOT, facts, code, done.artifact.constants)
+    return RelaxProgram(artifact, plan, done._kernels, ())
 
 
 def _can_be_called_directly(program: AotProgram) -> bool:
@@ -205,25 +196,10 @@ def _work_of(program: AotProgram) -> int | None:
 
 
 def build_interpreter_kernels(
-    programs: Sequence[AotProgram],
-    facts: Json,
-    lowered: tvm.IRModule,
-    origins: KernelOrigins,
-    target: tvm.target.Target,
-    opt_level: int,
+    plan: ProgramPlan, facts: Json, target: tvm.target.Target, opt_level: int
 ) -> RelaxProgram:
-    """Compile the kernels of an interpreted program, each of which is an AOT program.
-
-    Args:
-        programs: the kernels, by number.
-        facts: what else a call needs to know, as JSON.
-        lowered: the module before fusion.
-        origins: what its kernels compute.
-        target: the CPU.
-        opt_level: 0 to 3.
-
-    """
-    symbols = {f"{ENTRY}{number}": program for number, program in enumerate(programs)}
+    """Compile the kernels of an interpreted program; ``facts``: what else a call needs to know, as JSON."""
+    symbols = {f"{ENTRY}{number}": program for number, program in enumerate(plan.programs)}
     kernels, parts, _ = compile_programs(symbols, target, opt_level)
     constants: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}  # those of several kernels are held once
     described = []
@@ -236,8 +212,8 @@ def build_interpreter_kernels(
         described.append({**program.facts(), "symbol": symbol, "constants": numbers, "parallel": parallel})
     facts = {**facts, **_needs(target), "programs": described}
     arrays = [np.ascontiguousarray(constant) for _, constant in constants.values()]
-    artifact = Artifact(INTERPRETER, facts, [unit.code for unit in parts], b"", arrays)
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [unit.module for unit in parts], origins)
+    artifact = Artifact(INTERPRETER, facts, [unit.code for unit in parts], arrays)
+    return RelaxProgram(artifact, plan, tvm.IRModule(kernels), [unit.module for unit in parts])
 
 
 def compile_programs(
@@ -308,49 +284,6 @@ def _emit(programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_lev
 def _compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:
     """Return what calls the libraries of SciPy and NumPy for object files."""
     return [*lapack_stubs.compile_stubs(code), *numpy_random_stubs.compile_stubs(code)]
-
-
-def build_vm(
-    kind: str,
-    facts: Json,
-    lowered: tvm.IRModule,
-    grouped: tvm.IRModule,
-    origins: KernelOrigins,
-    target: tvm.target.Target,
-    opt_level: int,
-) -> RelaxProgram:
-    """Compile a module for the virtual machine.
-
-    Args:
-        kind: VM or INTERPRETER.
-        facts: what a call needs to know, as JSON.
-        lowered: the module before fusion.
-        grouped: the module after fusion.
-        origins: what its kernels compute.
-        target: the CPU.
-        opt_level: 0 to 3.
-
-    """
-    module = relax_pipeline.for_virtual_machine(
-        kernel_preparation.prepare_module(grouped, target, opt_level), target
-    )
-    functions = {
-        var: keep_meaning(function) if isinstance(function, tirx.PrimFunc) else function
-        for var, function in module.functions_items()
-    }
-    whole = tvm.IRModule(functions, attrs=module.attrs)
-    config = {**relax_pipeline.NO_SHARED_STORAGE, **relax_pipeline.NO_CHOSEN_UNROLLING}
-    with tvm.transform.PassContext(config=config):
-        built = relax.build(whole, target=target, relax_pipeline=None, tir_pipeline=VM_PIPELINE).mod
-    modules = [each for each in built.imports if each.kind == "llvm"]
-    code = [write_module(each, "o") for each in modules]
-    for stubs in _compile_stubs(code):
-        modules.append(stubs.module)
-        code.append(stubs.code)
-    parallel = kernel_preparation.has_parallel_loops(module.functions.values())
-    facts = {**facts, **_needs(target), "parallel": parallel}
-    artifact = Artifact(kind, facts, code, write_module(built, "ro"))
-    return RelaxProgram(artifact, lowered, module, modules, origins)
 
 
 def _needs(target: tvm.target.Target) -> Json:

@@ -22,10 +22,10 @@ from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint, run_in
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer
 from nnmagic.engine.relax.lowering.module import lower_module
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
+from nnmagic.engine.relax.runtime.compiled_program import ENTRY
 from nnmagic.engine.relax.runtime.cuda_device import device_architecture, missing_device
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 from nnmagic.engine.relax.tir.regions import expand_regions
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 from nnmagic.progress import report
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import CallGraph
@@ -273,9 +273,8 @@ def _is_of_sizes(function: tirx.PrimFunc) -> bool:
 
 def _for_gpu(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel without what its loops ask of a CPU, and without addresses of constants."""
-    flags: list[bool] = []
-    visit(kernel.body, [(tirx.AttrStmt, lambda node: flags.append(node.attr_key == "pragma_scope"))])
-    kernel = relax_alignment(kernel) if any(flags) else kernel
+    if any(node.attr_key == "pragma_scope" for node in collect(tirx.AttrStmt, kernel.body)):
+        kernel = relax_alignment(kernel)
     body = rewrite(expand_regions(kernel.body), [(tvm.ir.Call, _fold_reinterpretation)])
     return tirx.PrimFunc(kernel.params, body, kernel.ret_type, kernel.attrs)
 
@@ -293,10 +292,7 @@ def _fold_reinterpretation(call: tvm.ir.Call) -> Any:
 
 def _calls_library(kernel: tirx.PrimFunc) -> bool:
     """Return whether a kernel calls code of the CPU, such as LAPACK's."""
-    library_calls: list[bool] = []
-    look = [(tvm.ir.Call, lambda call: library_calls.append(getattr(call.op, "name", "") in _LIBRARY_CALLS))]
-    visit(kernel.body, look)
-    return any(library_calls)
+    return any(getattr(call.op, "name", "") in _LIBRARY_CALLS for call in collect(tvm.ir.Call, kernel.body))
 
 
 def _source_of(built: tvm.runtime.Module) -> str:

@@ -79,9 +79,7 @@ def _no_pair(values: Sequence[PrimExpr]) -> list[PrimExpr]:
     return list(reduction.no_pair(dtype_of(values[0]), dtype_of(values[1])))
 
 
-def _keep_exact(
-    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _keep_exact(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """Let sums of products be computed by instructions that multiply and add, as every library's are.
 
     Other arithmetic stays as it is written: contracted by CUDA, ``x * x - x * x`` would not be 0.
@@ -136,9 +134,7 @@ def _is_old_value(load: PrimExpr, store: tirx.BufferStore) -> bool:
     )
 
 
-def _guard_launches(
-    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _guard_launches(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Start a kernel only if it has threads: CUDA refuses to start none."""
     return rewrite(function, [(tirx.Evaluate, _guard_launch)])
 
@@ -159,9 +155,7 @@ def _guard_launch(statement: tirx.Evaluate) -> Stmt:
     return tirx.IfThenElse(tirx.all(*unknown), statement, None) if unknown else statement
 
 
-def _write_constants(
-    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _write_constants(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """Write constants by their bits that TVM's text would change."""
     return rewrite(kernel, [(tirx.FloatImm, _write_constant)])
 
@@ -182,9 +176,7 @@ def _is_exact(number: float) -> bool:
     return float(f"{number:.15f}") == number and (number != 0 or math.copysign(1, number) > 0)
 
 
-def _allow_aliases(
-    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _allow_aliases(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """Leave ``__restrict__`` out of the parameters.
 
     With it, ptxas of CUDA 13.0 computed a reduction to (index, value) pairs in global memory wrongly.
@@ -192,9 +184,7 @@ def _allow_aliases(
     return kernel.without_attr("tirx.noalias")
 
 
-def _rename_variables(
-    kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _rename_variables(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """Give variables other names than types and functions of CUDA have."""
     renamed = VarMap()
 
@@ -206,8 +196,8 @@ def _rename_variables(
     return rewrite(kernel, [(tirx.Var, rename)])
 
 
-def _pass(function: Callable[..., tirx.PrimFunc], name: str) -> tvm.transform.Pass:
-    return tirx.transform.prim_func_pass(function, opt_level=0, name=name)
+def _pass(change: Callable[[tirx.PrimFunc], tirx.PrimFunc], name: str) -> tvm.transform.Pass:
+    return tirx.transform.prim_func_pass(lambda kernel, *_: change(kernel), opt_level=0, name=name)
 
 
 _KEEP_EXACT, _GUARD_LAUNCHES = _pass(_keep_exact, "KeepExact"), _pass(_guard_launches, "GuardLaunches")

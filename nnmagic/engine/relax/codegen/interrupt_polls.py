@@ -15,12 +15,12 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.runtime.callbacks import LEAVE, POLL
+from nnmagic.engine.relax.runtime.callbacks import POLL
 from nnmagic.engine.relax.runtime.lapack import PREFIX
 from nnmagic.engine.relax.schedules.thread_choice import THREADS
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect
 
 #: Marks a function that is to get polls, or, where it is 0, only to free its memory where it is left.
 POLLED = "nnmagic.polled"
@@ -62,14 +62,9 @@ _FUNCTIONS = frozenset(
     ]
 )
 
-_FREE, _EXTERN, _THROW, _CALL_PACKED = (
+_FREE, _EXTERN, _THROW = (
     tvm.ir.Op.get(f"tirx.{name}")
-    for name in (
-        "TVMBackendFreeWorkspace",
-        "call_extern",
-        "tvm_throw_last_error",
-        "tvm_call_packed_lowered",
-    )
+    for name in ("TVMBackendFreeWorkspace", "call_extern", "tvm_throw_last_error")
 )
 
 #: Leaves a function with -1, as where memory is short.
@@ -273,15 +268,11 @@ class _Poller:
         return _Polled(sequence(statements), asks=True)
 
 
-def add_polls(function: PrimFunc, *, windows: bool, packed: bool = False) -> PrimFunc:
-    """Return a function, of which loops are final, with polls where it may take long.
-
-    packed: whether TVM's virtual machine calls it, which takes an exception for the end.
-    """
+def add_polls(function: PrimFunc, *, windows: bool) -> PrimFunc:
+    """Return a function, of which loops are final, with polls where it may take long."""
     budget = _declare("budget")
     this_thread = "GetCurrentThreadId" if windows else "pthread_self"
-    leave = tirx.Evaluate(tirx.call_packed(LEAVE)) if packed else _LEAVE
-    polled = _Poller(budget, [_stop_if_asked(leave)], leave, this_thread).visit(function.body)
+    polled = _Poller(budget, [_stop_if_asked(_LEAVE)], _LEAVE, this_thread).visit(function.body)
     if not polled.asks:
         return function
     begin = [tirx.AllocBuffer(budget), _store(budget, as_expr(_POLL_WORK))]
@@ -294,7 +285,7 @@ def free_before_leaving(statement: Stmt, frees: Sequence[Stmt] = ()) -> Stmt:
     A parallel loop is a function of its own, which frees only what is allocated in it.
     """
     match statement:
-        case tirx.Evaluate(value=tvm.ir.Call() as call) if _leaves(call):
+        case tirx.Evaluate(value=tvm.ir.Call() as call) if call.op == _THROW:
             return sequence([*reversed(frees), statement])
         case tirx.Return():
             return sequence([*reversed(frees), statement])
@@ -348,28 +339,21 @@ def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
     return pointer.args[0], tirx.Evaluate(call)
 
 
-def _leaves(call: Call) -> bool:
-    return bool(call.op == _THROW or (call.op == _CALL_PACKED and call.args[0].value == LEAVE))
-
-
 def _uses(expr: PrimExpr, variables: Sequence[Var]) -> bool:
-    uses: list[Var] = []
-    visit(expr, [(tirx.Var, uses.append)])
+    uses = collect(tirx.Var, expr)
     return any(each.same_as(var) for each in uses for var in variables)
 
 
 def _calls_functions(statement: Stmt) -> bool:
     """Return whether a function of C is called: it takes long, and no vector survives it anyway."""
-    calls: list[Call] = []
-    visit(statement, [(tvm.ir.Call, calls.append)])
+    calls = collect(tvm.ir.Call, statement)
     names = {getattr(call.op, "name", "").rpartition(".")[2] for call in calls}
     return not names.isdisjoint(_FUNCTIONS)
 
 
 def _matrix_size(value: PrimExpr) -> PrimExpr | None:
     """Return the size of the matrix that a routine of LAPACK computes with, if a value is its status."""
-    calls: list[Call] = []
-    visit(value, [(tvm.ir.Call, calls.append)])
+    calls = collect(tvm.ir.Call, value)
     for call in calls:
         if (_callee(call) or "").startswith(PREFIX):
             size = next(arg for arg in call.args[1:] if str(getattr(arg.ty, "dtype", "")) == "int32")

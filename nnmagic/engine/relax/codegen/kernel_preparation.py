@@ -13,7 +13,7 @@ from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 from nnmagic.engine.relax.tir.builders import item_bytes
 from nnmagic.engine.relax.tir.empty_reductions import initialize_reductions
 from nnmagic.engine.relax.tir.regions import expand_regions
-from nnmagic.engine.relax.tir.visitors import VarMap, rewrite, visit
+from nnmagic.engine.relax.tir.visitors import VarMap, collect, rewrite
 from nnmagic.progress import report
 
 
@@ -35,21 +35,10 @@ def prepare_kernels(
         yield var, expand_regions(kernel.without_attr("global_symbol"))
 
 
-def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
-    """Return the module with every kernel prepared by `prepare_kernels`."""
-    kernels = [item for item in module.functions_items() if isinstance(item[1], tirx.PrimFunc)]
-    functions = {**dict(module.functions_items()), **dict(prepare_kernels(kernels, target, opt_level))}
-    return tvm.IRModule(functions, attrs=module.attrs)
-
-
-def has_parallel_loops(functions: Iterable[Any]) -> bool:
+def has_parallel_loops(functions: Iterable[tirx.PrimFunc]) -> bool:
     """Return whether a kernel of these functions uses the thread pool."""
-    parallel: list[bool] = []
-    look = [(tirx.For, lambda loop: parallel.append(loop.kind == tirx.ForKind.PARALLEL))]
-    for function in functions:
-        if isinstance(function, tirx.PrimFunc):
-            visit(function.body, look)
-    return any(parallel)
+    loops = collect(tirx.For, *(function.body for function in functions))
+    return any(loop.kind == tirx.ForKind.PARALLEL for loop in loops)
 
 
 def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:

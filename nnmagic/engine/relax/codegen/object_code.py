@@ -19,7 +19,7 @@ from tvm.target import codegen
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
 from nnmagic.engine.relax.codegen.object_files import write_module
-from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run_passes
+from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, Pass, run_passes
 from nnmagic.engine.relax.codegen.shared_rounds import ROUNDS, outline_rounds
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -29,7 +29,7 @@ from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.round_bfloat16 import round_bfloat16
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -42,9 +42,7 @@ _STACK_BYTES = 4096
 _ON_STACK = tvm_ffi.Map({"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
-def _annotate_memory(
-    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _annotate_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Leave small arrays to LLVM: TVM would ask its runtime for each.
 
     Say on which device the others of a private function are; MakePackedAPI does that for public functions.
@@ -70,27 +68,15 @@ def _annotate_memory(
     return function.with_body(body)
 
 
-_ANNOTATE_MEMORY: Any = tirx.transform.prim_func_pass(_annotate_memory, opt_level=0, name="AnnotateMemory")
-
-_LET_TO_BUFFERS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: let_to_buffers(function), opt_level=0, name="LetToBuffers"
-)
-
-
 #: The stores of the largest function of which TVM finds common subexpressions before LLVM does. TVM's time
 #: grows with the square of their number: of a transform, it would be a third of what the compiler takes.
 _COMMON_STORES = 1000
 
 
-def _name_common_subexpressions(module: tvm.IRModule, _: Any) -> tvm.IRModule:
+def _name_common_subexpressions(module: tvm.IRModule) -> tvm.IRModule:
     small = {var: each for var, each in module.functions_items() if _work(each) <= _COMMON_STORES}
     named = tirx.transform.CommonSubexprElim()(tvm.IRModule(small))
     return tvm.IRModule({**dict(module.functions_items()), **dict(named.functions_items())}, module.attrs)
-
-
-_NAME_COMMON_SUBEXPRESSIONS: Any = tvm.transform.module_pass(
-    _name_common_subexpressions, opt_level=0, name="NameCommonSubexpressions"
-)
 
 
 def _broadcast_bits(node: tirx.Broadcast) -> Any:
@@ -101,32 +87,11 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
     return tirx.reinterpret(str(node.ty.dtype), bits)
 
 
-def _polls(*, packed: bool) -> Any:
-    """Return the pass that adds polls to marked functions; ``packed``: to all, for TVM's virtual machine."""
-
-    def add(
-        function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-    ) -> tirx.PrimFunc:
-        if not packed and not int((function.attrs or {}).get(POLLED, 0)):
-            return function
-        return add_polls(function, windows="windows" in _triple(function), packed=packed)
-
-    return tirx.transform.prim_func_pass(add, opt_level=0, name="AddPolls")
-
-
-_ADD_POLLS, _ADD_VM_POLLS = _polls(packed=False), _polls(packed=True)
-
-_FREE_BEFORE_LEAVING: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: function.with_body(free_before_leaving(function.body)),
-    opt_level=0,
-    name="FreeBeforeLeaving",
-)
-
-_BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: rewrite(function, [(tirx.Broadcast, _broadcast_bits)]),
-    opt_level=0,
-    name="BroadcastBits",
-)
+def _add_polls(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Add polls to a marked function."""
+    if not int((function.attrs or {}).get(POLLED, 0)):
+        return function
+    return add_polls(function, windows="windows" in _triple(function))
 
 
 _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in ("Alloc", "Free"))
@@ -136,9 +101,7 @@ _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in
 _LARGE_BYTES = 1 << 26
 
 
-def _return_status(
-    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def _return_status(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Make a private function free its memory and return 0, or another number if memory is short."""
     if _is_public(function):
         return function
@@ -178,13 +141,6 @@ def _return_status(
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
-_OUTLINE_ROUNDS: Any = tvm.transform.module_pass(
-    lambda module, _context: outline_rounds(module), opt_level=0, name="OutlineRounds"
-)
-
-_RETURN_STATUS: Any = tirx.transform.prim_func_pass(_return_status, opt_level=0, name="ReturnStatus")
-
-
 def _weigh_branch(statement: tirx.IfThenElse) -> tirx.IfThenElse:
     """Give a branch without an else an empty one: TVM would tell LLVM that it is taken nearly always.
 
@@ -200,15 +156,25 @@ def _weigh_branch(statement: tirx.IfThenElse) -> tirx.IfThenElse:
     return tirx.IfThenElse(condition, statement.then_case, nothing)
 
 
-_WEIGH_BRANCHES: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: rewrite(function, [(tirx.IfThenElse, _weigh_branch)]),
-    opt_level=0,
-    name="WeighBranches",
-)
+def _each(change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> Callable[[], Pass]:
+    """Return what makes a pass that changes each function alone."""
 
-#: The passes of TVM's own CPU pipeline, in its order, except that arrays never share memory
-#: (see ``relax_pipeline``): first those that lower blocks, for kernels. What has none is spared them: their
-#: time is quadratic in the number of local arrays.
+    def run(module: tvm.IRModule) -> tvm.IRModule:
+        functions = {var: change(function) for var, function in module.functions_items()}
+        return tvm.IRModule(functions, attrs=module.attrs)
+
+    return lambda: run
+
+
+def _each_node(kind: type, change: Callable[[Any], Any]) -> Callable[[], Pass]:
+    """Return what makes a pass that changes each node of a kind."""
+    return _each(lambda function: rewrite(function, [(kind, change)]))
+
+
+#: The passes of TVM's own CPU pipeline, in its order, without StorageRewrite: what fills no vector is made
+#: by one that overlaps with another, some elements twice, and the second time would find what was read
+#: overwritten. First those that lower blocks, for kernels. What has none is spared them: their time is
+#: quadratic in the number of local arrays.
 _BLOCK_PASSES = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
@@ -221,7 +187,7 @@ _BLOCK_PASSES = (
 
 #: Then those for loops and statements.
 _STATEMENT_PASSES = (
-    lambda: _LET_TO_BUFFERS,
+    _each(let_to_buffers),
     tirx.transform.FlattenBuffer,
     tirx.transform.BF16ComputeLegalize,
     lambda: tirx.transform.NarrowDataType(32),
@@ -233,7 +199,7 @@ _STATEMENT_PASSES = (
     tirx.transform.StmtSimplify,
     tirx.transform.RemoveNoOp,
     s_tir.transform.RewriteUnsafeSelect,
-    lambda: _NAME_COMMON_SUBEXPRESSIONS,
+    lambda: _name_common_subexpressions,
 )
 
 #: Fewer passes for functions of written-out tiles, in memory order: the others would analyse each index.
@@ -252,54 +218,20 @@ _HOST_PASSES = (
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
-    lambda: _ADD_POLLS,
-    lambda: _BROADCAST_BITS,
+    _each(_add_polls),
+    _each_node(tirx.Broadcast, _broadcast_bits),
     tirx.transform.BF16StorageLegalize,
-    lambda: _OUTLINE_ROUNDS,
-    lambda: _ANNOTATE_MEMORY,
+    lambda: outline_rounds,
+    _each(_annotate_memory),
     tirx.transform.LowerTVMBuiltin,
-    lambda: _RETURN_STATUS,
+    _each(_return_status),
     tirx.transform.LowerIntrin,
-    lambda: _WEIGH_BRANCHES,
+    _each_node(tirx.IfThenElse, _weigh_branch),
 )
 
 
 #: What the symbols of kernels begin with.
 KERNEL_PREFIX = "nnmagic_kernel_"
-
-#: The name of the passes for kernels that the virtual machine calls, by which TVM finds them.
-VM_PIPELINE = "nnmagic"
-
-
-def _vm_pipeline() -> tuple[
-    tvm.transform.Sequential, Callable[[], tvm.transform.Sequential], Callable[[], tvm.transform.Sequential]
-]:
-    """Return TVM's own CPU pipeline with the passes above, then those that finish host and device code."""
-    lower = (
-        *(_BLOCK_PASSES + _STATEMENT_PASSES),
-        tirx.transform.AnnotateEntryFunc,
-        tirx.transform.SplitHostDevice,
-        tirx.transform.MakePackedAPI,
-        lambda: _ADD_VM_POLLS,
-        lambda: _BROADCAST_BITS,
-        tirx.transform.BF16StorageLegalize,
-        lambda: _OUTLINE_ROUNDS,
-    )
-    finish = (
-        lambda: _ANNOTATE_MEMORY,
-        tirx.transform.LowerTVMBuiltin,
-        lambda: _FREE_BEFORE_LEAVING,
-        lambda: _RETURN_STATUS,
-        tirx.transform.LowerIntrin,
-    )
-
-    def finish_functions() -> tvm.transform.Sequential:
-        return tvm.transform.Sequential([make() for make in finish])
-
-    return tvm.transform.Sequential([make() for make in lower]), finish_functions, finish_functions
-
-
-tirx.register_tir_pipeline(VM_PIPELINE, _vm_pipeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,13 +291,7 @@ def compile_parts(
 
 def _work(function: tirx.PrimFunc) -> int:
     """Estimate the work of LLVM by the number of stores."""
-    stores = [0]
-
-    def count(_: Any) -> None:
-        stores[0] += 1
-
-    visit(function.body, [(tirx.BufferStore, count)])
-    return stores[0]
+    return len(collect(tirx.BufferStore, function.body))
 
 
 def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
@@ -393,16 +319,11 @@ def _symbol(var: Any) -> str:
     return f"{KERNEL_PREFIX}{var.name_hint}"
 
 
-def keep_meaning(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a function whose meaning TVM's passes keep: each step is rounded, no loop is too long."""
-    return split_longest_loops(keep_float_arithmetic(round_bfloat16(function)))
-
-
 def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
     """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
     of_blocks, of_statements, of_tiles = {}, {}, {}
     for var, kernel in functions.items():
-        function = keep_meaning(kernel)
+        function = split_longest_loops(keep_float_arithmetic(round_bfloat16(kernel)))  # each step is rounded
         if collect_blocks(function):
             of_blocks[var] = function
         elif (tiles := flatten_buffers(let_to_buffers(function))) is None:

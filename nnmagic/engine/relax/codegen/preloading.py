@@ -16,7 +16,7 @@ _TO_RUN = (
     "interpreter.compiler",
     "interpreter.executable",
     "runtime.aot_executable",
-    "runtime.vm_executable",
+    "runtime.compiled_program",
 )
 
 

@@ -28,22 +28,18 @@ _MOST_USES = 4
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
-def recompute_broadcasts() -> tvm.transform.Pass:
-    """Return the pass, which follows the one that annotates kernels with their patterns."""
-
-    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
-        cheap = {var for var, kernel in kernels.items() if _is_cheap(kernel)}
-        changed = {}
-        for var, function in module.functions_items():
-            repeated = (
-                _find_repeated_calls(function, kernels, cheap) if isinstance(function, relax.Function) else {}
-            )
-            if repeated:
-                changed[var] = rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)])
-        return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
-
-    return tvm.transform.module_pass(transform_module, opt_level=0)
+def recompute_broadcasts(module: tvm.IRModule) -> tvm.IRModule:
+    """Compute cheap broadcasts in each kernel that uses them; kernels are annotated with their patterns."""
+    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    cheap = {var for var, kernel in kernels.items() if _is_cheap(kernel)}
+    changed = {}
+    for var, function in module.functions_items():
+        repeated = (
+            _find_repeated_calls(function, kernels, cheap) if isinstance(function, relax.Function) else {}
+        )
+        if repeated:
+            changed[var] = rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)])
+    return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
 
 
 def _is_cheap(kernel: tirx.PrimFunc) -> bool:

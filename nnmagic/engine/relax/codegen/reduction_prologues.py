@@ -28,7 +28,7 @@ from nnmagic.engine.relax.legalize.registry import (
     REDUCTION,
 )
 from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite, visit
 
 #: The marks of kernels each of whose elements is one of their first operand.
 _READERS = {COPIES_COLUMNS, GATHERS}
@@ -36,22 +36,18 @@ _READERS = {COPIES_COLUMNS, GATHERS}
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
-def fuse_before_reductions() -> tvm.transform.Pass:
-    """Return the pass, which follows the one that annotates kernels with their patterns."""
-
-    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
-        if not any(_reduces(kernel) for kernel in kernels.values()):
-            return module
-        functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
-        changes = {
-            hash(call): (call, pattern)
-            for function in functions.values()
-            for call, pattern in _find_changes(function, kernels)
-        }
-        return _with_patterns(module, functions, changes) if changes else module
-
-    return tvm.transform.module_pass(transform_module, opt_level=0)
+def fuse_before_reductions(module: tvm.IRModule) -> tvm.IRModule:
+    """Have kernels fused into reductions after them; kernels are annotated with their patterns."""
+    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    if not any(_reduces(kernel) for kernel in kernels.values()):
+        return module
+    functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
+    changes = {
+        hash(call): (call, pattern)
+        for function in functions.values()
+        for call, pattern in _find_changes(function, kernels)
+    }
+    return _with_patterns(module, functions, changes) if changes else module
 
 
 def _pattern(kernel: tirx.PrimFunc) -> int:
@@ -66,10 +62,8 @@ def _find_changes(
     function: relax.Function, kernels: Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 ) -> Iterator[tuple[relax.Call, int]]:
     """Yield the calls whose kernels get another pattern, with that."""
-    calls: list[relax.Call] = []
-    visit(function, [(relax.Call, lambda call: calls.append(call) if call.op == _CALL_TIR else None)])
     operands = _operands_of_one_call(function, kernels)
-    for call in calls:
+    for call in _kernel_calls(function):
         kernel = kernels[call.args[0]]
         changes = [operands[hash(reader)] for reader in call.args[1].fields if hash(reader) in operands]
         if changes and REDUCES in kernel.attrs:
@@ -79,6 +73,10 @@ def _find_changes(
                 reader for reader in changes if not _READERS.isdisjoint(kernels[reader.args[0]].attrs.keys())
             )
             yield from ((reader, BROADCAST) for reader in readers)
+
+
+def _kernel_calls(*functions: relax.Function) -> list[relax.Call]:
+    return [call for call in collect(relax.Call, *functions) if call.op == _CALL_TIR]
 
 
 def _operands_of_one_call(
@@ -131,14 +129,7 @@ def _with_patterns(
     changes: Mapping[int, tuple[relax.Call, int]],
 ) -> tvm.IRModule:
     """Return the module with other patterns of the kernels of these calls, but not of others."""
-    everything: Counter[Any] = Counter()
-
-    def count(call: relax.Call) -> None:
-        if call.op == _CALL_TIR:
-            everything[call.args[0]] += 1
-
-    for function in functions.values():
-        visit(function, [(relax.Call, count)])
+    everything = Counter(call.args[0] for call in _kernel_calls(*functions.values()))
     changed = Counter(call.args[0] for call, _ in changes.values())
     builder = relax.BlockBuilder(module)
     copies: dict[Any, Any] = {}

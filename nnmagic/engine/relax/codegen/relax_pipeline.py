@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import tvm
 from tvm import relax, tirx
@@ -17,15 +18,14 @@ from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge
 from nnmagic.engine.relax.legalize.registry import OPAQUE
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.tir.types import RelaxExpr
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 from nnmagic.fork_safety import Lock
+
+#: A pass: a function of a module, or TVM's.
+Pass: TypeAlias = Callable[[tvm.IRModule], tvm.IRModule]
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
 COMPILING = Lock()
-
-#: What fills no vector is computed by one that overlaps with another: some elements twice. TVM would let a
-#: kernel's arrays share memory by their elements, and the second time find what was read overwritten.
-NO_SHARED_STORAGE = {"tirx.disable_storage_rewrite": True}
 
 #: TVM would unroll a loop of so many rounds that their number, times the steps of each, wraps in 32 bits.
 NO_CHOSEN_UNROLLING = {"tirx.UnrollLoop": {"auto_max_depth": -1}}
@@ -42,18 +42,18 @@ def fuse_kernels(
     ``origins`` learns what each kernel computes.
     """
     transform = relax.transform
-    grouping = _group_operators() if opt_level else None
+    grouping: Pass | None = _group_operators if opt_level else None
     if origins is not None:
-        grouping = origins.collector(grouping)
-    fusion = [] if grouping is None else [grouping]
+        grouping = partial(origins.read_while, grouping)
+    fusion: list[Pass] = [] if grouping is None else [grouping]
     if opt_level:
-        before = [transform.AnnotateTIROpPattern(), recompute_broadcasts(), fuse_before_reductions()]
-        fusion = [*before, *fusion, _name_sizes_early(), transform.FuseTIR()]
-    passes = [
+        before = [transform.AnnotateTIROpPattern(), recompute_broadcasts, fuse_before_reductions]
+        fusion = [*before, *fusion, _name_sizes_early, transform.FuseTIR()]
+    passes: list[Pass] = [
         transform.ConvertToDataflow(1),
         legalize_relax_ops(),
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
-        _keep_some_apart(),
+        _keep_some_apart,
         *fusion,
         transform.DeadCodeElimination(),
     ]
@@ -66,29 +66,26 @@ def fuse_kernels(
         return run_passes(last, fused)
 
 
-def run_passes(passes: Iterable[tvm.transform.Pass], module: tvm.IRModule) -> tvm.IRModule:
-    """Run TVM's passes one by one, so that an interrupt ends the work between two of them."""
+def run_passes(passes: Iterable[Pass], module: tvm.IRModule) -> tvm.IRModule:
+    """Run passes, TVM's and our own, one by one, so that an interrupt ends the work between two of them."""
     for pass_ in passes:
         interrupt_safepoint()
-        module = tvm.transform.Sequential([pass_])(module)
+        is_tvms = isinstance(pass_, tvm.transform.Pass)
+        module = tvm.transform.Sequential([pass_])(module) if is_tvms else pass_(module)
     return module
 
 
-def _name_sizes_early() -> tvm.transform.Pass:
-    """Return a pass that names the sizes of an array as soon as it is there.
+def _name_sizes_early(module: tvm.IRModule) -> tvm.IRModule:
+    """Name the sizes of an array as soon as it is there.
 
     TVM's `FuseOps` follows arrays alone: what computes with such a name may come before it.
     """
-
-    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        changed = {
-            var: rewrite(function, [(relax.SeqExpr, _with_early_names)])
-            for var, function in module.functions_items()
-            if isinstance(function, relax.Function)
-        }
-        return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
-
-    return tvm.transform.module_pass(transform_module, opt_level=0)
+    changed = {
+        var: rewrite(function, [(relax.SeqExpr, _with_early_names)])
+        for var, function in module.functions_items()
+        if isinstance(function, relax.Function)
+    }
+    return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
 
 
 def _with_early_names(sequence: relax.SeqExpr) -> relax.SeqExpr:
@@ -123,18 +120,14 @@ def _in_order(bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
     return ordered
 
 
-def _keep_some_apart() -> tvm.transform.Pass:
-    """Return a pass that keeps kernels apart that make arrays of sizes alone, or read what they assign.
+def _keep_some_apart(module: tvm.IRModule) -> tvm.IRModule:
+    """Keep kernels apart that make arrays of sizes alone, or read what they assign.
 
     Of the first, TVM would define the sizes that are their parameters twice in a fused kernel, and refuse it.
     """
-
-    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        kernels = [each for each in module.functions.items() if isinstance(each[1], tirx.PrimFunc)]
-        made_of_sizes = [name for name, kernel in kernels if _is_made_of_sizes(kernel)]
-        return _keep_apart(module, [*made_of_sizes, *find_conflicts(module)])
-
-    return tvm.transform.module_pass(transform_module, opt_level=0)
+    kernels = [each for each in module.functions.items() if isinstance(each[1], tirx.PrimFunc)]
+    made_of_sizes = [name for name, kernel in kernels if _is_made_of_sizes(kernel)]
+    return _keep_apart(module, [*made_of_sizes, *find_conflicts(module)])
 
 
 def _keep_apart(module: tvm.IRModule, kernels: list[tvm.ir.GlobalVar]) -> tvm.IRModule:
@@ -146,22 +139,15 @@ def _keep_apart(module: tvm.IRModule, kernels: list[tvm.ir.GlobalVar]) -> tvm.IR
     return module
 
 
-def _group_operators() -> tvm.transform.Pass:
-    """Return TVM's `FuseOps`, which leaves kernels out of groups of which TVM would define sizes twice."""
+def _group_operators(module: tvm.IRModule) -> tvm.IRModule:
+    """Run TVM's `FuseOps`, and leave kernels out of groups of which TVM would define sizes twice."""
     fuse = relax.transform.FuseOps()
-
-    def group_kernels(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        grouped = fuse(module)
-        groups = [function for function in grouped.functions.values() if isinstance(function, relax.Function)]
-        unfit = [
-            kernel
-            for group in groups
-            if group.attrs and "Primitive" in group.attrs
-            for kernel in _unfit(group)
-        ]
-        return fuse(_keep_apart(module, unfit)) if unfit else grouped
-
-    return tvm.transform.module_pass(group_kernels, opt_level=0)
+    grouped = fuse(module)
+    groups = [function for function in grouped.functions.values() if isinstance(function, relax.Function)]
+    unfit = [
+        kernel for group in groups if group.attrs and "Primitive" in group.attrs for kernel in _unfit(group)
+    ]
+    return fuse(_keep_apart(module, unfit)) if unfit else grouped
 
 
 def _unfit(group: relax.Function) -> list[tvm.ir.GlobalVar]:
@@ -218,13 +204,5 @@ def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.
 
 
 def _has_branches(module: tvm.IRModule) -> bool:
-    branches = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, relax.If):
-            branches.append(node)
-
-    for function in module.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, look)
-    return bool(branches)
+    functions = (each for each in module.functions.values() if isinstance(each, relax.Function))
+    return any(collect(relax.If, function) for function in functions)

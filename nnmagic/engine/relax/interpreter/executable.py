@@ -6,7 +6,6 @@ Python's stack nor C's limits recursion, and a tail call takes no stack at all.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,49 +17,62 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.artifact import AOT, Artifact
 from nnmagic.engine.relax.interpreter.instructions import Block, Frame, FunctionCode, Kernels
-from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-from nnmagic.engine.relax.runtime.ffi import tvm_ffi
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable, with_result
+from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
 from nnmagic.engine.relax.runtime.loader import load_objects
-from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
-from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
-from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, MachineExecutable, reason_of
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.types import TupleType
+from nnmagic.relay.types import TensorType, TupleType
 from nnmagic.relay.values import AdtValue
 
 
-class InterpretedProgram(ABC):
+class InterpretedProgram:
     """A program that the interpreter runs on NumPy arrays, tuples and AdtValue; several threads may call it.
 
-    Raises TypeError or ValueError for an argument that does not fit, RecursionError for recursion that is too
-    deep, AssertionError with message and location for a failed assertion, RuntimeError if no arm of a match
-    takes a value.
+    Each kernel is an AOT program. Raises TypeError or ValueError for an argument that does not fit,
+    RecursionError for recursion that is too deep, AssertionError with message and location for a failed
+    assertion, RuntimeError if no arm of a match takes a value.
     """
 
     def __init__(
         self,
         entry: FunctionCode,
         parameters: Sequence[Parameter],
+        kernels: Sequence[Function],
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
-        run: Callable[..., Any],
+        assertions: Sequence[Failure] = (),
     ) -> None:
-        """Make a program of an INTERPRETER artifact.
+        """Load the kernels.
 
         Args:
             entry: the code of the entry.
             parameters: its parameters, to check arguments.
+            kernels: the Relay functions of the kernels, by number.
             artifact: an INTERPRETER artifact.
             compiled: returns the stages, compiling if it must.
-            run: does what ``interpret`` does.
+            assertions: what the assertions in kernels raise, by number.
 
         """
         self.artifact = artifact
         self.compiled = compiled
         self._entry = entry
         self._parameters = parameters
-        self._interpret = run
+        self._functions = [_flat(kernel) for kernel in kernels]
+        self._assertions = assertions
+        self._kernels = [kernel.complete_path() for kernel in self._load(artifact, self._functions)]
+
+    def _load(self, artifact: Artifact, functions: Sequence[Function]) -> list[AotExecutable]:
+        """Load the kernels of an artifact, which have the types of these functions."""
+        library = load_objects(artifact.code)
+        kernels = []
+        for function, facts in zip(functions, artifact.facts["programs"], strict=True):
+            constants = [artifact.constants[number] for number in facts["constants"]]
+            part = Artifact(AOT, facts, (), constants)
+            kernels.append(
+                AotExecutable(self._entry.name, function, part, self.compiled, self._assertions, library)
+            )
+        return kernels
 
     def __call__(self, arrays: Sequence[object]) -> Any:
         """Return the result for these arguments."""
@@ -90,99 +102,41 @@ class InterpretedProgram(ABC):
             for parameter, value in zip(self._parameters, arrays, strict=True)
         ]
 
-    @abstractmethod
     def _run(self, values: Sequence[object]) -> Any:
         """Return the result for these values."""
+        return _map_leaves(interpret(self._entry, values, self._kernels), np.array)
 
-    def _run_with(self, kernels: Kernels, values: Sequence[object]) -> Any:
-        return _map_leaves(self._interpret(self._entry, values, kernels), np.array)
+    def clocked(
+        self, artifact: Artifact, tables: Sequence[TensorType]
+    ) -> Callable[[Sequence[object]], list[tuple[int, np.ndarray]]]:
+        """Return what runs it with kernels that read the clock.
 
-
-class NativeInterpretedProgram(InterpretedProgram):
-    """An interpreted program of which each kernel is an AOT program."""
-
-    def __init__(
-        self,
-        entry: FunctionCode,
-        parameters: Sequence[Parameter],
-        kernels: Sequence[Function],
-        artifact: Artifact,
-        compiled: Callable[[], CompiledProgram],
-        assertions: Sequence[Failure] = (),
-    ) -> None:
-        """Load the kernels.
+        It returns the times of each call of a kernel, with the kernel's number.
 
         Args:
-            entry: the code of the entry.
-            parameters: its parameters, to check arguments.
-            kernels: the Relay functions of the kernels, by number.
-            artifact: an INTERPRETER artifact.
-            compiled: returns the stages, compiling if it must.
-            assertions: what the assertions in kernels raise, by number.
+            artifact: one whose kernels have one more result, the last one: their times.
+            tables: the types of these results.
 
         """
-        super().__init__(entry, parameters, artifact, compiled, interpret)
-        library = load_objects(artifact.code)
-        self._kernels: list[Callable[..., Any]] = []
-        for function, facts in zip(kernels, artifact.facts["programs"], strict=True):
-            constants = [artifact.constants[number] for number in facts["constants"]]
-            part = Artifact(AOT, facts, (), b"", constants)
-            executable = AotExecutable(entry.name, _flat(function), part, compiled, assertions, library)
-            self._kernels.append(executable.complete_path())
+        times: list[tuple[int, np.ndarray]] = []
+        functions = [with_result(*pair) for pair in zip(self._functions, tables, strict=True)]
 
-    def _run(self, values: Sequence[object]) -> Any:
-        return self._run_with(self._kernels, values)
+        def noting(number: int, kernel: AotExecutable) -> Callable[[Sequence[Any]], Any]:
+            def call(args: Sequence[Any]) -> Any:
+                result, table = kernel(args)
+                times.append((number, table))
+                return result
 
+            return call
 
-class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
-    """An interpreted program of which TVM's virtual machine runs the kernels."""
+        kernels = [noting(*numbered) for numbered in enumerate(self._load(artifact, functions))]
 
-    def __init__(
-        self,
-        entry: FunctionCode,
-        parameters: Sequence[Parameter],
-        kernels: Sequence[tuple[str, bool]],
-        artifact: Artifact,
-        compiled: Callable[[], CompiledProgram],
-        assertions: Sequence[Failure] = (),
-    ) -> None:
-        """Load the kernels.
+        def run(arrays: Sequence[object]) -> list[tuple[int, np.ndarray]]:
+            times.clear()
+            interpret(self._entry, self._convert(arrays), kernels)
+            return times
 
-        Args:
-            entry: the code of the entry.
-            parameters: its parameters, to check arguments.
-            kernels: by number, each kernel's name in the machine code and whether it may recurse.
-            artifact: an INTERPRETER artifact.
-            compiled: returns the stages, compiling if it must.
-            assertions: what the assertions in kernels raise, by number.
-
-        """
-        MachineExecutable.__init__(self, artifact, compiled)
-        deep = any(deep for _, deep in kernels)
-        run = interpret
-        if self._parallel:
-            run = run_on_worker(interpret) if deep else run_on_pool(interpret)
-        InterpretedProgram.__init__(self, entry, parameters, artifact, compiled, run)
-        self._kernels = kernels
-        self._assertions = assertions
-
-    def _run(self, values: Sequence[object]) -> Any:
-        try:
-            kernels = self._idle.pop()
-        except IndexError:
-            kernels = self._start()
-        result = self._run_with(kernels, values)
-        self._idle.append(kernels)  # not where it raised: such a machine is not used again
-        return result
-
-    def _start(self, instrument: Callable[..., Any] | None = None) -> Kernels:
-        """Return the kernels of a new virtual machine."""
-        machine = self._program.start(instrument)
-        deep_here = self._parallel  # as the whole run is, then
-        return [
-            _kernel(machine[name], self._entry.name, deep and not deep_here, self._assertions)
-            for name, deep in self._kernels
-        ]
+        return run
 
 
 def interpret(function: FunctionCode, args: Sequence[object], kernels: Kernels) -> Any:
@@ -196,22 +150,6 @@ def interpret(function: FunctionCode, args: Sequence[object], kernels: Kernels) 
 
 def _end(_kernels: Kernels, _stack: list[tuple[Block, Frame]], _frame: Frame) -> None:
     """Stand for the return from the entry."""
-
-
-def _kernel(
-    run: Callable[..., Any], function: str, deep: bool, assertions: Sequence[Failure]
-) -> Callable[[Sequence[np.ndarray]], Any]:
-    """Wrap a kernel of a virtual machine to take and return arrays, and raise what a call raises."""
-
-    def call(arrays: Sequence[np.ndarray]) -> Any:
-        tensors = map(as_tensor, arrays)
-        try:
-            result = on_deep_stack(run, *tensors) if deep else run(*tensors)
-        except (RuntimeError, AssertionError, ValueError) as error:
-            raise reason_of(error, function, assertions) from error
-        return as_array(result) if isinstance(result, tvm_ffi.Tensor) else map(as_array, result)
-
-    return call
 
 
 def _flat(kernel: Function) -> Function:

@@ -80,68 +80,24 @@ class _Histogram:
         """Count the elements of a piece in its own bins."""
         limits = tirx.decl_buffer((self.all_bins,), self.dtype, "limits")
         scale = builders.local_array(2, self.dtype, "scale")
-        numbers = builders.local_array(_BLOCK, "int32", "numbers")
-        number, near = (builders.local_array(1, "int32", name) for name in ("number", "near"))
-        infinity, last = tirx.const(float("inf"), self.dtype), as_expr(self.bins)
-        first_bin = chunk * self.all_bins
         begin = builders.local_array(2, "int64", "begin")
-
-        def count() -> Stmt:
-            place = first_bin + number[0].astype("int64")
-            return tirx.BufferStore(bins, bins[place] + as_expr(1), [place])
-
-        def count_element(at: PrimExpr) -> Stmt:
-            """Count an element in the bin between whose edges it is."""
-            value, computed = self.data[at], self._number(self._place(self.data[at]), self.data[at])
-            below, above = (
-                (value < limits[number[0].astype("int64")]),
-                (value >= limits[number[0].astype("int64") + 1]),
-            )
-            corrected = number[0] - below.astype("int32") + above.astype("int32")
-            return sequence(
-                [
-                    tirx.BufferStore(number, computed, [0]),
-                    tirx.BufferStore(number, corrected, [0]),
-                    count(),
-                ]
-            )
-
-        def find(at: PrimExpr) -> Stmt:
-            """Find the bin of an element of a block, and whether rounding may have changed it."""
-            value = self.data[begin[0] + at]
-            place = (value - self.edges[0]) * scale[0]
-            distance = tirx.abs(place - tirx.nearbyint(place))
-            return sequence(
-                [
-                    tirx.BufferStore(numbers, self._number(place, value), [at]),
-                    tirx.BufferStore(near, near[0] | (distance < scale[1]).astype("int32"), [0]),
-                ]
-            )
-
-        def count_found(at: PrimExpr) -> Stmt:
-            return sequence([tirx.BufferStore(number, numbers[at], [0]), count()])
+        counter = _BinCounter(self, bins, chunk * self.all_bins, limits, scale, begin)
+        infinity, last = tirx.const(float("inf"), self.dtype), as_expr(self.bins)
+        zero = as_expr(0)
+        length = tirx.max(tirx.min(as_expr(self.length) - chunk * size, as_expr(size)), zero)
+        blocks = tirx.floordiv(length, _BLOCK)
 
         def count_block(block: PrimExpr) -> Stmt:
-            return sequence(
-                [
-                    tirx.BufferStore(begin, chunk * size + block * _BLOCK, [0]),
-                    tirx.BufferStore(near, tirx.const(0, "int32"), [0]),
-                    loop("at", _BLOCK, find),
-                    tirx.IfThenElse(
-                        near[0] == 0,
-                        loop("at", _BLOCK, count_found),
-                        loop("at", _BLOCK, lambda at: count_element(begin[0] + at)),
-                    ),
-                ]
-            )
+            start = tirx.BufferStore(begin, chunk * size + block * _BLOCK, [0])
+            return sequence([start, *counter.count_block()])
 
-        length = tirx.max(tirx.min(as_expr(self.length) - chunk * size, as_expr(size)), as_expr(0))
-        blocks = tirx.floordiv(length, _BLOCK)
-        arrays = [limits, scale, numbers, number, near, begin]
+        def clear(at: PrimExpr) -> Stmt:
+            return tirx.BufferStore(bins, zero, [chunk * self.all_bins + at])
+
         return sequence(
             [
-                *map(tirx.AllocBuffer, arrays),
-                loop("bin", self.all_bins, lambda at: tirx.BufferStore(bins, as_expr(0), [first_bin + at])),
+                *map(tirx.AllocBuffer, (limits, scale, begin, *counter.arrays)),
+                loop("bin", self.all_bins, clear),
                 loop("bin", self.bins, lambda at: tirx.BufferStore(limits, self.edges[at], [at])),
                 tirx.BufferStore(limits, infinity, [last]),
                 tirx.BufferStore(limits, -infinity, [last + 1]),
@@ -149,7 +105,7 @@ class _Histogram:
                 *(tirx.BufferStore(scale, value, [at]) for at, value in enumerate(self._scale())),
                 loop("block", blocks, count_block),
                 tirx.BufferStore(begin, chunk * size + blocks * _BLOCK, [0]),
-                loop("at", tirx.floormod(length, _BLOCK), lambda at: count_element(begin[0] + at)),
+                loop("at", tirx.floormod(length, _BLOCK), counter.count_element),
             ]
         )
 
@@ -162,18 +118,79 @@ class _Histogram:
         unit = tirx.const(16 * float(np.finfo(self.dtype).eps), self.dtype)
         return [count / width, unit * count * (tirx.const(1, self.dtype) + far / width)]
 
-    def _place(self, value: PrimExpr) -> PrimExpr:
+    def place(self, value: PrimExpr) -> PrimExpr:
         """Return how many bins are before a value, as NumPy computes it."""
         bins = as_expr(self.bins)
         first, last = self.edges[0], self.edges[bins]
         return (value - first) / (last - first) * bins.astype(self.dtype)
 
-    def _number(self, place: PrimExpr, value: PrimExpr) -> PrimExpr:
+    def number(self, place: PrimExpr, value: PrimExpr) -> PrimExpr:
         """Return the number of the bin of a value at that place as an int32; the last edge is inside."""
         bins = as_expr(self.bins)
         inside = tirx.And(value >= self.edges[0], value <= self.edges[bins])
         place = tirx.min(place, (bins - 1).astype(self.dtype))
         return tirx.Select(inside, place, (bins + 1).astype(self.dtype)).astype("int32")
+
+
+class _BinCounter:
+    """The statements that count elements, from ``begin`` on, in bins whose edges are ``limits``."""
+
+    def __init__(
+        self,
+        histogram: _Histogram,
+        bins: Buffer,
+        first: PrimExpr,
+        limits: Buffer,
+        scale: Buffer,
+        begin: Buffer,
+    ) -> None:
+        self._of, self._bins, self._first = histogram, bins, first
+        self._limits, self._scale, self._begin = limits, scale, begin
+        self._numbers = builders.local_array(_BLOCK, "int32", "numbers")
+        self._number, self._near = (builders.local_array(1, "int32", name) for name in ("number", "near"))
+        #: The arrays that it needs.
+        self.arrays = (self._numbers, self._number, self._near)
+
+    def count_element(self, at: PrimExpr) -> Stmt:
+        """Count an element in the bin between whose edges it is."""
+        value, number = self._of.data[self._begin[0] + at], self._number
+        computed = self._of.number(self._of.place(value), value)
+        bin_ = number[0].astype("int64")
+        below, above = value < self._limits[bin_], value >= self._limits[bin_ + 1]
+        corrected = number[0] - below.astype("int32") + above.astype("int32")
+        stores = (tirx.BufferStore(number, each, [0]) for each in (computed, corrected))
+        return sequence([*stores, self._count()])
+
+    def count_block(self) -> list[Stmt]:
+        """Count a block of elements: by their computed bins, unless rounding may have changed one."""
+        return [
+            tirx.BufferStore(self._near, tirx.const(0, "int32"), [0]),
+            loop("at", _BLOCK, self._find),
+            tirx.IfThenElse(
+                self._near[0] == 0,
+                loop("at", _BLOCK, self._count_computed),
+                loop("at", _BLOCK, self.count_element),
+            ),
+        ]
+
+    def _count(self) -> Stmt:
+        place = self._first + self._number[0].astype("int64")
+        return tirx.BufferStore(self._bins, self._bins[place] + as_expr(1), [place])
+
+    def _count_computed(self, at: PrimExpr) -> Stmt:
+        return sequence([tirx.BufferStore(self._number, self._numbers[at], [0]), self._count()])
+
+    def _find(self, at: PrimExpr) -> Stmt:
+        """Find the bin of an element of a block, and whether rounding may have changed it."""
+        value = self._of.data[self._begin[0] + at]
+        place = (value - self._of.edges[0]) * self._scale[0]
+        distance = tirx.abs(place - tirx.nearbyint(place))
+        near = self._near[0] | (distance < self._scale[1]).astype("int32")
+        stores = [
+            tirx.BufferStore(self._numbers, self._of.number(place, value), [at]),
+            tirx.BufferStore(self._near, near, [0]),
+        ]
+        return sequence(stores)
 
 
 RULES["numpy.histogram"] = _histogram

@@ -13,7 +13,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, static_int
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect
 from nnmagic.relay import polynomials
 from nnmagic.relay.polynomials import (
     Atom,
@@ -46,11 +46,8 @@ def is_complicated(size: Extent) -> bool:
     """
     if isinstance(size, int | tirx.Var | tirx.IntImm):
         return False
-    bounds: list[PrimExpr] = []
-    selections: list[PrimExpr] = []
-    visit(size, [((tirx.Max, tirx.Min), bounds.append), (tirx.Select, selections.append)])
     dims = tirx.analysis.undefined_vars(tirx.Evaluate(size))
-    return bool(selections) or (bool(bounds) and len(dims) > 1)
+    return bool(collect((tirx.Select, tirx.Max, tirx.Min) if len(dims) > 1 else tirx.Select, size))
 
 
 def same_size(lhs: Extent, rhs: Extent) -> bool:

@@ -43,8 +43,8 @@ from nnmagic.engine.relax.lowering.passed_sizes import DifferentSizesError, Pass
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED
+from nnmagic.engine.relax.runtime.compiled_program import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.runtime.tensors import as_tensor
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, KERNEL, reductions_of

@@ -6,7 +6,7 @@ A call of Relax has the span of the call of Relay that it was lowered from, thro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import count
 
@@ -16,7 +16,7 @@ from tvm import ir, relax
 from nnmagic.diagnostics import Span
 from nnmagic.engine.relax.legalize.kernel_cache import with_parts, with_span
 from nnmagic.engine.relax.tir.types import RelaxExpr
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
@@ -51,27 +51,25 @@ class KernelOrigins:
         self.kernels: dict[str, set[Span]] = defaultdict(set)
         self.functions: dict[str, set[Span]] = defaultdict(set)
 
-    def collector(self, grouping: tvm.transform.Pass | None = None) -> tvm.transform.Pass:
-        """Return a pass that groups operators by ``grouping``, and reads the module before they are fused.
+    def read_while(
+        self, grouping: Callable[[tvm.IRModule], tvm.IRModule] | None, module: tvm.IRModule
+    ) -> tvm.IRModule:
+        """Group operators by ``grouping``, and read the module before they are fused.
 
         Groups that compute the same become one kernel, whose spans are those of the first of them. So they
         are grouped once more with calls that all differ.
         """
-
-        def collect(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-            grouped = module if grouping is None else grouping(module)
-            calls = _group_calls(grouped)
-            names = [name for of_caller in calls.values() for name, _ in of_caller]
-            apart = calls
-            if grouping is not None and len(names) > len(set(names)):
-                apart = _group_calls(grouping(_with_different_calls(module)))
-            for caller, of_caller in calls.items():
-                self._read(caller, grouped[caller])
-                for (name, _), (_, group) in zip(of_caller, apart[caller], strict=True):
-                    self._read(name, group, kernel=name)
-            return grouped
-
-        return tvm.transform.module_pass(collect, opt_level=0)
+        grouped = module if grouping is None else grouping(module)
+        calls = _group_calls(grouped)
+        names = [name for of_caller in calls.values() for name, _ in of_caller]
+        apart = calls
+        if grouping is not None and len(names) > len(set(names)):
+            apart = _group_calls(grouping(_with_different_calls(module)))
+        for caller, of_caller in calls.items():
+            self._read(caller, grouped[caller])
+            for (name, _), (_, group) in zip(of_caller, apart[caller], strict=True):
+                self._read(name, group, kernel=name)
+        return grouped
 
     def of(self, name: str, others: Iterable[str]) -> frozenset[Span]:
         """Return the spans of a kernel, or of a function without those that the other kernels have."""
@@ -88,18 +86,15 @@ class KernelOrigins:
 
     def _read(self, name: str, function: relax.Function, kernel: str | None = None) -> None:
         """Read the spans in a function; ``kernel``: what it becomes as a whole."""
-
-        def look(node: RelaxExpr) -> None:
-            if not isinstance(node, relax.Call) or node.span is None:
-                return
-            span = as_span(node.span)
+        for call in collect(relax.Call, function):
+            if call.span is None:
+                continue
+            span = as_span(call.span)
             self.functions[name].add(span)
             if kernel is not None:
                 self.kernels[kernel].add(span)
-            elif node.op == _CALL_TIR:
-                self.kernels[node.args[0].name_hint].add(span)
-
-        relax.analysis.post_order_visit(function, look)
+            elif call.op == _CALL_TIR:
+                self.kernels[call.args[0].name_hint].add(span)
 
 
 def _is_group(function: relax.Function) -> bool:
@@ -111,18 +106,15 @@ def _group_calls(module: tvm.IRModule) -> dict[str, list[tuple[str, relax.Functi
     """Return the groups that each function calls, by name, in the order of the calls."""
     functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
     groups = {var: each for var, each in functions.items() if _is_group(each)}
-    found: dict[str, list[tuple[str, relax.Function]]] = {}
-    for var, function in functions.items():
-        if var in groups:
-            continue
-        of_function = found[var.name_hint] = []
-
-        def look(node: RelaxExpr, calls: list[tuple[str, relax.Function]] = of_function) -> None:
-            if isinstance(node, relax.Call) and node.op in groups:
-                calls.append((node.op.name_hint, groups[node.op]))
-
-        relax.analysis.post_order_visit(function, look)
-    return found
+    return {
+        var.name_hint: [
+            (call.op.name_hint, groups[call.op])
+            for call in collect(relax.Call, function)
+            if call.op in groups
+        ]
+        for var, function in functions.items()
+        if var not in groups
+    }
 
 
 def _with_different_calls(module: tvm.IRModule) -> tvm.IRModule:

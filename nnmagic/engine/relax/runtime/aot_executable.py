@@ -15,6 +15,7 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, nested_so
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.callbacks import raise_pending
+from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
 from nnmagic.engine.relax.runtime.direct_call import Signature, guard_launches, make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
@@ -22,7 +23,6 @@ from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.tensors import argument_array
 from nnmagic.engine.relax.runtime.ufunc import LoopProgram
-from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.structure.tuple_trees import flatten, rebuild
@@ -191,11 +191,9 @@ class AotExecutable:
 
     def with_result(self, type_: TensorType, compiled: CompiledProgram) -> AotExecutable:
         """Return the executable of another compilation, which has one more result."""
-        assert self._function.ret_type is not None
-        function = replace(self._function, ret_type=TupleType((self._function.ret_type, type_)))
         return AotExecutable(
             self._name,
-            function,
+            with_result(self._function, type_),
             compiled.artifact,
             lambda: compiled,
             self._assertions,
@@ -316,6 +314,12 @@ class AotExecutable:
             written=written,
             leaves=bool(self._left),
         )
+
+
+def with_result(function: Function, type_: TensorType) -> Function:
+    """Return a function with one more result."""
+    assert function.ret_type is not None
+    return replace(function, ret_type=TupleType((function.ret_type, type_)))
 
 
 def _is_alone(values: Sequence[object], inputs: Sequence[np.ndarray], number: int) -> bool:

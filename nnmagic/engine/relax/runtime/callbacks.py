@@ -6,7 +6,6 @@ A program holds the arguments of a check as text, so that it can be loaded in an
 from __future__ import annotations
 
 import ctypes
-import itertools
 import json
 import math
 import threading
@@ -48,19 +47,11 @@ SHAPE_TO_NAME = "nnmagic.shape_to_name"
 #: What native functions ask, which get 0 or a failure that is raised after their end.
 SHAPES_FIT_NATIVE, POLL = "nnmagic.shapes_fit_native", "nnmagic.poll"
 
-#: Raises what ended a kernel of TVM's machine, which a poll was told.
-LEAVE = "nnmagic.leave"
-
 
 def encode_check(name: str, types: Sequence[Type], attrs: Attrs) -> str:
     """Encode a call of an operator as the text that ``SHAPES_FIT`` takes."""
     return json.dumps([name, types_to_data(types, attrs)], separators=(",", ":"))
 
-
-#: What ended kernels, by a number that crosses TVM, and the kind that says so.
-_ends: dict[int, BaseException] = {}
-_numbers = itertools.count()
-_ENDED = "ended"
 
 #: The kind that says that an assertion failed; its number is the message.
 _ASSERTED = "asserted"
@@ -80,8 +71,6 @@ class CheckError(RuntimeError):
         ``assertions`` are what the function's assertions raise, by number.
         """
         kind, message, operator, axis_size = json.loads(last_line(self))
-        if kind == _ENDED:
-            return _ends.pop(int(message))
         if kind == _ASSERTED:
             return assertions[int(message)].error()
         if operator == RAISE:
@@ -246,23 +235,6 @@ def prepare_thread() -> None:
         _pollers.answers = answers
 
 
-def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that prepares its thread, then calls this one."""
-
-    def call(*args: Any) -> Any:
-        prepare_thread()
-        return function(*args)
-
-    return call
-
-
-def _leave() -> None:
-    """Raise CheckError for what is pending."""
-    number = next(_numbers)
-    _ends[number] = take_pending() or KeyboardInterrupt()
-    raise CheckError(json.dumps([_ENDED, str(number), "", None]))
-
-
 def _require(condition: Any, message: str, operator: str | None = None) -> None:
     """Raise an error unless a condition, a truth value or a tensor of one, of an operator holds."""
     holds = condition if isinstance(condition, bool | int) else host_array(condition).item()
@@ -327,4 +299,3 @@ tvm_ffi.register_global_func(SIZES_NAMED, lambda _: None, override=True)
 tvm_ffi.register_global_func(SHAPE_TO_NAME, lambda shape: shape, override=True)
 tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)
 tvm_ffi.register_global_func(POLL, _poll, override=True)
-tvm_ffi.register_global_func(LEAVE, _leave, override=True)

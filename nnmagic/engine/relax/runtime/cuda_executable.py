@@ -14,11 +14,11 @@ from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.runtime.callbacks import CheckError
+from nnmagic.engine.relax.runtime.compiled_program import ENTRY, MAX_CALL_DEPTH, TOO_DEEP, reason_of
 from nnmagic.engine.relax.runtime.cuda_device import CUDA, FIRST, to_device
 from nnmagic.engine.relax.runtime.loader import global_function
 from nnmagic.engine.relax.runtime.tensors import argument_array, copy_from_device
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP, reason_of
 from nnmagic.relay.expr import Function
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.structure.tuple_trees import flatten, rebuild

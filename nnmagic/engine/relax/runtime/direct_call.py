@@ -249,8 +249,7 @@ def make_direct_call(
     filled = [np.zeros((), dtype) if program.scalars and not shape else None for shape, dtype in results]
     described = [_describe(*result, slot) for result, slot in zip(results, filled, strict=True)]
     of_results = max(_known_elements(shape) for shape, _ in results) if results else 1
-    shapes = [name_ for name_, _ in parameters]
-    constant = max([*map(_known_elements, shapes), of_results])
+    constant = max([*(_known_elements(shape) for shape, _ in parameters), of_results])
     is_light = constant <= _MOST_LOCKED if program.work is None else program.work <= _MOST_WORK
     if (
         None in described
@@ -286,8 +285,20 @@ def make_direct_call(
         Word.MARK: launch_mark().value if program.parallel else 0,
         Word.SCALARS: sum(slot is not None for slot in filled),
     }
-    named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
-    slots = [None if name_ else _slot(kind) for name_, kind in parameters]
+    slots = [None if shape else _slot(kind) for shape, kind in parameters]
+    table = np.array([*(words[word] for word in Word), *_tail(program, slots, described)], np.int64)
+    parts = np.empty(3, object)
+    kept_alive = (run, held, results, addresses, program.left, slots, filled)
+    parts[:] = otherwise, table, kept_alive
+    return _new_function(method, parts)
+
+
+def _tail(
+    program: Signature, slots: Sequence[np.ndarray | None], described: Sequence[list[int] | None]
+) -> list[int]:
+    """Return the words of a table behind those of ``Word``: see ``DIMENSIONS``."""
+    parameters, results = program.parameters, program.results
+    named = [word for array, axis in program.dims for word in (array, axis, len(parameters[array][0]))]
     numbers = np.zeros((MAX_ARITY, len(NumberWords)), np.int64)
     for at, (slot, (_, kind)) in enumerate(zip(slots, parameters, strict=True)):
         if slot is not None:
@@ -297,12 +308,7 @@ def make_direct_call(
     order = list(range(len(results)))
     for at, (number, _, _) in enumerate(program.left, len(results)):
         order.insert(number, at)
-    begin = [words[word] for word in Word]
-    table = np.array([*begin, *numbers.flat, *named, *of_result, *of_left, *order], np.int64)
-    parts = np.empty(3, object)
-    kept_alive = (run, held, results, addresses, program.left, slots, filled)
-    parts[:] = otherwise, table, kept_alive
-    return _new_function(method, parts)
+    return [*numbers.flat, *named, *of_result, *of_left, *order]
 
 
 def _describe(shape: Sequence[Json], dtype: np.dtype[Any], slot: np.ndarray | None) -> list[int] | None:

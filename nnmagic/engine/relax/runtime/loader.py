@@ -1,4 +1,4 @@
-"""Load TVM's runtime without its compiler, link object files, and start virtual machines.
+"""Load TVM's runtime without its compiler, and link object files.
 
 ``import tvm`` loads the compiler, which is 80 times as large. Object files are linked in memory by
 ``tvm_ffi_orcjit``: no C compiler, no linker, no file on disk.
@@ -17,10 +17,6 @@ from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.installation import libraries
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.fork_safety import Lock
-
-#: What loads TVM's bytecode, and a virtual machine's settings: the CPU, a plain allocator. A pool of buffers
-#: would keep those of every size that was ever asked for.
-_LOAD_BYTECODE, _ON_CPU, _NAIVE_ALLOCATOR = "ffi.Module.load_from_bytes.relax.VMExecutable", (1, 0), 1
 
 
 @cache
@@ -80,33 +76,12 @@ def load_objects(code: Sequence[bytes]) -> Any:
     return _linker.load(code)
 
 
-class VmProgram:
-    """TVM's bytecode and the object files of its kernels, which virtual machines run."""
-
-    def __init__(self, bytecode: bytes, code: Sequence[bytes]) -> None:
-        self._program = global_function(_LOAD_BYTECODE)(bytecode)
-        if code:
-            self._program.import_module(load_objects(code))
-
-    def start(self, instrument: Callable[..., Any] | None = None) -> Any:
-        """Start a virtual machine, which is not thread-safe, and return its functions by name.
-
-        ``instrument`` is called before and after each instruction, as TVM's ``set_instrument`` specifies.
-        """
-        with _LINKING:
-            machine = self._program["vm_load_executable"]()
-            machine["vm_initialization"](*_ON_CPU, _NAIVE_ALLOCATOR)
-        if instrument is not None:
-            machine["set_instrument"](instrument)
-        return machine
-
-
 def _in_child() -> None:
     global _linker  # noqa: PLW0603 - the parent's may be at work just now
     _linker = _Linker()
 
 
-#: One function is linked, or one machine started, at a time.
+#: One function is linked at a time.
 _LINKING = Lock()
 _linker = _Linker()
 if hasattr(os, "register_at_fork"):

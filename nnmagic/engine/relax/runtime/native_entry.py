@@ -13,10 +13,10 @@ import numpy as np
 from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
 from nnmagic.engine.relax.artifact import VALUE, Json
 from nnmagic.engine.relax.runtime import callbacks, numpy_abi
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH, reason_of
+from nnmagic.engine.relax.runtime.compiled_program import TOO_DEEP as TOO_DEEP_MESSAGE
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
-from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH, reason_of
-from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP as TOO_DEEP_MESSAGE
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import NUMPY_DTYPES
 
@@ -90,8 +90,7 @@ class NativeEntry:
         self.run: Callable[..., int] = self.function
         self._run_deep = callbacks.keep_pending(self.run, partial(partial, on_deep_stack))
         if facts["parallel"]:
-            on_worker = partial(run_on_worker, uninterruptible=True)
-            self._run_deep = callbacks.keep_pending(self.run, on_worker)
+            self._run_deep = callbacks.keep_pending(self.run, run_on_worker)
             self.run = run_on_pool(self.run, self._run_deep)
         self.dims = [(int(array), int(axis)) for array, axis in facts["dims"]]
         self._failures: Sequence[Json] = facts["failures"]

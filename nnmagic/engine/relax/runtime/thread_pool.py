@@ -32,12 +32,11 @@ _LONGEST_WAIT = 0.05
 _ON_ANY_CORE = -3
 
 
-def run_on_pool(run: Callable[..., Any], elsewhere: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def run_on_pool(run: Callable[..., Any], elsewhere: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that it runs where a thread pool is, from whichever thread it is called.
 
-    ``elsewhere`` is called on any thread but the main one; if None, the function runs on the worker thread.
+    ``elsewhere`` is called on any thread but the main one.
     """
-    elsewhere = run_on_worker(run) if elsewhere is None else elsewhere
 
     def call(*args: Any) -> Any:
         pools = _pools
@@ -53,21 +52,13 @@ def run_on_pool(run: Callable[..., Any], elsewhere: Callable[..., Any] | None = 
     return call
 
 
-def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> Callable[..., Any]:
+def run_on_worker(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that it runs on the worker thread, which has a thread pool and a deep stack.
 
-    ``uninterruptible``: whether an interrupt of the caller waits for the end, because the function was given
-    addresses of memory that the caller keeps alive.
+    An interrupt of the caller waits for the end: the function was given addresses of memory that the caller
+    keeps alive.
     """
-
-    def call(*args: Any) -> Any:
-        if uninterruptible:
-            return wait_without_interrupts(_pools.on_own_thread, run, args)
-        future = _pools.on_own_thread(run, args)
-        wait_in_steps(future)
-        return future.result()
-
-    return call
+    return lambda *args: wait_without_interrupts(_pools.on_own_thread, run, args)
 
 
 _Job = tuple[Callable[..., Any], tuple[Any, ...], "PoolWork"]

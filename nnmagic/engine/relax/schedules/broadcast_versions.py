@@ -11,25 +11,20 @@ from collections.abc import Callable
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from nnmagic.engine.relax.tir.types import PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 Schedule = Callable[[tirx.PrimFunc], tirx.PrimFunc]
 
 
 def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimFunc:
     """Return a kernel with its schedule; where it may broadcast, it looks at the sizes first."""
-    repeated: dict[object, PrimExpr] = {}
     sizes = _sizes_of(function)
 
     def reads_repeated(node: tirx.Select) -> bool:
-        return _is_index_in(node) and all(hash(var) in sizes for var in _variables_of(node.condition))
+        return _is_index_in(node) and all(hash(var) in sizes for var in collect(ir.Var, node.condition))
 
-    def collect(node: tirx.Select) -> None:
-        if reads_repeated(node):
-            repeated[tvm_ffi.StructuralKey(node.condition)] = node.condition
-
-    visit(function.body, [(tirx.Select, collect)])
+    conditions = [node.condition for node in collect(tirx.Select, function.body) if reads_repeated(node)]
+    repeated = {tvm_ffi.StructuralKey(condition): condition for condition in conditions}
     general = schedule(function)
     if not repeated:
         return general
@@ -50,14 +45,8 @@ def _sizes_of(function: tirx.PrimFunc) -> set[int]:
     sizes = {hash(param) for param in function.params}
     for param in function.params:
         if isinstance(param.ty, tirx.BufferType):
-            sizes |= {hash(var) for dim in param.ty.shape for var in _variables_of(dim)}
+            sizes |= {hash(var) for dim in param.ty.shape for var in collect(ir.Var, dim)}
     return sizes
-
-
-def _variables_of(expr: PrimExpr) -> list[Var]:
-    variables: list[Var] = []
-    visit(expr, [(ir.Var, variables.append)])
-    return variables
 
 
 def _is_index_in(node: tirx.Select) -> bool:

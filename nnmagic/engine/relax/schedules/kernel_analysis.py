@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import tvm
 from tvm import s_tir, tirx
 
-from nnmagic.engine.relax.tir.builders import as_expr, indices_are_axes
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, indices_are_axes
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import VarMap, rewrite
+from nnmagic.engine.relax.tir.visitors import VarMap, collect, rewrite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,6 +187,12 @@ def _read_stores(body: Stmt, known: Mapping[Var, PrimExpr]) -> list[tirx.BufferS
             case _:
                 return None
     return stores or None
+
+
+def rename_lets(value: PrimExpr, names: Mapping[Var, PrimExpr]) -> dict[Var, PrimExpr]:
+    """Add a new variable to ``names`` for each that the value binds: TVM wants one binding of each."""
+    bound = [let.var for let in collect(tirx.Let, value)]
+    return {**names, **{var: tirx.Var(var.name, dtype_of(var)) for var in bound}}
 
 
 def substitute(

@@ -28,8 +28,8 @@ from nnmagic.engine.relax.tir.builders import (
     sequence,
 )
 from nnmagic.engine.relax.tir.transposition import transpose
-from nnmagic.engine.relax.tir.types import Call, Extent, Index, PrimExpr, Stmt
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.visitors import collect
 
 _Kind = tirx.ForKind
 
@@ -38,8 +38,7 @@ def _fill_vectors(
     function: tirx.PrimFunc, stage: Stage, sizes: Sequence[Extent], machine: CpuModel
 ) -> tirx.PrimFunc:
     """Fill the last axis of the result, a vector, by loads from wherever its elements are."""
-    calls: list[Call] = []
-    visit(stage.value, [(tvm.ir.Call, calls.append)])
+    calls = collect(tvm.ir.Call, stage.value)
     outermost = next((number for number, size in enumerate(sizes[:-1]) if size != 1), None)
 
     def fill(threads: bool) -> Stmt:

@@ -8,7 +8,7 @@ from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.tir.types import Block
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect
 
 #: The annotation by which an operator's rule names the kind of its block:
 #: ``te.compute(..., attrs={KIND: "product"})``.
@@ -32,6 +32,4 @@ def kind_of(function: tirx.PrimFunc) -> str:
 
 def collect_blocks(function: tirx.PrimFunc) -> list[Block]:
     """Return the blocks of a kernel in order; the root block, which holds the others, comes last."""
-    blocks: list[Block] = []
-    visit(function.body, [(s_tir.SBlock, blocks.append)])
-    return blocks
+    return collect(s_tir.SBlock, function.body)

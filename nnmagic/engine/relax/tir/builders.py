@@ -12,7 +12,7 @@ from tvm import sym, tirx
 from tvm.tirx.layout import S, TileLayout
 
 from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect
 
 _KIND = tirx.ForKind
 
@@ -121,10 +121,7 @@ def item_bytes(dtype: str) -> int:
 
 def collect_loads(*expressions: PrimExpr) -> list[Load]:
     """Return the loads in the expressions, in order."""
-    loads: list[Load] = []
-    for expression in expressions:
-        visit(expression, [(tvm.ir.TensorLoad, loads.append)])
-    return loads
+    return collect(tvm.ir.TensorLoad, *expressions)
 
 
 def prefetch(load: Load) -> Stmt:

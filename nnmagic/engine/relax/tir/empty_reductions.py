@@ -5,13 +5,12 @@ from __future__ import annotations
 from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.tir.types import Block
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect
 
 
 def initialize_reductions(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Hoist the initialisation out of each reduction that may have no elements: TVM keeps it in the loop."""
-    blocks: list[Block] = []
-    visit(function.body, [(s_tir.SBlock, blocks.append)])
+    blocks = collect(s_tir.SBlock, function.body)
     names = [block.name_hint for block in blocks if block.init is not None and _may_be_empty(block)]
     if not names:
         return function

@@ -10,14 +10,12 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import collect_loads
 from nnmagic.engine.relax.tir.types import PrimExpr
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 
 def guard_loads(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Replace every ``Select`` that guards a load by a branch."""
-    selects: list[PrimExpr] = []
-    visit(function.body, [(tirx.Select, selects.append)])
-    if not any(map(_guards_load, selects)):
+    if not any(map(_guards_load, collect(tirx.Select, function.body))):
         return function
     return rewrite(function, [(tirx.Select, _make_branch)])
 

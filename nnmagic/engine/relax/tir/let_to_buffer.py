@@ -21,7 +21,7 @@ from nnmagic.engine.relax.tir.builders import (
     vector_type,
 )
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, Stmt
-from nnmagic.engine.relax.tir.visitors import VarMap, contains, rewrite
+from nnmagic.engine.relax.tir.visitors import VarMap, collect, rewrite
 
 _BOOL = tvm.DataType("bool").type_code
 
@@ -44,7 +44,7 @@ def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
         statement = lets.rewrite_store(store)
         return sequence([*map(tirx.AllocBuffer, lets.arrays), statement]) if lets.arrays else store
 
-    if not contains(function.body, tirx.Let):
+    if not collect(tirx.Let, function.body):
         return function
     vectors = rewrite(function, [(tirx.For, rewrite_loop)])
     return rewrite(vectors, [(tirx.BufferStore, rewrite_single_store)])

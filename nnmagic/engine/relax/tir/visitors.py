@@ -62,11 +62,12 @@ def replace_vars(root: Node, replacements: Mapping[Var, Node]) -> Node:
     return rewrite(root, [(tvm.ir.Var, VarMap(replacements).replace)])
 
 
-def contains(root: Node, kind: type) -> bool:
-    """Return whether a node of the kind is in the tree."""
+def collect(kinds: type | tuple[type, ...], *roots: Node) -> list[Node]:
+    """Return the nodes of some kinds in trees, each after its parts."""
     matches: list[Node] = []
-    visit(root, [(kind, matches.append)])
-    return bool(matches)
+    for root in roots:
+        visit(root, [(kinds, matches.append)])
+    return matches
 
 
 def _entries(callbacks: Callbacks) -> list[tuple[int, Callable[[Any], Any]]]:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax import driver
 from nnmagic.engine.relax.runtime.callbacks import POLL
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from tests.child_process import run_python
@@ -85,17 +84,6 @@ def test_a_long_kernel_ends(name: str) -> None:
     for _ in range(3):
         interrupted(f, *arguments)
         np.testing.assert_array_equal(f(*few), expected)
-
-
-@pytest.mark.full
-@pytest.mark.filterwarnings("ignore:@f does not run as machine code alone")
-@pytest.mark.parametrize("level", [0, 3])
-def test_a_long_kernel_of_the_virtual_machine_ends(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_plan", lambda *_: None)
-    f = nnmagic.compile(SUM.replace("max", "min"), cache=False, opt_level=level)
-    for _ in range(2):
-        interrupted(f, np.empty((1 << 50, 0), "f"))
-        assert f(np.ones((2, 3), "f")) == 9
 
 
 @pytest.fixture

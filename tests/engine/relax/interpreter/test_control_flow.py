@@ -11,7 +11,7 @@ import pytest
 
 import nnmagic
 from nnmagic.engine import EngineError
-from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from nnmagic.relay import AdtValue
 from tests.engine.programs import VERSION, compile_text
 

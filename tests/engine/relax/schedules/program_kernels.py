@@ -7,7 +7,7 @@ from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.lowering.module import lower_module
 from nnmagic.engine.relax.runtime import loader
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY
+from nnmagic.engine.relax.runtime.compiled_program import ENTRY
 from nnmagic.engine.relax.tir.visitors import visit
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.infer import infer_type

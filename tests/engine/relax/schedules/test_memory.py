@@ -6,7 +6,6 @@ import tvm
 import tvm_ffi
 from tvm import te, tirx, topi
 
-from nnmagic.engine.relax.codegen.relax_pipeline import NO_SHARED_STORAGE
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 
@@ -21,7 +20,7 @@ def ran(tensors, x):
     assert not tvm_ffi.structural_equal(fast, function)
     result = tvm.runtime.tensor(np.zeros_like(x))
     module = tvm.IRModule({"main": fast.with_attr("global_symbol", "main")})
-    with tvm.transform.PassContext(config=NO_SHARED_STORAGE):
+    with tvm.transform.PassContext(config={"tirx.disable_storage_rewrite": True}):
         tvm.compile(module, target)["main"](tvm.runtime.tensor(x), result)
     return result.numpy()
 

@@ -252,7 +252,7 @@ def test_what_tvm_cannot_compile_is_reported_at_the_operator(monkeypatch: pytest
     ("part", "attribute"),
     [
         ("nnmagic.engine.relax.legalize.registry.RULES", "multiply"),
-        ("nnmagic.engine.relax.codegen.aot.planner", "_is_reshape"),
+        ("nnmagic.engine.relax.codegen.aot.planning.calls", "is_reshape"),
         ("nnmagic.engine.relax.analysis.value_sizes", "find_value_sizes"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -15,7 +14,7 @@ from nnmagic.engine.relax.schedules.overlaps import Positions, all_loads
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, indices_are_axes, static_int
 from nnmagic.engine.relax.tir.regions import IN_PLACE, last_store, region_of
 from nnmagic.engine.relax.tir.types import Buffer, Load, PrimExpr, PrimFunc, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 
 def changed_in_place(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
@@ -92,8 +91,7 @@ def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
         return None
     old = region.old.source
     number = next((at for at, param in enumerate(buffers[:-1]) if param.same_as(old)), None)
-    loads: list[Any] = []
-    visit(kernel.body, [(ir.TensorLoad, loads.append)])
+    loads = collect(ir.TensorLoad, kernel.body)
     is_read = sum(load.source.same_as(old) for load in loads) > 1
     if number is None or (is_read and not _reads_before_writing(kernel, old)):
         return None

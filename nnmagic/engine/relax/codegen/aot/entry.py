@@ -10,11 +10,8 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.artifact import VALUE
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.function_bodies import (
-    BodyEmitter,
-    Variables,
-    value_dtype,
-)
+from nnmagic.engine.relax.codegen.aot.bodies.registers import Variables, value_dtype
+from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter
 from nnmagic.engine.relax.codegen.aot.heap import RELEASE
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram

@@ -12,7 +12,8 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter, Variables, value_dtype
+from nnmagic.engine.relax.codegen.aot.bodies.registers import Variables, value_dtype
+from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter
 from nnmagic.engine.relax.codegen.aot.heap import POINTER_TO_WORDS
 from nnmagic.engine.relax.codegen.aot.linear_loops import LinearLoopsEmitter
 from nnmagic.engine.relax.codegen.aot.program import KernelCall, NativeFunction, kernel_sizes

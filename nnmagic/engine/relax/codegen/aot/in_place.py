@@ -20,6 +20,7 @@ from tvm import ir, relax, tirx
 from nnmagic.engine.relax.codegen.aot.destructive_updates import changed_in_place, find_update_inputs
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr
+from nnmagic.engine.relax.tir.visitors import collect
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
@@ -127,15 +128,8 @@ def _callees_first(module: tvm.IRModule, entry: RelaxExpr) -> list[ir.GlobalVar]
 
 
 def _callees(module: tvm.IRModule, function: RelaxExpr) -> list[ir.GlobalVar]:
-    callees: dict[ir.GlobalVar, None] = {}
-
-    def look(node: RelaxExpr) -> None:
-        callee = node.op if isinstance(node, ir.Call) else None
-        if isinstance(callee, ir.GlobalVar) and isinstance(module[callee], relax.Function):
-            callees[callee] = None
-
-    relax.analysis.post_order_visit(function, look)
-    return list(callees)
+    called = (call.op for call in collect(ir.Call, function) if isinstance(call.op, ir.GlobalVar))
+    return [callee for callee in dict.fromkeys(called) if isinstance(module[callee], relax.Function)]
 
 
 def _plan_function(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
+from nnmagic.engine.relax.codegen.aot.bodies.storage import element_position
 from nnmagic.engine.relax.codegen.aot.lane_facts import (
     InnerLoop,
     LaneGuard,
@@ -231,7 +232,7 @@ class LaneEmitter:
 
         def position(lane: PrimExpr) -> PrimExpr:
             indices = [self._at(index, step, names, lane) for index in node.indices]
-            return self._body.position(node.source, indices, step.sizes)
+            return element_position(node.source, indices, step.sizes)
 
         fact = self._plan.place(node.indices, step)
         if size == 1 or fact.is_uniform:
@@ -279,7 +280,7 @@ class LaneEmitter:
 
         def position(lane: PrimExpr) -> PrimExpr:
             indices = [self._at(index, step, step.sizes, lane) for index in step.indices]
-            return self._body.position(step.buffer, indices, step.sizes)
+            return element_position(step.buffer, indices, step.sizes)
 
         fact = self._plan.place(step.indices, step)
         place = position

@@ -39,7 +39,7 @@ from nnmagic.engine.relax.tir.builders import (
     is_library_fallback,
 )
 from nnmagic.engine.relax.tir.types import Index, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import replace_vars, visit
+from nnmagic.engine.relax.tir.visitors import collect, replace_vars
 
 #: Loops with more steps than this are not compiled twice.
 _MOST_STEPS = 120
@@ -364,9 +364,8 @@ def _expressions(step: aot.ScalarCode | aot.StoreElement) -> list[PrimExpr]:
 
 def _is_foreign(expr: PrimExpr) -> bool:
     """Return whether an expression has a choice of which one value only may be computed."""
-    foreign: list[PrimExpr] = []
-    visit(expr, [(ir.Call, foreign.append)])
-    return any(is_conditional(call) and not is_library_fallback(call) for call in foreign)
+    calls = collect(ir.Call, expr)
+    return any(is_conditional(call) and not is_library_fallback(call) for call in calls)
 
 
 def runs_known_rounds(function: aot.NativeFunction, separate: Container[aot.NativeFunction]) -> bool:

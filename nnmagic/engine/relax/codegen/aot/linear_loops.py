@@ -13,14 +13,9 @@ from collections.abc import Container
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.function_bodies import (
-    BodyEmitter,
-    as_byte,
-    copy_bytes,
-    first_of,
-    pointer_to,
-    store_first,
-)
+from nnmagic.engine.relax.codegen.aot.bodies.registers import as_byte, first_of, pointer_to, store_first
+from nnmagic.engine.relax.codegen.aot.bodies.storage import copy_bytes
+from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter
 from nnmagic.engine.relax.codegen.aot.heap import DROP
 from nnmagic.engine.relax.codegen.aot.linear_recursion import invariant_parameters
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
@@ -73,10 +68,10 @@ class LinearLoopsEmitter(BodyEmitter):
                 setup.append(store_first(self._places[param], argument))
         setup += [store_first(local, self.results[number]) for number, local in self._result_places.items()]
         for pointer in function.pointers:
-            self._local(pointer)
+            self.local(pointer)
         self._declare_copies()
         budget = self._budget()
-        after_each = [self._spend(self._work()), self._poll(budget)]
+        after_each = [self.spend(self._work()), self._poll(budget)]
         down = sequence([*self._descend(0), *after_each])
         up = sequence([*self._pop(), *self._region(list(self.recursion.after())), *after_each])
         results: list[aot.Value] = [
@@ -96,12 +91,12 @@ class LinearLoopsEmitter(BodyEmitter):
         """Declare what the loops carry: the parameters that a level changes, its results, and the stack."""
         function = self.function
         self._places = {
-            param: self._new_local("int64", "array")
+            param: self.new_local("int64", "array")
             for param in function.parameters
             if isinstance(param, aot.Storage) and param.kind == "parameter" and param not in fixed
         }
         self._result_places = {
-            number: self._new_local("int64", "result")
+            number: self.new_local("int64", "result")
             for number, register in enumerate(function.result_registers)
             if register is None
         }
@@ -111,10 +106,10 @@ class LinearLoopsEmitter(BodyEmitter):
             if dtype is not None
         }
         self._level, self._number, self._capacity, self._depth, self._total = (
-            self._new_local("int64", name) for name in ("level", "number", "capacity", "depth", "total")
+            self.new_local("int64", name) for name in ("level", "number", "capacity", "depth", "total")
         )
-        self._piece = self._new_local("int64", "piece", 2)
-        self._goes_down = self._new_local("int8", "goes_down")
+        self._piece = self.new_local("int64", "piece", 2)
+        self._goes_down = self.new_local("int8", "goes_down")
 
     def _descend(self, outer: int) -> list[Stmt]:
         """Return what a level does until its call, or, if it makes none, until its end."""
@@ -131,7 +126,7 @@ class LinearLoopsEmitter(BodyEmitter):
         ends = [*self._region(other), store_first(self._goes_down, tirx.const(0, "int8"))]
         taken, remaining = sequence(self._descend(outer + 1)), sequence(ends)
         pair = (taken, remaining) if calls else (remaining, taken)
-        return [*before, tirx.IfThenElse(self._load(branch.condition), *pair)]
+        return [*before, tirx.IfThenElse(self.load(branch.condition), *pair)]
 
     def _exit(self, step: aot.Exit) -> list[Stmt]:
         """End a level: its results are those of the call that the level before it made."""
@@ -143,15 +138,16 @@ class LinearLoopsEmitter(BodyEmitter):
             elif value.kind != "result":
                 place = first_of(self._result_places[number])
                 nbytes = self.function.result_bytes(number)
-                statements.append(copy_bytes(place, self._address(value), nbytes))
+                statements.append(copy_bytes(place, self.address(value), nbytes))
         return [*statements, *(self._assign(aot.Assign(tuple(pairs))) if pairs else [])]
 
-    def _address(self, storage: aot.Storage) -> PrimExpr:
+    def address(self, storage: aot.Storage) -> PrimExpr:
+        """Return the address of an array in memory, which may be the level's."""
         if storage in self._places:
             return first_of(self._places[storage])
         if storage.kind == "result":
             return first_of(self._result_places[storage.index])
-        return super()._address(storage)
+        return super().address(storage)
 
     # The stack
 
@@ -168,11 +164,11 @@ class LinearLoopsEmitter(BodyEmitter):
 
         for param, arg in zip(function.parameters, call.args, strict=True):
             if param is not arg:
-                set_later(self._local_of(param), self._load(arg))
+                set_later(self._local_of(param), self.load(arg))
         for number, local in self._result_places.items():
             result = call.results[number]
             assert isinstance(result, aot.Storage)
-            set_later(local, self._address(result))
+            set_later(local, self.address(result))
         declared, places = self._places_on_stack()
         saved = [store_first(place, first_of(local)) for local, place in places]
         is_full = tirx.EQ(first_of(self._number), first_of(self._capacity))
@@ -203,7 +199,7 @@ class LinearLoopsEmitter(BodyEmitter):
         return [store_first(local, first_of(local) + step) for local, step in steps]
 
     def _local_of(self, value: aot.Register | aot.Storage) -> Buffer:
-        return self._places[value] if value in self._places else self._local(value)
+        return self._places[value] if value in self._places else self.local(value)
 
     def _places_on_stack(self) -> tuple[list[Stmt], list[tuple[Buffer, Buffer]]]:
         """Declare the places on the stack of what a level saves; return each after what it is saved from."""
@@ -266,7 +262,7 @@ class LinearLoopsEmitter(BodyEmitter):
         is_short = tirx.Or(too_large, total > tirx.const(_MOST_BYTES, "int64"))
         return [
             tirx.Bind(levels, tirx.max(tirx.truncdiv(nbytes, self._level_bytes), as_expr(1))),
-            tirx.IfThenElse(is_short, sequence(self._fail(FAILED)), None),
+            tirx.IfThenElse(is_short, sequence(self.fail(FAILED)), None),
             store_first(self._total, total),
             *self._reserve(pointer_to(self._piece), levels * self._level_bytes + as_expr(aot.ALIGNMENT)),
             store_first(self._capacity, levels),

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
-from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, replace_vars, rewrite
 
 #: An index grows by at most so much in a round, and a loop with more has at most so many rounds: their
 #: product does not wrap around.
@@ -123,8 +123,7 @@ def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: Indices)
             loaded.update(step.values.values())
             for stage in step.stages:
                 for value in stage.values:
-                    integers: list[PrimExpr] = []
-                    visit(value, [((tirx.Min, tirx.Max, tirx.Select), integers.append)])
+                    integers = collect((tirx.Min, tirx.Max, tirx.Select), value)
                     choices += [each for each in integers if indices.from_start(each, step) is None]
     return bool(stored & loaded) and any("int" in dtype_of(choice) for choice in choices)
 

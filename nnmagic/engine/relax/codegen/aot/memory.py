@@ -13,7 +13,7 @@ from nnmagic.engine.relax.codegen.aot.parallel_loops import memory_of
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect
 
 
 def plan_memory(function: aot.NativeFunction) -> None:
@@ -253,15 +253,8 @@ class _Workspace:
 
 def _may_be_negative(size: PrimExpr) -> bool:
     """Return whether something is subtracted in an expression of sizes."""
-    negative: list[PrimExpr] = []
-    visit(
-        size,
-        [
-            (tirx.Sub, negative.append),
-            (tirx.IntImm, lambda number: negative.append(number) if number.value < 0 else None),
-        ],
-    )
-    return bool(negative)
+    kinds = (tirx.Sub, tirx.IntImm)
+    return any(isinstance(part, tirx.Sub) or part.value < 0 for part in collect(kinds, size))
 
 
 def find_offset(live: Sequence[aot.Storage], nbytes: int) -> int:

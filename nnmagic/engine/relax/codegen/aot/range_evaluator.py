@@ -22,7 +22,7 @@ from nnmagic.engine.relax.codegen.aot.linear import (
 )
 from nnmagic.engine.relax.tir.builders import dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 if TYPE_CHECKING:
     from nnmagic.engine.relax.codegen.aot.ranges import Analysis
@@ -79,8 +79,7 @@ class RangeEvaluator:
     def _rest_of_near(self, remainder: PrimExpr) -> PrimExpr:
         """Return ``a % b`` by a comparison or two if ``a`` is in ``range(-b, 2 * b)``, as around a torus."""
         a, b, prove = self.evaluate(remainder.a), self.evaluate(remainder.b), self.analysis.facts.prove
-        choices: list[PrimExpr] = []
-        visit(remainder.a, [((tirx.Select, ir.Call), choices.append)])
+        choices = collect((tirx.Select, ir.Call), remainder.a)
         if not isinstance(a, Linear) or not isinstance(b, Linear) or choices:
             return remainder
         if not (prove(b - 1) and prove(a + b) and prove(b + b - a - 1)):

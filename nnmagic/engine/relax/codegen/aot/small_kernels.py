@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from tvm import ir, s_tir, tirx
 
@@ -13,7 +12,7 @@ from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import sequence, static_int
 from nnmagic.engine.relax.tir.types import PrimExpr, PrimFunc, Stmt
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 #: A kernel that is no more than so many stores is small; a program gets at most so many of them.
 _MOST_STORES, _MOST_STORES_TOGETHER = 64, 1500
@@ -129,8 +128,7 @@ class _Count:
 
     def _look(self, node: PrimExpr | Stmt) -> None:
         """Refuse what calls a function."""
-        calls: list[Any] = []
-        visit(node, [(ir.Call, calls.append)])
+        calls = collect(ir.Call, node)
         names = {str(getattr(call.op, "name", "")) for call in calls}
         self.is_small &= names.isdisjoint(_FOREIGN)
 

@@ -29,7 +29,8 @@ class AotProgram:
     """An AOT program: its entry, the functions that this calls, kernels, constants and possible failures.
 
     unread: the parameters whose elements it does not read. lengths: the parameters, integers, that the last
-    arrays of the entry have as their lengths; a call gives no such array.
+    arrays of the entry have as their lengths; a call gives no such array. serial_loops: those that are marked
+    as parallel and are not, with the reasons.
     """
 
     entry: NativeFunction
@@ -41,6 +42,7 @@ class AotProgram:
     unread: list[int] = field(default_factory=list)
     lengths: Sequence[int] = ()
     clocked: list[KernelCall] | None = None
+    serial_loops: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def parameters(self) -> list[Array]:

@@ -11,7 +11,8 @@ from tvm import ir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
 from nnmagic.engine.relax.schedules.elementwise.costs import bytes_in_memory, count_instructions
-from nnmagic.engine.relax.schedules.elementwise.nests import Nest, rename_lets
+from nnmagic.engine.relax.schedules.elementwise.nests import Nest
+from nnmagic.engine.relax.schedules.kernel_analysis import rename_lets
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.thread_choice import parallel_if
 from nnmagic.engine.relax.tir.builders import (
@@ -33,7 +34,7 @@ from nnmagic.engine.relax.tir.builders import (
 )
 from nnmagic.engine.relax.tir.transposition import transpose
 from nnmagic.engine.relax.tir.types import Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, replace_vars, rewrite, visit
 
 #: The side of the squares that a transposition is made of; more rows would fall out of the cache. Where a
 #: vector is as long or longer, they have its side and are transposed in registers.
@@ -387,8 +388,7 @@ def _fills_short_rows(nest: Nest, width: int) -> bool:
 
 def _has_index(value: PrimExpr, dtype: str) -> bool:
     """Return whether an index or a size becomes a number of a dtype whose name begins so."""
-    casts: list[PrimExpr] = []
-    visit(value, [(tirx.Cast, casts.append)])
+    casts = collect(tirx.Cast, value)
     return any(dtype_of(cast).startswith(dtype) and dtype_of(cast.value) == "int64" for cast in casts)
 
 

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
-from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage, rename_lets
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     collect_loads,
@@ -20,8 +20,8 @@ from nnmagic.engine.relax.tir.builders import (
     local_array,
     static_int,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import VarMap, rewrite, visit
+from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.visitors import VarMap, collect, rewrite, visit
 
 _NEGATED = {
     tirx.LT: tirx.GE,
@@ -188,8 +188,7 @@ class NestBuilder:
             return False
         # TVM's analyzer knows that ``i < n``, but not that ``i - n < 0``.
         difference = self._analyzer.simplify(condition.a - condition.b)
-        variables: list[Var] = []
-        visit(difference, [(ir.Var, variables.append)])
+        variables = collect(ir.Var, difference)
         variables = list(dict.fromkeys(variables))
         coefficients = [
             static_int(coefficient) for coefficient in detect_linear_equation(difference, variables)
@@ -264,17 +263,6 @@ def _is_branch(call: Call) -> bool:
     return is_conditional(call) and not is_library_fallback(call)
 
 
-def rename_lets(value: PrimExpr, names: Mapping[Var, PrimExpr]) -> dict[Var, PrimExpr]:
-    """Add a new variable to ``names`` for each that the value binds: TVM wants one binding of each."""
-    extended = dict(names)
-
-    def rename(let: tirx.Let) -> None:
-        extended[let.var] = tirx.Var(let.var.name, dtype_of(let.var))
-
-    visit(value, [(tirx.Let, rename)])
-    return extended
-
-
 def split_conjunction(condition: PrimExpr) -> list[PrimExpr]:
     """Return the conditions that hold if all of ``condition`` holds."""
     if isinstance(condition, tirx.And):
@@ -284,11 +272,4 @@ def split_conjunction(condition: PrimExpr) -> list[PrimExpr]:
 
 def is_small(expr: PrimExpr) -> bool:
     """Return whether an expression is one that TVM's simplifier is not slow with."""
-    count = 0
-
-    def add(_: Node) -> None:
-        nonlocal count
-        count += 1
-
-    visit(expr, [(ir.Expr, add)])
-    return count <= _MOST_NODES
+    return len(collect(ir.Expr, expr)) <= _MOST_NODES

@@ -20,7 +20,7 @@ from nnmagic.engine.relax.tir.builders import (
     static_int,
 )
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.visitors import collect, visit
 
 #: More pieces of a loop nest than this are not worth their code.
 _MOST_PIECES = 9
@@ -187,11 +187,8 @@ def _split_loop(builder: NestBuilder, number: int, factor: int) -> NestBuilder:
 def _find_split(builder: NestBuilder) -> tuple[int, int] | None:
     """Find a loop to split because of a division: its number, and the extent of the inner loop."""
     variables = [var for var, _ in builder.loops]
-    divisions: list[PrimExpr] = []
-    for offset in builder.nest.offsets():
-        if not detect_linear_equation(offset, variables):
-            visit(offset, [((tirx.FloorDiv, tirx.FloorMod), divisions.append)])
-    for division in divisions:
+    offsets = (each for each in builder.nest.offsets() if not detect_linear_equation(each, variables))
+    for division in collect((tirx.FloorDiv, tirx.FloorMod), *offsets):
         parts, divisor = _linear_parts(division.a, variables), static_int(division.b)
         if not parts or divisor is None:
             continue

@@ -20,8 +20,8 @@ from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, static_int
 from nnmagic.engine.relax.tir.regions import IN_PLACE, expand_regions, is_open, region_of
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, Stmt
-from nnmagic.engine.relax.tir.visitors import replace_vars, visit
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Stmt
+from nnmagic.engine.relax.tir.visitors import collect, replace_vars
 
 #: Marks a kernel that finds an operand in its result: it computes no element twice.
 UPDATES = "nnmagic.updates"
@@ -219,9 +219,7 @@ def _compose(
 
 
 def _divides_by_dynamic(index: Index) -> bool:
-    divisors: list[Node] = []
-    visit(index, [((tirx.FloorDiv, tirx.FloorMod), lambda node: divisors.append(node.b))])
-    return any(static_int(divisor) is None for divisor in divisors)
+    return any(static_int(node.b) is None for node in collect((tirx.FloorDiv, tirx.FloorMod), index))
 
 
 def _count_elements(extents: Sequence[Extent]) -> float:

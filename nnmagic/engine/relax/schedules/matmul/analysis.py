@@ -15,6 +15,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import (
     KernelStages,
     Stage,
     read_kernel,
+    rename_lets,
     substitute,
 )
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
@@ -22,8 +23,8 @@ from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, indices_are_axes
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.visitors import collect
 
 #: The kind of a block that multiplies matrices.
 PRODUCT = "product"
@@ -129,8 +130,7 @@ class Product:
         """Return whether a stage of the epilogue gives equal elements for equal sums."""
         computed = (self.result, *(each.buffer for each in self.after))
         rest = substitute(stage.value, {}, {buffer: tirx.const(1, dtype_of(buffer)) for buffer in computed})
-        used: list[Var] = []
-        visit(rest, [(tvm.ir.Var, used.append)])
+        used = collect(tvm.ir.Var, rest)
         return not any(axis in used for axis in stage.axes)
 
     def mirror(self, batch: Sequence[PrimExpr], row: PrimExpr, column: PrimExpr) -> Stmt:
@@ -189,9 +189,7 @@ class Product:
     @property
     def has_long_epilogue(self) -> bool:
         """Return whether the epilogue is too long to be unrolled for each vector of a tile."""
-        nodes: list[Node] = []
-        for stage in self.after if self.fused else ():
-            visit(stage.value, [(tvm.ir.Expr, nodes.append)])
+        nodes = collect(tvm.ir.Expr, *(stage.value for stage in self.after if self.fused))
         return len(nodes) > _MOST_UNROLLED_NODES
 
 
@@ -202,10 +200,7 @@ def substitute_with_new_lets(
 
     TVM wants one binding of each variable in a function.
     """
-    bound: list[Var] = []
-    visit(expr, [(tirx.Let, lambda let: bound.append(let.var))])
-    renamed = {var: tirx.Var(var.name, dtype_of(var)) for var in bound}
-    return substitute(expr, {**variables, **renamed}, loads)
+    return substitute(expr, rename_lets(expr, variables), loads)
 
 
 def read_product(function: tirx.PrimFunc) -> Product | None:
@@ -304,9 +299,7 @@ def _can_fuse(
 
 
 def _count_bindings(stage: Stage) -> int:
-    lets: list[PrimExpr] = []
-    visit(stage.value, [(tirx.Let, lets.append)])
-    return len(lets)
+    return len(collect(tirx.Let, stage.value))
 
 
 def _reads_at_element(kernel: KernelStages, stage: Stage, main: Stage, after: Sequence[Stage]) -> bool:
@@ -341,8 +334,7 @@ def _read_factor(value: PrimExpr, first: Var, second: Var) -> Factor | None:
                 return None
             strides[index] = stride
         else:
-            used: list[Var] = []
-            visit(index, [(tvm.ir.Var, used.append)])
+            used = collect(tvm.ir.Var, index)
             if first in used or second in used:
                 return _read_panels(value, first, second)
             if builders.static_int(index) != 0:

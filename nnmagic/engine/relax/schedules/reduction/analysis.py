@@ -24,7 +24,7 @@ from nnmagic.engine.relax.tir.builders import (
     static_int,
 )
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, PrimExpr, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 #: The annotation of a reduction to an index (argmax, argmin): a key of ``argreduce.TIE_RULES``.
 TIE_RULE = "nnmagic.place"
@@ -170,26 +170,17 @@ def always(expr: PrimExpr) -> Callable[[list[Index]], PrimExpr]:
 
 def variables_of(*exprs: PrimExpr) -> list[Var]:
     """Return the variables of expressions, in order."""
-    variables: list[Var] = []
-    for expr in exprs:
-        visit(expr, [(tvm.ir.Var, variables.append)])
-    return variables
+    return collect(tvm.ir.Var, *exprs)
 
 
 def count_nodes(expr: PrimExpr) -> int:
     """Return how many nodes an expression has."""
-    return len(_collect_nodes(expr))
+    return len(collect(tvm.ir.Expr, expr))
 
 
 def count_costly(expr: PrimExpr) -> int:
     """Return how many nodes of an expression are costly: functions and divisions."""
-    return sum(isinstance(node, tirx.Div) or _is_costly_call(node) for node in _collect_nodes(expr))
-
-
-def _collect_nodes(expr: PrimExpr) -> list[Node]:
-    nodes: list[Node] = []
-    visit(expr, [(tvm.ir.Expr, nodes.append)])
-    return nodes
+    return sum(isinstance(node, tirx.Div) or _is_costly_call(node) for node in collect(tvm.ir.Expr, expr))
 
 
 def _is_costly_call(node: Node) -> bool:
@@ -300,10 +291,7 @@ def _should_inline(
 
 
 def _has_let(exprs: Sequence[PrimExpr]) -> bool:
-    lets: list[PrimExpr] = []
-    for expr in exprs:
-        visit(expr, [(tirx.Let, lets.append)])
-    return bool(lets)
+    return bool(collect(tirx.Let, *exprs))
 
 
 def is_axis(index: Index) -> bool:

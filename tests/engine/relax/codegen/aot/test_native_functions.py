@@ -1,4 +1,12 @@
-"""Native functions: branches, loops, recursion and named sizes against Python and NumPy, one idea a test."""
+"""Native functions: branches, loops, recursion and named sizes against Python and NumPy, one idea a test.
+
+`engine/relax/codegen/aot/planning/functions` plans their control flow,
+`engine/relax/codegen/aot/planning/calls` their calls and `engine/relax/codegen/aot/planning/values` their
+values, with the arrays that `engine/relax/codegen/aot/planning/arrays` reads.
+`engine/relax/codegen/aot/bodies/registers`,
+`engine/relax/codegen/aot/bodies/ends`, `engine/relax/codegen/aot/bodies/storage`,
+`engine/relax/codegen/aot/bodies/steps` and `engine/relax/codegen/aot/bodies/calls` emit them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +23,7 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.artifact import AOT
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from tests.child_process import run_python
 from tests.systems import POSIX
 

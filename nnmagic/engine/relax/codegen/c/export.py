@@ -11,20 +11,14 @@ from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
 from nnmagic.engine.relax.prepared_program import (
     Prepared,
-    destinations_of,
     first_tensors,
     prepare,
-    remove_lengths,
-    without_pranges,
 )
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import call_graph
 
 if TYPE_CHECKING:
-    import tvm
-
-    from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
     from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 
@@ -115,26 +109,8 @@ def _compile(
     graph = call_graph(source.module)
     numbers = tuple(number for number, _ in source.destinations)
     prepared = replace(prepare(source.module, source.entry, source.opt_level, graph), destinations=numbers)
-    if prepared.lengths:
-        try:
-            return _compile_serial(prepared, source, target, threads=threads)
-        except CompileError:
-            prepared = remove_lengths(prepared)
-    return _compile_serial(prepared, source, target, threads=threads)
-
-
-def _compile_serial(
-    prepared: Prepared, source: CSource, target: str | Mapping[str, object] | None, *, threads: bool
-) -> CFunction:
-    """Compile a program, with its parallel loops in order where threads cannot share them."""
-    from nnmagic.engine.relax.codegen.aot.planner import SerialLoopError
-
     try:
         return _compile_prepared(prepared, source, target, threads=threads)
-    except SerialLoopError as error:
-        if (serial := without_pranges(prepared, error.args[1])) is None:
-            raise
-        return _compile_serial(serial, source, target, threads=threads)
     except CompileError:
         raise
     except Exception as error:
@@ -152,36 +128,24 @@ def _compile_prepared(
     from nnmagic.engine.relax.analysis.tuple_flattening import flat_names
     from nnmagic.engine.relax.codegen import relax_pipeline
     from nnmagic.engine.relax.codegen.c.functions import compile_c_function
+    from nnmagic.engine.relax.codegen.program_plan import plan_program
     from nnmagic.engine.relax.codegen.target import resolve_target_of_export
-    from nnmagic.engine.relax.lowering.module import lower_module
-    from nnmagic.engine.relax.lowering.origins import KernelOrigins
     from nnmagic.engine.relax.runtime import loader
-    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
     function = prepared.module.functions[prepared.entry]
     if prepared.control is not None:
         message = f"@{source.entry} cannot become C: it has data types or functions as values"
         raise engine_error(message, function.span, hint="export a function of tensors that this one calls")
-    destinations = destinations_of(prepared)
     loader.ensure()
     with relax_pipeline.COMPILING, tvm.transform.PassContext():
         resolved = resolve_target_of_export(target, source.opt_level)
-        with resolved:
-            module = prepared.module
-            lowered = lower_module(
-                module, {ENTRY: prepared.entry}, prepared.graph, prepared.loops, destinations.values()
-            )
-        origins = KernelOrigins({name: each.span for name, each in module.functions.items()})
-        grouped = relax_pipeline.fuse_kernels(lowered, resolved, source.opt_level, origins)
-        program = _plan(prepared, grouped, destinations)
-        if program is None:
-            message = f"@{source.entry} cannot become C: it does not run as machine code alone"
-            raise engine_error(message, function.span, hint="f.why says what keeps it from that")
+        plan = plan_program(prepared, resolved, source.opt_level)
+        (program,) = plan.programs
         params = function.params[: len(function.params) - len(program.lengths)]
         names = [name for var in params for name in flat_names(var.name_hint, type_of(var))]
         first = first_tensors(prepared)
         reads = {first[number]: read for number, read in source.destinations}
-        changed = {tensor: (result, reads[tensor]) for tensor, result in destinations.items()}
+        changed = {tensor: (result, reads[tensor]) for tensor, result in plan.destinations.items()}
         messages = [_message(failure, prepared) for failure in program.failures]
         return compile_c_function(
             program,
@@ -194,15 +158,6 @@ def _compile_prepared(
             source.opt_level,
             threads=threads,
         )
-
-
-def _plan(prepared: Prepared, module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
-    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
-    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
-
-    first = first_tensors(prepared)
-    lengths = [first[number] for number in prepared.lengths]
-    return plan_aot_program(module, ENTRY, destinations, lengths=lengths, measured_results=not destinations)
 
 
 def _message(failure: list[object], prepared: Prepared) -> str:

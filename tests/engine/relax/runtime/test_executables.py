@@ -14,7 +14,7 @@ import pytest
 from nnmagic.engine import EngineError
 from nnmagic.engine.relax import build
 from nnmagic.engine.relax.legalize import RULES
-from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from nnmagic.relay.expr import Call, Function, GlobalVar, If, OpRef, Var, constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -119,7 +119,7 @@ def test_a_constant_is_held_once_and_not_copied_at_a_call():
         from nnmagic.engine.relax import build
         from nnmagic.relay.expr import Constant, Var, constant
         from nnmagic.relay.types import TensorType
-        from tests.engine.relax.runtime.test_vm_executable import call, infer_main
+        from tests.engine.relax.runtime.test_executables import call, infer_main
 
         def most():
             return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024

@@ -1,0 +1,253 @@
+"""Emit the ends of native functions: failures, polls for interrupts, frames of recursion."""
+
+from __future__ import annotations
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot import program as aot
+from nnmagic.engine.relax.codegen.aot.bodies.registers import (
+    RegisterEmitter,
+    first_of,
+    store_first,
+    store_word,
+)
+from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried
+from nnmagic.engine.relax.codegen.aot.heap import DROP
+from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
+from nnmagic.engine.relax.runtime.callbacks import POLL
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
+from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED, TOO_DEEP, TOO_LONG
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    as_pointer,
+    dtype_of,
+    item_bytes,
+    sequence,
+    unlikely,
+    words_at,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
+
+_BUDGET, _ROUNDS = aot.Register("int64", "budget"), aot.Register("int64", "rounds")
+
+_INT32 = ir.PrimType("int32")
+
+#: The work of rounds of a loop, in elements, after which the program asks whether it is to be interrupted.
+_POLL_WORK = 1 << 19
+
+#: The work after which a call that CPython makes directly gives up, to be begun again through Python, where
+#: it can be interrupted: tens of microseconds.
+_DIRECT_WORK = 1 << 14
+
+
+class EndsEmitter(RegisterEmitter):
+    """Ends a function, counts its work, and asks now and then whether to stop."""
+
+    caller: EndsEmitter | None
+
+    def fail(self, code: int) -> list[Stmt]:
+        """End the function, and those that called it, with a code."""
+        if self.caller is not None:
+            return self.caller.fail(code)
+        if self.is_entry:
+            return [*self.release, tirx.Return(tirx.const(code, "int32"))]
+        assert self.state is not None
+        return [store_word(self.state, aot.STATUS, as_expr(code)), *self.leave()]
+
+    def leave(self, code: int | None = None) -> list[Stmt]:
+        """End the function; ``code`` is the entry's, by default the state's."""
+        if self.caller is not None:
+            return self.caller.leave(code)
+        if self.is_entry and code is not None:
+            if code == 0 and self.function.left:  # whoever called reads them first
+                return [tirx.Return(tirx.const(code, "int32"))]
+            return [*self.release, tirx.Return(tirx.const(code, "int32"))]
+        state = self.state
+        assert state is not None
+        if self.is_entry:
+            return [*self.release, tirx.Return(state[aot.STATUS].astype("int32"))]
+        leave = self._free_blocks() if code == 0 else []
+        if self.function.recursive:
+            leave += [store_word(state, aot.DEPTH, state[aot.DEPTH] - 1), *self.frame]
+        return [*leave, tirx.Return(tirx.const(0, "int32"))]
+
+    def _enter(self) -> list[Stmt]:
+        """Count the depth of recursion, and the work."""
+        assert self.state is not None
+        deeper = store_word(self.state, aot.DEPTH, self.state[aot.DEPTH] + 1)
+        too_deep = tirx.GT(self.state[aot.DEPTH], self.state[aot.DEPTH + 1])
+        return [
+            deeper,
+            tirx.IfThenElse(too_deep, sequence(self.fail(TOO_DEEP)), None),
+            store_word(self.state, aot.WORK, self.state[aot.WORK] - self._work()),
+            self._poll(self.state, aot.WORK),
+        ]
+
+    def _count_round(self) -> list[Stmt]:
+        """Count the calls of a function at its own end, of which there may be no more than other ones."""
+        if not self.function.counts_rounds:
+            return []
+        if _ROUNDS not in self.locals:
+            self.locals[_ROUNDS] = self.new_local("int64", "rounds")
+            self.declared.append(store_first(self.locals[_ROUNDS], as_expr(0)))
+        rounds = first_of(self.locals[_ROUNDS])
+        return [
+            store_first(self.locals[_ROUNDS], rounds + as_expr(1)),
+            tirx.IfThenElse(rounds >= as_expr(MAX_CALL_DEPTH), sequence(self.fail(TOO_DEEP)), None),
+        ]
+
+    def _allocate_frame(self) -> list[Stmt]:
+        """Allocate a workspace of the function's own."""
+        state = self.state
+        assert state is not None
+        failed = sequence(
+            [store_word(state, aot.STATUS, as_expr(FAILED)), tirx.Return(tirx.const(0, "int32"))]
+        )
+        statements: list[Stmt] = []
+        if not isinstance(self.function.workspace, int):
+            too_large = exceeds_any_memory(self.function.workspace)
+            statements.append(tirx.IfThenElse(too_large, failed, None))
+        nbytes = as_expr(self.function.workspace) + as_expr(aot.ALIGNMENT)
+        # C's malloc, which all systems have, as a function of numbers: TVM's passes cannot rewrite a pointer
+        # that is reinterpreted as a number.
+        allocated, address = tirx.Var("allocated", "int64"), tirx.Var("frame", "int64")
+        statements += [
+            tirx.Bind(allocated, tirx.call_extern("int64", "malloc", nbytes)),
+            tirx.IfThenElse(tirx.EQ(allocated, as_expr(0)), failed, None),
+            tirx.Bind(address, round_up(allocated)),
+        ]
+        self.workspace = address
+        self.frame = [tirx.Evaluate(tirx.call_extern("void", "free", as_pointer(allocated)))]
+        return statements
+
+    def _free_blocks(self) -> list[Stmt]:
+        """Give back the memory that the function allocated."""
+        statements: list[Stmt] = []
+        for storage, blocks in self.blocks.items():
+            for number in range(storage.copies):
+                address = address_of(blocks, as_expr(2 * number))
+                drop = ir.Call(DROP, [self.state_address, address], ret_ty=_INT32)
+                is_used = tirx.BufferLoad(blocks, [as_expr(2 * number)]) != as_expr(0)
+                statements.append(tirx.IfThenElse(is_used, tirx.Evaluate(drop), None))
+        return statements
+
+    def _budget(self) -> Buffer:
+        """Return the counter of the work until the next poll, which all loops of a TIR function share.
+
+        Functions hand it on in the state.
+        """
+        if self.caller is not None:
+            return self.caller._budget()
+        if _BUDGET not in self.locals:
+            self.locals[_BUDGET] = self.new_local("int64", "budget")
+            first = self.first_budget() if self.is_entry or self.state is None else self.state[aot.WORK]
+            self.declared.append(store_first(self.locals[_BUDGET], first))
+        return self.locals[_BUDGET]
+
+    def spend(self, work: Extent) -> Stmt:
+        """Take work, in elements, from what is left until the next poll."""
+        budget = self._budget()
+        return store_first(budget, first_of(budget) - as_expr(work))
+
+    def first_budget(self) -> PrimExpr:
+        """Return the work that a call may do before its first poll."""
+        if self.state is None:
+            return as_expr(_POLL_WORK)
+        return tirx.Select(self._is_direct(), as_expr(_DIRECT_WORK), as_expr(_POLL_WORK))
+
+    def _is_direct(self) -> PrimExpr:
+        """Return whether CPython makes the call directly."""
+        assert self.state is not None
+        return tirx.NE(self.state[aot.DIRECT], as_expr(0))
+
+    def _hand_on_budget(self) -> list[Stmt]:
+        """Write the counter of work to the state, for another function."""
+        if self.caller is not None:
+            return self.caller._hand_on_budget()
+        if _BUDGET not in self.locals:
+            return []
+        return [store_word(self.state, aot.WORK, first_of(self.locals[_BUDGET]))]
+
+    def _take_budget(self) -> list[Stmt]:
+        """Read the counter of work from the state, after another function."""
+        if self.caller is not None:
+            return self.caller._take_budget()
+        if _BUDGET not in self.locals or self.state is None:
+            return []
+        return [store_first(self.locals[_BUDGET], self.state[aot.WORK])]
+
+    def _work(self) -> PrimExpr:
+        """Return the work of a round, or of a call, in elements."""
+        work: PrimExpr = as_expr(1)
+        for step in self.function.steps():
+            if isinstance(step, aot.KernelCall) and not self._counts_its_work(step):
+                work = work + as_expr(step.work)
+        return work
+
+    def _counts_its_work(self, step: aot.KernelCall) -> bool:
+        """Return whether the work of a kernel is known when it is called, and not at the end of a round."""
+        return depends_on(step.work, {**self.function.named, **dict.fromkeys(self.function.carried_dims)})
+
+    def _save_registers(self) -> tuple[list[Stmt], list[Stmt]]:
+        """Return statements that save what the loops around here carry, and that load it again.
+
+        LLVM would keep it in memory throughout if it had to survive a call: no vector register does.
+        """
+        save: list[Stmt] = []
+        restore: list[Stmt] = []
+        emitter: EndsEmitter | None = self
+        while emitter is not None:
+            function = emitter.function
+            carried = find_carried(function) - {emitter.counter}
+            registers = [param for param in function.parameters if isinstance(param, aot.Register)]
+            for number, register in enumerate(registers):
+                if register not in carried:
+                    continue
+                local = emitter.local(register)
+                dtype = dtype_of(local)
+                slot = tirx.decl_buffer((1,), dtype, "saved", data_alignment=item_bytes(dtype))
+                address = self.state_address + as_expr(8 * (function.saved + number))
+                save += [
+                    tirx.DeclBuffer(slot, data=as_pointer(address)),
+                    store_first(slot, first_of(local)),
+                ]
+                restore.append(store_first(local, first_of(slot)))
+            emitter = emitter.caller
+        return save, restore
+
+    def _poll(self, budget: Buffer, number: int = 0) -> Stmt:
+        """Ask whether to stop if the budget is spent; a call that CPython makes directly gives up then."""
+        at = as_expr(number)
+        stop = tirx.NE(tirx.call_packed(POLL), 0)
+        save, restore = self._save_registers()
+        ask = [
+            tirx.IfThenElse(self._is_direct(), sequence(self.fail(TOO_LONG)), None),
+            tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
+            *save,
+            tirx.IfThenElse(stop, sequence(self.fail(INTERRUPTED)), None),
+            *self._stop_with_others(),
+            *restore,
+        ]
+        is_spent = unlikely(tirx.BufferLoad(budget, [at]) <= as_expr(0))
+        return tirx.IfThenElse(is_spent, sequence(ask), None)
+
+    def spend_and_poll(self, work: int) -> list[Stmt]:
+        """Take work from what is left, and poll."""
+        return [self.spend(work), self._poll(self._budget())]
+
+    def _stop_with_others(self) -> list[Stmt]:
+        """End the function if it is a part of a parallel loop of which another thread was interrupted."""
+        if not any(function.parallel is not None for function in self.variables):
+            return []
+        assert self.state is not None
+        word = words_at("stop")
+        look = [
+            tirx.DeclBuffer(word, data=as_pointer(self.state[aot.STOP])),
+            tirx.IfThenElse(first_of(word) < as_expr(0), sequence(self.fail(INTERRUPTED)), None),
+        ]
+        return [tirx.IfThenElse(tirx.NE(self.state[aot.STOP], as_expr(0)), sequence(look), None)]
+
+
+def address_of(words: Buffer, number: PrimExpr) -> PrimExpr:
+    """Return a pointer to one of some words."""
+    return tirx.address_of(tirx.BufferLoad(words, [number]))

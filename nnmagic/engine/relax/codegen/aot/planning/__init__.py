@@ -1,0 +1,1 @@
+"""What plans functions of AOT programs: arrays and sizes, values, calls, control flow."""

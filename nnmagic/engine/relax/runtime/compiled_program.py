@@ -1,0 +1,48 @@
+"""Say what a compiled program is, how deep it may call itself, and what its failures are for Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from nnmagic.diagnostics import last_line
+from nnmagic.engine.executable import KernelCode, Remark
+from nnmagic.engine.relax.artifact import Artifact
+from nnmagic.engine.relax.runtime import callbacks
+from nnmagic.relay.failures import Failure
+
+#: The name of the entry function in the Relax module.
+ENTRY = "main"
+
+#: Calls inside calls when the program runs: a native function takes up to 4 kB of C stack for each, of which
+#: Windows' threads have less.
+MAX_CALL_DEPTH = 25_000 if os.name == "nt" else 100_000
+
+#: What the program says when it calls itself more often.
+TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
+
+
+class CompiledProgram(Protocol):
+    """A compiled program with the texts of its stages."""
+
+    artifact: Artifact
+
+    def stage(self, name: str) -> str:
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
+
+    def kernels(self) -> Sequence[KernelCode]:
+        """Return the functions of the machine code, and what each computes."""
+
+    def remarks(self) -> Sequence[Remark]:
+        """Return how its loops and kernels run, if it is machine code alone."""
+
+
+def reason_of(error: Exception, function: str, assertions: Sequence[Failure] = ()) -> BaseException:
+    """Return what TVM raised as the built-in exception of the call."""
+    if isinstance(error, callbacks.CheckError):
+        return error.to_builtin(assertions)
+    reason = last_line(error)
+    if "bad_alloc" in reason or "out of memory" in reason.lower():
+        return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")
+    return (RecursionError if reason == TOO_DEEP else ValueError)(reason)
