@@ -31,10 +31,6 @@ from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 
 
-def _transpose(value: v.Computed, span: Span) -> v.Value:
-    return apply("transpose", span, value) if len(_type(value).shape) > 1 else value
-
-
 def _type(value: v.Computed) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
@@ -49,22 +45,6 @@ def _transpose_matrices(value: v.Computed, span: Span) -> v.Value:
 
 def _bytes_of(value: v.Computed) -> int:
     return ARRAY_DTYPES[_type(value).dtype].itemsize
-
-
-def _all_bytes(value: v.Computed, span: Span) -> v.Value:
-    return product_of([*shape_of(value, span).items, v.Known(_bytes_of(value))], span)
-
-
-def _real(value: v.Computed, span: Span) -> v.Value:
-    return apply(REAL, span, value) if is_complex(_type(value).dtype) else value
-
-
-def _flat(value: v.Computed, span: Span) -> v.Value:
-    return BUILTINS["ravel"].call([v.Operand(value, span)], span)
-
-
-def _imag(value: v.Computed, span: Span) -> v.Value:
-    return apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value)
 
 
 #: Attributes of tensors, with their summaries.
@@ -89,12 +69,12 @@ _ATTRIBUTES: dict[str, Callable[[v.Computed, Span], v.Value]] = {
     "size": lambda value, span: product_of(shape_of(value, span).items, span),
     "dtype": lambda value, _span: v.Known(dtype_named(_type(value).dtype)),
     "itemsize": lambda value, _span: v.Known(_bytes_of(value)),
-    "nbytes": _all_bytes,
-    "T": _transpose,
+    "nbytes": lambda value, span: product_of([*shape_of(value, span).items, v.Known(_bytes_of(value))], span),
+    "T": lambda value, span: apply("transpose", span, value) if len(_type(value).shape) > 1 else value,
     "mT": _transpose_matrices,
-    "real": _real,
-    "imag": _imag,
-    "flat": _flat,
+    "real": lambda value, span: apply(REAL, span, value) if is_complex(_type(value).dtype) else value,
+    "imag": lambda value, span: apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value),
+    "flat": lambda value, span: BUILTINS["ravel"].call([v.Operand(value, span)], span),
     "device": lambda _value, _span: v.Known("cpu"),
 }
 

@@ -107,10 +107,6 @@ def _full(call: OpCall) -> Value:
     return call.te(compute, call.args[0], relax.ShapeExpr(dims))
 
 
-def _broadcast_to(call: OpCall) -> Value:
-    return broadcast_to(call, _dims_from_operand(call, 1))
-
-
 def _reshape(call: OpCall) -> Value:
     """Reshape to an operand's values; 0 copies a dimension, -1 is inferred, -3 joins two."""
     data, wanted = call.args
@@ -463,7 +459,7 @@ RULES.update(
         "unique": unique,
         "dyn.zeros": _zeros,
         "dyn.full": _full,
-        "dyn.broadcast_to": _broadcast_to,
+        "dyn.broadcast_to": lambda call: broadcast_to(call, _dims_from_operand(call, 1)),
         "dyn.reshape": _reshape,
         "dyn.squeeze": _squeeze,
         "dyn.tile": _tile,

@@ -54,10 +54,6 @@ def _log(value: Value) -> Value:
     return op("log", value) if value.is_float else op("log", value.cast("float64")).cast(value.dtype)
 
 
-def _log_sum(data: Value, axes: Sequence[int], keep: bool) -> Value:
-    return _log(_sum(data, axes, keep))
-
-
 def _log_sum_exp(data: Value, axes: Sequence[int], keep: bool) -> Value:
     wide = data if data.is_float else data.cast("float64")
     if 0 in [data.shape[axis] for axis in axes]:
@@ -99,7 +95,7 @@ def _reduced(shape: Sequence[Dim], axes: Sequence[int], keep: bool) -> tuple[Dim
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceL1": _l1,
     "ReduceL2": _l2,
-    "ReduceLogSum": _log_sum,
+    "ReduceLogSum": lambda data, axes, keep: _log(_sum(data, axes, keep)),
     "ReduceLogSumExp": _log_sum_exp,
     "ReduceMax": _extreme("max"),
     "ReduceMean": _mean,

@@ -68,14 +68,6 @@ def _difference_loss(
     return Builtin(name, f"input target {more}* reduction?", apply_to, summary, aliases=_NAMES)
 
 
-def _square(_call: Arguments, gap: Formula) -> Formula:
-    return gap * gap
-
-
-def _absolute(_call: Arguments, gap: Formula) -> Formula:
-    return gap.abs()
-
-
 def _positive_number(call: Arguments, name: str) -> float:
     bound = float(static_number(call, name, 1.0))
     if bound <= 0:
@@ -244,8 +236,8 @@ _CLASSES = "input? target? weight? * ignore_index?=-100 reduction? label_smoothi
 
 
 LOSSES = (
-    _difference_loss("mse_loss", "Compute the squared error.", _square),
-    _difference_loss("l1_loss", "Compute the absolute error.", _absolute),
+    _difference_loss("mse_loss", "Compute the squared error.", lambda _call, gap: gap * gap),
+    _difference_loss("l1_loss", "Compute the absolute error.", lambda _call, gap: gap.abs()),
     _difference_loss(
         "smooth_l1_loss",
         "Compute the squared error below beta and the absolute error above.",

@@ -109,10 +109,6 @@ def _imaginary_part(call: Arguments) -> Formula:
     return imaginary_part(data.cast("uint8") if data.dtype == "bool" else data)
 
 
-def _is_complex(call: Arguments) -> Value:
-    return Known(holds_complex(call.given["x"].value))
-
-
 def _is_real(call: Arguments) -> Value:
     return Known(not holds_complex(call.given["x"].value))
 
@@ -166,7 +162,7 @@ COMPLEX_NUMBERS = (
     numpy_function(
         "iscomplexobj",
         "x",
-        _is_complex,
+        lambda call: Known(holds_complex(call.given["x"].value)),
         "Return whether the dtype is complex, at compile time.",
         method=False,
     ),

@@ -307,10 +307,6 @@ def _drop_single(matrix: Formula) -> Formula:
     return matrix.reshape(()) if matrix.shape == (1, 1) else matrix
 
 
-def _cov(call: Arguments) -> Value:
-    return _drop_single(_covariances(call)).value
-
-
 def _corrcoef(call: Arguments) -> Value:
     matrix = _covariances(call)
     size = size_of(matrix, 0)
@@ -345,7 +341,7 @@ HISTOGRAMS = (
     numpy_function(
         "cov",
         "m y? rowvar?=True bias? ddof?",
-        _cov,
+        lambda call: _drop_single(_covariances(call)).value,
         "Return the covariances of variables, which are rows unless rowvar is False; f64.",
         method=False,
     ),

@@ -175,10 +175,6 @@ def _argwhere_of(condition: Formula) -> Formula:
     return condition.op("argwhere").cast("int64")
 
 
-def _nonzero(call: Arguments) -> Value:
-    return nonzero(formula(call, "a").truth())
-
-
 def _argwhere(call: Arguments) -> Value:
     data = formula(call, "a").truth()
     if data.rank == 0:
@@ -393,7 +389,7 @@ INDEXING = (
     numpy_function(
         "nonzero",
         "a",
-        _nonzero,
+        lambda call: nonzero(formula(call, "a").truth()),
         "Return the indices of nonzero elements: one i64 tensor of `?` elements per dimension.",
         _NAMES,
     ),
