@@ -11,12 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from nnmagic.cache import digest
-from nnmagic.diagnostics import (
-    Source,
-    Span,
-    TinyNNWarning,
-    kind_of,
-)
+from nnmagic.diagnostics import Source, Span, TinyNNWarning, kind_of
 from nnmagic.functions.caching.build_or_load import Use
 from nnmagic.functions.caching.compile_options import Convert, Options, Target
 from nnmagic.functions.cells.compile_cell import compile_cell, dependencies, with_needed_functions

@@ -28,14 +28,7 @@ from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.capture import names_in, source_code
 from nnmagic.tinynn.namespace.lookup import look_up
-from nnmagic.tinynn.program import (
-    MISSING,
-    DataTypeInfo,
-    FunctionInfo,
-    ParameterInfo,
-    Program,
-    Specialization,
-)
+from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program, Specialization
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.syntax.source_spans import SpanMap

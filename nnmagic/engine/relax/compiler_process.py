@@ -22,7 +22,6 @@ _SCRIPT = (
     "import sys; sys.path[:] = {path!r}; from nnmagic.engine.relax.compiler_server import serve; serve()"
 )
 
-
 #: Whether this process compiles for another one, and may end where LLVM ends it.
 is_server = False
 

@@ -120,7 +120,6 @@ def pairs_of(array: np.ndarray) -> np.ndarray:
 
 _PARTS = {dtype: ty.NUMPY_DTYPES[ty.part_dtype(name)] for name, dtype in ty.COMPLEX_DTYPES.items()}
 
-
 _WHOLES = {part: dtype for dtype, part in _PARTS.items()}
 
 

@@ -38,15 +38,7 @@ from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop,
 from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.structure.tuple_trees import (
-    Tree,
-    has_leaf,
-    items,
-    leaf_types,
-    leaves,
-    project,
-    tree_of,
-)
+from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, TypeCall
 

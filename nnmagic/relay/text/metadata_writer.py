@@ -23,7 +23,6 @@ from nnmagic.relay.types import AnyDim, IncompleteType, Int64, TensorType, Type,
 #: The objects that the text can refer to.
 _Entry = Constant | Var | VarDim | IncompleteType | Attrs
 
-
 #: The number of keys that TVM keeps in insertion order, and the factor of its hash for more.
 _SMALL_MAP, _GOLDEN_RATIO = 4, 11400714819323198485
 

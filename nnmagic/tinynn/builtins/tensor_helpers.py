@@ -110,7 +110,6 @@ def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
 #: A size: a number, or a dimension that only the run knows.
 Size: TypeAlias = int | Dimension
 
-
 #: Beyond the end of any axis.
 _BEYOND = 2**48
 

@@ -83,7 +83,6 @@ _OTHER_NAMES = {
     "type": "astype(f32)",
 }
 
-
 #: Methods that a cell does not need, since they only concern devices, gradients or Python values.
 _NOT_NEEDED = frozenset(("cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
 _NO_GRADIENTS = "a tensor keeps no gradient: write grad(f)(x), of a function"
@@ -206,7 +205,6 @@ _VIEWS = {
     ),
 }
 
-
 _COUNT = """
 def count(items, value):
     found = 0
@@ -243,7 +241,6 @@ _OF_LISTS = {
     "index": Builtin("index", "a value", _in_the_language(_INDEX), "Return the first place of a value."),
     "sort!": Builtin("sort!", "a", _in_order, "Return the items in ascending order."),
 }
-
 
 #: Methods of dictionaries and lists that change nothing.
 CONTAINER_METHODS = {**_VIEWS, **_OF_LISTS}

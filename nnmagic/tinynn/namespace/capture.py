@@ -60,7 +60,6 @@ _DTYPE_HINTS = {
     "m": "convert it in another cell: {name} = {name}.astype('int64')",
 }
 
-
 _NO_DTYPE = "use one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
 
 

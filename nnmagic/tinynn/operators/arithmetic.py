@@ -351,7 +351,6 @@ def _fold_unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.V
 #: An int known at compile time has at most this many bits.
 _MAX_BITS = 64
 
-
 _ORDER = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
 
 

@@ -22,13 +22,7 @@ from nnmagic.engine.relax.legalize.dynamic_slices import (
 )
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
-from nnmagic.engine.relax.legalize.registry import (
-    RULES,
-    OpCall,
-    Value,
-    shape_of,
-    tensor_dtype,
-)
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.reshaping import (
     element_count,
     reshape_by_codes,

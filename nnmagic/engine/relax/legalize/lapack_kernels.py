@@ -32,9 +32,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 #: Rows that are copied at once between the two orders: as many lines of the cache are in use.
 _ROWS = 16
 
-
 INT, FLOAT = "int32", "float64"
-
 
 #: The shape and dtype of a result or workspace.
 _Array: TypeAlias = "tuple[Sequence[Extent], str]"

@@ -36,14 +36,7 @@ from nnmagic.engine.relax.legalize.least_squares import BLOCK, lstsq
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, assertion, tensor_dtype
 from nnmagic.engine.relax.legalize.small_matrices import factor, factor_symmetric, is_small, solve_upper
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    loop,
-    maximum,
-    minimum,
-    product,
-    sequence,
-)
+from nnmagic.engine.relax.tir.builders import as_expr, loop, maximum, minimum, product, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 

@@ -14,14 +14,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    constant,
-    count_up,
-    op,
-    ops,
-    with_shape,
-)
+from nnmagic.importers.onnx.values import Value, constant, count_up, op, ops, with_shape
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import ANY
 

@@ -13,13 +13,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_new_array,
-    constant,
-    count_up,
-    op,
-)
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, op
 
 
 def _transform(data: Value, axis: int, *, inverse: bool, onesided: bool) -> Value:

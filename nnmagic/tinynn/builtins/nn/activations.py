@@ -164,7 +164,6 @@ def _logsumexp(call: Arguments) -> Value:
 
 _SOFT = "dim=axis " + _INPUT
 
-
 ACTIVATIONS = (
     Builtin("relu", "x", _relu, "Compute max(x, 0).", aliases=_INPUT),
     _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", lambda x: x.op("sigmoid")),

@@ -51,9 +51,7 @@ _CONV_ATTRS = (
     "strides padding dilation groups channels kernel_size data_layout kernel_layout out_layout out_dtype"
 )
 
-
 _CONV = " ".join(f"{name}?" for name in _CONV_ATTRS.split())
-
 
 _CONV_NAMES = "input=data x=data stride=strides"
 

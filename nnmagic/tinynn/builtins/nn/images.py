@@ -71,7 +71,6 @@ def _one_hot(call: Arguments) -> Value:
 
 _RESIZE = {1: "image.resize1d", 2: "image.resize2d", 3: "image.resize3d"}
 
-
 _METHODS = {
     "nearest": "nearest_neighbor",
     "linear": "linear",

@@ -30,7 +30,6 @@ from nnmagic.tinynn.values.values import RefusalError, Value
 
 _REDUCTIONS = ("mean", "sum", "none")
 
-
 _NAMES = "predictions=input targets=target x=input"
 
 
@@ -233,7 +232,6 @@ def _cosine_similarity(call: Arguments) -> Value:
 
 
 _CLASSES = "input? target? weight? * ignore_index?=-100 reduction? label_smoothing?=0.0 predictions? targets?"
-
 
 LOSSES = (
     _difference_loss("mse_loss", "Compute the squared error.", lambda _call, gap: gap * gap),

@@ -47,9 +47,7 @@ _BATCH_NORM = (
     "* gamma? beta? moving_mean? moving_var? axis? epsilon? center? scale?"
 )
 
-
 _RELAY_VECTORS = ("gamma", "beta", "moving_mean", "moving_var")
-
 
 _RELAY_NORM = ("axis", "epsilon", "center", "scale")
 
@@ -230,7 +228,6 @@ def _normalize(call: Arguments) -> Value:
 
 
 _NORM = "* gamma? beta? axis? epsilon? center? scale?"
-
 
 NORMALIZATION = (
     Builtin(

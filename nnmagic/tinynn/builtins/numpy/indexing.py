@@ -35,7 +35,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     static_slice,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, number_of
@@ -370,7 +370,6 @@ def _declare_refusal(name: str, reason: str, hint: str) -> Builtin:
 
 _NO_SIZE = "how many results there are depends on the elements"
 
-
 INDEXING = (
     numpy_function(
         "take",
@@ -420,12 +419,8 @@ INDEXING = (
         _digitize,
         "Return the index of the bin that each number falls into; bins must increase.",
     ),
-    numpy_function(
-        "unravel_index",
-        "indices shape",
-        _unravel_index,
-        "Convert flat indices to a tuple of coordinates.",
-        method=False,
+    free_function(
+        "unravel_index", "indices shape", _unravel_index, "Convert flat indices to a tuple of coordinates."
     ),
     numpy_function(
         "sort",
@@ -441,13 +436,12 @@ INDEXING = (
         "Return the indices that sort the tensor, i64; stable.",
         _NAMES,
     ),
-    numpy_function(
+    free_function(
         "partition",
         "a kth axis?=-1",
         _partition,
         "Put the elements at `kth` where sorting would put them; lower ones are before them.",
         _NAMES,
-        method=False,
     ),
     numpy_function(
         "argpartition",

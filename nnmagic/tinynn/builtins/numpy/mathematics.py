@@ -165,7 +165,6 @@ _FLOAT_FUNCTIONS = (
     *((name, "atanh", "Compute the inverse hyperbolic tangent.") for name in ("arctanh", "atanh")),
 )
 
-
 _UNARY = (
     *(float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
     float_function("exp2", "Compute 2 to the power of each element.", lambda x: x.like(2) ** x),

@@ -22,7 +22,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -292,15 +292,12 @@ PRODUCTS = (
     numpy_function(
         "cross", "a b * axis?", _cross, "Compute the cross product of vectors with three components.", _PAIR
     ),
-    numpy_function(
-        "einsum", "equation *operands * optimize?", _einsum, "Compute an Einstein summation.", method=False
-    ),
-    numpy_function(
+    free_function("einsum", "equation *operands * optimize?", _einsum, "Compute an Einstein summation."),
+    free_function(
         "einsum_path",
         "equation *operands * optimize?",
         _einsum_path,
         "Return the order of the contractions of an Einstein summation, at compile time.",
-        method=False,
     ),
     Builtin(
         "multi_dot",
