@@ -154,11 +154,7 @@ def chosen_passes(passes: Iterable[str | Pass | NamedPass]) -> tuple[NamedPass, 
 
 
 def compile_module(
-    module: Module,
-    options: Options,
-    use: Use,
-    source: Source | None = None,
-    language: str = "relay",
+    module: Module, options: Options, use: Use, source: Source | None = None, language: str = "relay"
 ) -> CompiledFunction:
     """Compile a module's ``@main`` or only function; the key is that of its exact content.
 

@@ -166,10 +166,7 @@ def _info(
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
     parameters = tuple(
         ParameterInfo(
-            formal.name,
-            formal.kind,
-            _default_of(formal, is_open=bool(open_types)),
-            formal.destination,
+            formal.name, formal.kind, _default_of(formal, is_open=bool(open_types)), formal.destination
         )
         for formal in formals
     )

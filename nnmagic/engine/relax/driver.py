@@ -145,11 +145,7 @@ def read_debugging_data() -> None:
 
 
 def build_instrumentable(
-    module: Module,
-    entry: str,
-    *,
-    target: str | Mapping[str, object] | None = None,
-    opt_level: int = 3,
+    module: Module, entry: str, *, target: str | Mapping[str, object] | None = None, opt_level: int = 3
 ) -> MachineInterpretedProgram:
     """Compile the function ``entry``, one for the interpreter, with kernels of the virtual machine."""
     from nnmagic.engine.relax.deferred_interrupts import run_interruptible
@@ -321,10 +317,7 @@ def _compile_as_is(
 
     from nnmagic.engine.relax.artifact import INTERPRETER, VM
     from nnmagic.engine.relax.codegen import relax_pipeline
-    from nnmagic.engine.relax.codegen.aot.planner import (
-        SerialLoopError,
-        plan_aot_programs,
-    )
+    from nnmagic.engine.relax.codegen.aot.planner import SerialLoopError, plan_aot_programs
     from nnmagic.engine.relax.codegen.build import build_aot, build_interpreter_kernels, build_vm
     from nnmagic.engine.relax.codegen.target import resolve_target
     from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint

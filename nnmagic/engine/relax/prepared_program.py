@@ -69,13 +69,7 @@ class _Control:
 
 
 def prepare(
-    module: Module,
-    entry: str,
-    opt_level: int,
-    graph: CallGraph,
-    *,
-    native: bool = True,
-    lengths: bool = True,
+    module: Module, entry: str, opt_level: int, graph: CallGraph, *, native: bool = True, lengths: bool = True
 ) -> Prepared:
     """Do the part of a compilation that needs no TVM; building and loading share it.
 
@@ -108,14 +102,7 @@ def prepare(
         program = ProgramCompiler(module, plain)
         control = _Control(program.compile(entry), parameters, program.kernels)
     return Prepared(
-        module,
-        optimized.graph,
-        entry,
-        plain,
-        control,
-        optimized.loops,
-        optimized.assertions,
-        interpreted,
+        module, optimized.graph, entry, plain, control, optimized.loops, optimized.assertions, interpreted
     )
 
 

@@ -117,10 +117,7 @@ def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) 
 
 
 def _fingerprint_of_object(
-    value: object,
-    kind: str,
-    of_part: Callable[[object], str],
-    digests: dict[int, tuple[object, str]],
+    value: object, kind: str, of_part: Callable[[object], str], digests: dict[int, tuple[object, str]]
 ) -> str:
     """Return the fingerprint of a type, a module, a function, or an object that holds values."""
     match value:

@@ -295,13 +295,7 @@ class Backward:
         return ir.TupleGetItem(made, 0, span=value.span)
 
     def _pull_by_rule(
-        self,
-        rule: CustomRule,
-        var: ir.Var,
-        value: ir.Call,
-        scope: _Scope,
-        tree: Tree,
-        cotangents: Cotangents,
+        self, rule: CustomRule, var: ir.Var, value: ir.Call, scope: _Scope, tree: Tree, cotangents: Cotangents
     ) -> None:
         """Pass a cotangent on by the rule that a function has of its own."""
         wanted = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "g"]

@@ -82,10 +82,7 @@ def _calls_itself_at_its_end(loop: ir.Var, body: ir.Expr) -> bool:
 
 
 def _with_ends(
-    expr: ir.Expr,
-    loop: ir.Var,
-    again: Callable[[ir.Call], ir.Expr],
-    result: Callable[[ir.Expr], ir.Expr],
+    expr: ir.Expr, loop: ir.Var, again: Callable[[ir.Call], ir.Expr], result: Callable[[ir.Expr], ir.Expr]
 ) -> ir.Expr:
     """Return the body of a function with other expressions at its ends: calls of itself, and results."""
     lets = []

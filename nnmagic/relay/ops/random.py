@@ -128,12 +128,7 @@ FUNCTIONS = {
     **dict.fromkeys(("noncentral_f", "triangular", "hypergeometric"), 3),
 }
 
-declare(
-    "numpy.pcg64_seed",
-    "seed",
-    _seed,
-    "The state of NumPy's generator PCG64 for a seed.",
-)
+declare("numpy.pcg64_seed", "seed", _seed, "The state of NumPy's generator PCG64 for a seed.")
 declare(
     "numpy.pcg64",
     "state like parameters",

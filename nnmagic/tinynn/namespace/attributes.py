@@ -79,9 +79,7 @@ _ATTRIBUTES: dict[str, Callable[[v.Computed, Span], v.Value]] = {
 }
 
 #: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
-_OTHER_NAMES = {
-    "type": "astype(f32)",
-}
+_OTHER_NAMES = {"type": "astype(f32)"}
 
 #: Methods that a cell does not need, since they only concern devices, gradients or Python values.
 _NOT_NEEDED = frozenset(("cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
@@ -129,9 +127,7 @@ _ITEM = Builtin("item", "a", _item, "Return the only element of a tensor of size
 
 
 def _view(
-    name: str,
-    items: Callable[[v.DictOf], Iterable[v.Value]],
-    of_table: Callable[[v.TableOf, Span], v.Value],
+    name: str, items: Callable[[v.DictOf], Iterable[v.Value]], of_table: Callable[[v.TableOf, Span], v.Value]
 ) -> Builtin:
     """Declare a method of dictionaries that gives their contents in order."""
 

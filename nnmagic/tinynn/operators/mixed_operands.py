@@ -19,14 +19,7 @@ from nnmagic.tinynn.values.promotion import promote, promote_beside_number
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
-COMPARISONS = (
-    BuiltinOp.Eq,
-    BuiltinOp.NotEq,
-    BuiltinOp.LT,
-    BuiltinOp.LE,
-    BuiltinOp.GT,
-    BuiltinOp.GE,
-)
+COMPARISONS = (BuiltinOp.Eq, BuiltinOp.NotEq, BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
 
 _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 

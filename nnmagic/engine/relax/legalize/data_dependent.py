@@ -350,11 +350,7 @@ def _strided_set(call: OpCall) -> Value:
         return set_slices(call, data, values, slices)
     rank = len(shape_of(data))
     dims = _compute_dims(
-        call,
-        lambda x, *dim: [length for _, length, _ in _slice_spans(x.shape, *dim)],
-        rank,
-        data,
-        *bounds,
+        call, lambda x, *dim: [length for _, length, _ in _slice_spans(x.shape, *dim)], rank, data, *bounds
     )
     for dim, length in zip(shape_of(values), dims, strict=True):
         call.require(dim == length, "the values have not the shape of the slice")

@@ -99,11 +99,7 @@ class _Histogram:
             )
             corrected = number[0] - below.astype("int32") + above.astype("int32")
             return sequence(
-                [
-                    tirx.BufferStore(number, computed, [0]),
-                    tirx.BufferStore(number, corrected, [0]),
-                    count(),
-                ]
+                [tirx.BufferStore(number, computed, [0]), tirx.BufferStore(number, corrected, [0]), count()]
             )
 
         def find(at: PrimExpr) -> Stmt:

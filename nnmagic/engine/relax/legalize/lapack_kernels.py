@@ -137,13 +137,7 @@ def to_columns(matrix: Item, buffer: Buffer, stride: Extent | None = None) -> St
     return _by_blocks(rows, columns, copy)
 
 
-def from_columns(
-    buffer: Buffer,
-    matrix: Item,
-    stride: Extent | None = None,
-    *,
-    upper: bool = False,
-) -> Stmt:
+def from_columns(buffer: Buffer, matrix: Item, stride: Extent | None = None, *, upper: bool = False) -> Stmt:
     """Copy a matrix, or its upper triangle, from LAPACK's order."""
     rows, columns, *pair = matrix.shape
     step = rows if stride is None else stride

@@ -124,11 +124,7 @@ def _cholesky(call: OpCall) -> Value:
 
                 return each_part(numbers.pair, row * size + column, copy)
 
-            return [
-                by_rows(size, copy_in),
-                factored,
-                by_rows(size, copy_out),
-            ]
+            return [by_rows(size, copy_in), factored, by_rows(size, copy_out)]
 
         return [((size, size, *numbers.pair), dtype)], [numbers.work(size, size)], body
 

@@ -277,10 +277,7 @@ class _Partition:
             place = at - step
             lower = tirx.all(place == self._get(_AT), self.sample[place - 1] > key)
             moved = sequence(
-                [
-                    tirx.BufferStore(self.sample, self.sample[place - 1], [place]),
-                    self._set(_AT, place - 1),
-                ]
+                [tirx.BufferStore(self.sample, self.sample[place - 1], [place]), self._set(_AT, place - 1)]
             )
             return tirx.IfThenElse(lower, moved, None)
 

@@ -299,9 +299,4 @@ def _slice_like(call: OpCall) -> Value:
     return call.te(compute, data, relax.ShapeExpr(shape))
 
 
-RULES.update(
-    {
-        "strided_slice": _strided_slice,
-        "slice_like": _slice_like,
-    }
-)
+RULES.update({"strided_slice": _strided_slice, "slice_like": _slice_like})

@@ -53,10 +53,5 @@ def _searchsorted(attrs: Attrs, ordered: Tensor, values: Tensor) -> Tensor:
 
 
 RULES.update(
-    {
-        "sort": te_of(_sort),
-        "argsort": te_of(_argsort),
-        "topk": _topk,
-        "searchsorted": te_of(_searchsorted),
-    }
+    {"sort": te_of(_sort), "argsort": te_of(_argsort), "topk": _topk, "searchsorted": te_of(_searchsorted)}
 )

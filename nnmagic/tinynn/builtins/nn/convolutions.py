@@ -40,10 +40,7 @@ def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None
 def _add_bias(result: Formula, call: Arguments, axis: int) -> Value:
     if "bias" not in call:
         return result.value
-    operands = [
-        Operand(result.value, call.span),
-        Operand(formula(call, "bias").value, call.at("bias")),
-    ]
+    operands = [Operand(result.value, call.span), Operand(formula(call, "bias").value, call.at("bias"))]
     return call_operator(OPERATORS["nn.bias_add"], operands, {"axis": axis}, call.span)
 
 
