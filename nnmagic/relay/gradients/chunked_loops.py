@@ -29,9 +29,7 @@ def chunk_loops(function: ir.Function, rounds: int) -> ir.Function:
                 return ir.Let(var, value, ir.Let(new.var, loop, new.body, span=new.span), span=new.span)
         return new
 
-    made = rewrite(function, transform)
-    assert isinstance(made, ir.Function)
-    return made
+    return rewrite(function, transform)
 
 
 def _chunk(
