@@ -6,6 +6,7 @@ The standard: https://onnx.ai/onnx/operators/onnx__Gather.html
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -98,10 +99,10 @@ def _scatter_elements(node: OnnxNode) -> Value:
     )
 
 
-def _on_numbers(scatter: object, data: Value, updates: Value) -> Value:
+def _on_numbers(scatter: Callable[[Value, Value], Value], data: Value, updates: Value) -> Value:
     if data.dtype != "bool":
-        return scatter(data, updates)  # type: ignore[operator,no-any-return]  # a function of two tensors
-    return scatter(data.cast("int8"), updates.cast("int8")).cast("bool")  # type: ignore[operator,no-any-return]  # as above
+        return scatter(data, updates)
+    return scatter(data.cast("int8"), updates.cast("int8")).cast("bool")
 
 
 @operator("ScatterND")
@@ -243,20 +244,15 @@ def _unique(node: OnnxNode) -> list[Value | None]:
         running = op("cumsum", is_first.cast("int64"), axis=0) - 1
         place = op("take", running, first_of, axis=0, mode="clip")
     first_places = op("squeeze", op("argwhere", is_first).cast("int64"), axis=(1,))
-    total = op("sum", is_first.cast("int64"))
     places = op("take", place, first_places, axis=0, mode="clip")
     kept = op("argsort", places, axis=0, dtype="int64")
     first_index = op("take", first_places, kept, axis=0, mode="clip")
     counts = op("sum", equal.cast("int64"), axis=1)
     values = op("take", rows, first_index, axis=0, mode="clip")
-    assert total.rank == 0
     if axis is None:
         result = op("squeeze", values, axis=(1,))
     else:
-        rest = [dim for at_, dim in enumerate(data.shape) if at_ != axis]
-        restored = op("take", data, first_index, axis=axis, mode="clip")
-        result = restored
-        assert len(rest) == data.rank - 1
+        result = op("take", data, first_index, axis=axis, mode="clip")
     return [result, first_index, place, op("take", counts, first_index, axis=0, mode="clip")]
 
 

@@ -113,7 +113,7 @@ def _dft_along(node: OnnxNode, axis: int) -> Value:
 def _stft(node: OnnxNode) -> Value:
     data, window = node[0], node.get(2)
     declared = node.output_shape()
-    batch, length, _ = shapes.static_shape(data)
+    length = shapes.static_shape(data)[1]
     onesided = bool(node.integer("onesided", 1))
     if window is not None:
         size = shapes.static_shape(window)[0]
@@ -138,5 +138,4 @@ def _stft(node: OnnxNode) -> Value:
     if declared is None:
         raise node.unknown(1)
     steps = [step for step in range(1, length + 1) if 1 + (length - size) // step == declared[1]][:32]
-    assert batch >= 0
     return node.choose(1, steps, lambda step: frames_of(int(str(step))))
