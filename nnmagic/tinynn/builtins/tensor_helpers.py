@@ -70,7 +70,6 @@ def concatenate(
     whole = TupleOf(tuple(part.value for part in parts))
     value = as_computed(Operand(whole, first.span))
     result = call_operator(OPERATORS[operator], [Operand(value, first.span)], {"axis": axis}, call.span)
-
     assert isinstance(result, Computed)
     return Formula(result, call.span)
 

@@ -408,7 +408,6 @@ def _arange(call: OpCall) -> Value:
             return te.compute(shape, lambda i: (as_expr(start[0]) + i * by).astype(dtype))
 
         return call.te(count, relax.ShapeExpr([size]), relax.ShapeExpr([first]))
-
     steps = None if is_float(dtype) else call.elements(call.args[2])
     if steps and isinstance(steps[0], int) and steps[0]:
         by = steps[0]

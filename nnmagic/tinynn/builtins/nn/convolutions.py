@@ -138,7 +138,6 @@ def _bilinear(call: Arguments) -> Value:
     one, other, weight = (formula(call, name) for name in ("input1", "input2", "weight"))
     if one.rank != 2 or other.rank != 2 or weight.rank != 3:
         raise RefusalError("bilinear takes two matrices and a weight of rank 3", call.span)
-
     computed = as_computed(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
     result = call_operator(
         OPERATORS["einsum"], [Operand(computed, call.span)], {"equation": "ni,oij,nj->no"}, call.span

@@ -50,7 +50,6 @@ def _one_hot(call: Arguments) -> Value:
     """
     if "depth" in call or "off_value" in call or "on_value" in call:
         return relay_call("one_hot", call, {"num_classes": "on_value"})
-
     if "num_classes" not in call:
         hint = "as in one_hot(indices, 10)"
         raise RefusalError("one_hot: missing argument `num_classes`", call.span, hint=hint)

@@ -149,7 +149,6 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
             call.span,
             hint="the targets lack the axis of the classes, axis 1",
         )
-
     ignored = static_int(call, "ignore_index", -100)
     wide = target.cast("int64")
     skipped = wide.equal(ignored)

@@ -89,7 +89,6 @@ def _stack_nested_lists(operand: v.Operand, call: Arguments) -> Formula:
     value = operand.value
     if not isinstance(value, v.TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
-
     parts = [
         v.Operand(_stack_nested_lists(v.Operand(item, operand.span), call).value, operand.span)
         if isinstance(item, v.TupleOf)

@@ -30,7 +30,6 @@ def _diff(call: Arguments) -> Value:
     axis, times = one_axis(call, "axis", data.rank, -1), static_int(call, "n", 1)
     if times < 0:
         raise RefusalError("diff: `n` must not be negative", call.at("n"))
-
     ends = [name for name in ("prepend", "append") if name in call]
     if ends:
         parts = {
@@ -62,7 +61,6 @@ def _gradient(call: Arguments) -> Value:
     data = _as_float(given)
     step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
-
     results = []
     for axis in axes:
         size = data.shape[axis]

@@ -213,7 +213,6 @@ def _where(call: Arguments) -> Value:
         hint = "it is called as where(condition, x, y)"
         raise RefusalError("where takes both x and y, or neither", call.span, hint=hint)
     lhs, rhs = pair(call, "x", "y")
-
     operands = [
         Operand(condition.value, call.at("condition")),
         Operand(lhs.value, call.at("x")),

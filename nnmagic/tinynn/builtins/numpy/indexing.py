@@ -87,7 +87,6 @@ def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | 
     known = static_value_or_none(call.given[parameter].value)
     if known is None or not isinstance(size, int):
         return None
-
     dtype = "int32" if size < 2**31 else "int64"
     return constant_of(np.mod(np.asarray(known), size), dtype, call.at(parameter))
 
@@ -138,7 +137,6 @@ def _take_along_axis(call: Arguments) -> Value:
         message = f"take_along_axis: the data has the shape {shapes}"
         raise RefusalError(message, call.span, hint="both must have as many dimensions")
     check_known_indices(call, "indices", data.shape[axis])
-
     outer = [
         tuple(1 if index == axis else dim for index, dim in enumerate(tensor.shape))
         for tensor in (data, indices)
@@ -354,7 +352,6 @@ def _argsort(call: Arguments) -> Value:
     data, axis = _sort_operand(call)
     if data.dtype == "bool":
         data = data.cast("int8")
-
     dtype = dtype_argument(call) or "int64"
     return data.op("argsort", axis=axis, is_ascend=_is_ascending(call), dtype=dtype).value
 

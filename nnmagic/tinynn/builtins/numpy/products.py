@@ -182,7 +182,6 @@ def _cross(call: Arguments) -> Value:
             raise RefusalError(message, call.span)
         parts.append([_component(vector, axis, index) for index in range(3)])
     (a0, a1, a2), (b0, b1, b2) = parts
-
     components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     axis = static_int(call, "axis", -1)
     return stack(components, axis if axis >= 0 else components[0].rank + 1 + axis).value
