@@ -281,7 +281,7 @@ def function(  # noqa: PLR0913 - options
         decorated: Callable[..., object], caller: Mapping[str, object]
     ) -> CompiledFunction | SpecializingFunction:
         if not isinstance(decorated, FunctionType):  # of another compiler, or a mistake
-            from nnmagic.tinynn.namespace.capture import python_code
+            from nnmagic.tinynn.namespace.notebook_functions import python_code
 
             decorated = python_code(decorated) or decorated
         if not isinstance(decorated, FunctionType):
