@@ -50,20 +50,24 @@ def _check(node: OnnxNode, indices: Value, data: Value, axis: int) -> Value:
 
 @operator("GatherND")
 def _gather_nd(node: OnnxNode) -> Value:
-    data, indices, batch = node[0], node[1], node.integer("batch_dims")
+    data, batch = node[0], node.integer("batch_dims")
+    indices = _index_tuples(node, data, batch)
+    depth = int(cast(int, indices.shape[0]))
+    return op("gather_nd", data, indices, batch_dims=batch, index_rank=depth)
+
+
+def _index_tuples(node: OnnxNode, data: Value, batch: int) -> Value:
+    """Return tuples of indices counted from the front, along the first axis.
+
+    A call with one that is out of range fails.
+    """
+    indices = node[1]
     depth = indices.shape[-1]
     if not isinstance(depth, int):
         raise UnsupportedError("the last size of 'indices' must be known")
-    counted = _checked_tuples(node, indices, data, batch, int(depth))
-    order = [counted.rank - 1, *range(counted.rank - 1)]
-    return op("gather_nd", data, shapes.transpose(counted, order), batch_dims=batch, index_rank=int(depth))
-
-
-def _checked_tuples(node: OnnxNode, indices: Value, data: Value, batch: int, depth: int) -> Value:
-    """Return tuples of indices counted from the front; a call with one that is out of range fails."""
     limits = op(
         "concatenate",
-        [op("expand_dims", shapes.size_along(data, batch + axis), axis=0) for axis in range(depth)],
+        [op("expand_dims", shapes.size_along(data, batch + axis), axis=0) for axis in range(int(depth))],
         axis=0,
     )
     wide = indices.cast("int64")
@@ -71,7 +75,7 @@ def _checked_tuples(node: OnnxNode, indices: Value, data: Value, batch: int, dep
     if 0 not in indices.shape:
         in_range = op("logical_and", counted >= 0, counted < limits)
         node.block.check(op("all", in_range), f"{node.op_type}: an index is out of range")
-    return counted
+    return shapes.transpose(counted, [counted.rank - 1, *range(counted.rank - 1)])
 
 
 #: Relay's names of what is done with elements that are there.
@@ -107,17 +111,12 @@ def _on_numbers(scatter: Callable[[Value, Value], Value], data: Value, updates: 
 
 @operator("ScatterND")
 def _scatter_nd(node: OnnxNode) -> Value:
-    data, indices = node[0], node[1]
-    depth = indices.shape[-1]
-    if not isinstance(depth, int):
-        raise UnsupportedError("the last size of 'indices' must be known")
-    if 0 in indices.shape:
+    data = node[0]
+    if 0 in node[1].shape:
         return data
-    counted = _checked_tuples(node, indices, data, 0, int(depth))
-    order = [counted.rank - 1, *range(counted.rank - 1)]
-    moved = shapes.transpose(counted, order)
+    indices = _index_tuples(node, data, 0)
     return _on_numbers(
-        lambda x, updates: op("scatter_nd", x, moved, updates, mode=_reduction(node)), data, node[2]
+        lambda x, updates: op("scatter_nd", x, indices, updates, mode=_reduction(node)), data, node[2]
     )
 
 
