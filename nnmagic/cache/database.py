@@ -17,14 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
-from nnmagic.cache.store import (
-    MissingEntry,
-    Usage,
-    describe_too_large,
-    note_from_text,
-    note_to_text,
-    warn,
-)
+from nnmagic.cache.store import MissingEntry, Usage, describe_too_large, note_from_text, note_to_text, warn
 
 #: The file in the directory; its name changes with its tables.
 FILE = "entries-1.sqlite"

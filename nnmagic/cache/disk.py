@@ -23,14 +23,7 @@ import numpy as np
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
-from nnmagic.cache.store import (
-    MissingEntry,
-    Usage,
-    describe_too_large,
-    note_from_text,
-    note_to_text,
-    warn,
-)
+from nnmagic.cache.store import MissingEntry, Usage, describe_too_large, note_from_text, note_to_text, warn
 from nnmagic.fork_safety import Lock
 
 #: The names in the directory: entries by their keys, what is being written or deleted, notes.
@@ -47,7 +40,6 @@ _PATIENCE = 600
 
 #: How many notes are kept.
 _NOTES = 1000
-
 
 #: Held while all entries are looked at.
 _SCAN_LOCK = Lock()

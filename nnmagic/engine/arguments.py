@@ -346,11 +346,7 @@ def _largest(dtype: str) -> float:
 
 
 def _check_array(
-    name: _Path | str,
-    type_: ty.TensorType,
-    array: np.ndarray,
-    dims: MutableMapping[str, int],
-    given: object,
+    name: _Path | str, type_: ty.TensorType, array: np.ndarray, dims: MutableMapping[str, int], given: object
 ) -> None:
     """Check an array of the argument ``given``. Raises TypeError and ValueError."""
     if array.dtype.newbyteorder("=") != ty.ARRAY_DTYPES[type_.dtype]:

@@ -99,7 +99,6 @@ def with_main(module: Module, entry: str) -> Module:
     functions: dict[str, Function] = {}
     for name, function in module.functions.items():
         renamed = rewrite(function, rename)
-        assert isinstance(renamed, Function)
         functions[names.get(name, name)] = renamed
     return replace(module, functions=functions)
 

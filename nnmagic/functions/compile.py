@@ -11,12 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from nnmagic.cache import digest
-from nnmagic.diagnostics import (
-    Source,
-    Span,
-    TinyNNWarning,
-    kind_of,
-)
+from nnmagic.diagnostics import Source, Span, TinyNNWarning, kind_of
 from nnmagic.functions.caching.build_or_load import Use
 from nnmagic.functions.caching.compile_options import Convert, Options, Target
 from nnmagic.functions.cells.compile_cell import compile_cell, dependencies, with_needed_functions
@@ -159,11 +154,7 @@ def chosen_passes(passes: Iterable[str | Pass | NamedPass]) -> tuple[NamedPass, 
 
 
 def compile_module(
-    module: Module,
-    options: Options,
-    use: Use,
-    source: Source | None = None,
-    language: str = "relay",
+    module: Module, options: Options, use: Use, source: Source | None = None, language: str = "relay"
 ) -> CompiledFunction:
     """Compile a module's ``@main`` or only function; the key is that of its exact content.
 
@@ -290,7 +281,7 @@ def function(  # noqa: PLR0913 - options
         decorated: Callable[..., object], caller: Mapping[str, object]
     ) -> CompiledFunction | SpecializingFunction:
         if not isinstance(decorated, FunctionType):  # of another compiler, or a mistake
-            from nnmagic.tinynn.namespace.capture import python_code
+            from nnmagic.tinynn.namespace.notebook_functions import python_code
 
             decorated = python_code(decorated) or decorated
         if not isinstance(decorated, FunctionType):

@@ -45,12 +45,7 @@ class Changes:
     cells: list[BoundCell] = field(default_factory=list)
 
     def remember(
-        self,
-        given: Namespace,
-        source: Source,
-        language: str,
-        cell: CompiledCell,
-        bound: Mapping[str, object],
+        self, given: Namespace, source: Source, language: str, cell: CompiledCell, bound: Mapping[str, object]
     ) -> None:
         """Remember a cell that has just bound its functions."""
         from nnmagic.tinynn import look_up

@@ -147,22 +147,18 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         help="The directory of the disk cache; None for NNMAGIC_CACHE_DIR, or the system's own for caches.",
     ).tag(config=True)
     num_threads = Int(
-        None,
-        allow_none=True,
-        help="How many threads compiled functions use; None for all cores.",
+        None, allow_none=True, help="How many threads compiled functions use; None for all cores."
     ).tag(config=True)
     preload = Bool(
         default_value=True,
         help="Whether loading the extension in a kernel or terminal also begins to import the compiler.",
     ).tag(config=True)
-    tb = Bool(
-        default_value=False,
-        help="Whether errors show the frames inside nnmagic, to debug it.",
-    ).tag(config=True)
+    tb = Bool(default_value=False, help="Whether errors show the frames inside nnmagic, to debug it.").tag(
+        config=True
+    )
 
     warn_changed = Bool(
-        default_value=True,
-        help="Whether a warning says that a function is older than what it captured.",
+        default_value=True, help="Whether a warning says that a function is older than what it captured."
     ).tag(config=True)
 
     def __init__(self, shell: InteractiveShell) -> None:

@@ -69,10 +69,6 @@ def _draw_elements(
 _WITH_DTYPE = ("random", "standard_normal", "standard_exponential", "standard_gamma", "integers")
 
 
-def _draw_order(generator: np.random.Generator, _function: str, like: np.ndarray, _parameters: Any) -> Any:
-    return generator.permutation(like.size)
-
-
 def _draw_orders(generator: np.random.Generator, _function: str, like: np.ndarray, _parameters: Any) -> Any:
     rows = np.broadcast_to(np.arange(like.shape[1]), like.shape)
     return generator.permuted(rows, axis=1)
@@ -104,7 +100,7 @@ def _draw_rows(
 
 
 _DRAWS: dict[str, Any] = {
-    "order": _draw_order,
+    "order": lambda generator, _function, like, _parameters: generator.permutation(like.size),
     "orders": _draw_orders,
     "choice": _draw_choice,
     "choice unshuffled": _draw_choice,

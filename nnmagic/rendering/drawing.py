@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.graph_data import GraphNode, Region
+from nnmagic.rendering.graph_data import GraphNode, GraphRegion
 from nnmagic.rendering.layout import GraphLayout, lay_out_graph
 
 #: The colours of families of operators: fill and border.
@@ -62,7 +62,6 @@ _PAD, _MARGIN, _TYPE_LINE, _DETAIL_LINES, _DETAIL_WIDTH = 9.0, 12.0, 17.0, 6, 34
 #: Regions that would get wider than this stand one below the other: the output of a small window's notebook.
 _PAGE_WIDTH = 640.0
 
-
 #: A picture of more nodes has no marks, which are rules for each of them.
 _MOST_MARKED = 400
 
@@ -71,7 +70,7 @@ _MOST_MARKED = 400
 class _Drawn:
     """A region and its layout; ``inner`` has the same of the regions that its nodes hold."""
 
-    region: Region
+    region: GraphRegion
     layout: GraphLayout
     inner: dict[int, tuple[_Drawn, ...]]
 
@@ -83,7 +82,7 @@ class _Drawn:
         return max(self.layout.width + 2 * _MARGIN, title), self.layout.height + 2 * _MARGIN + head
 
 
-def graph_svg(regions: Sequence[Region]) -> str:
+def graph_svg(regions: Sequence[GraphRegion]) -> str:
     """Return an SVG document of a graph, the functions side by side as far as a page is wide.
 
     It is never wider than the page, which makes it smaller where it must.
@@ -106,7 +105,7 @@ def graph_svg(regions: Sequence[Region]) -> str:
 # Sizes
 
 
-def _lay_out(region: Region) -> _Drawn:
+def _lay_out(region: GraphRegion) -> _Drawn:
     inner = {node.key: tuple(map(_lay_out, node.regions)) for node in region.nodes if node.regions}
     index = {node.key: position for position, node in enumerate(region.nodes)}
     sizes = [_size_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
@@ -204,7 +203,7 @@ def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]
         yield from _node(node, left + cx, top + cy, drawn.inner.get(node.key, ()), near)
 
 
-def _classes(region: Region) -> dict[int, dict[str, None]]:
+def _classes(region: GraphRegion) -> dict[int, dict[str, None]]:
     """Return the classes of each node: its own number, those of what it uses, and of what uses it."""
     classes = {node.key: {f"n{_key(node.key)}": None} for node in region.nodes}
     for edge in region.edges:
@@ -218,7 +217,7 @@ def _key(key: int) -> str:
     return str(key) if key >= 0 else f"r{-key}"
 
 
-def _marks(regions: Sequence[Region]) -> str:
+def _marks(regions: Sequence[GraphRegion]) -> str:
     """Return the rules that mark what a node uses, and what uses it, where the pointer is on the node."""
     keys = [_key(node.key) for node in _all_nodes(regions)]
     if len(keys) > _MOST_MARKED:
@@ -233,7 +232,7 @@ def _marks(regions: Sequence[Region]) -> str:
     return f"<style>{''.join(rules)}</style>"
 
 
-def _describe(regions: Sequence[Region]) -> str:
+def _describe(regions: Sequence[GraphRegion]) -> str:
     """Return what the picture shows in a few words, for those who do not see it."""
     counts = [f"{region.title or 'a part'}: {len(region.nodes)} nodes" for region in regions]
     return f"Dataflow graph of {', '.join(counts)}"
@@ -314,7 +313,7 @@ def _text(
     return f"<text {where}{small}{weight}>{html.escape(text)}</text>\n"
 
 
-def _legend(regions: Sequence[Region], y: float) -> tuple[str, float]:
+def _legend(regions: Sequence[GraphRegion], y: float) -> tuple[str, float]:
     """Return the legend of the colours that the graph has, and its width."""
     present = dict.fromkeys(_color(node) for node in _all_nodes(regions) if _is_colored(node))
     x, entries = _MARGIN, []
@@ -331,7 +330,7 @@ def _is_colored(node: GraphNode) -> bool:
     return node.kind == "operator" or node.kind in _KINDS
 
 
-def _all_nodes(regions: Sequence[Region]) -> Iterator[GraphNode]:
+def _all_nodes(regions: Sequence[GraphRegion]) -> Iterator[GraphNode]:
     work = list(regions)
     while work:
         region = work.pop()

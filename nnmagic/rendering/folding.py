@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from nnmagic.rendering.graph_data import Edge, GraphNode, Region
+from nnmagic.rendering.graph_data import Edge, GraphNode, GraphRegion
 
 #: A region with more computing nodes than this is folded.
 _MOST_NODES = 30
@@ -35,7 +35,7 @@ class Part:
     """A part of a region; ``like``: the number of the first part of the same operators, counted from 1."""
 
     number: int
-    region: Region
+    region: GraphRegion
     output: GraphNode
     counts: tuple[tuple[str, int], ...]
     like: int | None
@@ -53,11 +53,11 @@ class Part:
 class Folded:
     """The overview of a region, and its parts."""
 
-    overview: Region
+    overview: GraphRegion
     parts: tuple[Part, ...]
 
 
-def fold(region: Region) -> Folded | None:
+def fold(region: GraphRegion) -> Folded | None:
     """Return the overview and the parts of a region; None if it is small, or has nowhere to be cut."""
     computed = [node for node in region.nodes if node.kind not in _INPUTS and node.kind != "result"]
     if len(computed) <= _MOST_NODES:
@@ -69,7 +69,7 @@ def fold(region: Region) -> Folded | None:
     return Folded(_overview(region, groups, parts), parts)
 
 
-def _groups(region: Region, computed: Sequence[GraphNode]) -> list[list[GraphNode]]:
+def _groups(region: GraphRegion, computed: Sequence[GraphNode]) -> list[list[GraphNode]]:
     """Return the nodes in groups: each begins where values branch, or after a chain that is long enough."""
     place = {node.key: index for index, node in enumerate(computed)}
     last = list(range(len(computed)))
@@ -129,7 +129,7 @@ def _count(counts: Sequence[tuple[str, int]]) -> list[str]:
     return [name if count == 1 else f"{count} {name}" for name, count in counts]
 
 
-def _parts(region: Region, groups: Sequence[Sequence[GraphNode]]) -> Iterator[Part]:
+def _parts(region: GraphRegion, groups: Sequence[Sequence[GraphNode]]) -> Iterator[Part]:
     owner = {node.key: number for number, group in enumerate(groups, 1) for node in group}
     nodes = {node.key: node for node in region.nodes}
     first: dict[tuple[str, ...], int] = {}
@@ -152,7 +152,7 @@ def _parts(region: Region, groups: Sequence[Sequence[GraphNode]]) -> Iterator[Pa
         like = first.setdefault(signature, number)
         yield Part(
             number,
-            Region("", (*entering, *group, *results), tuple(edges)),
+            GraphRegion("", (*entering, *group, *results), tuple(edges)),
             outputs[-1],
             tuple(counts.items()),
             None if like == number else like,
@@ -166,7 +166,9 @@ def _entering(node: GraphNode, owner: dict[int, int]) -> GraphNode:
     return GraphNode(node.key, "outer", f"from {owner[node.key]}", node.type)
 
 
-def _overview(region: Region, groups: Sequence[Sequence[GraphNode]], parts: Sequence[Part]) -> Region:
+def _overview(
+    region: GraphRegion, groups: Sequence[Sequence[GraphNode]], parts: Sequence[Part]
+) -> GraphRegion:
     """Return the region with a node for each part."""
     key_of = {node.key: parts[number].output.key for number, group in enumerate(groups) for node in group}
     made = {
@@ -190,4 +192,4 @@ def _overview(region: Region, groups: Sequence[Sequence[GraphNode]], parts: Sequ
     )
     nodes = [made.get(node.key, node) for node in region.nodes if node.key in made or node.key not in key_of]
     taken = {edge.source for edge in edges} | {edge.target for edge in edges}
-    return Region(region.title, tuple(node for node in nodes if node.key in taken), tuple(edges))
+    return GraphRegion(region.title, tuple(node for node in nodes if node.key in taken), tuple(edges))

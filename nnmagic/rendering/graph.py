@@ -22,7 +22,7 @@ from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.rendering.drawing import graph_svg
 from nnmagic.rendering.folding import fold
-from nnmagic.rendering.graph_data import Edge, GraphNode, Region
+from nnmagic.rendering.graph_data import Edge, GraphNode, GraphRegion
 from nnmagic.rendering.output import Output, Section
 from nnmagic.rendering.sections import Picture, graph_section
 from nnmagic.rendering.shape_values import shape_values
@@ -40,7 +40,7 @@ _MANY_INPUTS = 12
 class Graph:
     """A region for each function. ``str`` draws it with lines of text, a notebook shows it as SVG."""
 
-    regions: tuple[Region, ...]
+    regions: tuple[GraphRegion, ...]
 
     @property
     def svg(self) -> str:
@@ -58,7 +58,7 @@ class Graph:
         return graph_section(title, str(self), _pictures(self.regions))
 
 
-def _pictures(regions: Sequence[Region]) -> list[Picture]:
+def _pictures(regions: Sequence[GraphRegion]) -> list[Picture]:
     """Return the pictures of a graph: one of all functions, or of each its own, large ones in parts."""
     folded = [fold(region) for region in regions]
     if not any(folded) and sum(len(region.nodes) for region in regions) <= _MANY_NODES:
@@ -103,7 +103,7 @@ def short_type(type_: Type | None) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class _OpenRegion:
+class _OpenGraphRegion:
     """A region while it is built.
 
     ``owner`` is the expression that holds it, which stands in ``parent``. values: the node of each value.
@@ -117,8 +117,8 @@ class _OpenRegion:
     values: dict[ir.Expr, int] = field(default_factory=dict)
     entered: list[ir.Expr] = field(default_factory=list)
 
-    def close(self) -> Region:
-        return Region(self.title, tuple(self.nodes.values()), tuple(self.edges))
+    def close(self) -> GraphRegion:
+        return GraphRegion(self.title, tuple(self.nodes.values()), tuple(self.edges))
 
 
 class _Builder:
@@ -129,14 +129,14 @@ class _Builder:
         self.scopes: Scopes = scopes_of(function)
         self.order = tuple(dict.fromkeys(self.scopes.order))  # a let stands there twice
         self.keys = keys
-        self.open: dict[PlacementScope, _OpenRegion] = {self.scopes.outermost: _OpenRegion(title)}
+        self.open: dict[PlacementScope, _OpenGraphRegion] = {self.scopes.outermost: _OpenGraphRegion(title)}
         self.lets = {node.var: node.value for node in self.order if isinstance(node, ir.Let)}
         self.names = {value: var.name_hint for var, value in self.lets.items()}
         self.uses, self.arguments = _uses(function, self.order)
         self.folded = {**self._fold_inputs(), **self._fold_shapes()}
         self._open_regions()
 
-    def region(self) -> Region:
+    def region(self) -> GraphRegion:
         for node in self.order:
             if (
                 isinstance(node, ir.Let | ir.Var | ir.OpRef | ir.GlobalVar | ir.Constructor)
@@ -156,10 +156,10 @@ class _Builder:
         self._bind(self.function.params, self.open[self.scopes.outermost])
         for node in self.order:
             for scope, (title, bound) in zip(self.scopes.inner.get(node, ()), _regions(node), strict=True):
-                self.open[scope] = _OpenRegion(title, node)
+                self.open[scope] = _OpenGraphRegion(title, node)
                 self._bind(bound, self.open[scope])
 
-    def _bind(self, variables: Iterable[ir.Var], region: _OpenRegion) -> None:
+    def _bind(self, variables: Iterable[ir.Var], region: _OpenGraphRegion) -> None:
         for var in variables:
             if var not in self.folded:
                 label, type_ = f"%{var.name_hint}", short_type(var.checked_type)
@@ -196,12 +196,12 @@ class _Builder:
         """Return whether a constant is a number that calls alone take: they show it themselves."""
         return scalar_text(node) is not None and self.uses[node] == self.arguments[node]
 
-    def _node(self, region: _OpenRegion, node: GraphNode) -> int:
+    def _node(self, region: _OpenGraphRegion, node: GraphNode) -> int:
         key = next(self.keys)
         region.nodes[key] = replace(node, key=key)
         return key
 
-    def _add(self, expr: ir.Expr, region: _OpenRegion) -> None:
+    def _add(self, expr: ir.Expr, region: _OpenGraphRegion) -> None:
         """Add the node of an expression whose operands have nodes."""
         details: list[str] = []
         taken = [(self._source(part, region), role) for role, part in self._parts(expr, details)]
@@ -253,11 +253,11 @@ class _Builder:
                 return []
         return [("", child) for child in ir.children(expr)]
 
-    def _result(self, result: ir.Expr, region: _OpenRegion) -> None:
+    def _result(self, result: ir.Expr, region: _OpenGraphRegion) -> None:
         source = self._source(result, region)
         region.edges[Edge(source, self._node(region, GraphNode(0, "result", "result")))] = None
 
-    def _source(self, expr: ir.Expr, region: _OpenRegion) -> int:
+    def _source(self, expr: ir.Expr, region: _OpenGraphRegion) -> int:
         """Return the node of a value in a region; a value from outside enters through a new node."""
         while isinstance(expr, ir.Let) or (expr in self.lets and expr not in region.values):
             expr = expr.body if isinstance(expr, ir.Let) else self.lets[expr]

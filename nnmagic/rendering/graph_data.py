@@ -28,7 +28,7 @@ class GraphNode:
     family: str = ""
     details: tuple[str, ...] = ()
     summary: str = ""
-    regions: tuple[Region, ...] = ()
+    regions: tuple[GraphRegion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class GraphRegion:
     """Nodes, each after what it uses, and the edges between them."""
 
     title: str

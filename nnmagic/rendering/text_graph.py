@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from nnmagic.rendering.graph_data import GraphNode, Region
+from nnmagic.rendering.graph_data import GraphNode, GraphRegion
 
 _MARKS = {
     "parameter": "○",
@@ -18,12 +18,12 @@ _MARKS = {
 }
 
 
-def graph_text(regions: Iterable[Region]) -> str:
+def graph_text(regions: Iterable[GraphRegion]) -> str:
     """Return the functions of a graph, one below the other."""
     return "\n\n".join("\n".join([region.title, *_region(region)]) for region in regions)
 
 
-def _region(region: Region) -> Iterator[str]:
+def _region(region: GraphRegion) -> Iterator[str]:
     rails: list[int | None] = []
     starts = Counter(edge.source for edge in region.edges)  # how often each value is still used
     taken: dict[int, list[int]] = {node.key: [] for node in region.nodes}

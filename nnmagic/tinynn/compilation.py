@@ -26,16 +26,9 @@ from nnmagic.tinynn.analysis.lint import lint
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.namespace.capture import names_in, source_code
 from nnmagic.tinynn.namespace.lookup import look_up
-from nnmagic.tinynn.program import (
-    MISSING,
-    DataTypeInfo,
-    FunctionInfo,
-    ParameterInfo,
-    Program,
-    Specialization,
-)
+from nnmagic.tinynn.namespace.notebook_functions import names_in, source_code
+from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program, Specialization
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.syntax.source_spans import SpanMap
@@ -173,10 +166,7 @@ def _info(
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
     parameters = tuple(
         ParameterInfo(
-            formal.name,
-            formal.kind,
-            _default_of(formal, is_open=bool(open_types)),
-            formal.destination,
+            formal.name, formal.kind, _default_of(formal, is_open=bool(open_types)), formal.destination
         )
         for formal in formals
     )

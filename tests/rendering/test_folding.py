@@ -12,18 +12,18 @@ from nnmagic import relay
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.rendering.folding import Folded, fold
 from nnmagic.rendering.graph import graph_of
-from nnmagic.rendering.graph_data import Region
+from nnmagic.rendering.graph_data import GraphRegion
 from tests.relay.corpus import models
 from tests.rendering.networks import resnet18
 
 INPUTS = {"parameter", "constant", "outer"}
 
 
-def computed(region: Region) -> list[int]:
+def computed(region: GraphRegion) -> list[int]:
     return [node.key for node in region.nodes if node.kind not in INPUTS and node.kind != "result"]
 
 
-def check(region: Region, folded: Folded) -> None:
+def check(region: GraphRegion, folded: Folded) -> None:
     """Every node and every edge is in one part, and the overview joins what the edges join."""
     held = [computed(part.region) for part in folded.parts]
     assert Counter(key for keys in held for key in keys) == Counter(computed(region))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nnmagic
 from nnmagic import relay
 from nnmagic.relay.structure.traverse import post_order
-from nnmagic.rendering.graph import Graph, GraphNode, Region, graph_of
+from nnmagic.rendering.graph import Graph, GraphNode, GraphRegion, graph_of
 from nnmagic.rendering.layout import lay_out_graph
 from tests.relay.corpus import load_programs, models
 from tests.work import count_calls
@@ -65,7 +65,7 @@ def @total(%t: Tree[]) -> float32 {
 """
 
 
-def regions(graph: Graph) -> Iterator[Region]:
+def regions(graph: Graph) -> Iterator[GraphRegion]:
     work = list(graph.regions)
     while work:
         region = work.pop()

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def build(
-    module: Module,
-    entry: str,
-    *,
-    target: str | Mapping[str, object] | None = None,
-    opt_level: int = 3,
+    module: Module, entry: str, *, target: str | Mapping[str, object] | None = None, opt_level: int = 3
 ) -> LegacyExecutable:
     """Compile the function ``entry`` of a typed module by Relay's own build.
 

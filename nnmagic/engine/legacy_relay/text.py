@@ -26,14 +26,14 @@ MAX_DEPTH = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class RelayProgram:
     """What Relay is given: the module, whose ``@main`` is the function to run, and its text."""
 
     module: Module
     text: str
 
 
-def for_relay(module: Module, entry: str) -> Prepared:
+def for_relay(module: Module, entry: str) -> RelayProgram:
     """Return the functions that ``entry`` needs as Relay reads them; EngineError if nested too deep."""
     needed = expand_operators(remove_unused_functions(module, (entry,)))
     _check_depth(needed)
@@ -44,7 +44,7 @@ def for_relay(module: Module, entry: str) -> Prepared:
     except RelayError:  # bindings in an order that Relay cannot read: say the order by lets
         readable = to_a_normal_form(readable)
         text = module_text(readable, exact=True)
-    return Prepared(readable, text)
+    return RelayProgram(readable, text)
 
 
 def _readable(module: Module, entry: str) -> Module:

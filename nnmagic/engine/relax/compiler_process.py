@@ -22,7 +22,6 @@ _SCRIPT = (
     "import sys; sys.path[:] = {path!r}; from nnmagic.engine.relax.compiler_server import serve; serve()"
 )
 
-
 #: Whether this process compiles for another one, and may end where LLVM ends it.
 is_server = False
 
@@ -71,11 +70,7 @@ def compile_elsewhere(
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT.format(path=sys.path)]
     # In a session of its own: a terminal's Ctrl-C is this process's alone.
     with subprocess.Popen(  # noqa: S603 - this Python, and no shell
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as process:
         try:
             answer, output = process.communicate(request)

@@ -78,7 +78,6 @@ def export_parts(module: Module, name: str | None = None) -> tuple[ModelProto, d
     except ImportError:
         message = "exporting ONNX models needs the package onnx: pip install 'nnmagic[onnx]'"
         raise ImportError(message) from None
-
     load_operators()
     writer, problems = Writer(), ExportProblems()
     typed = expand_operators(infer_type(module), keep=OPERATORS)

@@ -21,7 +21,6 @@ from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 #: What Python's numbers are in a compiled function.
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
-
 #: The items of a list that may be known when a function is compiled.
 _SHORT = 16
 

@@ -179,17 +179,7 @@ def call_with(
     crosses = not any(map(_holds_function, (*types, result)))
     binder = make_binder(name, infos)
     return CallAdapter(
-        name,
-        parameters,
-        signature,
-        takes_out,
-        arity,
-        binder,
-        crosses,
-        destinations,
-        generators,
-        reads,
-        own,
+        name, parameters, signature, takes_out, arity, binder, crosses, destinations, generators, reads, own
     )
 
 

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from nnmagic.functions.arguments.argument_types import (
-    written,
-)
+from nnmagic.functions.arguments.argument_types import written
 from nnmagic.functions.arguments.calls import annotation, make_binder, shown_default
 from nnmagic.relay.types import RecordType, TupleType, Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 Key = tuple[
     tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...], tuple[tuple[str, ...], ...]
 ]
-
 
 #: Stands for an argument that a call leaves out.
 LEFT_OUT = object()

@@ -80,7 +80,6 @@ class Options:
                 object.__setattr__(self, "target", json.loads(json.dumps(dict(self.target))))
             except (TypeError, ValueError) as error:
                 raise TypeError(f"target must hold text, numbers, lists and dicts alone: {error}") from None
-
         if self.passes != ():
             from nnmagic.relay.passes.pipeline import named_passes
 

@@ -117,10 +117,7 @@ def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) 
 
 
 def _fingerprint_of_object(
-    value: object,
-    kind: str,
-    of_part: Callable[[object], str],
-    digests: dict[int, tuple[object, str]],
+    value: object, kind: str, of_part: Callable[[object], str], digests: dict[int, tuple[object, str]]
 ) -> str:
     """Return the fingerprint of a type, a module, a function, or an object that holds values."""
     match value:
@@ -150,8 +147,9 @@ def _fingerprint_of_object(
             return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"
     if isinstance(inspect.getattr_static(value, "__relay_key__", None), property):  # of a compiled function
         return f"function {value.__relay_key__}"  # type: ignore[attr-defined]  # which it has
-    from nnmagic.tinynn.namespace.capture import holds_values, python_code, ruled_function
+    from nnmagic.tinynn.namespace.capture import holds_values
     from nnmagic.tinynn.namespace.library_functions import library_function, own_name
+    from nnmagic.tinynn.namespace.notebook_functions import python_code, ruled_function
 
     if (own := own_name(value)) is not None:
         return f"{_LIBRARY}{'.'.join(own)}"
@@ -168,7 +166,7 @@ def _fingerprint_of_object(
 
 def _fingerprint_of_code(function: FunctionType, digests: dict[int, tuple[object, str]]) -> str:
     """Return the fingerprint of a function of Python: of its code, and of what its names stand for."""
-    from nnmagic.tinynn.namespace.capture import names_in
+    from nnmagic.tinynn.namespace.notebook_functions import names_in
 
     if id(function) in digests:
         return digests[id(function)][1]
@@ -192,7 +190,7 @@ def _content(cell: CellType) -> object:
 
 def _members(value: object) -> list[tuple[str, object]]:
     """Return the fields of an object, and the methods of its class that are written in Python."""
-    from nnmagic.tinynn.namespace.capture import python_code
+    from nnmagic.tinynn.namespace.notebook_functions import python_code
 
     if inspect.getattr_static(value, "__getattr__", None) is not None:  # code decides what it holds
         return []

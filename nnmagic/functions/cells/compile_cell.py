@@ -10,13 +10,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, explain_changes
-from nnmagic.diagnostics import (
-    CompileError,
-    Diagnostic,
-    RelayError,
-    Source,
-    TinyNNError,
-)
+from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Source, TinyNNError
 from nnmagic.functions.arguments.argument_types import written
 from nnmagic.functions.arguments.calls import annotation
 from nnmagic.functions.caching import kept_cells
@@ -47,7 +41,6 @@ if TYPE_CHECKING:
 
 #: The version of what the key of the cache is made of.
 _KEY_FORMAT = "1"
-
 
 #: The part that is the source's location: what errors show, and no part of machine code.
 _LOCATION = "place of the source"

@@ -40,10 +40,7 @@ _IN_FIELDS = {
     "double_data": ("float64",),
     "int64_data": ("int64",),
     "uint64_data": ("uint32", "uint64"),
-    "int32_data": (
-        *("int32", "int16", "int8", "uint16", "uint8", "bool"),
-        *("float16", "bfloat16"),
-    ),
+    "int32_data": (*("int32", "int16", "int8", "uint16", "uint8", "bool"), *("float16", "bfloat16")),
 }
 
 

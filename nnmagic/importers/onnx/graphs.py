@@ -277,13 +277,7 @@ class GraphImporter:
         values = {item.name: item for item in function.attribute_proto} | dict(attributes)
         if schema is not None:
             opsets = {**NEWEST, **scope.opsets, **opsets}
-        inner = Scope(
-            scope.block,
-            opsets,
-            attributes=values,
-            path=f"in {where}",
-            calls=scope.calls + 1,
-        )
+        inner = Scope(scope.block, opsets, attributes=values, path=f"in {where}", calls=scope.calls + 1)
         for index, name in enumerate(function.input):
             inner.names[name] = given[index] if index < len(given) else None
         inner.declared.update(declared_shapes(function.value_info))

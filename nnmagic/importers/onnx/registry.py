@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nnmagic.importers.onnx.values import TensorSequence, Value
@@ -17,7 +18,6 @@ Rule = Callable[["OnnxNode"], "Value | Sequence[Value | TensorSequence | None]"]
 
 #: The newest opset of each domain whose operators are known.
 NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1, "com.microsoft": 1}
-
 
 #: Operators that onnxruntime writes into the standard's domain, which lacks them.
 UNREGISTERED = frozenset({"SimplifiedLayerNormalization"})
@@ -49,6 +49,6 @@ def operator(*names: str, domain: str = "", since: int = 1, note: str = "") -> C
     return declare
 
 
-def operators(table: Mapping[str, Rule]) -> None:
+def operators(table: Mapping[str, Rule], *, domain: str = "", note: str = "") -> None:
     """Declare rules by the names of their operators, separated by blanks."""
-    declare_rows(operator, table)
+    declare_rows(partial(operator, domain=domain, note=note), table)

@@ -9,15 +9,7 @@ from typing import cast
 import numpy as np
 
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.values import (
-    Value,
-    constant,
-    count_up,
-    integers,
-    of_type,
-    op,
-    with_shape,
-)
+from nnmagic.importers.onnx.values import Value, constant, count_up, integers, of_type, op, with_shape
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import as_dim, as_polynomial, multiply, product
 from nnmagic.relay.polynomials import NoPolynomialError

@@ -236,7 +236,6 @@ _ARITHMETIC = {
 _WIDE_FLOATS = ("float32", "float64")
 _REDUCTIONS = {"sum": dims.add, "prod": dims.multiply}
 
-
 #: What a comparison says of two sizes, by whether the first is certainly the smaller one, or the larger one.
 _COMPARISONS = {
     "equal": (False, False),

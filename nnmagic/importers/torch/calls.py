@@ -37,6 +37,11 @@ class AtenCall:
     importer: TorchGraphImporter
     block: OnnxBlock
 
+    @property
+    def own_name(self) -> str:
+        """Return the operator's name without that of its namespace."""
+        return self.name.rpartition(".")[2]
+
     def __getitem__(self, name: str) -> Value:
         value = self.arguments.get(name)
         if not isinstance(value, Value):

@@ -36,10 +36,7 @@ def require_torch() -> None:
 
 
 def capture(
-    module: object,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
+    module: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> ExportedProgram:
     """Return a module, a function or an exported program as a program of core ATen.
 

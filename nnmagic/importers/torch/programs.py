@@ -20,7 +20,7 @@ from nnmagic.importers.torch.errors import place_of, program_error
 from nnmagic.importers.torch.graphs import RefusedResult, TorchGraphImporter, name_of, tensor_type
 from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
-from nnmagic.importers.torch.random_numbers import Draw, draw_outside
+from nnmagic.importers.torch.random_numbers import RandomCall, draw_outside
 from nnmagic.importers.torch.tensors import dim_of, expression_of
 from nnmagic.importers.torch.views import StridedLayout, layout_of, name_storages, split_views
 from nnmagic.relay import expr as ir
@@ -370,7 +370,7 @@ def import_graph(graph: GraphModule, name: str = "main") -> TorchProgram:
 
 
 def _graph_inputs(
-    importer: _Importer, placeholders: Sequence[Node], sources: Sequence[int | Draw | None]
+    importer: _Importer, placeholders: Sequence[Node], sources: Sequence[int | RandomCall | None]
 ) -> list[Input]:
     """Return the inputs of a graph: arguments, storages of arguments of some numbers, random numbers."""
     import torch

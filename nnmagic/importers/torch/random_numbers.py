@@ -24,7 +24,7 @@ _DRAWN = (
 )
 
 
-def draw_outside(graph: Graph, labels: dict[str, str]) -> list[Draw]:
+def draw_outside(graph: Graph, labels: dict[str, str]) -> list[RandomCall]:
     """Make inputs, behind all others, of what a graph draws; return what draws them.
 
     What cannot be drawn before the graph runs is left in it.
@@ -72,7 +72,7 @@ def _drop(graph: Graph, node: FxNode, mask: FxNode) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class RandomCall:
     """A call of an operator that draws, for the sizes of a call."""
 
     target: Callable[..., Any]
@@ -99,21 +99,21 @@ def _mask(data: torch.Tensor, p: float, train: bool | None) -> torch.Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Size:
+class _NamedSize:
     """A size that the call knows."""
 
     dim: Dim
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
+class _Like:
     """A tensor of which an operator reads the shape and the dtype."""
 
     shape: list[Any]
     dtype: torch.dtype
 
 
-def _draw_of(node: FxNode, labels: dict[str, str]) -> Draw:
+def _draw_of(node: FxNode, labels: dict[str, str]) -> RandomCall:
     """Return how the numbers of a node are drawn. Raises UnsupportedError."""
 
     def later(arg: Any) -> Any:
@@ -121,16 +121,16 @@ def _draw_of(node: FxNode, labels: dict[str, str]) -> Draw:
             return [later(item) for item in arg]
         traced = arg.meta["val"] if hasattr(arg, "meta") else arg
         if hasattr(traced, "shape"):
-            return _Operand([later(size) for size in traced.shape], traced.dtype)
+            return _Like([later(size) for size in traced.shape], traced.dtype)
         if isinstance(traced, int | float | bool | None) or not hasattr(traced, "node"):
             return traced
         dim = dim_of(traced, labels)
         if as_polynomial(dim) is None:
             raise UnsupportedError("random numbers of a size that only the call knows are not supported")
-        return _Size(dim)
+        return _NamedSize(dim)
 
     kwargs = {name: later(arg) for name, arg in node.kwargs.items()}
-    return Draw(node.target, tuple(map(later, node.args)), kwargs)
+    return RandomCall(node.target, tuple(map(later, node.args)), kwargs)
 
 
 def _now(arg: Any, sizes: Mapping[str, int]) -> Any:
@@ -139,8 +139,8 @@ def _now(arg: Any, sizes: Mapping[str, int]) -> Any:
     match arg:
         case list():
             return [_now(item, sizes) for item in arg]
-        case _Size(dim):
+        case _NamedSize(dim):
             return size_at_call(dim, sizes)
-        case _Operand(shape, dtype):
+        case _Like(shape, dtype):
             return torch.empty(_now(shape, sizes), dtype=dtype)
     return arg

@@ -70,21 +70,13 @@ def _where(site: ComplexCall) -> ir.Expr:
     return site.call(wide, site.args[1], site.args[2])
 
 
-def _make(site: ComplexCall) -> ir.Expr:
-    return make_complex(Parts(site.real(site.args[0]), site.real(site.args[1])))
-
-
-def _conjugate(z: Parts) -> Parts:
-    return Parts(z.re, -z.im)
-
-
 RULES: dict[str, Rule] = {
-    MAKE: _make,
+    MAKE: lambda site: make_complex(Parts(site.real(site.args[0]), site.real(site.args[1]))),
     REAL: _test(lambda z: z.re),
     IMAG: _test(lambda z: z.im),
     ABS: _test(lambda z: z.re.op("numpy.hypot", z.im)),
     ANGLE: _test(mathematics.angle),
-    CONJ: _function(_conjugate),
+    CONJ: _function(lambda z: Parts(z.re, -z.im)),
     PAIRS: lambda site: site.pairs(),
     OF_PAIRS: lambda site: site.args[0],
     **dict.fromkeys(("add", "subtract", "negative", "copy", "zeros_like"), _linear),

@@ -11,11 +11,7 @@ import math
 from collections.abc import Callable
 
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.mathematics import (
-    angle,
-    log_of_size,
-    sqrt,
-)
+from nnmagic.relay.complex_numbers.mathematics import angle, log_of_size, sqrt
 from nnmagic.relay.tensor_expr import TensorExpr
 
 #: From this size on the squares of numbers overflow, and their functions are those of their logarithms.

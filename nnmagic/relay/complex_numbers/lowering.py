@@ -21,12 +21,7 @@ from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.structure.traverse import post_order, with_parts
 
 #: How each operator that takes or gives complex tensors is lowered.
-RULES: dict[str, Rule] = {
-    **elementwise.RULES,
-    **structure.RULES,
-    **products.RULES,
-    **linear_algebra.RULES,
-}
+RULES: dict[str, Rule] = {**elementwise.RULES, **structure.RULES, **products.RULES, **linear_algebra.RULES}
 
 
 def uses_complex(module: Module) -> bool:
@@ -119,7 +114,6 @@ def pairs_of(array: np.ndarray) -> np.ndarray:
 
 
 _PARTS = {dtype: ty.NUMPY_DTYPES[ty.part_dtype(name)] for name, dtype in ty.COMPLEX_DTYPES.items()}
-
 
 _WHOLES = {part: dtype for dtype, part in _PARTS.items()}
 

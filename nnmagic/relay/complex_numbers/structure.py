@@ -112,10 +112,6 @@ def _join(site: ComplexCall) -> ir.Expr:
     return site.call(whole, axis=cast(int, site.attrs["axis"]) % rank)
 
 
-def _split(site: ComplexCall) -> ir.Expr:
-    return site.call(site.pairs(), axis=cast(int, site.attrs["axis"]) % site.rank())
-
-
 def _update(site: ComplexCall) -> ir.Expr:
     """Put updates into a tensor of pairs: a loop that changes it element by element changes it in place."""
     return site.call(*map(site.pairs, range(len(site.args))))
@@ -200,7 +196,7 @@ RULES: dict[str, Rule] = {
     "take": _take,
     "concatenate": _join,
     "stack": _join,
-    "split": _split,
+    "split": lambda site: site.call(site.pairs(), axis=cast(int, site.attrs["axis"]) % site.rank()),
     "scatter_nd": _update,
     "strided_set": _update,
     "adv_index": _adv_index,

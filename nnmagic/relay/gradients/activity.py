@@ -78,11 +78,7 @@ class Activity:
         return (activity.mask, activity.result) != before
 
     def of_block(
-        self,
-        expr: Expr,
-        active: dict[Expr, Tree],
-        name: str = "",
-        own: FunctionActivity | None = None,
+        self, expr: Expr, active: dict[Expr, Tree], name: str = "", own: FunctionActivity | None = None
     ) -> Tree:
         """Note the activity of each variable of a block; return that of its result."""
         block = block_of(expr)

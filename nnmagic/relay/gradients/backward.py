@@ -38,15 +38,7 @@ from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop,
 from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.structure.tuple_trees import (
-    Tree,
-    has_leaf,
-    items,
-    leaf_types,
-    leaves,
-    project,
-    tree_of,
-)
+from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, TypeCall
 
@@ -303,13 +295,7 @@ class Backward:
         return ir.TupleGetItem(made, 0, span=value.span)
 
     def _pull_by_rule(
-        self,
-        rule: CustomRule,
-        var: ir.Var,
-        value: ir.Call,
-        scope: _Scope,
-        tree: Tree,
-        cotangents: Cotangents,
+        self, rule: CustomRule, var: ir.Var, value: ir.Call, scope: _Scope, tree: Tree, cotangents: Cotangents
     ) -> None:
         """Pass a cotangent on by the rule that a function has of its own."""
         wanted = [arg for arg, letter in zip(value.args, rule.letters, strict=True) if letter == "g"]

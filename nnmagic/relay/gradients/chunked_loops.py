@@ -29,9 +29,7 @@ def chunk_loops(function: ir.Function, rounds: int) -> ir.Function:
                 return ir.Let(var, value, ir.Let(new.var, loop, new.body, span=new.span), span=new.span)
         return new
 
-    made = rewrite(function, transform)
-    assert isinstance(made, ir.Function)
-    return made
+    return rewrite(function, transform)
 
 
 def _chunk(
@@ -82,10 +80,7 @@ def _calls_itself_at_its_end(loop: ir.Var, body: ir.Expr) -> bool:
 
 
 def _with_ends(
-    expr: ir.Expr,
-    loop: ir.Var,
-    again: Callable[[ir.Call], ir.Expr],
-    result: Callable[[ir.Expr], ir.Expr],
+    expr: ir.Expr, loop: ir.Var, again: Callable[[ir.Call], ir.Expr], result: Callable[[ir.Expr], ir.Expr]
 ) -> ir.Expr:
     """Return the body of a function with other expressions at its ends: calls of itself, and results."""
     lets = []

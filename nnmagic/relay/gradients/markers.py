@@ -113,7 +113,6 @@ def _expand_function(result: Expanded, name: str) -> None:
         return new
 
     made = rewrite(function, transform, memo)
-    assert isinstance(made, ir.Function)
     functions = {**result.module.functions, name: replace(made, checked_type=None)}
     untyped = replace(result.module, functions=functions, printed_types={})
     tidy = dead_code_elimination(eliminate_common_subexpr(_only(untyped, name)))

@@ -149,6 +149,5 @@ def build_typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module
     functions = {}
     for name, function in context.module.functions.items():
         typed = rewrite(function, attach)
-        assert isinstance(typed, Function)
         functions[name] = typed
     return replace(context.module, functions=functions, printed_types=printed_types)

@@ -19,7 +19,6 @@ MAX_NESTING: Final = 100
 #: The number of parts that a type may have; nesting tuples of one type twice doubles it each time.
 MAX_PARTS: Final = 200_000
 
-
 #: A type that is not inferred yet.
 Hole = ty.IncompleteType
 

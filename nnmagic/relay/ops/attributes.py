@@ -63,10 +63,6 @@ def _float_only(value: object) -> float:
     return float(value)
 
 
-def _number(value: object) -> int | float:
-    return _float(value) if isinstance(value, float | bool) else _int(value)
-
-
 def _bool(value: object) -> bool:
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
@@ -106,10 +102,6 @@ def _dtype_in_call(value: object) -> object:
     return name
 
 
-def _dim(value: object) -> int | AnyDim | VarDim:
-    return value if isinstance(value, AnyDim | VarDim) else _integer(value)
-
-
 def _expression(value: object) -> Node:
     if not isinstance(value, Node):
         raise TypeError(f"must be an expression, not {_describe(value)}")
@@ -128,10 +120,10 @@ def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 #: A C++ ``int``; an ``IntImm``, which keeps its width; a number of elements, which may be ``?``.
 INT = AttrKind("int", _int)
 INTEGER = AttrKind("int", _integer)
-DIM = AttrKind("dimension", _dim)
+DIM = AttrKind("dimension", lambda value: value if isinstance(value, AnyDim | VarDim) else _integer(value))
 FLOAT = AttrKind("number", _float)
 #: A number that stays an int if it is one; a number that must not be an int.
-NUMBER = AttrKind("number", _number)
+NUMBER = AttrKind("number", lambda value: _float(value) if isinstance(value, float | bool) else _int(value))
 FLOAT_ONLY = AttrKind("number", _float_only)
 BOOL = AttrKind("bool", _bool)
 STR = AttrKind("string", _str)

@@ -39,11 +39,7 @@ def _depth_to_space(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, block = tensor(types), _block_size(attrs)
     layout, plain = image_layout(attrs, "HW")
     batch, channels, *image = convert_shape(data.shape, layout, plain)
-    result = (
-        batch,
-        floor_divide(channels, block * block),
-        *(multiply(dim, block) for dim in image),
-    )
+    result = (batch, floor_divide(channels, block * block), *(multiply(dim, block) for dim in image))
     return TensorType(convert_shape(result, plain, layout), data.dtype)
 
 
@@ -59,11 +55,7 @@ def _space_to_depth(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, block = tensor(types), _block_size(attrs)
     layout, plain = image_layout(attrs, "HW")
     batch, channels, *image = convert_shape(data.shape, layout, plain)
-    result = (
-        batch,
-        multiply(channels, block * block),
-        *(floor_divide(dim, block) for dim in image),
-    )
+    result = (batch, multiply(channels, block * block), *(floor_divide(dim, block) for dim in image))
     return TensorType(convert_shape(result, plain, layout), data.dtype)
 
 

@@ -21,10 +21,6 @@ SHAPE = Attr("shape", one_or_more(DIM))
 INIT_DTYPE = Attr("dtype", DTYPE, "")
 
 
-def _init(_types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return TensorType(_shape(attrs), str(attrs["dtype"]))
-
-
 def _shape(attrs: Attrs) -> Shape:
     return dims(attrs, "shape")
 
@@ -83,7 +79,7 @@ for _name in ("zeros", "ones"):
     declare(
         _name,
         "",
-        _init,
+        lambda _types, attrs: TensorType(_shape(attrs), str(attrs["dtype"])),
         f"A tensor of {_name}.",
         SHAPE,
         Attr("dtype", DTYPE, "", call_default=REQUIRED),

@@ -47,10 +47,6 @@ def _product(types: Sequence[Type], attrs: Attrs, *, transpose_a: bool, transpos
     return TensorType((*outer, units), dtype_or(attrs, "out_dtype", data.dtype))
 
 
-def _dense(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return _product(types, attrs, transpose_a=False, transpose_b=True)
-
-
 def _matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
     flags = {name: bool(attrs[name]) for name in ("transpose_a", "transpose_b")}
     return _product(types, attrs, **flags)
@@ -140,7 +136,7 @@ _UNITS = (Attr("units", OPTIONAL_DIM, call_default=None), Attr("out_dtype", DTYP
 declare(
     "nn.dense",
     "data weight",
-    _dense,
+    lambda types, attrs: _product(types, attrs, transpose_a=False, transpose_b=True),
     "Product of the data's last axis with the rows of a weight matrix: data @ weight.T.",
     *_UNITS,
     traits=Trait.SPECULATABLE | Trait.HEAVY,

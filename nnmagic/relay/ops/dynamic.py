@@ -52,10 +52,6 @@ def _full(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return _any_shape(_length(types, 1), dtype_or(attrs, "dtype", fill.dtype))
 
 
-def _zeros(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return _any_shape(_length(types, 0), str(attrs["dtype"]))
-
-
 def _pad(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data = tensor(types)
     tensor(types, 1, rank=2)
@@ -150,7 +146,7 @@ declare(
 declare(
     "dyn.zeros",
     "shape",
-    _zeros,
+    lambda types, attrs: _any_shape(_length(types, 0), str(attrs["dtype"])),
     _PYTHON.format("zeros", "the shape"),
     *_INIT,
     attrs_key="InitOpAttrs",

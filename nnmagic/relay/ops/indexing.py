@@ -242,10 +242,6 @@ def _adv_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return TensorType((shape or ()) + data.shape[len(indices) :], data.dtype)
 
 
-def _argwhere(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    return TensorType((ANY, len(tensor(types).shape)), "int32")
-
-
 def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, like = tensor(types, 0), tensor(types, 1)
     shape = list(data.shape)
@@ -310,7 +306,7 @@ declare(
 declare(
     "argwhere",
     "condition",
-    _argwhere,
+    lambda types, _attrs: TensorType((ANY, len(tensor(types).shape)), "int32"),
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
     traits=Trait.SPECULATABLE,

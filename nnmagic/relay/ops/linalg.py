@@ -64,10 +64,6 @@ def _second_of(types: Sequence[ty.Type], first: ty.TensorType) -> ty.TensorType:
     return second
 
 
-def _solve(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TensorType:
-    return _second_of(types, _square(types))
-
-
 def _same(types: Sequence[ty.Type], _attrs: Attrs) -> ty.TensorType:
     return _square(types)
 
@@ -210,7 +206,7 @@ _PAIRS = Attr("pairs", BOOL, default=False)
 declare(
     "linalg.solve",
     "a b",
-    _or_of_pairs(_solve),
+    _or_of_pairs(lambda types, _attrs: _second_of(types, _square(types))),
     "The solution x of a @ x = b, for the columns of b.",
     _PAIRS,
     numpy="numpy.linalg.solve",

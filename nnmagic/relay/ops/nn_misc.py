@@ -117,13 +117,7 @@ def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return channel_vectors("alpha")(types, attrs)
 
 
-declare(
-    "nn.relu",
-    "data",
-    identity,
-    "The element where it is positive, else 0.",
-    traits=Trait.SPECULATABLE,
-)
+declare("nn.relu", "data", identity, "The element where it is positive, else 0.", traits=Trait.SPECULATABLE)
 declare(
     "nn.leaky_relu",
     "data",

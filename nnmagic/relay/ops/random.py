@@ -40,17 +40,9 @@ def _distribution(types: Sequence[Type], attrs: Attrs) -> TupleType:
     return TupleType((_key(types), TensorType(dims(attrs, "out_shape"), dtype)))
 
 
-def _generate(types: Sequence[Type], attrs: Attrs) -> TupleType:
-    return TupleType((_key(types), TensorType(dims(attrs, "out_shape"), "uint64")))
-
-
 def _generate_like(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     _key(types)
     return TensorType(tensor(types, 1).shape, "uint64")
-
-
-def _split(types: Sequence[Type], _attrs: Attrs) -> TupleType:
-    return TupleType((_key(types), _KEY))
 
 
 _SHAPE = Attr("out_shape", one_or_more(DIM))
@@ -79,7 +71,7 @@ for _name, _args, _key_name, _summary, _defaults in (
 declare(
     "random.threefry_generate",
     "key",
-    _generate,
+    lambda types, attrs: TupleType((_key(types), TensorType(dims(attrs, "out_shape"), "uint64"))),
     "A new key and random bits as uint64.",
     _SHAPE,
     keywords={"shape": "out_shape"},
@@ -93,7 +85,7 @@ declare(
 declare(
     "random.threefry_split",
     "key",
-    _split,
+    lambda types, _attrs: TupleType((_key(types), _KEY)),
     "Two independent keys from one.",
 )
 
@@ -136,12 +128,7 @@ FUNCTIONS = {
     **dict.fromkeys(("noncentral_f", "triangular", "hypergeometric"), 3),
 }
 
-declare(
-    "numpy.pcg64_seed",
-    "seed",
-    _seed,
-    "The state of NumPy's generator PCG64 for a seed.",
-)
+declare("numpy.pcg64_seed", "seed", _seed, "The state of NumPy's generator PCG64 for a seed.")
 declare(
     "numpy.pcg64",
     "state like parameters",

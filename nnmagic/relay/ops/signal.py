@@ -21,10 +21,6 @@ from nnmagic.relay.types import Dim, TensorType, TupleType, Type, complex_dtype,
 declare = Family("signal").declare
 
 
-def _dft(types: Sequence[Type], _attrs: Attrs) -> TupleType:
-    return TupleType((tensor(types, 0), tensor(types, 1)))
-
-
 def _complex_shape(types: Sequence[Type], attrs: Attrs) -> Shape:
     """Return the shape of a complex operand, which may be of pairs. Raises RelationError for another one."""
     data = tensor(types)
@@ -111,7 +107,7 @@ def _fit_frames(types: Sequence[Type], attrs: Attrs) -> None:
 declare(
     "dft",
     "re_data im_data",
-    _dft,
+    lambda types, _attrs: TupleType((tensor(types, 0), tensor(types, 1))),
     "Discrete Fourier transform along the last axis, as (real, imaginary).",
     Attr("inverse", BOOL, default=False),
     attrs_key="DFTAttrs",

@@ -16,10 +16,6 @@ from nnmagic.relay.types import TensorType, TupleType, Type
 declare = Family("sorting").declare
 
 
-def _argsort(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return TensorType(tensor(types).shape, str(attrs["dtype"]))
-
-
 def values_and_indices(values: TensorType, attrs: Attrs) -> Type:
     """Return the type of topk's result: a tuple of both, or one of them, as ``ret_type`` says."""
     indices = TensorType(values.shape, str(attrs["dtype"]))
@@ -78,10 +74,6 @@ def _partition(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return data
 
 
-def _argpartition(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    return TensorType(_partition(types, attrs).shape, "int64")
-
-
 def _isin(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data, others = tensor(types, 0), tensor(types, 1, rank=1)
     if data.dtype != others.dtype:
@@ -138,7 +130,7 @@ declare(
 declare(
     "argsort",
     "data",
-    _argsort,
+    lambda types, attrs: TensorType(tensor(types).shape, str(attrs["dtype"])),
     "The indices that put the elements in order along an axis.",
     *_ORDER,
     Attr("dtype", DTYPE, "", call_default="int32"),
@@ -208,7 +200,7 @@ declare(
 declare(
     "numpy.argpartition",
     "data kth",
-    _argpartition,
+    lambda types, attrs: TensorType(_partition(types, attrs).shape, "int64"),
     "The indices of the elements as `numpy.partition` orders these, int64.",
     Attr("axis", INT, -1),
     numpy="numpy.argpartition",

@@ -60,10 +60,6 @@ def _find(types: Sequence[Type], _attrs: Attrs) -> TupleType:
     return TupleType((_INT64, _INT64))
 
 
-def _found_type(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    return tensor(types, rank=0)
-
-
 def _filled_type(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     rows = _keys(types, 0).shape[0]
     tensor(types, 1, rank=0)
@@ -85,7 +81,7 @@ declare(
 declare(
     "table.found",
     "entry",
-    _found_type,
+    lambda types, _attrs: tensor(types, rank=0),
     "The number of an entry; KeyError if it is negative.",
     traits=Trait.VIEW,
 )

@@ -134,10 +134,6 @@ def _cast(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType(tensor(types).shape, str(attrs["dtype"]))
 
 
-def _cast_like(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    return TensorType(tensor(types).shape, tensor(types, 1).dtype)
-
-
 declare(
     "cast",
     "data",
@@ -150,7 +146,7 @@ declare(
 declare(
     "cast_like",
     "data dtype_like",
-    _cast_like,
+    lambda types, _attrs: TensorType(tensor(types).shape, tensor(types, 1).dtype),
     "Each element converted to the dtype of another tensor.",
     traits=Trait.SPECULATABLE,
 )

@@ -53,9 +53,7 @@ def _fold_function(function: Function) -> Function:
             replaced[assignment] = replace(assignment, args=(start, *assignment.args[1:]))
     if not before:
         return function
-    new = substitute(function, replaced)
-    assert isinstance(new, Function)
-    return new
+    return substitute(function, replaced)
 
 
 def _users(nodes: Sequence[Expr]) -> dict[Expr, list[Expr]]:

@@ -62,9 +62,5 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
     assert isinstance(center, Constant)
     vector = replace(center, data=shift)
     return Call(
-        OpRef("nn.bias_add"),
-        (new, vector),
-        {"axis": axis},
-        span=norm.span,
-        checked_type=node.checked_type,
+        OpRef("nn.bias_add"), (new, vector), {"axis": axis}, span=norm.span, checked_type=node.checked_type
     )

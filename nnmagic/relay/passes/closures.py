@@ -51,9 +51,7 @@ def _inline_closures_in(function: Function, max_nodes: int) -> Function:
             bound[node.value] = node.var
         elif isinstance(node, Function) and node in chosen:
             bound.setdefault(node, node)
-    new = rewrite(function, inline_call)
-    assert isinstance(new, Function)
-    return new
+    return rewrite(function, inline_call)
 
 
 def _find_inlinable_functions(function: Function) -> Iterator[Expr]:

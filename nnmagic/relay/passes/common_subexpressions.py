@@ -81,9 +81,7 @@ class _Numbering:
             for node in nodes.get(visit.scope, ()):
                 let = node if isinstance(node, ir.Let) else None
                 work.extend(_Visit(inner, let) for inner in self.scopes.inner.get(node, ()))
-        new = substitute(self.old, self.replaced)
-        assert isinstance(new, ir.Function)
-        return new
+        return substitute(self.old, self.replaced)
 
     def number(self, expr: ir.Expr) -> ir.Expr:
         return self.numbers.get(expr, expr)

@@ -48,9 +48,7 @@ def _without_dead_lets(function: Function, effects: Effects) -> Function:
     dead: dict[Expr, Expr] = {
         let: let.body for let in lets if let.var not in needed and not effects.within(let.value)
     }
-    new = substitute(function, dead)
-    assert isinstance(new, Function)
-    return new
+    return substitute(function, dead)
 
 
 @keeps_types

@@ -196,9 +196,7 @@ class _Defunctionalization:
                     return ir.Call(ir.GlobalVar(kind.apply), (value, *args), span=old.span)
             return self._with_globals(new)
 
-        made = rewrite(function, transform)
-        assert isinstance(made, ir.Function)
-        return made
+        return rewrite(function, transform)
 
     def _result(self, function: ir.Function) -> Type | None:
         type_ = function.ret_type

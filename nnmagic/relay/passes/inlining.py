@@ -118,7 +118,6 @@ def _inline_calls(
     if not inlined or is_opaque(function):
         return function, size
     new = rewrite(function, inline_call)
-    assert isinstance(new, Function)
     return without_lets(new, effects, lets), size
 
 
@@ -150,6 +149,4 @@ def _specialize(function: Function, type_args: Sequence[Type]) -> Function:
 
     if not function.type_params:
         return function
-    new = rewrite(replace(function, type_params=()), specialise)
-    assert isinstance(new, Function)
-    return new
+    return rewrite(replace(function, type_params=()), specialise)

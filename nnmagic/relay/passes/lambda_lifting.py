@@ -131,9 +131,7 @@ def _without(function: ir.Function, let: ir.Let, captured: list[ir.Expr], name: 
         return call_global(old, new)
 
     call_global = _call_global(let.var, name, outer)
-    new = rewrite(function, transform, memo)
-    assert isinstance(new, ir.Function)
-    return new
+    return rewrite(function, transform, memo)
 
 
 def _call_global(var: ir.Var, name: str, captured: dict[ir.Expr, ir.Expr]) -> Transform:

@@ -106,9 +106,7 @@ def _inline_invariant_lets(function: ir.Function, name: str) -> ir.Function:
     for node in post_order(function.body):
         if isinstance(node, ir.Let) and node.value in sizes:
             replaced |= {node: node.body, node.var: node.value}
-    inlined = substitute(function, replaced)
-    assert isinstance(inlined, ir.Function)
-    return inlined
+    return substitute(function, replaced)
 
 
 def _transpose_matrices(function: ir.Function, name: str) -> tuple[ir.Function, set[ir.Expr]]:
@@ -240,6 +238,4 @@ def _pass_parts(caller: ir.Function, name: str, loop: ir.Function, parts: Sequen
         more = [rewrite(part, lambda _before, after: after, values) for part in parts]
         return replace(new, args=(*new.args, *more))
 
-    changed = rewrite(caller, transform)
-    assert isinstance(changed, ir.Function)
-    return changed
+    return rewrite(caller, transform)

@@ -110,7 +110,6 @@ def without_lets(function: Function, effects: Effects, only: Container[Let] | No
         ):
             replaced |= {node: node.body, node.var: node.value}
     new = substitute(function, replaced)
-    assert isinstance(new, Function)
     return with_flat_lets(new)
 
 

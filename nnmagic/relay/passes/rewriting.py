@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
-from typing import Concatenate, ParamSpec, cast
+from typing import Concatenate, ParamSpec, cast, overload
 
 from nnmagic.relay.expr import Constant, Expr, Function, Let, Var, children
 from nnmagic.relay.infer import infer_type
@@ -34,6 +34,14 @@ def keeps_types(
         return infer_type(new, look_into_callees=True) if is_typed else new
 
     return cast("Callable[Concatenate[Module, P], Module]", run)
+
+
+@overload
+def substitute(root: Function, replaced: Mapping[Expr, Expr]) -> Function: ...
+
+
+@overload
+def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr: ...
 
 
 def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
@@ -99,9 +107,7 @@ def with_flat_lets(function: Function) -> Function:
     for let in reversed(lets):  # outer ones first
         if let not in seen:
             _flatten(let, uses, seen, replaced)
-    new = substitute(function, replaced)
-    assert isinstance(new, Function)
-    return new
+    return substitute(function, replaced)
 
 
 def _flatten(root: Let, uses: Counter[Expr], seen: set[Let], replaced: dict[Expr, Expr]) -> None:
@@ -143,9 +149,7 @@ def copy_graph(function: Function, *, only: Callable[[Expr], bool] = lambda _nod
             return new
         return replace(old) if only(old) else old
 
-    new = rewrite(function, fresh)
-    assert isinstance(new, Function)
-    return new
+    return rewrite(function, fresh)
 
 
 def map_functions(module: Module, change: Callable[[Function], Function]) -> Module:

@@ -35,9 +35,7 @@ def fold_views(module: Module) -> Module:
 
 
 def _fold_function(function: Function) -> Function:
-    new = rewrite(function, _fold)
-    assert isinstance(new, Function)
-    return new
+    return rewrite(function, _fold)
 
 
 def _fold(_old: Expr, new: Expr) -> Expr:

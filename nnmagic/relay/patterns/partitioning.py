@@ -101,9 +101,7 @@ def _partition(
             replaced[node] = call
     if not replaced:
         return function
-    new = substitute(function, replaced)
-    assert isinstance(new, ir.Function)
-    return new
+    return substitute(function, replaced)
 
 
 def _call(root: ir.Expr, inside: set[ir.Expr], attrs: Mapping[str, object]) -> ir.Call:

@@ -42,18 +42,6 @@ def _cast(call: EvalCall, data: Array, *_like: Array) -> Any:
     return data.astype(call.dtype)
 
 
-def _erf(data: Array) -> Any:
-    return np.vectorize(math.erf, otypes=[np.float64])(data)
-
-
-def _erfc(data: Array) -> Any:
-    return np.vectorize(math.erfc, otypes=[np.float64])(data)
-
-
-def _abs_or_same(data: Array) -> Any:
-    return data if data.dtype.kind == "u" else np.abs(data)
-
-
 def _fixed_point_multiply(call: EvalCall, data: Array) -> Any:
     product = data.astype(object) * call["multiplier"]
     bits = 31 - call["shift"]
@@ -96,7 +84,7 @@ RULES: dict[str, Rule] = {
     "left_shift": plain(np.left_shift),
     "right_shift": plain(np.right_shift),
     "where": plain(np.where),
-    "abs": plain(_abs_or_same),
+    "abs": plain(lambda data: data if data.dtype.kind == "u" else np.abs(data)),
     "acos": plain(np.arccos),
     "acosh": plain(np.arccosh),
     "asin": plain(np.arcsin),
@@ -107,7 +95,7 @@ RULES: dict[str, Rule] = {
     "copy": plain(np.copy),
     "cos": plain(np.cos),
     "cosh": plain(np.cosh),
-    "erf": plain(_erf),
+    "erf": plain(np.vectorize(math.erf, otypes=[np.float64])),
     "exp": plain(np.exp),
     "fast_exp": plain(np.exp),
     "fast_tanh": plain(np.tanh),
@@ -118,7 +106,7 @@ RULES: dict[str, Rule] = {
     "negative": plain(np.negative),
     "round": plain(round_half_away),
     **{f"numpy.{function.__name__}": plain(function) for function in _NUMPY},
-    "special.erfc": plain(_erfc),
+    "special.erfc": plain(np.vectorize(math.erfc, otypes=[np.float64])),
     "rsqrt": plain(lambda x: 1 / np.sqrt(x)),
     "sigmoid": plain(lambda x: 1 / (1 + np.exp(-x))),
     "sign": plain(np.sign),

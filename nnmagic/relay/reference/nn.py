@@ -237,10 +237,6 @@ def _lrn(call: EvalCall, x: Array) -> Any:
     return x / scale ** call["beta"]
 
 
-def _leaky_relu(call: EvalCall, x: Array) -> Any:
-    return np.where(x > 0, x, x * x.dtype.type(call["alpha"]))
-
-
 def _nll_loss(call: EvalCall, predictions: Array, targets: Array, weights: Array) -> Any:
     ignored = targets == call["ignore_index"]
     index = np.expand_dims(np.where(ignored, 0, targets), 1)
@@ -262,7 +258,7 @@ RULES: dict[str, Rule] = {
     "nn.global_max_pool2d": _global(np.max),
     "nn.global_avg_pool2d": _global(_mean),
     "nn.relu": lambda _given, x: np.maximum(x, x.dtype.type(0)),
-    "nn.leaky_relu": _leaky_relu,
+    "nn.leaky_relu": lambda call, x: np.where(x > 0, x, x * x.dtype.type(call["alpha"])),
     "nn.prelu": lambda given, x, alpha: np.where(x > 0, x, x * _along(alpha, x, given["axis"])),
     "nn.bias_add": lambda given, x, bias: x + _along(bias, x, given["axis"]),
     "nn.dropout": lambda _given, x: (x, np.ones_like(x)),

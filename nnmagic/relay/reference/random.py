@@ -129,12 +129,8 @@ def _in_float64(function: Any, values: Array) -> Any:
     return function(values.astype(np.float64)).astype(values.dtype)
 
 
-def _pcg64(call: EvalCall, state: Array, like: Array, parameters: tuple[Array, ...]) -> Any:
-    return draw(str(call["function"]), state, like, parameters)
-
-
 RULES: dict[str, Rule] = {
-    "numpy.pcg64": _pcg64,
+    "numpy.pcg64": lambda call, state, like, parameters: draw(str(call["function"]), state, like, parameters),
     "numpy.pcg64_seed": lambda _given, seed: seeded(int(seed)),
     "random.threefry_generate": _threefry_generate,
     "numpy.random.bits_like": _threefry_generate_like,

@@ -134,10 +134,6 @@ def _histogram(call: EvalCall, data: Array, edges: Array) -> Any:
     return np.bincount(index, minlength=len(edges) - 1).astype(call.dtype)
 
 
-def _isin(_given: EvalCall, data: Array, others: Array) -> Any:
-    return np.isin(data, others)
-
-
 def _matmul(call: EvalCall, lhs: Array, rhs: Array) -> Any:
     lhs = np.swapaxes(lhs, -1, -2) if call["transpose_a"] else lhs
     rhs = np.swapaxes(rhs, -1, -2) if call["transpose_b"] else rhs
@@ -179,7 +175,7 @@ RULES: dict[str, Rule] = {
     "dyn.topk": _topk,
     "searchsorted": _searchsorted,
     "numpy.histogram": _histogram,
-    "numpy.isin": _isin,
+    "numpy.isin": lambda _given, data, others: np.isin(data, others),
     "numpy.partition": _partition,
     "numpy.argpartition": _argpartition,
     "invert_permutation": plain(np.argsort),

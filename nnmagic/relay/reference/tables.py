@@ -54,13 +54,9 @@ def _slots(_given: EvalCall, keys: Array, count: Array) -> Any:
     return slots
 
 
-def _alive(_given: EvalCall, slots: Array, keys: Array) -> Any:
-    return np.isin(np.arange(len(keys)), slots)
-
-
 RULES: dict[str, Rule] = {
     "table.find": _find,
     "table.found": _found,
     "table.slots": _slots,
-    "table.alive": _alive,
+    "table.alive": lambda _given, slots, keys: np.isin(np.arange(len(keys)), slots),
 }

@@ -147,6 +147,5 @@ def rename_globals(function: Function, names: Mapping[str, str]) -> Function:
     if all(old == new for old, new in names.items()):
         return function
     result = rewrite(function, rename)
-    assert isinstance(result, Function)
     rule = custom_rule(function)
     return result if rule is None else replace(result, attrs={**result.attrs, **rule.attrs(names)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from operator import is_
+from typing import cast, overload
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
@@ -61,6 +62,16 @@ def binders(expr: ir.Expr) -> tuple[ir.Var, ...]:
             return ()
 
 
+@overload
+def rewrite(
+    root: ir.Function, transform: Transform, memo: dict[ir.Expr, ir.Expr] | None = None
+) -> ir.Function: ...
+
+
+@overload
+def rewrite(root: ir.Expr, transform: Transform, memo: dict[ir.Expr, ir.Expr] | None = None) -> ir.Expr: ...
+
+
 def rewrite(root: ir.Expr, transform: Transform, memo: dict[ir.Expr, ir.Expr] | None = None) -> ir.Expr:
     """Return the graph rebuilt from its leaves up; a shared node is transformed once and stays shared.
 
@@ -86,7 +97,7 @@ def rewrite_module(module: Module, transform: Transform) -> Module:
     memo: dict[ir.Expr, ir.Expr] = {}
     functions = {}
     for name, function in module.functions.items():
-        new = rewrite(function, transform, memo)
+        new = rewrite(cast("ir.Expr", function), transform, memo)
         if not isinstance(new, ir.Function):
             raise TypeError(f"the transformation made @{name} a {type(new).__name__}, not a function")
         functions[name] = new

@@ -14,14 +14,7 @@ from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.expr import Constant, Var
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Int64, VarDim, dtype_of_array
 
-_SUFFIXES = {
-    "int16": "i16",
-    "int32": "",
-    "int64": "i64",
-    "float16": "f16",
-    "float32": "f",
-    "float64": "f64",
-}
+_SUFFIXES = {"int16": "i16", "int32": "", "int64": "i64", "float16": "f16", "float32": "f", "float64": "f64"}
 _DTYPE_OF_SUFFIX = {suffix: dtype for dtype, suffix in _SUFFIXES.items()} | {"i32": "int32", "f32": "float32"}
 
 _NUMBER = re.compile(r"(-*)(inf|[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)((?:[if][0-9]*)?)")

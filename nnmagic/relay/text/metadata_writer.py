@@ -23,7 +23,6 @@ from nnmagic.relay.types import AnyDim, IncompleteType, Int64, TensorType, Type,
 #: The objects that the text can refer to.
 _Entry = Constant | Var | VarDim | IncompleteType | Attrs
 
-
 #: The number of keys that TVM keeps in insertion order, and the factor of its hash for more.
 _SMALL_MAP, _GOLDEN_RATIO = 4, 11400714819323198485
 
@@ -51,12 +50,7 @@ class MetadataWriter:
 
     def reference(self, value: Constant | Var | VarDim | IncompleteType) -> str:
         """Return ``meta[relay.Constant][k]``; the same constant has the same k."""
-        keys = {
-            Constant: CONSTANT_KEY,
-            Var: RELAY_VAR_KEY,
-            VarDim: VAR_KEY,
-            IncompleteType: INCOMPLETE_KEY,
-        }
+        keys = {Constant: CONSTANT_KEY, Var: RELAY_VAR_KEY, VarDim: VAR_KEY, IncompleteType: INCOMPLETE_KEY}
         return self._reference(keys[type(value)], value, identity=value)
 
     def attrs_reference(self, attrs_class: AttrsClass, attrs: Attrs) -> str:
@@ -185,11 +179,7 @@ class _JsonGraph:
         if not isinstance(type_, TensorType):
             return 0
         number = self._add(_JsonNode("relay.TensorType"))
-        self.nodes[number].attrs = {
-            "dtype": type_.dtype,
-            "shape": str(self._value(type_.shape)),
-            "span": "0",
-        }
+        self.nodes[number].attrs = {"dtype": type_.dtype, "shape": str(self._value(type_.shape)), "span": "0"}
         return number
 
     def _attrs(self, attrs_class: AttrsClass, attrs: Attrs) -> int:

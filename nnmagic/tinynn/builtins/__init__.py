@@ -79,15 +79,7 @@ from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 
-__all__ = [
-    "BUILTINS",
-    "CONSTANTS",
-    "IN_PLACE",
-    "METHODS",
-    "MODULES",
-    "MODULE_METHODS",
-    "PYTHON_ONLY",
-]
+__all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "MODULE_METHODS", "PYTHON_ONLY"]
 
 _NUMPY_ROWS = (
     *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING, *REPETITION, *PADDING),

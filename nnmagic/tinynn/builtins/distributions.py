@@ -28,14 +28,9 @@ from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.symbolic_sizes import (
-    as_number,
-    as_size,
-    require_nonnegative,
-)
+from nnmagic.tinynn.values.symbolic_sizes import as_number, as_size, require_nonnegative
 
 ROWS = {row.name: row for row in (*CREATION, *LINALG, *PRODUCTS)}
-
 
 _MAX_LAMBDA = float(np.iinfo("int64").max - np.sqrt(np.iinfo("int64").max) * 10)
 

@@ -44,10 +44,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.symbolic_sizes import (
-    as_number,
-    size_along,
-)
+from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
 
 #: The parameters of the distributions: their names with ``#`` after those of integers, their defaults, and
 #: what NumPy requires of them.

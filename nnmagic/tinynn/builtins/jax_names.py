@@ -66,10 +66,6 @@ def _choose(call: Arguments, condition: str, chosen: Sequence[v.Operand]) -> v.V
     return v.LoopCall("text", (*chosen, *given), text="".join(lines))
 
 
-def _cond(call: Arguments) -> v.Value:
-    return _choose(call, "index", [call.given[name] for name in ("pred", "true_fun", "false_fun")])
-
-
 def _switch(call: Arguments) -> v.Value:
     """Return a call of ``branches[index]``; as in JAX, an index beyond an end is that of the end."""
     branches = call.given["branches"]
@@ -85,7 +81,7 @@ _CONTROL_FLOW = (
     Builtin(
         "cond",
         "pred true_fun false_fun *operands",
-        _cond,
+        lambda call: _choose(call, "index", [call.given[name] for name in ("pred", "true_fun", "false_fun")]),
         "Call one of two functions with the operands.",
         method=False,
     ),

@@ -8,7 +8,7 @@ Their reference: https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
 from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import as_formula, dtype_of_operand, formula, one_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor
@@ -98,26 +98,23 @@ LOOP_FUNCTIONS = (
         None,
         method=False,
     ),
-    numpy_function(
+    free_function(
         "apply_along_axis",
         "func1d axis arr *args",
         _along_axis,
         "Call a function for each vector along an axis.",
-        method=False,
         form="func1d, axis, arr, *args",
     ),
-    numpy_function(
+    free_function(
         "vectorize",
         "pyfunc otypes?",
         _vectorize,
         "Return a function that maps a function over the elements of tensors.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "piecewise",
         "x condlist funclist",
         _piecewise,
         "Compute a function, or a number, for the elements of each condition.",
-        method=False,
     ),
 )

@@ -416,7 +416,6 @@ PYTHON = (
     _number("bool", "bool", bool),
 )
 
-
 #: Python's built-in names that a cell lacks: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "print": ("`print` has no value", "write it as a statement"),

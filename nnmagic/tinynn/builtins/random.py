@@ -29,7 +29,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, concatenate, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
+from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.symbolic_sizes import (
     as_number,
@@ -265,13 +265,8 @@ def _gumbel(call: Arguments) -> Value:
 def _bernoulli(call: Arguments) -> Value:
     key = _key_of(call)
     probability = call.given["p"].value if "p" in call else Known(0.5)
-    dtype = "float32"
-    if (
-        is_tensor(probability)
-        and isinstance(probability, Computed)
-        and isinstance(probability.type, TensorType)
-    ):
-        dtype = "float64" if probability.type.dtype == "float64" else dtype
+    type_ = probability.type if isinstance(probability, Computed) else None
+    dtype = "float64" if isinstance(type_, TensorType) and type_.dtype == "float64" else "float32"
     p = _parameter(call, "p", dtype) if "p" in call else None
     data = _draw(key, "uniform", _shape(call, *([p] if p else [])), dtype)
     return (data < (0.5 if p is None else p)).value

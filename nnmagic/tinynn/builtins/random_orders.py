@@ -8,28 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.relay.types import is_float
-from nnmagic.tinynn.builtins.argument_checks import (
-    flag,
-    one_axis,
-)
-from nnmagic.tinynn.builtins.distributions import (
-    array_of,
-    draw,
-    number_of_constant,
-    of_size,
-    require_number,
-)
+from nnmagic.tinynn.builtins.argument_checks import flag, one_axis
+from nnmagic.tinynn.builtins.distributions import array_of, draw, number_of_constant, of_size, require_number
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.symbolic_sizes import (
-    as_size,
-    number_of,
-    size_along,
-    weak_int,
-)
+from nnmagic.tinynn.values.symbolic_sizes import as_size, number_of, size_along, weak_int
 
 
 def _population(call: Arguments, parameter: str) -> tuple[v.Value, Formula | None, int]:

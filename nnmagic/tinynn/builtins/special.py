@@ -79,10 +79,6 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
     return (delta < 0).choose(math.inf, zero.choose(0.0, result))
 
 
-def _softplus(x: Any) -> Any:
-    return special.softplus(x)
-
-
 def _log_sum(call: Arguments) -> Value:
     """Compute log(sum(b * exp(a))) along axes."""
     data = _as_float(formula(call, "a"))
@@ -218,7 +214,7 @@ def _probabilities() -> tuple[Builtin, ...]:
         _operator("expit", "Compute 1 / (1 + exp(-x)).", "sigmoid"),
         _function("log_expit", "x", scipy_special.log_expit, "Compute log(expit(x))."),
         _function("logit", "x", scipy_special.logit, "Compute log(x / (1 - x))."),
-        _function("softplus", "x", _softplus, "Compute log(1 + exp(x))."),
+        _function("softplus", "x", special.softplus, "Compute log(1 + exp(x))."),
         _function("xlogy", "x y", scipy_special.xlogy, "Compute x * log(y), which is 0 where x is."),
         _function("xlog1py", "x y", scipy_special.xlog1py, "Compute x * log(1 + y), which is 0 where x is."),
         _function("entr", "x", scipy_special.entr, "Compute -x * log(x)."),

@@ -68,7 +68,6 @@ def concatenate(
     whole = TupleOf(tuple(part.value for part in parts))
     value = as_computed(Operand(whole, first.span))
     result = call_operator(OPERATORS[operator], [Operand(value, first.span)], {"axis": axis}, call.span)
-
     assert isinstance(result, Computed)
     return Formula(result, call.span)
 
@@ -92,7 +91,6 @@ def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
 
 #: A size: a number, or a dimension that only the run knows.
 Size: TypeAlias = int | Dimension
-
 
 #: Beyond the end of any axis.
 _BEYOND = 2**48

@@ -161,10 +161,6 @@ def _same(call: Arguments) -> Value:
     return formula(call, "a").value
 
 
-def _clone(builtins: _Table, call: Arguments) -> Value:
-    return builtins["copy"].apply(call)
-
-
 def _size(call: Arguments) -> Value:
     data = formula(call, "a")
     sizes = shape_of(data.value, call.span)
@@ -177,21 +173,14 @@ def _numel(call: Arguments) -> Value:
     return product_of(shape_of(formula(call, "a").value, call.span).items, call.span)
 
 
-def _chunk(builtins: _Table, call: Arguments) -> Value:
-    given = {"ary": call.given["a"], "indices_or_sections": call.given["chunks"]}
-    if "dim" in call:
-        given["axis"] = call.given["dim"]
-    return builtins["split"].apply(Arguments("chunk", given, call.span))
+def _as(name: str, **parameters: str) -> Callable[[_Table, Arguments], Value]:
+    """Return a function that calls NumPy's of a name, whose parameters are those given here."""
 
+    def apply_to(builtins: _Table, call: Arguments) -> Value:
+        given = {own: call.given[torch] for own, torch in parameters.items() if torch in call}
+        return builtins[name].apply(Arguments(call.name, given, call.span))
 
-def _gather(builtins: _Table, call: Arguments) -> Value:
-    given = {"arr": call.given["a"], "indices": call.given["index"], "axis": call.given["dim"]}
-    return builtins["take_along_axis"].apply(Arguments("gather", given, call.span))
-
-
-def _index_select(builtins: _Table, call: Arguments) -> Value:
-    given = {"a": call.given["a"], "indices": call.given["index"], "axis": call.given["dim"]}
-    return builtins["take"].apply(Arguments("index_select", given, call.span))
+    return apply_to
 
 
 def _batch_norm(builtins: _Table, call: Arguments) -> Value:
@@ -319,16 +308,36 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
             row("aminmax", "a * axis? keepdims?", _with(builtins, _both_extremes), "Return (min, max)."),
             aliases=f"{_DATA} dim=axis keepdim=keepdims",
         ),
-        row("clone", "a", _with(builtins, _clone), "Return a copy, whose elements may be assigned."),
+        row(
+            "clone",
+            "a",
+            _with(builtins, _as("copy", a="a")),
+            "Return a copy, whose elements may be assigned.",
+        ),
         row("expand", "a *size", _expand, "Broadcast to sizes; -1 keeps one."),
         row("to", "a dtype?", _to, "Convert to a dtype; a device means nothing."),
         row("type_as", "a other", _type_as, "Convert to the dtype of another tensor."),
         row("scatter", "a dim index src", _scatter, "Return a copy with elements replaced by indices."),
         row("dim", "a", lambda call: Known(formula(call, "a").rank), "Return the number of dimensions."),
         row("numel", "a", _numel, "Return the number of elements."),
-        row("chunk", "a chunks dim?", _with(builtins, _chunk), "Split into equal parts; returns a tuple."),
-        row("gather", "a dim index", _with(builtins, _gather), "Return elements by indices."),
-        row("index_select", "a dim index", _with(builtins, _index_select), "Return slices at indices."),
+        row(
+            "chunk",
+            "a chunks dim?",
+            _with(builtins, _as("split", ary="a", indices_or_sections="chunks", axis="dim")),
+            "Split into equal parts; returns a tuple.",
+        ),
+        row(
+            "gather",
+            "a dim index",
+            _with(builtins, _as("take_along_axis", arr="a", indices="index", axis="dim")),
+            "Return elements by indices.",
+        ),
+        row(
+            "index_select",
+            "a dim index",
+            _with(builtins, _as("take", a="a", indices="index", axis="dim")),
+            "Return slices at indices.",
+        ),
         row(
             "topk", "a k dim? largest? sorted?", _topk, "Return (values, indices) of the k largest elements."
         ),

@@ -81,7 +81,6 @@ def static_argument(function: str, parameter: str, operand: v.Operand) -> object
 #: Functions that make a tensor of a Python number.
 _MAKING_TENSORS = ("array", "asarray", "astype")
 
-
 #: Functions whose last arguments may be tuples, each of them one argument.
 _TAKING_TREES = ("vjp", "tree_map", "map")
 
@@ -190,17 +189,22 @@ class Builtin:
 
 
 def numpy_function(
+    name: str, signature: str, apply: Callable[[Arguments], v.Value], summary: str, aliases: str = ""
+) -> Builtin:
+    """Return a function that NumPy has by the same name, and tensors as a method."""
+    return Builtin(name, signature, apply, summary, name, aliases)
+
+
+def free_function(
     name: str,
     signature: str,
     apply: Callable[[Arguments], v.Value],
     summary: str,
     aliases: str = "",
-    *,
-    method: bool = True,
     form: str = "",
 ) -> Builtin:
-    """Return a function that NumPy has by the same name."""
-    return Builtin(name, signature, apply, summary, name, aliases, method, form)
+    """Return a function that NumPy has by the same name, and tensors not as a method."""
+    return Builtin(name, signature, apply, summary, name, aliases, method=False, form=form)
 
 
 #: Functions that mean something else in PyTorch along a dimension: it gives indices, too, or another number.

@@ -20,7 +20,6 @@ from nnmagic.tinynn.values.symbolic_sizes import as_number
 #: Arguments that count or choose; a Python number there is an int32, whatever the data is.
 _INDEX_ARGUMENTS = frozenset({"indices", "k", "index"})
 
-
 #: Arguments that Relay's Python function makes of numbers, in the dtype of the result.
 _NUMBERS: dict[str, dict[str, float]] = {
     "random.normal": {"mean": 0.0, "scale": 1.0},

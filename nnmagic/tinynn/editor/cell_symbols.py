@@ -97,10 +97,7 @@ def _constructor_symbol(
 
 
 def _parameters(
-    elaboration: Elaboration,
-    source: Source,
-    parameters: Sequence[tree.ParameterNode],
-    types: list[str],
+    elaboration: Elaboration, source: Source, parameters: Sequence[tree.ParameterNode], types: list[str]
 ) -> tuple[str, ...]:
     """Return the parameters as Python would write them."""
     shown: list[str] = []

@@ -54,7 +54,6 @@ TYPE_NAMES = {
     "Out": "Out[Tensor[(3,), f32]]: an array of the caller that the function fills.",
 }
 
-
 #: What loops go over, and what has no value.
 _LOOPED_OVER = (
     "range",

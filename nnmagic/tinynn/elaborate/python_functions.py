@@ -22,8 +22,8 @@ from nnmagic.tinynn.analysis.bound_names import (
 from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.closures import inline_call
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.namespace.capture import names_in, source_code
 from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.namespace.notebook_functions import names_in, source_code
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.syntax import parse, tree

@@ -31,10 +31,6 @@ from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 
 
-def _transpose(value: v.Computed, span: Span) -> v.Value:
-    return apply("transpose", span, value) if len(_type(value).shape) > 1 else value
-
-
 def _type(value: v.Computed) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
@@ -49,22 +45,6 @@ def _transpose_matrices(value: v.Computed, span: Span) -> v.Value:
 
 def _bytes_of(value: v.Computed) -> int:
     return ARRAY_DTYPES[_type(value).dtype].itemsize
-
-
-def _all_bytes(value: v.Computed, span: Span) -> v.Value:
-    return product_of([*shape_of(value, span).items, v.Known(_bytes_of(value))], span)
-
-
-def _real(value: v.Computed, span: Span) -> v.Value:
-    return apply(REAL, span, value) if is_complex(_type(value).dtype) else value
-
-
-def _flat(value: v.Computed, span: Span) -> v.Value:
-    return BUILTINS["ravel"].call([v.Operand(value, span)], span)
-
-
-def _imag(value: v.Computed, span: Span) -> v.Value:
-    return apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value)
 
 
 #: Attributes of tensors, with their summaries.
@@ -89,20 +69,17 @@ _ATTRIBUTES: dict[str, Callable[[v.Computed, Span], v.Value]] = {
     "size": lambda value, span: product_of(shape_of(value, span).items, span),
     "dtype": lambda value, _span: v.Known(dtype_named(_type(value).dtype)),
     "itemsize": lambda value, _span: v.Known(_bytes_of(value)),
-    "nbytes": _all_bytes,
-    "T": _transpose,
+    "nbytes": lambda value, span: product_of([*shape_of(value, span).items, v.Known(_bytes_of(value))], span),
+    "T": lambda value, span: apply("transpose", span, value) if len(_type(value).shape) > 1 else value,
     "mT": _transpose_matrices,
-    "real": _real,
-    "imag": _imag,
-    "flat": _flat,
+    "real": lambda value, span: apply(REAL, span, value) if is_complex(_type(value).dtype) else value,
+    "imag": lambda value, span: apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value),
+    "flat": lambda value, span: BUILTINS["ravel"].call([v.Operand(value, span)], span),
     "device": lambda _value, _span: v.Known("cpu"),
 }
 
 #: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
-_OTHER_NAMES = {
-    "type": "astype(f32)",
-}
-
+_OTHER_NAMES = {"type": "astype(f32)"}
 
 #: Methods that a cell does not need, since they only concern devices, gradients or Python values.
 _NOT_NEEDED = frozenset(("cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
@@ -150,9 +127,7 @@ _ITEM = Builtin("item", "a", _item, "Return the only element of a tensor of size
 
 
 def _view(
-    name: str,
-    items: Callable[[v.DictOf], Iterable[v.Value]],
-    of_table: Callable[[v.TableOf, Span], v.Value],
+    name: str, items: Callable[[v.DictOf], Iterable[v.Value]], of_table: Callable[[v.TableOf, Span], v.Value]
 ) -> Builtin:
     """Declare a method of dictionaries that gives their contents in order."""
 
@@ -226,7 +201,6 @@ _VIEWS = {
     ),
 }
 
-
 _COUNT = """
 def count(items, value):
     found = 0
@@ -263,7 +237,6 @@ _OF_LISTS = {
     "index": Builtin("index", "a value", _in_the_language(_INDEX), "Return the first place of a value."),
     "sort!": Builtin("sort!", "a", _in_order, "Return the items in ascending order."),
 }
-
 
 #: Methods of dictionaries and lists that change nothing.
 CONTAINER_METHODS = {**_VIEWS, **_OF_LISTS}

@@ -10,9 +10,7 @@ from typing import Protocol
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import RecordType, Type
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.types.annotations import (
-    Generator,
-)
+from nnmagic.tinynn.types.annotations import Generator
 
 
 @dataclass(frozen=True, slots=True)

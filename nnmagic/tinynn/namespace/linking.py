@@ -20,8 +20,8 @@ from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.used_types import collect_used_types
 from nnmagic.relay.types import FuncType
 from nnmagic.tinynn.calls.defaults import from_python
-from nnmagic.tinynn.namespace.capture import source_code
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, FunctionTemplate
+from nnmagic.tinynn.namespace.notebook_functions import source_code
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.values import values as v
 

@@ -32,7 +32,6 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
         from nnmagic.tinynn.namespace.compiled_values import types_with
 
         return tuple(types_with(namespace, name[:-2]).values())
-
     called = name.endswith(CALLED)
     first, *rest = name.removesuffix(CALLED).split(".")
     value = namespace.get(first, KNOWN_MODULES.get(first, MISSING))

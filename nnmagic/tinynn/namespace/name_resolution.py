@@ -22,13 +22,9 @@ from nnmagic.relay.types import GlobalTypeVar, Type
 from nnmagic.tinynn.builtins import BUILTINS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
     NotCapturableError,
-    RuledFunction,
     capture,
     holds_values,
-    method_code,
     not_capturable,
-    python_code,
-    ruled_function,
     snapshot,
 )
 from nnmagic.tinynn.namespace.compiled_values import (
@@ -42,6 +38,12 @@ from nnmagic.tinynn.namespace.compiled_values import (
 from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import CALLED, look_up
+from nnmagic.tinynn.namespace.notebook_functions import (
+    RuledFunction,
+    method_code,
+    python_code,
+    ruled_function,
+)
 from nnmagic.tinynn.namespace.random_functions import (
     NUMPY_GENERATORS,
     draws_random_numbers,

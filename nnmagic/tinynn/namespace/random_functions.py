@@ -42,7 +42,6 @@ _GENERATORS = frozenset(
 _BARE = frozenset(("default_rng", "randn", "randint", "randperm", "manual_seed", "PRNGKey"))
 _MODULES = ("numpy.random", "jax.random", "random", "jax._src.random", "cupy.random")
 
-
 #: What a cell takes from ``numpy.random``.
 NUMPY_GENERATORS = frozenset({*GENERATORS, "Generator"})
 

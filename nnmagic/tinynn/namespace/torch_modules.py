@@ -12,9 +12,9 @@ from nnmagic.tinynn.namespace.capture import (
     holds_values,
     member_names,
     member_of,
-    python_code,
     snapshot,
 )
+from nnmagic.tinynn.namespace.notebook_functions import python_code
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.values.values import DictOf, ModuleOf, RefusalError, TupleOf, Value

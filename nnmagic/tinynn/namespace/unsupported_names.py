@@ -5,16 +5,8 @@ from __future__ import annotations
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES
-from nnmagic.tinynn.namespace.capture import (
-    NotCapturableError,
-    is_method,
-    member_names,
-    not_capturable,
-)
-from nnmagic.tinynn.namespace.unsupported_functions import (
-    ELSEWHERE,
-    cell_equivalent,
-)
+from nnmagic.tinynn.namespace.capture import NotCapturableError, is_method, member_names, not_capturable
+from nnmagic.tinynn.namespace.unsupported_functions import ELSEWHERE, cell_equivalent
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, dtype_named
 from nnmagic.tinynn.values import values as v

@@ -71,28 +71,16 @@ NAMED: dict[str, AnyOp] = {
     "bitwise_xor": BuiltinOp.BitXor,
 }
 
-#: Operators of two tensors that are one Relay operator for every dtype.
-_BINARY: dict[AnyOp, str] = {
-    BuiltinOp.Add: "add",
-    BuiltinOp.Sub: "subtract",
-    BuiltinOp.Mul: "multiply",
-    BuiltinOp.FloorDiv: "floor_divide",
-    BuiltinOp.Mod: "floor_mod",
-    ExtraOp.Pow: "power",
-    ExtraOp.LShift: "left_shift",
-    ExtraOp.RShift: "right_shift",
-    BuiltinOp.Eq: "equal",
-    BuiltinOp.NotEq: "not_equal",
-    BuiltinOp.LT: "less",
-    BuiltinOp.LE: "less_equal",
-    BuiltinOp.GT: "greater",
-    BuiltinOp.GE: "greater_equal",
-}
 #: Operators with one Relay operator for bools and another for integers.
 _BITWISE: dict[AnyOp, tuple[str, str]] = {
     BuiltinOp.BitAnd: ("logical_and", "bitwise_and"),
     BuiltinOp.BitOr: ("logical_or", "bitwise_or"),
     BuiltinOp.BitXor: ("logical_xor", "bitwise_xor"),
+}
+#: Operators of two tensors that are one Relay operator for every dtype.
+_BINARY: dict[AnyOp, str] = {
+    **{op: name for name, op in NAMED.items() if op is not BuiltinOp.Div and op not in _BITWISE},
+    BuiltinOp.Mod: "floor_mod",
 }
 _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
     BuiltinOp.Add: python.add,
@@ -350,7 +338,6 @@ def _fold_unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.V
 
 #: An int known at compile time has at most this many bits.
 _MAX_BITS = 64
-
 
 _ORDER = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
 

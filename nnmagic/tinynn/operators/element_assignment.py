@@ -31,14 +31,7 @@ from nnmagic.tinynn.operators.subscripts import (
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import (
-    apply,
-    cast,
-    is_tensor,
-    tensor_type,
-    vector_of,
-    whole_numbers,
-)
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape, dims_differ
 from nnmagic.tinynn.values.reshaping import with_checked_sizes
 from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along

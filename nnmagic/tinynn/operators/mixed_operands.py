@@ -14,25 +14,12 @@ from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-from nnmagic.tinynn.values.operator_calls import (
-    apply,
-    is_tensor,
-    tensor_type,
-)
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.promotion import promote, promote_beside_number
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
 
-
-COMPARISONS = (
-    BuiltinOp.Eq,
-    BuiltinOp.NotEq,
-    BuiltinOp.LT,
-    BuiltinOp.LE,
-    BuiltinOp.GT,
-    BuiltinOp.GE,
-)
-
+COMPARISONS = (BuiltinOp.Eq, BuiltinOp.NotEq, BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
 
 _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
@@ -78,7 +65,6 @@ def _number_beside(number: v.Operand, tensor: v.Operand, type_: TensorType, sign
 
 #: Comparisons that hold for a number below all others; their opposites hold for one above.
 _HOLD_ABOVE = (BuiltinOp.GT, BuiltinOp.GE, BuiltinOp.NotEq)
-
 
 _HOLD_BELOW = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.NotEq)
 

@@ -47,7 +47,6 @@ _HEAPS = {
 _TAKES_ITEM = ("heappush", "heapreplace", "heappushpop")
 _GIVES_ITEM = ("heappop", "heapreplace", "heappushpop")
 
-
 #: The attribute that marks calls of functions which the cell itself defines.
 _OWN = "calls_own_function"
 

@@ -95,10 +95,6 @@ def _call(call: py.expr, name: str, *args: py.expr) -> py.expr:
     return py.fix_missing_locations(py.copy_location(py.Call(function, list(args), []), call))
 
 
-def _where(module: py.Name, owner: py.Name, rest: list[py.expr]) -> py.expr:
-    return _call(module, "where", rest[0], rest[1], owner)
-
-
 def _on_diagonal(module: py.Name, owner: py.Name, rest: list[py.expr]) -> py.expr:
     shape = py.Attribute(owner, "shape", py.Load())
     rows, columns = (py.Subscript(shape, py.Constant(axis), py.Load()) for axis in (0, 1))
@@ -112,6 +108,6 @@ _OF_SORT = ("axis", "kind", "stable")
 #: NumPy's functions that change their first argument: how many others they take, and what it then holds.
 _FUNCTIONS: dict[str, tuple[int, Callable[[py.Name, py.Name, list[py.expr]], py.expr]]] = {
     "copyto": (1, lambda _module, _owner, rest: rest[0]),
-    "putmask": (2, _where),
+    "putmask": (2, lambda module, owner, rest: _call(module, "where", rest[0], rest[1], owner)),
     "fill_diagonal": (1, _on_diagonal),
 }

@@ -37,7 +37,6 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
         ):
             text = _CHANGED[method][1].format(*map(py.unparse, args), owner=owner.id)
             yield _change(stmt, owner.id, text)
-            return
         case py.Expr(
             value=py.Call(
                 func=py.Name(id=word) | py.Attribute(attr=word), args=[py.Name() as owner, item], keywords=[]
@@ -50,10 +49,8 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             yield _change(
                 stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)
             )
-            return
         case py.Expr(value=py.Call() as call) if heap_function(call):
             yield from _take(call, None, new_name)
-            return
         case py.Expr(
             value=py.Call(
                 func=py.Attribute(attr="sort", value=py.Name() as owner), args=[], keywords=[_, *_] as given
@@ -61,23 +58,25 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
         ) if {each.arg for each in given} <= {"key", "reverse"}:
             options = ", ".join(map(py.unparse, given))
             yield _change(stmt, owner.id, f"sorted({owner.id}, {options})")
-            return
         case py.Expr(
             value=py.Call(func=py.Attribute(attr="update", value=py.Name() as owner), args=[others])
         ):
             yield from _update(stmt, owner, others, new_name)
-            return
         case py.Return(value=py.IfExp(test=test, body=body, orelse=orelse)) if _is_text(body) or _is_text(
             orelse
         ):
             paths: list[py.stmt] = [py.copy_location(py.Return(each), each) for each in (body, orelse)]
             yield py.copy_location(py.If(test, paths[:1], paths[1:]), stmt)
-            return
         case py.Assign() | py.AugAssign() | py.Expr() | py.Return() | py.If():
-            pass
+            yield from _expand_inside(stmt, new_name)
         case _:
             yield stmt
-            return
+
+
+def _expand_inside(
+    stmt: py.Assign | py.AugAssign | py.Expr | py.Return | py.If, new_name: Callable[[str], str]
+) -> Iterator[py.stmt]:
+    """Yield a statement behind those that write out what calls in its expressions change."""
     inside = stmt.test if isinstance(stmt, py.If) else stmt
     if (default := _setdefault_in(inside)) is not None:
         before, call = default

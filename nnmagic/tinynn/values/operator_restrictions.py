@@ -27,7 +27,7 @@ _OTHER_MEANING = {
     "mod": (
         "its sign follows the dividend, unlike NumPy's mod",
         "write a % b (floor_mod), or trunc_mod(a, b)",
-    ),
+    )
 }
 
 

@@ -37,9 +37,7 @@ def lower_assertions(module: Module, failures: list[Failure]) -> Module:
 def _rewrite(function: Function, transform: Callable[[Expr, Expr], Expr]) -> Function:
     if not any(isinstance(node, Match) and node.assertion is not None for node in post_order(function)):
         return function
-    new = rewrite(function, transform)
-    assert isinstance(new, Function)
-    return new
+    return rewrite(function, transform)
 
 
 def _is_assertion(match: Match) -> bool:

@@ -61,9 +61,7 @@ def _find_in_function(function: ir.Function) -> ir.Function:
         again = _match(new)  # its operands may have become other ones
         return new if again is None else again.wrap(new)
 
-    wrapped = rewrite(function, wrap)
-    assert isinstance(wrapped, ir.Function)
-    return wrapped
+    return rewrite(function, wrap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,7 @@ def _name(function: Function, shapes: Sequence[_Shape]) -> Function:
     labels = new_labels(function, "carried_")
     given = [leaf for param in function.params for leaf in _leaves(type_of(param))]
     named = [
-        replace(
-            leaf,
-            shape=tuple(AnyDim(next(labels)) if dim == ANY else dim for dim in leaf.shape),
-        )
+        replace(leaf, shape=tuple(AnyDim(next(labels)) if dim == ANY else dim for dim in leaf.shape))
         for leaf in given
     ]
     assert function.ret_type is not None

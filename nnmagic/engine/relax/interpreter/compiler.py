@@ -101,9 +101,7 @@ def _unmark_kernels(function: ir.Function) -> ir.Function:
     def unmark(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
         return replace(new, attrs={}) if isinstance(new, ir.Function) and is_opaque(new) else new
 
-    copy = rewrite(function, unmark)
-    assert isinstance(copy, ir.Function)
-    return copy
+    return rewrite(function, unmark)
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ class InterpretedProgram:
         """Return the interpreter's values for arguments."""
         dims: dict[str, int] = {}
         return [
-            _map_leaves(convert_argument(parameter, value, dims), _same)
+            _map_leaves(convert_argument(parameter, value, dims), lambda array: array)
             for parameter, value in zip(self._parameters, arrays, strict=True)
         ]
 
@@ -162,10 +162,6 @@ def _flat(kernel: Function) -> Function:
     assert kernel.ret_type is not None
     results = tuple(leaves(kernel.ret_type))
     return Function(params, kernel.body, results[0] if len(results) == 1 else TupleType(results))
-
-
-def _same(array: np.ndarray) -> np.ndarray:
-    return array
 
 
 def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:

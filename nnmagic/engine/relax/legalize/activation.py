@@ -104,10 +104,6 @@ def _axis_max(attrs: Attrs, data: Tensor) -> tuple[Tensor, Tensor, Callable[[Seq
     return wide, largest, lambda index: [0 if dim == axis else i for dim, i in enumerate(index)]
 
 
-def _fast_softmax(attrs: Attrs, data: Tensor) -> Tensor:
-    return topi.nn.fast_softmax(data, axis=attrs["axis"])
-
-
 def _cross_entropy(predictions: Tensor, targets: Tensor, *, logits: bool) -> Tensor:
     """Compute -sum(targets * log(predictions)) / rows; logits are logarithms already."""
     rows, columns = predictions.shape
@@ -158,7 +154,7 @@ RULES.update(
         "nn.prelu": te_of(_prelu),
         "nn.softmax": te_of(_softmax, reduces=True),
         "nn.log_softmax": te_of(_log_softmax, reduces=True),
-        "nn.fast_softmax": te_of(_fast_softmax),
+        "nn.fast_softmax": te_of(lambda attrs, data: topi.nn.fast_softmax(data, axis=attrs["axis"])),
         "nn.dropout": _dropout,
         "nn.cross_entropy": te_of(lambda _attrs, x, y: _cross_entropy(x, y, logits=False)),
         "nn.cross_entropy_with_logits": te_of(lambda _attrs, x, y: _cross_entropy(x, y, logits=True)),

@@ -11,10 +11,7 @@ from tvm import tirx
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.matmul.dynamic_loops import dynamic_loops
 from nnmagic.engine.relax.schedules.matmul.matrix_product import MatrixProduct
-from nnmagic.engine.relax.schedules.matmul.microkernels import (
-    Finish,
-    Matrix,
-)
+from nnmagic.engine.relax.schedules.matmul.microkernels import Finish, Matrix
 from nnmagic.engine.relax.schedules.matmul.static_loops import static_loops
 from nnmagic.engine.relax.tir import builders, vector_math
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt, Var

@@ -45,10 +45,7 @@ def broadcast_rule(function: ElementFunction, relax_op: Callable[..., RelaxExpr]
 
 
 def _broadcast_to(
-    call: OpCall,
-    function: ElementFunction,
-    operands: Iterable[Value],
-    shape: Sequence[Extent],
+    call: OpCall, function: ElementFunction, operands: Iterable[Value], shape: Sequence[Extent]
 ) -> Value:
     """Apply ``function`` to the elements of operands that broadcast to a shape."""
     if all(isinstance(dim, int) for dim in shape):
@@ -176,9 +173,7 @@ def in_float32(function: ElementFunction) -> ElementFunction:
 
 
 def _arithmetic_rule(
-    function: ElementFunction,
-    relax_op: Callable[..., RelaxExpr],
-    of_bools: ElementFunction,
+    function: ElementFunction, relax_op: Callable[..., RelaxExpr], of_bools: ElementFunction
 ) -> Rule:
     """Lower to arithmetic; Relay computes with bools as with numbers of one bit."""
     floats = broadcast_rule(function, relax_op)
@@ -253,10 +248,7 @@ def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
             with T.serial(count) as lane:
                 result[first + lane] = total[lane]
 
-    pair = [
-        broadcast(lambda a, _: a.astype(wide), base, exponent),
-        broadcast(lambda _, b: b, base, exponent),
-    ]
+    pair = [broadcast(lambda a, _: a.astype(wide), base, exponent), broadcast(lambda _, b: b, base, exponent)]
     power = fill_by_loops(loops, (pair[0].shape, wide), *pair)
     return te.compute(power.shape, lambda *index: power(*index).astype(dtype))
 

@@ -11,13 +11,7 @@ from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
 from nnmagic.engine.relax.legalize.reduction import scan
-from nnmagic.engine.relax.legalize.registry import (
-    OPAQUE,
-    OpCall,
-    Value,
-    narrow_indices,
-    shape_of,
-)
+from nnmagic.engine.relax.legalize.registry import OPAQUE, OpCall, Value, narrow_indices, shape_of
 from nnmagic.engine.relax.legalize.sizes import maximum
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -26,7 +20,6 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 
 #: The attribute of kernels whose results are numbers of elements of their operand: no more than it has.
 COUNTS_ELEMENTS = "nnmagic.counts_elements"
-
 
 #: More elements than any machine holds: the bytes of so many are counted without a wrap.
 _MOST_ELEMENTS = 1 << 47

@@ -22,13 +22,7 @@ from nnmagic.engine.relax.legalize.dynamic_slices import (
 )
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
-from nnmagic.engine.relax.legalize.registry import (
-    RULES,
-    OpCall,
-    Value,
-    shape_of,
-    tensor_dtype,
-)
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.reshaping import (
     element_count,
     reshape_by_codes,
@@ -105,10 +99,6 @@ def _full(call: OpCall) -> Value:
         return te.compute(shape, lambda *_at: x().astype(dtype))
 
     return call.te(compute, call.args[0], relax.ShapeExpr(dims))
-
-
-def _broadcast_to(call: OpCall) -> Value:
-    return broadcast_to(call, _dims_from_operand(call, 1))
 
 
 def _reshape(call: OpCall) -> Value:
@@ -360,11 +350,7 @@ def _strided_set(call: OpCall) -> Value:
         return set_slices(call, data, values, slices)
     rank = len(shape_of(data))
     dims = _compute_dims(
-        call,
-        lambda x, *dim: [length for _, length, _ in _slice_spans(x.shape, *dim)],
-        rank,
-        data,
-        *bounds,
+        call, lambda x, *dim: [length for _, length, _ in _slice_spans(x.shape, *dim)], rank, data, *bounds
     )
     for dim, length in zip(shape_of(values), dims, strict=True):
         call.require(dim == length, "the values have not the shape of the slice")
@@ -422,7 +408,6 @@ def _arange(call: OpCall) -> Value:
             return te.compute(shape, lambda i: (as_expr(start[0]) + i * by).astype(dtype))
 
         return call.te(count, relax.ShapeExpr([size]), relax.ShapeExpr([first]))
-
     steps = None if is_float(dtype) else call.elements(call.args[2])
     if steps and isinstance(steps[0], int) and steps[0]:
         by = steps[0]
@@ -463,7 +448,7 @@ RULES.update(
         "unique": unique,
         "dyn.zeros": _zeros,
         "dyn.full": _full,
-        "dyn.broadcast_to": _broadcast_to,
+        "dyn.broadcast_to": lambda call: broadcast_to(call, _dims_from_operand(call, 1)),
         "dyn.reshape": _reshape,
         "dyn.squeeze": _squeeze,
         "dyn.tile": _tile,

@@ -96,11 +96,7 @@ def scalar_tensor(value: PrimExpr) -> Tensor:
 
 
 def requantize_to_int64(
-    data: Tensor,
-    parameters: Sequence[Tensor],
-    axis: int,
-    *,
-    rounding: str = "UPWARD",
+    data: Tensor, parameters: Sequence[Tensor], axis: int, *, rounding: str = "UPWARD"
 ) -> Tensor:
     """Return an int64 tensor that is still to be saturated; ``parameters``: both scales and zero points."""
     scale, zero_point, output_scale, output_zero_point = parameters

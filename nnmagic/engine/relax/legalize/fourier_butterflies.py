@@ -8,11 +8,7 @@ from functools import reduce
 
 from tvm import tirx
 
-from nnmagic.engine.relax.legalize.fourier_numbers import (
-    Pair,
-    State,
-    local_pair,
-)
+from nnmagic.engine.relax.legalize.fourier_numbers import Pair, State, local_pair
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import sequence, static_int
 from nnmagic.engine.relax.tir.types import Extent, Stmt

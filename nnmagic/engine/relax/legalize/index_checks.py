@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.registry import (
-    OpCall,
-    Rule,
-    Value,
-    shape_of,
-    tensor_dtype,
-)
+from nnmagic.engine.relax.legalize.registry import OpCall, Rule, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE

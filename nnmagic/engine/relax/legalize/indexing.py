@@ -27,15 +27,7 @@ from nnmagic.engine.relax.legalize.index_checks import (
     require_indices_in_range,
     wrap,
 )
-from nnmagic.engine.relax.legalize.registry import (
-    OPAQUE,
-    RULES,
-    OpCall,
-    Value,
-    shape_of,
-    te_of,
-    tensor_dtype,
-)
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of, te_of, tensor_dtype
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size

@@ -32,9 +32,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 #: Rows that are copied at once between the two orders: as many lines of the cache are in use.
 _ROWS = 16
 
-
 INT, FLOAT = "int32", "float64"
-
 
 #: The shape and dtype of a result or workspace.
 _Array: TypeAlias = "tuple[Sequence[Extent], str]"
@@ -139,13 +137,7 @@ def to_columns(matrix: Item, buffer: Buffer, stride: Extent | None = None) -> St
     return _by_blocks(rows, columns, copy)
 
 
-def from_columns(
-    buffer: Buffer,
-    matrix: Item,
-    stride: Extent | None = None,
-    *,
-    upper: bool = False,
-) -> Stmt:
+def from_columns(buffer: Buffer, matrix: Item, stride: Extent | None = None, *, upper: bool = False) -> Stmt:
     """Copy a matrix, or its upper triangle, from LAPACK's order."""
     rows, columns, *pair = matrix.shape
     step = rows if stride is None else stride

@@ -26,27 +26,18 @@ from nnmagic.engine.relax.legalize.lapack_kernels import (
     to_columns,
 )
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, tensor_dtype
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    loop,
-    maximum,
-    minimum,
-    sequence,
-)
+from nnmagic.engine.relax.tir.builders import as_expr, loop, maximum, minimum, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
 
 #: A workspace for so many columns lets LAPACK's routines use products of matrices.
 BLOCK = 64
 
-
 #: What LAPACK's documentation bounds the workspace of ``gelsd`` by: the size of its smallest problems, and
 #: the depth of the tree of problems, for sizes of 32 bits.
 _SMALLEST, _DEPTH = 25, 30
 
-
 #: Singular values below the largest one times this, and times the larger size, are 0 by default.
 _EPSILON = float(np.finfo(np.float64).eps)
-
 
 #: How far the condition of a matrix must be from where its rank is in doubt, for a factorization without
 #: singular values: the estimate is that of another norm, and may be some times too small.

@@ -36,14 +36,7 @@ from nnmagic.engine.relax.legalize.least_squares import BLOCK, lstsq
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, assertion, tensor_dtype
 from nnmagic.engine.relax.legalize.small_matrices import factor, factor_symmetric, is_small, solve_upper
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    loop,
-    maximum,
-    minimum,
-    product,
-    sequence,
-)
+from nnmagic.engine.relax.tir.builders import as_expr, loop, maximum, minimum, product, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 
@@ -131,11 +124,7 @@ def _cholesky(call: OpCall) -> Value:
 
                 return each_part(numbers.pair, row * size + column, copy)
 
-            return [
-                by_rows(size, copy_in),
-                factored,
-                by_rows(size, copy_out),
-            ]
+            return [by_rows(size, copy_in), factored, by_rows(size, copy_out)]
 
         return [((size, size, *numbers.pair), dtype)], [numbers.work(size, size)], body
 

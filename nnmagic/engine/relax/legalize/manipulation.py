@@ -291,10 +291,6 @@ def _batch_to_space(attrs: Attrs, data: Tensor) -> Tensor:
     return te.compute((batch, *spatial, *data.shape[1 + count :]), element)
 
 
-def _reverse(attrs: Attrs, data: Tensor) -> Tensor:
-    return topi.flip(data, integer(attrs["axis"] or 0))
-
-
 def _reverse_sequence(attrs: Attrs, data: Tensor, lengths: Tensor) -> Tensor:
     """Reverse the first ``lengths`` elements along an axis, or all if there are fewer."""
     axis, batch = (integer(attrs[name]) % len(data.shape) for name in ("seq_axis", "batch_axis"))
@@ -363,7 +359,7 @@ RULES.update(
         "broadcast_to_like": lambda call: broadcast_to(call, shape_of(call.args[1])),
         "collapse_sum_like": lambda call: _collapse(call, shape_of(call.args[1])),
         "collapse_sum_to": lambda call: _collapse(call, integers(call.attrs["shape"])),
-        "reverse": te_of(_reverse),
+        "reverse": te_of(lambda attrs, data: topi.flip(data, integer(attrs["axis"] or 0))),
         "reverse_sequence": te_of(_reverse_sequence),
         "repeat": _repeat,
         "tile": _tile,

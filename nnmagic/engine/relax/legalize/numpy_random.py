@@ -153,10 +153,7 @@ def _shuffle(
 def _draw_order(call: OpCall, _function: str) -> Value:
     def body(state: PrimExpr, _given: Sequence[Buffer], out: Buffer, _work: Sequence[Buffer]) -> list[Stmt]:
         size = sizes_of(out)[0]
-        return [
-            loop("i", size, lambda i: store(out, i, i)),
-            _shuffle(state, out, (), size, 1, masked=True),
-        ]
+        return [loop("i", size, lambda i: store(out, i, i)), _shuffle(state, out, (), size, 1, masked=True)]
 
     return kernel(call, body)
 

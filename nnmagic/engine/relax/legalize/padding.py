@@ -69,9 +69,4 @@ def _mirror_pad(attrs: Attrs, data: Tensor) -> Tensor:
     return topi.nn.mirror_pad(data, [a for a, _ in pairs], [b for _, b in pairs], str(attrs["mode"]))
 
 
-RULES.update(
-    {
-        "nn.pad": _pad,
-        "nn.mirror_pad": te_of(_mirror_pad),
-    }
-)
+RULES.update({"nn.pad": _pad, "nn.mirror_pad": te_of(_mirror_pad)})

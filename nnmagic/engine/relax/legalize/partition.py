@@ -144,7 +144,6 @@ class _Partition:
             return tirx.BufferLoad(self.data, index(at))
 
         source = _Source(item=(lambda at: at) if self.by_index else element, number=element)
-
         result = _Result(
             load=lambda at: tirx.BufferLoad(self.result, index(at)),
             put=lambda at, value: tirx.BufferStore(self.result, value, index(at)),
@@ -171,7 +170,6 @@ class _Partition:
     ) -> Stmt:
         """Bring the element of a place to it: what is before it is lower, what is behind it higher."""
         wanted = self.kth[j]
-
         again = sequence(
             [
                 self._set(_FRONT, self._get(_PLACED)),
@@ -238,7 +236,6 @@ class _Partition:
         margin = margin * (as_expr(1) - self._get(_NARROW))
         target = tirx.floordiv((wanted - front) * size, count)
         low, high = target - margin, target + margin
-
         kind = self.sort.kind
         bounds = [
             tirx.if_then_else(low < 0, tirx.min_value(kind), self.sample[tirx.max(low, as_expr(0))]),
@@ -277,10 +274,7 @@ class _Partition:
             place = at - step
             lower = tirx.all(place == self._get(_AT), self.sample[place - 1] > key)
             moved = sequence(
-                [
-                    tirx.BufferStore(self.sample, self.sample[place - 1], [place]),
-                    self._set(_AT, place - 1),
-                ]
+                [tirx.BufferStore(self.sample, self.sample[place - 1], [place]), self._set(_AT, place - 1)]
             )
             return tirx.IfThenElse(lower, moved, None)
 

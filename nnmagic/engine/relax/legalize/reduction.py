@@ -165,10 +165,7 @@ def reduction_rule(reducer: Reducer) -> Rule:
         if few is not None:
             return few
         return reduce(
-            lambda where, reduce_axes: reducer(data(*where), axis=reduce_axes),
-            data,
-            axes,
-            keepdims=keepdims,
+            lambda where, reduce_axes: reducer(data(*where), axis=reduce_axes), data, axes, keepdims=keepdims
         )
 
     return te_of(compute)
@@ -363,12 +360,7 @@ def _scan_rule(combine: ElementFunction, start: int) -> Rule:
 
 
 def scan(
-    combine: ElementFunction,
-    start: int,
-    data: Tensor,
-    axis: int,
-    dtype: str,
-    exclusive: bool,
+    combine: ElementFunction, start: int, data: Tensor, axis: int, dtype: str, exclusive: bool
 ) -> Tensor:
     """Scan along an axis in ``dtype``; ``start`` precedes the first element."""
     axis %= len(data.shape)

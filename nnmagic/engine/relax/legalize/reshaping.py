@@ -105,10 +105,6 @@ def same_element_count(lhs: Sequence[Extent], rhs: Sequence[Extent]) -> PrimExpr
     return as_expr(before) == as_expr(after) if distance is None else distance == 0
 
 
-def _reshape(call: OpCall) -> Value:
-    return reshape_by_codes(call, call.args[0], integers(call.attrs["newshape"]))
-
-
 def _reverse_reshape(call: OpCall) -> Value:
     """Lower a reshape whose codes are read from the last dimension to the first."""
     (data,) = call.args
@@ -165,7 +161,7 @@ def _unit_axes(shape: Sequence[Extent]) -> set[int]:
 
 RULES.update(
     {
-        "reshape": _reshape,
+        "reshape": lambda call: reshape_by_codes(call, call.args[0], integers(call.attrs["newshape"])),
         "contrib_reverse_reshape": _reverse_reshape,
         "reshape_like": _reshape_like,
         "nn.batch_flatten": _batch_flatten,

@@ -15,14 +15,7 @@ from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, static_int
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import collect
 from nnmagic.relay import polynomials
-from nnmagic.relay.polynomials import (
-    Atom,
-    NoPolynomialError,
-    Polynomial,
-    Positive,
-    Quotient,
-    constant,
-)
+from nnmagic.relay.polynomials import Atom, NoPolynomialError, Polynomial, Positive, Quotient, constant
 
 #: The most nodes that are read of an expression.
 _MAX_READ = 2000

@@ -152,7 +152,6 @@ def strided_set(call: OpCall) -> Value:
     for given, length in zip(shape_of(values), lengths, strict=True):
         if not same_size(given, length):
             call.require(given == length, "the values have not the shape of the slice")
-
     is_element = all(length == 1 for length in lengths)
     if all(step == 1 for step in strides) and not is_element:
         return set_region(call, data, values, starts, lengths)
@@ -299,9 +298,4 @@ def _slice_like(call: OpCall) -> Value:
     return call.te(compute, data, relax.ShapeExpr(shape))
 
 
-RULES.update(
-    {
-        "strided_slice": _strided_slice,
-        "slice_like": _slice_like,
-    }
-)
+RULES.update({"strided_slice": _strided_slice, "slice_like": _slice_like})

@@ -22,14 +22,7 @@ from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    at_least,
-    branch,
-    loop,
-    sequence,
-    static_int,
-)
+from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.types import is_float
 

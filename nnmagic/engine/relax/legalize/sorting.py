@@ -36,7 +36,6 @@ def _topk(call: OpCall) -> Value:
     shape, k = shape_of(call.args[0]), integer(attrs["k"])
     axis = integer(attrs["axis"]) % len(shape)
     call.require(k <= shape[axis], f"k is {k}, more elements than axis {axis} has")
-
     outputs = [("values", tensor_dtype(call.args[0]))] if kind != "indices" else []
     if kind != "values":
         outputs.append(("indices", dtype))
@@ -53,10 +52,5 @@ def _searchsorted(attrs: Attrs, ordered: Tensor, values: Tensor) -> Tensor:
 
 
 RULES.update(
-    {
-        "sort": te_of(_sort),
-        "argsort": te_of(_argsort),
-        "topk": _topk,
-        "searchsorted": te_of(_searchsorted),
-    }
+    {"sort": te_of(_sort), "argsort": te_of(_argsort), "topk": _topk, "searchsorted": te_of(_searchsorted)}
 )

@@ -57,11 +57,7 @@ def _probe(slots: Buffer, keys: Buffer, key: Sequence[PrimExpr]) -> tuple[list[S
     for part, wanted in zip(own, key, strict=True):
         other = tirx.Or(other, part != wanted)
     following = tirx.Select(at[0] + 1 >= size, as_expr(0), at[0] + 1)
-    go_on = [
-        tirx.BufferStore(at, following, [0]),
-        read(),
-        tirx.BufferStore(remaining, remaining[0] - 1, [0]),
-    ]
+    go_on = [tirx.BufferStore(at, following, [0]), read(), tirx.BufferStore(remaining, remaining[0] - 1, [0])]
     is_not_last = tirx.And(entry[0] != free, remaining[0] > as_expr(0))
     search = [
         tirx.BufferStore(at, _first_slot(key, size), [0]),

@@ -113,13 +113,7 @@ def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
 
 
 RULES.update(
-    {
-        name: relax_math_rule(getattr(relax.op, name))
-        for name in [
-            "rsqrt",
-            "sqrt",
-        ]
-    }
+    {name: relax_math_rule(getattr(relax.op, name)) for name in ["rsqrt", "sqrt"]}
     | {
         name: element_math_rule(getattr(vector_math, name))
         for name in [

@@ -62,7 +62,6 @@ from nnmagic.tracebacks import is_own_fault
 #: Branches inside branches: TVM's passes recurse over them on the C stack.
 MAX_NESTED_BRANCHES = 100
 
-
 #: Marks a function whose calls at its own end are rounds of a loop: they do not count as recursion.
 LOOP = "nnmagic.loop"
 

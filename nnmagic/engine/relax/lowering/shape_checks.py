@@ -10,12 +10,7 @@ from tvm import relax, tirx
 from tvm.ir import StringImm
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
-from nnmagic.engine.relax.analysis.shape_constraints import (
-    CHECKED_BY_THEIR_RULES,
-    check,
-    is_empty,
-    of_shapes,
-)
+from nnmagic.engine.relax.analysis.shape_constraints import CHECKED_BY_THEIR_RULES, check, is_empty, of_shapes
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of

@@ -130,9 +130,7 @@ def _unpack(
 
 
 def _refuse_shared_memory(
-    parameters: Sequence[tuple[str, int]],
-    written: Mapping[int, int],
-    otherwise: str,
+    parameters: Sequence[tuple[str, int]], written: Mapping[int, int], otherwise: str
 ) -> list[str]:
     """Return the lines that refuse arguments to write into that share memory with others."""
     lines = []

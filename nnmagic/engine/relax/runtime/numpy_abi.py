@@ -26,7 +26,6 @@ READABLE = 0x101
 #: Rank and flags are numbers of 32 bits.
 LOW = 0xFFFFFFFF
 
-
 #: The number of PyArray_NewFromDescr in NumPy's table of functions of arrays for extension modules.
 NEW_FROM_DESCR = 94
 

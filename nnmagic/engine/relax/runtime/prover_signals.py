@@ -32,11 +32,7 @@ _SYMBOL_BYTES, _RELOCATION_BYTES = 24, 24
 class _LinkMap(ctypes.Structure):
     """The beginning of ``struct link_map``: where a library is loaded."""
 
-    _fields_ = (
-        ("base", ctypes.c_uint64),
-        ("name", ctypes.c_char_p),
-        ("dynamic_section", ctypes.c_uint64),
-    )
+    _fields_ = (("base", ctypes.c_uint64), ("name", ctypes.c_char_p), ("dynamic_section", ctypes.c_uint64))
 
 
 def keep_handler(library: str = "libtvm_compiler.so") -> bool:

@@ -79,7 +79,6 @@ def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
         def transpose_square(start: PrimExpr) -> Stmt:
             pixels = tirx.Ramp(start, as_expr(1), lanes)
             rows = [tirx.BufferLoad(source, [n, block * lanes + c, *zeros, pixels]) for c in range(lanes)]
-
             statements, columns = transpose(rows, dtype_of(source))
             for pixel, value in enumerate(columns):
                 indices = [n, block, *zeros, start + pixel, ramp(0, lanes)]
@@ -127,7 +126,6 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
             rows = [
                 tirx.BufferLoad(source, [n, block, *zeros, start + p, ramp(0, lanes)]) for p in range(lanes)
             ]
-
             statements, columns = transpose(rows, dtype_of(source))
             for lane, value in enumerate(columns):
                 indices = [n, block * lanes + lane, *zeros, tirx.Ramp(start, as_expr(1), lanes)]

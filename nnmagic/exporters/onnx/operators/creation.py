@@ -5,37 +5,19 @@ The standard: https://onnx.ai/onnx/operators/onnx__Expand.html
 
 from __future__ import annotations
 
-from nnmagic.exporters.onnx.registry import operator, operators
+from nnmagic.exporters.onnx.registry import Rule, operator, operators
 from nnmagic.exporters.onnx.sites import ExportCall, static
 
 
-def _filled(site: ExportCall, value: str, shape: str) -> str:
-    return site.node("Expand", value, shape)
+def _of_shape(value: int) -> Rule:
+    """Return the rule of a tensor of one number, of the shape that the type of the result says."""
+    return lambda site: site.node(
+        "Expand", site.constant(value, site.result_dtype), site.vector(list(static(site.type.shape)))
+    )
 
 
-def _declare(name: str, value: int) -> None:
-    @operator(name)
-    def _of_shape(site: ExportCall) -> str:
-        shape = site.vector(list(static(site.type.shape)))
-        return _filled(site, site.constant(value, site.result_dtype), shape)
-
-    @operator(f"{name}_like")
-    def _like(site: ExportCall) -> str:
-        return _filled(site, site.constant(value), site.node("Shape", site.args[0]))
-
-
-_declare("zeros", 0)
-_declare("ones", 1)
-
-
-@operator("full")
-def _full(site: ExportCall) -> str:
-    return _filled(site, site.operand(0, site.result_dtype), site.vector(list(static(site.type.shape))))
-
-
-@operator("broadcast_to")
-def _broadcast_to(site: ExportCall) -> str:
-    return site.node("Expand", site.args[0], site.vector(list(static(site.type.shape))))
+def _like(value: int) -> Rule:
+    return lambda site: site.node("Expand", site.constant(value), site.node("Shape", site.args[0]))
 
 
 @operator("broadcast_to_like")
@@ -51,23 +33,16 @@ def _arange(site: ExportCall) -> str:
     )
 
 
-@operator("one_hot")
+@operator("one_hot", "dyn.one_hot")
 def _one_hot(site: ExportCall) -> str:
     """Compare with the range of classes: ONNX's OneHot takes negative indices, Relay's gives zeros."""
     axis = site.integer("axis") % (site.rank + 1)
-    depth = site.integer("depth")
-    classes = site.constant(list(range(depth)), "int64")
+    if len(site.args) == 3:
+        classes = site.constant(list(range(site.integer("depth"))), "int64")
+    else:
+        zero, one = site.constant(0, "int64"), site.constant(1, "int64")
+        classes = site.node("Range", zero, site.reshape(site.operand(3, "int64"), []), one)
     classes = site.unsqueeze(classes, range(1, site.rank - axis + 1))
-    hit = site.node("Equal", site.unsqueeze(site.operand(0, "int64"), [axis]), classes)
-    return site.node("Where", hit, site.operand(1, site.result_dtype), site.operand(2, site.result_dtype))
-
-
-@operator("dyn.one_hot")
-def _dyn_one_hot(site: ExportCall) -> str:
-    axis = site.integer("axis") % (site.rank + 1)
-    zero, one = site.constant(0, "int64"), site.constant(1, "int64")
-    depth = site.reshape(site.operand(3, "int64"), [])
-    classes = site.unsqueeze(site.node("Range", zero, depth, one), range(1, site.rank - axis + 1))
     hit = site.node("Equal", site.unsqueeze(site.operand(0, "int64"), [axis]), classes)
     return site.node("Where", hit, site.operand(1, site.result_dtype), site.operand(2, site.result_dtype))
 
@@ -132,13 +107,25 @@ def _dilate(site: ExportCall) -> str:
 
 operators(
     {
+        "broadcast_to": lambda site: site.node(
+            "Expand", site.args[0], site.vector(list(static(site.type.shape)))
+        ),
         "dyn.broadcast_to": lambda site: site.node("Expand", site.args[0], site.operand(1, "int64")),
-        "dyn.full": lambda site: _filled(site, site.operand(0, site.result_dtype), site.operand(1, "int64")),
-        "dyn.zeros": lambda site: _filled(
-            site, site.constant(0, site.result_dtype), site.operand(0, "int64")
+        "dyn.full": lambda site: site.node(
+            "Expand", site.operand(0, site.result_dtype), site.operand(1, "int64")
         ),
-        "full_like": lambda site: _filled(
-            site, site.operand(1, site.dtype), site.node("Shape", site.args[0])
+        "dyn.zeros": lambda site: site.node(
+            "Expand", site.constant(0, site.result_dtype), site.operand(0, "int64")
         ),
+        "full": lambda site: site.node(
+            "Expand", site.operand(0, site.result_dtype), site.vector(list(static(site.type.shape)))
+        ),
+        "full_like": lambda site: site.node(
+            "Expand", site.operand(1, site.dtype), site.node("Shape", site.args[0])
+        ),
+        "ones": _of_shape(1),
+        "ones_like": _like(1),
+        "zeros": _of_shape(0),
+        "zeros_like": _like(0),
     }
 )

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from nnmagic.exporters.onnx.errors import ExportRefusalError
-from nnmagic.exporters.onnx.registry import direct, operator, operators
+from nnmagic.exporters.onnx.registry import Rule, direct, operator, operators
 from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.types import is_float, is_integer
 
@@ -33,40 +33,16 @@ direct(
     }
 )
 
-#: Operators that have another name for bools, whose sums and differences are those of one bit.
-_OF_BOOLS = {
-    "add": ("Add", "Xor"),
-    "subtract": ("Sub", "Xor"),
-    "multiply": ("Mul", "And"),
-    "maximum": ("Max", "Or"),
-    "minimum": ("Min", "And"),
-}
+
+def _of_bools(numbers: str, bools: str) -> Rule:
+    """Return the rule of an operator with another name for bools, whose sums are those of one bit."""
+    return lambda site: site.node(bools if site.dtype == "bool" else numbers, *site.args)
 
 
-def _declare_of_bools(name: str) -> None:
-    numbers, bools = _OF_BOOLS[name]
-
-    @operator(name)
-    def _rule(site: ExportCall) -> str:
-        return site.node(bools if site.dtype == "bool" else numbers, *site.args)
-
-
-for _name in _OF_BOOLS:
-    _declare_of_bools(_name)
-
-
-def _declare_logical(name: str, onnx_name: str) -> None:
-    @operator(f"logical_{name}")
-    def _logical(site: ExportCall) -> str:
-        return site.to_result(site.node(onnx_name, site.operand(0, "bool"), site.operand(1, "bool")), "bool")
-
-    @operator(f"bitwise_{name}")
-    def _bitwise(site: ExportCall) -> str:
-        return site.node(onnx_name if site.dtype == "bool" else f"Bitwise{onnx_name}", *site.args)
-
-
-for _name in ("and", "or", "xor"):
-    _declare_logical(_name, _name.capitalize())
+def _logical(onnx_name: str) -> Rule:
+    return lambda site: site.to_result(
+        site.node(onnx_name, site.operand(0, "bool"), site.operand(1, "bool")), "bool"
+    )
 
 
 # -- division --------------------------------------------------------------------------------------------
@@ -206,21 +182,9 @@ def _clip(site: ExportCall) -> str:
 
 @operator("nn.relu")
 def _relu(site: ExportCall) -> str:
-    return site.node("Relu" if is_float(site.dtype) else "Max", site.args[0], *_zero_of_integers(site))
-
-
-def _zero_of_integers(site: ExportCall) -> list[str]:
-    return [] if is_float(site.dtype) else [site.constant(0)]
-
-
-@operator("nn.prelu")
-def _prelu(site: ExportCall) -> str:
-    return site.node("PRelu", site.args[0], site.along(site.args[1], site.axis(), site.rank))
-
-
-@operator("nn.bias_add")
-def _bias_add(site: ExportCall) -> str:
-    return site.node("Add", site.args[0], site.along(site.args[1], site.axis(), site.rank))
+    if is_float(site.dtype):
+        return site.node("Relu", site.args[0])
+    return site.node("Max", site.args[0], site.constant(0))
 
 
 @operator("nn.dropout")
@@ -232,6 +196,10 @@ def _dropout(site: ExportCall) -> list[str]:
 
 operators(
     {
+        "add": _of_bools("Add", "Xor"),
+        "bitwise_and": _of_bools("BitwiseAnd", "And"),
+        "bitwise_or": _of_bools("BitwiseOr", "Or"),
+        "bitwise_xor": _of_bools("BitwiseXor", "Xor"),
         "cast cast_like": lambda site: site.cast(site.args[0], site.result_dtype),
         "isinf": lambda site: site.node("IsInf", _as_float(site)),
         "isnan": lambda site: site.node("IsNaN", _as_float(site)),
@@ -239,12 +207,25 @@ operators(
             "Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(10))
         ),
         "log2": lambda site: site.node("Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(2))),
+        "logical_and": _logical("And"),
         "logical_not": lambda site: site.to_result(site.node("Not", site.operand(0, "bool")), "bool"),
+        "logical_or": _logical("Or"),
+        "logical_xor": _logical("Xor"),
+        "maximum": _of_bools("Max", "Or"),
+        "minimum": _of_bools("Min", "And"),
         "mod trunc_mod": lambda site: site.node("Mod", *site.args, fmod=1),
+        "multiply": _of_bools("Mul", "And"),
+        "nn.bias_add": lambda site: site.node(
+            "Add", site.args[0], site.along(site.args[1], site.axis(), site.rank)
+        ),
         "nn.leaky_relu": lambda site: site.node("LeakyRelu", site.args[0], alpha=site.number("alpha")),
+        "nn.prelu": lambda site: site.node(
+            "PRelu", site.args[0], site.along(site.args[1], site.axis(), site.rank)
+        ),
         "not_equal": lambda site: site.node("Not", site.node("Equal", *site.args)),
         "numpy.rint": lambda site: site.node("Round", site.args[0]) if is_float(site.dtype) else site.args[0],
         "rsqrt": lambda site: site.node("Reciprocal", site.node("Sqrt", site.args[0])),
+        "subtract": _of_bools("Sub", "Xor"),
         "trunc": lambda site: truncate(site, site.args[0]) if is_float(site.dtype) else site.args[0],
         "where": lambda site: site.node("Where", site.operand(0, "bool"), *site.args[1:]),
     }

@@ -14,12 +14,16 @@ from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.types import is_integer
 
 
+def _parameters(site: ExportCall) -> list[str]:
+    """Return the scale and the zero point, so that they broadcast with the data."""
+    axis = site.axis() if site.rank else 0
+    return [site.along(site.args[i], axis, site.rank) if site.shape(i) else site.args[i] for i in (1, 2)]
+
+
 @operator("qnn.quantize")
 def _quantize(site: ExportCall) -> str:
     """Round half away from zero, as Relay does; ONNX's QuantizeLinear rounds half to even."""
-    axis = site.axis() if site.rank else 0
-    scale = site.along(site.args[1], axis, site.rank) if site.shape(1) else site.args[1]
-    zero = site.along(site.args[2], axis, site.rank) if site.shape(2) else site.args[2]
+    scale, zero = _parameters(site)
     rounded = round_away(site, site.node("Div", site.args[0], scale))
     shifted = site.node("Add", rounded, site.cast(zero, site.dtype))
     limits = np.iinfo(site.result_dtype)
@@ -29,9 +33,7 @@ def _quantize(site: ExportCall) -> str:
 
 @operator("qnn.dequantize")
 def _dequantize(site: ExportCall) -> str:
-    axis = site.axis() if site.rank else 0
-    scale = site.along(site.args[1], axis, site.rank) if site.shape(1) else site.args[1]
-    zero = site.along(site.args[2], axis, site.rank) if site.shape(2) else site.args[2]
+    scale, zero = _parameters(site)
     if not is_integer(site.dtype):
         raise ExportRefusalError(f"ONNX does not dequantize {site.dtype}")
     distance = site.node("Sub", site.operand(0, "int32"), site.cast(zero, "int32"))

@@ -5,8 +5,10 @@ The standard: https://onnx.ai/onnx/operators/onnx__ReduceMean.html
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nnmagic.exporters.onnx.errors import ExportRefusalError
-from nnmagic.exporters.onnx.registry import operator, operators
+from nnmagic.exporters.onnx.registry import Rule, operator, operators
 from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.types import is_float
 
@@ -36,21 +38,14 @@ def reduce(site: ExportCall, op: str, name: str, *, keepdims: bool | None = None
     return site.cast(reduced, site.dtype)
 
 
-def _declare(name: str, onnx_name: str) -> None:
-    @operator(name)
-    def _rule(site: ExportCall) -> str:
-        if site.dtype == "bool":
-            return _REDUCE_BOOLS[name](site, site.args[0])
-        return reduce(site, onnx_name, site.args[0])
+def _reduction(onnx_name: str, of_bools: Callable[[ExportCall, str], str]) -> Rule:
+    """Return the rule of a reduction; of bools it is another one, since their sums are of one bit."""
 
+    def rule(site: ExportCall) -> str:
+        data = site.args[0]
+        return of_bools(site, data) if site.dtype == "bool" else reduce(site, onnx_name, data)
 
-for _name, _onnx_name in (
-    ("sum", "ReduceSum"),
-    ("prod", "ReduceProd"),
-    ("max", "ReduceMax"),
-    ("min", "ReduceMin"),
-):
-    _declare(_name, _onnx_name)
+    return rule
 
 
 def _any_of(site: ExportCall, name: str) -> str:
@@ -64,10 +59,6 @@ def _any_of(site: ExportCall, name: str) -> str:
 
 def _all_of(site: ExportCall, name: str) -> str:
     return site.node("Not", _any_of(site, site.node("Not", name)))
-
-
-#: Reductions of bools, whose sums are of one bit that stays.
-_REDUCE_BOOLS = {"sum": _any_of, "prod": _all_of, "max": _any_of, "min": _all_of}
 
 
 @operator("mean")
@@ -93,9 +84,8 @@ def _variance(site: ExportCall) -> str:
     return site.node("Div", reduce(site, "ReduceSum", square), site.cast(count, site.dtype))
 
 
-def _declare_arg(name: str, onnx_name: str) -> None:
-    @operator(name, note="along one axis, or all")
-    def _rule(site: ExportCall) -> str:
+def _search(onnx_name: str) -> Rule:
+    def rule(site: ExportCall) -> str:
         axes, data, kept = reduced_axes(site), site.args[0], int(bool(site.attrs["keepdims"]))
         last = int(bool(site.attrs["select_last_index"]))
         if len(axes) == 1:
@@ -109,9 +99,7 @@ def _declare_arg(name: str, onnx_name: str) -> None:
             raise ExportRefusalError("ONNX searches along one axis, or all")
         return site.to_result(index, "int64")
 
-
-for _name, _onnx_name in (("argmax", "ArgMax"), ("argmin", "ArgMin")):
-    _declare_arg(_name, _onnx_name)
+    return rule
 
 
 @operator("cumsum")
@@ -130,5 +118,11 @@ operators(
     {
         "all": lambda site: site.to_result(_all_of(site, site.operand(0, "bool")), "bool"),
         "any": lambda site: site.to_result(_any_of(site, site.operand(0, "bool")), "bool"),
+        "max": _reduction("ReduceMax", _any_of),
+        "min": _reduction("ReduceMin", _all_of),
+        "prod": _reduction("ReduceProd", _all_of),
+        "sum": _reduction("ReduceSum", _any_of),
     }
 )
+for _name in ("ArgMax", "ArgMin"):
+    operator(_name.lower(), note="along one axis, or all")(_search(_name))

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator, operators
-from nnmagic.importers.onnx.values import Value, op
-from nnmagic.importers.onnx.values import constant as constant_of
+from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.relay.functions import activations, special
+from nnmagic.relay.ops.dims import product
 
 
 @operator("PRelu")
@@ -22,18 +23,6 @@ def _prelu(node: OnnxNode) -> Value:
     if node.since < 7 and slope.rank == 1 and data.rank > 2:
         slope = op("expand_dims", slope, axis=1, num_newaxis=data.rank - 2)
     return (data < 0).choose(data * slope, data)
-
-
-@operator("Celu")
-def _celu(node: OnnxNode) -> Value:
-    alpha = node.number("alpha", 1.0)
-    return activations.elu(node[0], alpha, 1 / alpha if alpha else math.inf)
-
-
-@operator("Selu")
-def _selu(node: OnnxNode) -> Value:
-    alpha, gamma = node.number("alpha", 1.6732631921768188), node.number("gamma", 1.0507010221481323)
-    return activations.elu(node[0], alpha) * gamma
 
 
 @operator("Gelu")
@@ -53,10 +42,7 @@ def _shrink(node: OnnxNode) -> Value:
 
 def flatten_at(data: Value, axis: int) -> Value:
     """Return a tensor as a matrix: the axes before ``axis`` are rows."""
-    from nnmagic.importers.onnx.shapes import reshape
-    from nnmagic.relay.ops.dims import product
-
-    return reshape(data, [product(data.shape[:axis]), product(data.shape[axis:])])
+    return shapes.reshape(data, [product(data.shape[:axis]), product(data.shape[axis:])])
 
 
 def _normalize(node: OnnxNode, relay: str) -> Value:
@@ -67,15 +53,11 @@ def _normalize(node: OnnxNode, relay: str) -> Value:
     axis = node.axis(data.rank, 1)
     if axis == data.rank - 1:
         return op(relay, data, axis=axis)
-    from nnmagic.importers.onnx.shapes import reshape
-
-    return reshape(op(relay, flatten_at(data, axis), axis=1), data.shape, data)
+    return shapes.reshape(op(relay, flatten_at(data, axis), axis=1), data.shape, data)
 
 
 @operator("Hardmax")
 def _hardmax(node: OnnxNode) -> Value:
-    from nnmagic.importers.onnx.shapes import reshape
-
     data = node[0]
     axis = node.axis(data.rank, -1 if node.since >= 13 else 1)
     flat = flatten_at(data, axis) if node.since < 13 else data
@@ -84,16 +66,9 @@ def _hardmax(node: OnnxNode) -> Value:
     if not isinstance(size, int):
         raise UnsupportedError("the size of its axis must be known", "give the input a fixed shape")
     best = op("argmax", flat, axis=along)
-    hot = op(
-        "one_hot",
-        best,
-        constant_of(1, data.dtype),
-        constant_of(0, data.dtype),
-        depth=int(size),
-        axis=along,
-        dtype=data.dtype,
-    )
-    return reshape(hot, data.shape, data) if node.since < 13 else hot
+    on, off = constant(1, data.dtype), constant(0, data.dtype)
+    hot = op("one_hot", best, on, off, depth=int(size), axis=along, dtype=data.dtype)
+    return shapes.reshape(hot, data.shape, data) if node.since < 13 else hot
 
 
 def activation(name: str, x: Value, alpha: float | None = None, beta: float | None = None) -> Value:
@@ -123,15 +98,10 @@ def activation(name: str, x: Value, alpha: float | None = None, beta: float | No
     raise UnsupportedError(f"the activation {name!r} is not known")
 
 
-def _declare(name: str) -> None:
-    @operator(name)
-    def rule(node: OnnxNode) -> Value:
-        numbers = [node.number(each) if each in node.attributes else None for each in ("alpha", "beta")]
-        return activation(name, node[0], *numbers)
-
-
-for _name in ("Relu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Elu", "Softsign", "Softplus"):
-    _declare(_name)
+@operator("Relu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Elu", "Softsign", "Softplus")
+def _activation(node: OnnxNode) -> Value:
+    numbers = [node.number(each) if each in node.attributes else None for each in ("alpha", "beta")]
+    return activation(node.op_type, node[0], *numbers)
 
 
 def pick(values: Sequence[float] | None, index: int) -> float | None:
@@ -141,6 +111,9 @@ def pick(values: Sequence[float] | None, index: int) -> float | None:
 
 operators(
     {
+        "Celu": lambda node: activations.elu(
+            node[0], (alpha := node.number("alpha", 1.0)), 1 / alpha if alpha else math.inf
+        ),
         "HardSwish": lambda node: activations.hard_swish(node[0]),
         "LogSoftmax": lambda node: _normalize(node, "nn.log_softmax"),
         "Mish": lambda node: activations.mish(node[0]),

@@ -15,15 +15,7 @@ from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_new_array,
-    constant,
-    count_up,
-    op,
-    sizes_of,
-    with_shape,
-)
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, op, sizes_of, with_shape
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import as_polynomial, subtract
 from nnmagic.relay.polynomials import is_nonnegative

@@ -8,31 +8,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import reduce
+from operator import add
 from typing import cast
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
-from nnmagic.importers.onnx.registry import operator, operators
+from nnmagic.importers.onnx.registry import Rule, operator, operators
 from nnmagic.importers.onnx.values import Value, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
-
-
-def _unary(name: str, relay: str) -> None:
-    operator(name)(lambda node: op(relay, node[0]))
-
-
-for _name in (
-    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor"),
-    *("IsNaN", "Log", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
-):
-    _unary(_name, _name.lower())
-_unary("BitwiseNot", "bitwise_not")
-_unary("Neg", "negative")
-_unary("Not", "logical_not")
-_unary("Round", "numpy.rint")
-
 
 # -- two operands --------------------------------------------------------------------------------------
 
@@ -50,36 +35,16 @@ def broadcast(node: OnnxNode) -> tuple[Value, Value]:
     return lhs, op("expand_dims", rhs, axis=rhs.rank, num_newaxis=after) if after else rhs
 
 
-def _binary(name: str, relay: str) -> None:
-    operator(name)(lambda node: op(relay, *broadcast(node)))
-
-
-for _name, _relay in {
-    "Add": "add",
-    "And": "logical_and",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
-    "Equal": "equal",
-    "Greater": "greater",
-    "GreaterOrEqual": "greater_equal",
-    "Less": "less",
-    "LessOrEqual": "less_equal",
-    "Mul": "multiply",
-    "Or": "logical_or",
-    "Sub": "subtract",
-    "Xor": "logical_xor",
-}.items():
-    _binary(_name, _relay)
+def _binary(relay: str) -> Rule:
+    return lambda node: op(relay, *broadcast(node))
 
 
 @operator("Div")
 def _div(node: OnnxNode) -> Value:
     lhs, rhs = broadcast(node)
-    if is_integer(lhs.dtype):
-        sizes = lhs.sizes is not None or rhs.sizes is not None
-        return op("floor_divide" if sizes or lhs.dtype.startswith("uint") else "divide", lhs, rhs)
-    return op("divide", lhs, rhs)
+    sizes = lhs.sizes is not None or rhs.sizes is not None
+    floors = is_integer(lhs.dtype) and (sizes or lhs.dtype.startswith("uint"))
+    return op("floor_divide" if floors else "divide", lhs, rhs)
 
 
 @operator("Mod")
@@ -98,11 +63,8 @@ def _pow(node: OnnxNode) -> Value:
             squared = base * base
             return squared if squared.shape == (base * exponent).shape else op("power", base, exponent)
         return op("power", base, exponent)
-    if base.is_float:
-        return op("power", base.cast("float64"), exponent.cast("float64")).cast(base.dtype)
-    if exponent.is_float:
-        return op("power", base.cast("float64"), exponent.cast("float64")).cast(base.dtype)
-    if base.dtype in ("int64", "uint64") or exponent.known is not None:
+    integers = not base.is_float and not exponent.is_float
+    if integers and (base.dtype in ("int64", "uint64") or exponent.known is not None):
         return _integer_power(base, exponent)
     return op("power", base.cast("float64"), exponent.cast("float64")).cast(base.dtype)
 
@@ -131,19 +93,8 @@ def _bit_shift(node: OnnxNode) -> Value:
 # -- any number of operands ----------------------------------------------------------------------------
 
 
-def _fold(name: str, function: Callable[[Value, Value], Value]) -> None:
-    operator(name)(lambda node: reduce(function, [node[index] for index in range(len(node.inputs))]))
-
-
-_fold("Max", Value.maximum)
-_fold("Min", Value.minimum)
-_fold("Sum", lambda left, right: left + right)
-
-
-@operator("Mean")
-def _mean(node: OnnxNode) -> Value:
-    values = [node[index] for index in range(len(node.inputs))]
-    return reduce(lambda lhs, rhs: lhs + rhs, values) / len(values)
+def _fold(function: Callable[[Value, Value], Value]) -> Callable[[OnnxNode], Value]:
+    return lambda node: reduce(function, [node[index] for index in range(len(node.inputs))])
 
 
 @operator("Where")
@@ -241,7 +192,36 @@ def _bit_cast(node: OnnxNode) -> Value:
 
 operators(
     {
+        **dict.fromkeys(
+            (
+                "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor",
+                "IsNaN Log Sigmoid Sign Sin Sinh Sqrt Tan Tanh",
+            ),
+            lambda node: op(node.op_type.lower(), node[0]),
+        ),
+        "Add": _binary("add"),
+        "And": _binary("logical_and"),
+        "BitwiseAnd": _binary("bitwise_and"),
+        "BitwiseNot": lambda node: op("bitwise_not", node[0]),
+        "BitwiseOr": _binary("bitwise_or"),
+        "BitwiseXor": _binary("bitwise_xor"),
+        "Equal": _binary("equal"),
+        "Greater": _binary("greater"),
+        "GreaterOrEqual": _binary("greater_equal"),
         "Identity": lambda node: node[0],
+        "Less": _binary("less"),
+        "LessOrEqual": _binary("less_equal"),
+        "Max": _fold(Value.maximum),
+        "Mean": lambda node: _fold(add)(node) / len(node.inputs),
+        "Min": _fold(Value.minimum),
+        "Mul": _binary("multiply"),
+        "Neg": lambda node: op("negative", node[0]),
+        "Not": lambda node: op("logical_not", node[0]),
+        "Or": _binary("logical_or"),
         "Reciprocal": lambda node: 1 / node[0],
+        "Round": lambda node: op("numpy.rint", node[0]),
+        "Sub": _binary("subtract"),
+        "Sum": _fold(add),
+        "Xor": _binary("logical_xor"),
     }
 )

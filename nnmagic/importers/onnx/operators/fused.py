@@ -180,18 +180,12 @@ def quantize_floats(result: Value, scale: Value, zero: Value | None, dtype: str)
     return quantize(result / shapes.scalar(scale), None if zero is None else shapes.scalar(zero), dtype)
 
 
-@operator("QLinearAdd", domain=MICROSOFT)
-def _qlinear_add(node: OnnxNode) -> Value:
+@operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def _qlinear_arithmetic(node: OnnxNode) -> Value:
     only(node)
-    total = _real(node[0], node[1], node.get(2)) + _real(node[3], node[4], node.get(5))
-    return quantize_floats(total, node[6], node.get(7), node[0].dtype)
-
-
-@operator("QLinearMul", domain=MICROSOFT)
-def _qlinear_mul(node: OnnxNode) -> Value:
-    only(node)
-    product = _real(node[0], node[1], node.get(2)) * _real(node[3], node[4], node.get(5))
-    return quantize_floats(product, node[6], node.get(7), node[0].dtype)
+    lhs, rhs = _real(node[0], node[1], node.get(2)), _real(node[3], node[4], node.get(5))
+    result = lhs + rhs if node.op_type == "QLinearAdd" else lhs * rhs
+    return quantize_floats(result, node[6], node.get(7), node[0].dtype)
 
 
 @operator("QLinearSigmoid", domain=MICROSOFT)

@@ -6,6 +6,7 @@ The standard: https://onnx.ai/onnx/operators/onnx__Gather.html
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -14,14 +15,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    constant,
-    count_up,
-    op,
-    ops,
-    with_shape,
-)
+from nnmagic.importers.onnx.values import Value, constant, count_up, op, ops, with_shape
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import ANY
 
@@ -56,20 +50,24 @@ def _check(node: OnnxNode, indices: Value, data: Value, axis: int) -> Value:
 
 @operator("GatherND")
 def _gather_nd(node: OnnxNode) -> Value:
-    data, indices, batch = node[0], node[1], node.integer("batch_dims")
+    data, batch = node[0], node.integer("batch_dims")
+    indices = _index_tuples(node, data, batch)
+    depth = int(cast(int, indices.shape[0]))
+    return op("gather_nd", data, indices, batch_dims=batch, index_rank=depth)
+
+
+def _index_tuples(node: OnnxNode, data: Value, batch: int) -> Value:
+    """Return tuples of indices counted from the front, along the first axis.
+
+    A call with one that is out of range fails.
+    """
+    indices = node[1]
     depth = indices.shape[-1]
     if not isinstance(depth, int):
         raise UnsupportedError("the last size of 'indices' must be known")
-    counted = _checked_tuples(node, indices, data, batch, int(depth))
-    order = [counted.rank - 1, *range(counted.rank - 1)]
-    return op("gather_nd", data, shapes.transpose(counted, order), batch_dims=batch, index_rank=int(depth))
-
-
-def _checked_tuples(node: OnnxNode, indices: Value, data: Value, batch: int, depth: int) -> Value:
-    """Return tuples of indices counted from the front; a call with one that is out of range fails."""
     limits = op(
         "concatenate",
-        [op("expand_dims", shapes.size_along(data, batch + axis), axis=0) for axis in range(depth)],
+        [op("expand_dims", shapes.size_along(data, batch + axis), axis=0) for axis in range(int(depth))],
         axis=0,
     )
     wide = indices.cast("int64")
@@ -77,7 +75,7 @@ def _checked_tuples(node: OnnxNode, indices: Value, data: Value, batch: int, dep
     if 0 not in indices.shape:
         in_range = op("logical_and", counted >= 0, counted < limits)
         node.block.check(op("all", in_range), f"{node.op_type}: an index is out of range")
-    return counted
+    return shapes.transpose(counted, [counted.rank - 1, *range(counted.rank - 1)])
 
 
 #: Relay's names of what is done with elements that are there.
@@ -105,25 +103,20 @@ def _scatter_elements(node: OnnxNode) -> Value:
     )
 
 
-def _on_numbers(scatter: object, data: Value, updates: Value) -> Value:
+def _on_numbers(scatter: Callable[[Value, Value], Value], data: Value, updates: Value) -> Value:
     if data.dtype != "bool":
-        return scatter(data, updates)  # type: ignore[operator,no-any-return]  # a function of two tensors
-    return scatter(data.cast("int8"), updates.cast("int8")).cast("bool")  # type: ignore[operator,no-any-return]  # as above
+        return scatter(data, updates)
+    return scatter(data.cast("int8"), updates.cast("int8")).cast("bool")
 
 
 @operator("ScatterND")
 def _scatter_nd(node: OnnxNode) -> Value:
-    data, indices = node[0], node[1]
-    depth = indices.shape[-1]
-    if not isinstance(depth, int):
-        raise UnsupportedError("the last size of 'indices' must be known")
-    if 0 in indices.shape:
+    data = node[0]
+    if 0 in node[1].shape:
         return data
-    counted = _checked_tuples(node, indices, data, 0, int(depth))
-    order = [counted.rank - 1, *range(counted.rank - 1)]
-    moved = shapes.transpose(counted, order)
+    indices = _index_tuples(node, data, 0)
     return _on_numbers(
-        lambda x, updates: op("scatter_nd", x, moved, updates, mode=_reduction(node)), data, node[2]
+        lambda x, updates: op("scatter_nd", x, indices, updates, mode=_reduction(node)), data, node[2]
     )
 
 
@@ -250,20 +243,15 @@ def _unique(node: OnnxNode) -> list[Value | None]:
         running = op("cumsum", is_first.cast("int64"), axis=0) - 1
         place = op("take", running, first_of, axis=0, mode="clip")
     first_places = op("squeeze", op("argwhere", is_first).cast("int64"), axis=(1,))
-    total = op("sum", is_first.cast("int64"))
     places = op("take", place, first_places, axis=0, mode="clip")
     kept = op("argsort", places, axis=0, dtype="int64")
     first_index = op("take", first_places, kept, axis=0, mode="clip")
     counts = op("sum", equal.cast("int64"), axis=1)
     values = op("take", rows, first_index, axis=0, mode="clip")
-    assert total.rank == 0
     if axis is None:
         result = op("squeeze", values, axis=(1,))
     else:
-        rest = [dim for at_, dim in enumerate(data.shape) if at_ != axis]
-        restored = op("take", data, first_index, axis=axis, mode="clip")
-        result = restored
-        assert len(rest) == data.rank - 1
+        result = op("take", data, first_index, axis=axis, mode="clip")
     return [result, first_index, place, op("take", counts, first_index, axis=0, mode="clip")]
 
 

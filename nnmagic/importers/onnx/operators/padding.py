@@ -15,14 +15,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.slicing import positions, spread
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_new_array,
-    constant,
-    count_up,
-    op,
-    with_shape,
-)
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, op, with_shape
 from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.

@@ -38,11 +38,7 @@ def matmul(lhs: Value, rhs: Value) -> Value:
         shown = f"({', '.join(map(dim_text, lhs.shape))}) and ({', '.join(map(dim_text, rhs.shape))})"
         raise UnsupportedError(f"matrices of the shapes {shown} cannot be multiplied")
     if lhs.shape[-1] == 0:
-        shape = (
-            *(broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2]) or ()),
-            lhs.shape[-2],
-            rhs.shape[-1],
-        )
+        shape = (*(broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2]) or ()), lhs.shape[-2], rhs.shape[-1])
         return shapes.full(shape, constant(0, lhs.dtype), lhs, rhs)
     if rhs.rank == 2:
         return _times_matrix(lhs, rhs)
@@ -173,9 +169,4 @@ def _matrix_scale(scale: Value, rank: int, axis: int) -> Value:
     return shapes.scalar(scale) if scale.rank == 1 else scale
 
 
-operators(
-    {
-        "Det": lambda node: op("linalg.det", node[0]),
-        "MatMul": lambda node: matmul(node[0], node[1]),
-    }
-)
+operators({"Det": lambda node: op("linalg.det", node[0]), "MatMul": lambda node: matmul(node[0], node[1])})

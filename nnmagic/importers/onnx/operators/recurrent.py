@@ -137,7 +137,7 @@ def _recurrent(
             product = multiply_of(node, 1, number)(data, own)
             layer = _layer(node, inner, multiply_of(node, 2, number), gates, hidden, defaults, number)
         bias = None if node.get(3) is None else _row(node[3], number)
-        inputs = _input_gates(node, product, bias, gates, hidden)
+        inputs = _input_gates(product, bias, gates, hidden)
         initial = [
             _initial(node, index, data, hidden, number, by_batch) for index in ((5, 6) if is_lstm else (5,))
         ]
@@ -205,7 +205,7 @@ def _activate(name: str, alpha: float | None, beta: float | None, x: Value) -> V
     return activation(name, x, alpha, beta)
 
 
-def _input_gates(node: OnnxNode, result: Value, bias: Value | None, gates: int, hidden: int) -> Value:
+def _input_gates(result: Value, bias: Value | None, gates: int, hidden: int) -> Value:
     """Add the biases to the inputs' part of the gates, of all steps: (steps, batch, gates * hidden)."""
     if bias is None:
         return result
@@ -215,7 +215,6 @@ def _input_gates(node: OnnxNode, result: Value, bias: Value | None, gates: int, 
         return result + (own + other)
     first = shapes.slice_axis(other, 0, 0, 2 * hidden)  # that of the candidate belongs to the recurrent part
     padded = op("nn.pad", first, other.like(0), pad_width=((0, hidden),))
-    assert node.op_type == "GRU"
     return result + (own + padded)
 
 

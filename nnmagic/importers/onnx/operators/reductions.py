@@ -54,10 +54,6 @@ def _log(value: Value) -> Value:
     return op("log", value) if value.is_float else op("log", value.cast("float64")).cast(value.dtype)
 
 
-def _log_sum(data: Value, axes: Sequence[int], keep: bool) -> Value:
-    return _log(_sum(data, axes, keep))
-
-
 def _log_sum_exp(data: Value, axes: Sequence[int], keep: bool) -> Value:
     wide = data if data.is_float else data.cast("float64")
     if 0 in [data.shape[axis] for axis in axes]:
@@ -99,7 +95,7 @@ def _reduced(shape: Sequence[Dim], axes: Sequence[int], keep: bool) -> tuple[Dim
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceL1": _l1,
     "ReduceL2": _l2,
-    "ReduceLogSum": _log_sum,
+    "ReduceLogSum": lambda data, axes, keep: _log(_sum(data, axes, keep)),
     "ReduceLogSumExp": _log_sum_exp,
     "ReduceMax": _extreme("max"),
     "ReduceMean": _mean,
@@ -123,24 +119,21 @@ _ELEMENTWISE: dict[str, Callable[[Value], Value]] = {
 }
 
 
-def _declare(name: str, reduction: Reduction) -> None:
-    @operator(name)
-    def rule(node: OnnxNode) -> Value:
-        data, keep = node[0], bool(node.integer("keepdims", 1))
-        by_input = node.since >= (13 if name == "ReduceSum" else 18)
-        if by_input and node.get(1) is not None and node[1].known is None and node[1].shape != (0,):
-            return _with_dynamic_axes(node, reduction, keep)
-        axes = node.ints("axes")
-        if by_input:
-            value = node.get(1)
-            axes = None if value is None or value.shape == (0,) else node.static(1)
-        if not axes:
-            if by_input and node.integer("noop_with_empty_axes"):
-                return _ELEMENTWISE[name](data)
-            axes = list(range(data.rank))
-        if not data.rank:
-            return _ELEMENTWISE[name](data)
-        return reduction(data, sorted({normalize_axis(axis, data.rank) for axis in axes}), keep)
+@operator(*_REDUCTIONS)
+def _reduction(node: OnnxNode) -> Value:
+    data, keep, name = node[0], bool(node.integer("keepdims", 1)), node.op_type
+    by_input = node.since >= (13 if name == "ReduceSum" else 18)
+    if by_input and node.get(1) is not None and node[1].known is None and node[1].shape != (0,):
+        return _with_dynamic_axes(node, _REDUCTIONS[name], keep)
+    axes = node.ints("axes")
+    if by_input:
+        value = node.get(1)
+        axes = None if value is None or value.shape == (0,) else node.static(1)
+    if not data.rank or (not axes and by_input and node.integer("noop_with_empty_axes")):
+        return _ELEMENTWISE[name](data)
+    return _REDUCTIONS[name](
+        data, sorted({normalize_axis(axis, data.rank) for axis in axes or range(data.rank)}), keep
+    )
 
 
 def _with_dynamic_axes(node: OnnxNode, reduction: Reduction, keep: bool) -> Value:
@@ -157,51 +150,36 @@ def _with_dynamic_axes(node: OnnxNode, reduction: Reduction, keep: bool) -> Valu
     return choose_axes(node, sets, data.rank, lambda axes: reduction(data, axes, keep))
 
 
-for _name, _reduction in _REDUCTIONS.items():
-    _declare(_name, _reduction)
-
-
-def _arg_extreme(name: str, relay: str) -> None:
-    @operator(name)
-    def rule(node: OnnxNode) -> Value:
-        data = node[0]
-        axis = node.axis(data.rank)
-        return op(
-            relay,
-            data,
-            axis=(axis,),
-            keepdims=bool(node.integer("keepdims", 1)),
-            select_last_index=bool(node.integer("select_last_index")),
-        ).cast("int64")
-
-
-_arg_extreme("ArgMax", "argmax")
-_arg_extreme("ArgMin", "argmin")
+@operator("ArgMax", "ArgMin")
+def _arg_extreme(node: OnnxNode) -> Value:
+    return op(
+        node.op_type.lower(),
+        node[0],
+        axis=(node.axis(node[0].rank),),
+        keepdims=bool(node.integer("keepdims", 1)),
+        select_last_index=bool(node.integer("select_last_index")),
+    ).cast("int64")
 
 
 # -- running sums --------------------------------------------------------------------------------------
 
 
-def _cumulative(name: str, relay: str) -> None:
-    @operator(name)
-    def rule(node: OnnxNode) -> Value:
-        data = node[0]
+@operator("CumSum", "CumProd")
+def _cumulative(node: OnnxNode) -> Value:
+    data = node[0]
 
-        def along(axis: object) -> Value:
-            at = normalize_axis(int(np.asarray(axis).item()), data.rank)
-            source = op("reverse", data, axis=at) if node.integer("reverse") else data
-            result = op(relay, source, axis=at, dtype=data.dtype, exclusive=bool(node.integer("exclusive")))
-            return op("reverse", result, axis=at) if node.integer("reverse") else result
+    def along(axis: object) -> Value:
+        at = normalize_axis(int(np.asarray(axis).item()), data.rank)
+        source = op("reverse", data, axis=at) if node.integer("reverse") else data
+        exclusive = bool(node.integer("exclusive"))
+        result = op(node.op_type.lower(), source, axis=at, dtype=data.dtype, exclusive=exclusive)
+        return op("reverse", result, axis=at) if node.integer("reverse") else result
 
-        known = node[1].known
-        if known is not None:
-            return along(known.reshape(-1)[0])
-        axis = (node[1] < 0).choose(node[1] + data.rank, node[1])
-        return replace(node, inputs=[data, axis]).choose(1, list(range(data.rank)), along)
-
-
-_cumulative("CumSum", "cumsum")
-_cumulative("CumProd", "cumprod")
+    known = node[1].known
+    if known is not None:
+        return along(known.reshape(-1)[0])
+    axis = (node[1] < 0).choose(node[1] + data.rank, node[1])
+    return replace(node, inputs=[data, axis]).choose(1, list(range(data.rank)), along)
 
 
 @operator("LpNormalization")

@@ -15,14 +15,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_new_array,
-    constant,
-    count_up,
-    op,
-    with_shape,
-)
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, op, with_shape
 
 
 @operator("GridSample", note="of two and three axes")

@@ -9,7 +9,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.slicing import positions
-from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import TensorSequence, Value, constant, op, with_shape
 from nnmagic.relay.types import ANY, Dim
 
@@ -24,16 +24,6 @@ def _position(node: OnnxNode, index: int, length: int, last: int, default: int) 
     if not -length <= position <= last:
         raise UnsupportedError(f"the position {position} is out of range for a sequence of {length}")
     return position + length if position < 0 else position
-
-
-@operator("SequenceEmpty", note=_NOTE)
-def _sequence_empty(_node: OnnxNode) -> list[TensorSequence]:
-    return [TensorSequence(())]
-
-
-@operator("SequenceConstruct", note=_NOTE)
-def _sequence_construct(node: OnnxNode) -> list[TensorSequence]:
-    return [TensorSequence(tuple(node[index] for index in range(len(node.inputs))))]
 
 
 @operator("SequenceInsert", note=_NOTE)
@@ -58,11 +48,6 @@ def _sequence_at(node: OnnxNode) -> Value:
     if not items:
         raise UnsupportedError("an empty sequence has no tensor")
     return items[_position(node, 1, len(items), len(items) - 1, 0)]
-
-
-@operator("SequenceLength", note=_NOTE)
-def _sequence_length(node: OnnxNode) -> Value:
-    return constant(len(node.sequence(0).items), "int64")
 
 
 @operator("ConcatFromSequence", note=_NOTE)
@@ -132,3 +117,15 @@ def _pieces_of_lengths(node: OnnxNode, data: Value, axis: int, lengths: Value) -
         pieces.append(with_shape(piece, [*data.shape[:axis], dim, *data.shape[axis + 1 :]]))
         first = last
     return pieces
+
+
+operators(
+    {
+        "SequenceConstruct": lambda node: [
+            TensorSequence(tuple(node[index] for index in range(len(node.inputs))))
+        ],
+        "SequenceEmpty": lambda _node: [TensorSequence(())],
+        "SequenceLength": lambda node: constant(len(node.sequence(0).items), "int64"),
+    },
+    note=_NOTE,
+)

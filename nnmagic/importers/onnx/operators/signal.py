@@ -13,13 +13,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_new_array,
-    constant,
-    count_up,
-    op,
-)
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, op
 
 
 def _transform(data: Value, axis: int, *, inverse: bool, onesided: bool) -> Value:
@@ -119,7 +113,7 @@ def _dft_along(node: OnnxNode, axis: int) -> Value:
 def _stft(node: OnnxNode) -> Value:
     data, window = node[0], node.get(2)
     declared = node.output_shape()
-    batch, length, _ = shapes.static_shape(data)
+    length = shapes.static_shape(data)[1]
     onesided = bool(node.integer("onesided", 1))
     if window is not None:
         size = shapes.static_shape(window)[0]
@@ -144,5 +138,4 @@ def _stft(node: OnnxNode) -> Value:
     if declared is None:
         raise node.unknown(1)
     steps = [step for step in range(1, length + 1) if 1 + (length - size) // step == declared[1]][:32]
-    assert batch >= 0
     return node.choose(1, steps, lambda step: frames_of(int(str(step))))

@@ -17,15 +17,7 @@ from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
 from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.products import dim_text
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    constant,
-    count_up,
-    op,
-    sizes_of,
-    with_shape,
-    with_sizes,
-)
+from nnmagic.importers.onnx.values import Value, constant, count_up, op, sizes_of, with_shape, with_sizes
 from nnmagic.relay.ops import dims
 from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, Dim

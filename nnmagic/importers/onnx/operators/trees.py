@@ -6,7 +6,7 @@ The standard: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def _depth(trees: Trees) -> int:
         level = {int(child) for at in inner for child in (trees.yes[at], trees.no[at])}
 
 
-def evaluate_trees(node: OnnxNode, data: Value, trees: Trees, aggregate: str) -> Value:
+def evaluate_trees(data: Value, trees: Trees, aggregate: str) -> Value:
     """Return the sum, mean, or extreme of the leaves' weights: (row, target)."""
     batch = data.shape[0]
     count = len(trees.roots)
@@ -98,7 +98,6 @@ def evaluate_trees(node: OnnxNode, data: Value, trees: Trees, aggregate: str) ->
     there = op("take", constant(trees.counted), at, axis=0, mode="clip")
     neutral = np.inf if aggregate == "MIN" else -np.inf
     result = op(aggregate.lower(), there.choose(leaves, leaves.like(neutral)), axis=(1,))
-    assert node.op_type
     return op("any", there, axis=(1,)).choose(result, result.like(0))
 
 
@@ -172,7 +171,7 @@ def _numbers(node: OnnxNode, name: str) -> np.ndarray:
 def _tree_regressor(node: OnnxNode) -> Value:
     data, targets = floats_of(node[0]), node.integer("n_targets", 1)
     trees = _legacy_trees(node, "target", targets)
-    result = evaluate_trees(node, data, trees, node.text("aggregate_function", "SUM"))
+    result = evaluate_trees(data, trees, node.text("aggregate_function", "SUM"))
     base = _numbers(node, "base_values")
     return post_transform(
         node, (result + constant(base, result.dtype) if base.size else result).cast("float32")
@@ -185,7 +184,7 @@ def _tree_classifier(node: OnnxNode) -> list[Value]:
     data = floats_of(node[0])
     ids = set(node.ints("class_ids") or [])
     trees = _legacy_trees(node, "class", len(labels))
-    scores = evaluate_trees(node, data, trees, "SUM")
+    scores = evaluate_trees(data, trees, "SUM")
     base = _numbers(node, "base_values")
     binary = len(labels) == 2 and len(ids) == 1
     if base.size and not (binary and base.size == 1):
@@ -207,10 +206,8 @@ def _tree_classifier(node: OnnxNode) -> list[Value]:
         label = positive.cast("int32")
         return [op("take", constant(labels), label, axis=0, mode="clip"), pair.cast("float32")]
     label = op("argmax", scores, axis=(1,))
-    return [
-        op("take", constant(labels), label, axis=0, mode="clip"),
-        post_transform(node, scores).cast("float32"),
-    ]
+    taken = op("take", constant(labels), label, axis=0, mode="clip")
+    return [taken, post_transform(node, scores).cast("float32")]
 
 
 #: What ``nodes_modes`` of TreeEnsemble stand for.
@@ -257,16 +254,10 @@ def _tree_ensemble(node: OnnxNode) -> Value:
         _members(node, modes),
     )
     names = ("AVERAGE", "SUM", "MIN", "MAX")
-    result = evaluate_trees(node, data, trees, names[node.integer("aggregate_function", 1)])
+    result = evaluate_trees(data, trees, names[node.integer("aggregate_function", 1)])
     number = node.integer("post_transform")
     name = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[number]
-    return post_transform(_by_name(node, name), result)
-
-
-def _by_name(node: OnnxNode, name: str) -> OnnxNode:
-    from dataclasses import replace
-
-    return replace(node, attributes={**node.attributes, "post_transform": name})
+    return post_transform(replace(node, attributes={**node.attributes, "post_transform": name}), result)
 
 
 def _members(node: OnnxNode, modes: Sequence[str]) -> dict[int, list[float]]:

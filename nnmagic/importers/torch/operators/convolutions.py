@@ -6,7 +6,7 @@ What they compute: https://docs.pytorch.org/docs/stable/generated/torch.nn.funct
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, with_bias
 from nnmagic.importers.onnx.operators.padding import pad
-from nnmagic.importers.onnx.values import Value, op
+from nnmagic.importers.onnx.values import Value, integers, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
 from nnmagic.importers.torch.registry import operator
@@ -25,15 +25,26 @@ def _per_axis(values: Sequence[int], rank: int, default: int) -> list[int]:
     return numbers * rank if len(numbers) == 1 else numbers
 
 
-def convolve(
-    data: Value,
-    weight: Value,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Value:
+class _Moves(NamedTuple):
+    """How a kernel moves over the axes, and into how many groups channels are divided."""
+
+    stride: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    groups: int
+
+
+def _moves(call: AtenCall, rank: int) -> _Moves:
+    stride, padding, dilation = (
+        _per_axis(call.ints(name), rank, default)
+        for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))
+    )
+    return _Moves(stride, padding, dilation, call.integer("groups", 1))
+
+
+def convolve(data: Value, weight: Value, moves: _Moves) -> Value:
     """Convolve over one to three axes, with equal padding at both ends of each."""
+    stride, padding, dilation, groups = moves
     rank = weight.rank - 2
     if rank not in SPATIAL:
         raise UnsupportedError(f"a convolution over {rank} axes is not supported")
@@ -58,16 +69,9 @@ def convolve(
     )
 
 
-def convolve_back(
-    data: Value,
-    weight: Value,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    extra: Sequence[int],
-    groups: int,
-) -> Value:
+def convolve_back(data: Value, weight: Value, moves: _Moves, extra: Sequence[int]) -> Value:
     """Convolve as the gradient of a convolution does; ``extra`` elements are added at the ends."""
+    stride, padding, dilation, groups = moves
     rank = weight.rank - 2
     letters = SPATIAL[rank]
     plain = not any(extra)
@@ -99,17 +103,14 @@ def _convolution(call: AtenCall) -> Value:
     if 0 in call.shape or 0 in data.shape:
         return with_bias(call.full(call.shape, scalar_constant(0, data.dtype)), bias)
     rank = weight.rank - 2
-    stride = _per_axis(call.ints("stride"), rank, 1)
-    padding = _per_axis(call.ints("padding"), rank, 0)
-    dilation = _per_axis(call.ints("dilation"), rank, 1)
-    groups = call.integer("groups", 1)
+    moves = _moves(call, rank)
     half = data.dtype in ("float16", "bfloat16")
     data, weight = wide(data), wide(weight)
     if call.flag("transposed"):
         extra = _per_axis(call.ints("output_padding"), rank, 0)
-        result = convolve_back(data, weight, stride, padding, dilation, extra, groups)
+        result = convolve_back(data, weight, moves, extra)
     else:
-        result = convolve(data, weight, stride, padding, dilation, groups)
+        result = convolve(data, weight, moves)
     return with_bias(result, None if bias is None else wide(bias) if half else bias)
 
 
@@ -121,17 +122,15 @@ def _convolution_backward(call: AtenCall) -> list[Value | None]:
     gradient, data, weight = wide(call["grad_output"]), wide(call["input"]), wide(call["weight"])
     wanted = [bool(item) for item in call.argument("output_mask")]
     rank = weight.rank - 2
-    stride = _per_axis(call.ints("stride"), rank, 1)
-    padding = _per_axis(call.ints("padding"), rank, 0)
-    dilation = _per_axis(call.ints("dilation"), rank, 1)
-    groups = call.integer("groups", 1)
+    moves = _moves(call, rank)
+    stride, padding, dilation, _ = moves
     transposed = call.flag("transposed")
     results: list[Value | None] = [None, None, None]
     if wanted[2]:
         results[2] = op("sum", gradient, axis=(0, *range(2, gradient.rank)))
     if wanted[0]:
         if transposed:
-            gradients = convolve(gradient, weight, stride, padding, dilation, groups)
+            gradients = convolve(gradient, weight, moves)
             results[0] = _cut(gradients, call.static(data))
         else:
             sizes = call.static(data, "the size of the image")
@@ -142,10 +141,10 @@ def _convolution_backward(call: AtenCall) -> list[Value | None]:
                 - ((reach[2 + at] - 1) * stride[at] - 2 * padding[at] + (kernel[at] - 1) * dilation[at] + 1)
                 for at in range(rank)
             ]
-            results[0] = convolve_back(gradient, weight, stride, padding, dilation, extra, groups)
+            results[0] = convolve_back(gradient, weight, moves, extra)
     if wanted[1]:
         image, error = (gradient, data) if transposed else (data, gradient)
-        results[1] = _weight_gradient(call, image, error, weight, stride, padding, dilation, groups)
+        results[1] = _weight_gradient(call, image, error, weight, moves)
     return results
 
 
@@ -155,17 +154,9 @@ def _cut(data: Value, shape: Sequence[int]) -> Value:
     return data
 
 
-def _weight_gradient(
-    call: AtenCall,
-    image: Value,
-    error: Value,
-    weight: Value,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Value:
+def _weight_gradient(call: AtenCall, image: Value, error: Value, weight: Value, moves: _Moves) -> Value:
     """Multiply the windows of the image, one for each tap of the kernel, by the gradient."""
+    stride, padding, dilation, groups = moves
     kernel, counts = call.static(weight)[2:], call.static(error)[2:]
     rank = len(kernel)
     channels, outputs = int(cast(int, image.shape[1])), int(cast(int, error.shape[1]))
@@ -220,8 +211,6 @@ def _col2im(call: AtenCall) -> Value:
     flat = np.ravel_multi_index(places, padded)
     channels, taps = width // int(np.prod(kernel)), int(np.prod(kernel))
     updates = shapes.transpose(shapes.reshape(data, [batch * channels, taps * length]), [1, 0])
-    from nnmagic.importers.onnx.values import integers
-
     zeros = shapes.full([int(np.prod(padded)), batch * channels], scalar_constant(0, data.dtype))
     total = op("scatter_nd", zeros, shapes.unsqueeze(integers(flat.tolist()), [0]), updates, mode="add")
     whole = shapes.reshape(shapes.transpose(total, [1, 0]), [batch, channels, *padded])

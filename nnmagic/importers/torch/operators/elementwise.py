@@ -12,13 +12,9 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.elementwise import _integer_power
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
-from nnmagic.importers.torch.mathematics import (
-    convert,
-    in_float32,
-    wide,
-)
+from nnmagic.importers.torch.mathematics import convert, in_float32, wide
 from nnmagic.importers.torch.operators.complex_numbers import absolute
-from nnmagic.importers.torch.registry import operator, operators, refuse
+from nnmagic.importers.torch.registry import Rule, operator, operators, refuse
 from nnmagic.relay.functions import activations
 from nnmagic.relay.functions.special import ignoring_nan, round_decimals
 from nnmagic.relay.types import ARRAY_DTYPES, NUMPY_DTYPES, is_complex, is_integer
@@ -26,42 +22,18 @@ from nnmagic.relay.types import ARRAY_DTYPES, NUMPY_DTYPES, is_complex, is_integ
 # -- one operand ---------------------------------------------------------------------------------------
 
 
-def _floating(name: str, relay: str) -> None:
-    """Declare a function of floats, to which other numbers are converted; halves go through float32."""
-    operator(name)(lambda call: in_float32(relay, convert(call["self"], call.dtype)))
-
-
-for _name in (
-    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "log10", "log2"),
-    *("sin", "sinh", "sqrt", "tan", "tanh"),
-):
-    _floating(_name, _name)
-
-
 @operator("rsqrt", "sigmoid")
 def _inverse(call: AtenCall) -> Value:
-    data, name = convert(call["self"], call.dtype), call.name.removeprefix("aten.")
+    data, name = convert(call["self"], call.dtype), call.own_name
     if not is_complex(data.dtype):
         return in_float32(name, data)
     return 1 / (op("sqrt", data) if name == "rsqrt" else 1 + op("exp", -data))
-
-
-_floating("expm1", "numpy.expm1")
-_floating("log1p", "numpy.log1p")
 
 
 @operator("exp2")
 def _exp2(call: AtenCall) -> Value:
     data = wide(convert(call["self"], call.dtype))
     return op("power", data.like(2), data)
-
-
-def _rounding(name: str, relay: str) -> None:
-    operator(name)(lambda call: op(relay, call["self"]) if call["self"].is_float else call["self"])
-
-
-for _name in ("ceil", "floor", "trunc"):
-    _rounding(_name, _name)
 
 
 @operator("round")
@@ -85,12 +57,6 @@ def _sign(call: AtenCall) -> Value:
     return (data > 0).cast(data.dtype) - (data < 0).cast(data.dtype)
 
 
-@operator("signbit")
-def _signbit(call: AtenCall) -> Value:
-    data = call["self"]
-    return op("numpy.signbit", data) if data.is_float else data < 0
-
-
 @operator("angle")
 def _angle(call: AtenCall) -> Value:
     """Return the angle: of real numbers pi of negative ones, 0 of others, NaN of NaN."""
@@ -100,24 +66,12 @@ def _angle(call: AtenCall) -> Value:
     return op("isnan", wide(data)).choose(data, (data < 0).choose(data.like(math.pi), 0.0))
 
 
-def _test(name: str, *, of_others: bool) -> None:
-    @operator(name)
-    def rule(call: AtenCall) -> Value:
-        data = call["self"]
-        if data.is_float or is_complex(data.dtype):
-            return op(name, wide(data))
-        return call.full(data.shape, scalar_constant(of_others, "bool"))
-
-
-_test("isnan", of_others=False)
-_test("isinf", of_others=False)
-_test("isfinite", of_others=True)
-
-
-@operator("bitwise_not")
-def _bitwise_not(call: AtenCall) -> Value:
-    data = call["self"]
-    return op("logical_not" if data.dtype == "bool" else "bitwise_not", data)
+@operator("isnan", "isinf", "isfinite")
+def _test(call: AtenCall) -> Value:
+    data, name = call["self"], call.own_name
+    if data.is_float or is_complex(data.dtype):
+        return op(name, wide(data))
+    return call.full(data.shape, scalar_constant(name == "isfinite", "bool"))
 
 
 # -- two operands --------------------------------------------------------------------------------------
@@ -160,18 +114,12 @@ def _sum(call: AtenCall, lhs: str, rhs: str, sign: int) -> Value:
     return first + second if sign > 0 else first - second
 
 
-@operator("addcmul")
-def _addcmul(call: AtenCall) -> Value:
+@operator("addcmul", "addcdiv")
+def _add_scaled(call: AtenCall) -> Value:
     first, second = _in_opmath(call, "tensor1", "tensor2")
     (data, _) = _in_opmath(call, "self", "tensor1")
-    return data + times(first, call.argument("value", 1)) * second
-
-
-@operator("addcdiv")
-def _addcdiv(call: AtenCall) -> Value:
-    first, second = _in_opmath(call, "tensor1", "tensor2")
-    (data, _) = _in_opmath(call, "self", "tensor1")
-    return data + times(first, call.argument("value", 1)) / second
+    scaled = times(first, call.argument("value", 1))
+    return data + (scaled * second if call.name == "aten.addcmul" else scaled / second)
 
 
 @operator("mul")
@@ -295,82 +243,29 @@ def _known_power(base: Value, exponent: float) -> Value | None:
     return None
 
 
-def _compare(name: str, relay: str) -> None:
-    operator(name)(lambda call: op(relay, *call.promote("self", "other")[1]))
+def _compare(relay: str) -> Rule:
+    return lambda call: op(relay, *call.promote("self", "other")[1])
 
 
-for _name, _relay in {
-    "eq": "equal",
-    "ge": "greater_equal",
-    "gt": "greater",
-    "le": "less_equal",
-    "lt": "less",
-    "ne": "not_equal",
-}.items():
-    _compare(_name, _relay)
+@operator("bitwise_and", "bitwise_or", "bitwise_xor")
+def _bitwise(call: AtenCall) -> Value:
+    lhs, rhs = _operands(call)
+    name = call.own_name
+    return op(name.replace("bitwise", "logical") if lhs.dtype == "bool" else name, lhs, rhs)
 
 
-def _logical(name: str) -> None:
-    operator(name)(
-        lambda call: op(name, convert(call["self"], "bool"), convert(call["other"], "bool")),
-    )
-
-
-for _name in ("logical_and", "logical_or", "logical_xor"):
-    _logical(_name)
-
-
-def _bitwise(name: str, logical: str) -> None:
-    def rule(call: AtenCall) -> Value:
-        lhs, rhs = _operands(call)
-        return op(logical if lhs.dtype == "bool" else name, lhs, rhs)
-
-    operator(name)(rule)
-
-
-for _name, _logical_name in {
-    "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or",
-    "bitwise_xor": "logical_xor",
-}.items():
-    _bitwise(_name, _logical_name)
-
-
-@operator("bitwise_left_shift", "__lshift__")
-def _left_shift(call: AtenCall) -> Value:
+@operator("bitwise_left_shift", "__lshift__", "bitwise_right_shift", "__rshift__")
+def _shift(call: AtenCall) -> Value:
     lhs, rhs = _operands(call)
     bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
     allowed = op("logical_and", rhs >= 0, rhs < bits)
-    return allowed.choose(op("left_shift", lhs, allowed.choose(rhs, 0)), 0)
-
-
-@operator("bitwise_right_shift", "__rshift__")
-def _right_shift(call: AtenCall) -> Value:
-    lhs, rhs = _operands(call)
-    bits = NUMPY_DTYPES[lhs.dtype].itemsize * 8
-    allowed = op("logical_and", rhs >= 0, rhs < bits)
-    if lhs.dtype.startswith("int"):  # the sign fills the bits
+    is_left = call.name in ("aten.bitwise_left_shift", "aten.__lshift__")
+    if not is_left and lhs.dtype.startswith("int"):  # the sign fills the bits
         return op("right_shift", lhs, allowed.choose(rhs, bits - 1))
-    return allowed.choose(op("right_shift", lhs, allowed.choose(rhs, 0)), 0)
-
-
-@operator("where")
-def _where(call: AtenCall) -> Value:
-    dtype = call.dtype
-    return op(
-        "where",
-        convert(call["condition"], "bool"),
-        call.number_value("self", dtype),
-        call.number_value("other", dtype),
-    )
+    return allowed.choose(op("left_shift" if is_left else "right_shift", lhs, allowed.choose(rhs, 0)), 0)
 
 
 # -- conversions and copies ----------------------------------------------------------------------------
-
-
-@operator("_to_copy", "to", "type_as")
-def _to_copy(call: AtenCall) -> Value:
-    return to_dtype(call["self"], call.dtype)
 
 
 def to_dtype(data: Value, dtype: str) -> Value:
@@ -378,13 +273,6 @@ def to_dtype(data: Value, dtype: str) -> Value:
     if is_complex(data.dtype) and not is_complex(dtype) and dtype != "bool":
         data = op("complex.real", data)
     return convert(data, dtype)
-
-
-@operator(
-    "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "lift_fresh", "detach_copy", "alias_copy"
-)
-def _same(call: AtenCall) -> Value:
-    return call["self"]
 
 
 # -- activations ---------------------------------------------------------------------------------------
@@ -396,30 +284,14 @@ def _elu(call: AtenCall) -> Value:
     return activations.elu(wide(call["self"]), alpha, inner) * scale
 
 
-@operator("hardtanh")
-def _hardtanh(call: AtenCall) -> Value:
-    return activations.limit(call["self"], call.argument("min_val", -1), call.argument("max_val", 1))
-
-
-@operator("leaky_relu")
-def _leaky_relu(call: AtenCall) -> Value:
-    return op("nn.leaky_relu", wide(call["self"]), alpha=call.number("negative_slope", 0.01))
-
-
-def _softmax_like(name: str, relay: str) -> None:
-    def rule(call: AtenCall) -> Value:
-        data = convert(call["self"], call.dtype)
-        if not data.rank:
-            return data.like(1.0 if relay == "nn.softmax" else 0.0) + data * 0
-        if 0 in data.shape:
-            return data
-        return in_float32(relay, data, axis=call.axis("dim", data.rank))
-
-    operator(name)(rule)
-
-
-_softmax_like("_softmax", "nn.softmax")
-_softmax_like("_log_softmax", "nn.log_softmax")
+@operator("_softmax", "_log_softmax")
+def _softmax(call: AtenCall) -> Value:
+    data, relay = convert(call["self"], call.dtype), f"nn.{call.own_name[1:]}"
+    if not data.rank:
+        return data.like(1.0 if relay == "nn.softmax" else 0.0) + data * 0
+    if 0 in data.shape:
+        return data
+    return in_float32(relay, data, axis=call.axis("dim", data.rank))
 
 
 # -- arithmetic on sizes that no polynomial says ---------------------------------------------------------
@@ -463,6 +335,40 @@ def zero(dtype: str) -> Value:
 
 operators(
     {
+        **dict.fromkeys(
+            ("acos acosh asin asinh atan atanh cos cosh erf", "exp log log10 log2 sin sinh sqrt tan tanh"),
+            lambda call: in_float32(call.own_name, convert(call["self"], call.dtype)),
+        ),
+        "_to_copy to type_as": lambda call: to_dtype(call["self"], call.dtype),
+        "bitwise_not": lambda call: op(
+            "logical_not" if call["self"].dtype == "bool" else "bitwise_not", call["self"]
+        ),
+        "ceil floor trunc": lambda call: (
+            op(call.own_name, call["self"]) if call["self"].is_float else call["self"]
+        ),
+        "clone alias detach lift_fresh_copy contiguous lift_fresh detach_copy alias_copy": lambda call: call[
+            "self"
+        ],
+        "eq": _compare("equal"),
+        "expm1 log1p": lambda call: in_float32(f"numpy.{call.own_name}", convert(call["self"], call.dtype)),
+        "ge": _compare("greater_equal"),
+        "gt": _compare("greater"),
+        "hardtanh": lambda call: activations.limit(
+            call["self"], call.argument("min_val", -1), call.argument("max_val", 1)
+        ),
+        "le": _compare("less_equal"),
+        "leaky_relu": lambda call: op(
+            "nn.leaky_relu", wide(call["self"]), alpha=call.number("negative_slope", 0.01)
+        ),
+        "logical_and logical_or logical_xor": lambda call: op(
+            call.own_name, convert(call["self"], "bool"), convert(call["other"], "bool")
+        ),
+        "lt": _compare("less"),
+        "ne": _compare("not_equal"),
+        "signbit": lambda call: (
+            op("numpy.signbit", call["self"]) if call["self"].is_float else call["self"] < 0
+        ),
+        "where": lambda call: op("where", convert(call["condition"], "bool"), *_operands(call)),
         "abs": lambda call: call["self"] if call["self"].dtype == "bool" else absolute(call["self"]),
         "add": lambda call: _sum(call, "self", "other", 1),
         "atan2": lambda call: op("numpy.arctan2", *_operands(call)),

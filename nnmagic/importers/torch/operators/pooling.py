@@ -6,6 +6,7 @@ What they compute: https://docs.pytorch.org/docs/stable/generated/torch.nn.funct
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -238,15 +239,6 @@ def _step(call: AtenCall, old: Dim, new: Dim, scale: float | None, dtype: str, *
     return lhs / rhs.maximum(1)
 
 
-def _declare_nearest(name: str, rank: int, shift: float) -> None:
-    operator(name)(lambda call: _nearest(call, rank, shift))
-
-
-for _rank in (1, 2, 3):
-    _declare_nearest(f"upsample_nearest{_rank}d", _rank, 0.0)
-    _declare_nearest(f"_upsample_nearest_exact{_rank}d", _rank, 0.5)
-
-
 def _resample(call: AtenCall, rank: int, kind: str) -> Value:
     """Resample by weights; those of ``aa`` are of kernels as wide as the new elements."""
     data, align = _image(call), call.flag("align_corners")
@@ -271,19 +263,6 @@ def _resample(call: AtenCall, rank: int, kind: str) -> Value:
 def _round(work: Value, data: Value) -> Value:
     """Return resampled bytes as bytes."""
     return work if data.is_float else convert(op("numpy.rint", work).maximum(0).minimum(255), data.dtype)
-
-
-def _declare_resampling(name: str, rank: int, kind: str) -> None:
-    note = "of images of known size" if kind.endswith("aa") else ""
-    operator(name, note=note)(lambda call: _resample(call, rank, kind))
-
-
-_declare_resampling("upsample_linear1d", 1, "linear")
-_declare_resampling("upsample_bilinear2d", 2, "linear")
-_declare_resampling("upsample_trilinear3d", 3, "linear")
-_declare_resampling("upsample_bicubic2d", 2, "cubic")
-_declare_resampling("_upsample_bilinear2d_aa", 2, "linear_aa")
-_declare_resampling("_upsample_bicubic2d_aa", 2, "cubic_aa")
 
 
 def _grid_sampler(call: AtenCall, rank: int) -> Value:
@@ -311,5 +290,16 @@ operators(
         "grid_sampler_3d": lambda call: _grid_sampler(call, 3),
         "max_pool2d_with_indices": lambda call: _max_pool(call, 2),
         "max_pool3d_with_indices": lambda call: _max_pool(call, 3),
+        "upsample_bicubic2d": lambda call: _resample(call, 2, "cubic"),
+        "upsample_bilinear2d": lambda call: _resample(call, 2, "linear"),
+        "upsample_linear1d": lambda call: _resample(call, 1, "linear"),
+        "upsample_trilinear3d": lambda call: _resample(call, 3, "linear"),
     }
 )
+for _rank in (1, 2, 3):
+    operator(f"upsample_nearest{_rank}d")(partial(_nearest, rank=_rank, shift=0.0))
+    operator(f"_upsample_nearest_exact{_rank}d")(partial(_nearest, rank=_rank, shift=0.5))
+for _kind in ("linear", "cubic"):
+    operator(f"_upsample_bi{_kind}2d_aa", note="of images of known size")(
+        partial(_resample, rank=2, kind=f"{_kind}_aa")
+    )

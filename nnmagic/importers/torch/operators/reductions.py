@@ -22,54 +22,29 @@ def _keep(call: AtenCall) -> bool:
     return call.flag("keepdim")
 
 
-@operator("sum")
-def _sum(call: AtenCall) -> Value:
-    data = convert(call["self"], call.dtype)
+@operator("sum", "mean", "prod")
+def _total(call: AtenCall) -> Value:
+    data, name = convert(call["self"], call.dtype), call.own_name
     if not data.rank:
-        return data + data.like(0)  # of -0.0 it is 0.0
-    return op("sum", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
+        return data if name == "prod" else data + data.like(0)  # of -0.0 it is 0.0
+    return op(name, wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
 
 
-@operator("mean")
-def _mean(call: AtenCall) -> Value:
-    data = convert(call["self"], call.dtype)
-    if not data.rank:
-        return data + data.like(0)
-    return op("mean", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
-
-
-@operator("prod")
-def _prod(call: AtenCall) -> Value:
-    data = convert(call["self"], call.dtype)
+@operator("amax", "amin")
+def _extreme_of_all(call: AtenCall) -> Value:
+    data = call["self"]
     if not data.rank:
         return data
-    return op("prod", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
+    return _extreme(call.own_name[1:])(data, call.axes("dim", data.rank), _keep(call))
 
 
-def _reduce_extreme(name: str, relay: str) -> None:
-    reduce = _extreme(relay)
-
-    @operator(name)
-    def rule(call: AtenCall) -> Value:
-        data = call["self"]
-        return reduce(data, call.axes("dim", data.rank), _keep(call)) if data.rank else data
-
-
-_reduce_extreme("amax", "max")
-_reduce_extreme("amin", "min")
-
-
-def _truth(name: str) -> None:
-    @operator(name)
-    def rule(call: AtenCall) -> Value:
-        data = convert(call["self"], "bool")
-        if not data.rank:
-            return data
-        return op(name, data, axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
-
-
-_truth("all")
-_truth("any")
+@operator("all", "any")
+def _truth(call: AtenCall) -> Value:
+    data = convert(call["self"], "bool")
+    if not data.rank:
+        return data
+    name = call.own_name
+    return op(name, data, axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
 
 
 def variance(call: AtenCall, *, mean_too: bool) -> list[Value]:
@@ -115,60 +90,44 @@ def _positions(relay: str, data: Value, axis: int, *, keep: bool) -> Value:
     return op(relay, data, axis=(axis,), keepdims=keep).cast("int64")
 
 
-def _arg_extreme(relay: str) -> None:
-    @operator(relay)
-    def rule(call: AtenCall) -> Value:
-        data = call["self"]
-        if call.argument("dim") is None:
-            flat = call.reshape(data, [product(data.shape)])
-            place = _positions(relay, flat, 0, keep=False)
-            return shapes.unsqueeze(place, range(data.rank)) if _keep(call) else place
-        if not data.rank:
-            return scalar_constant(0, "int64")
-        return _positions(relay, data, call.axis("dim", data.rank), keep=_keep(call))
+@operator("argmax", "argmin")
+def _arg_extreme(call: AtenCall) -> Value:
+    data, relay = call["self"], call.own_name
+    if call.argument("dim") is None:
+        flat = call.reshape(data, [product(data.shape)])
+        place = _positions(relay, flat, 0, keep=False)
+        return shapes.unsqueeze(place, range(data.rank)) if _keep(call) else place
+    if not data.rank:
+        return scalar_constant(0, "int64")
+    return _positions(relay, data, call.axis("dim", data.rank), keep=_keep(call))
 
 
-_arg_extreme("argmax")
-_arg_extreme("argmin")
-
-
-def _extreme_along(name: str, relay: str) -> None:
-    @operator(name)
-    def rule(call: AtenCall) -> Value | list[Value]:
-        data = call["self"]
-        if call.overload == "default":
-            return _extreme(name)(data, list(range(data.rank)), _keep(call)) if data.rank else data
-        if not data.rank:
-            return [data, scalar_constant(0, "int64")]
-        axis = call.axis("dim", data.rank)
-        place = _positions(relay, data, axis, keep=True)
-        best = op("gather", data, place, axis=axis)
-        results = [best, place]
-        return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]
-
-
-_extreme_along("max", "argmax")
-_extreme_along("min", "argmin")
+@operator("max", "min")
+def _extreme_along(call: AtenCall) -> Value | list[Value]:
+    data, name = call["self"], call.own_name
+    if call.overload == "default":
+        return _extreme(name)(data, list(range(data.rank)), _keep(call)) if data.rank else data
+    if not data.rank:
+        return [data, scalar_constant(0, "int64")]
+    axis = call.axis("dim", data.rank)
+    place = _positions(f"arg{name}", data, axis, keep=True)
+    results = [op("gather", data, place, axis=axis), place]
+    return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]
 
 
 # -- running sums --------------------------------------------------------------------------------------
 
 
-def _running(name: str) -> None:
-    @operator(name)
-    def rule(call: AtenCall) -> Value:
-        data = convert(call["self"], call.dtype)
-        if not data.rank or 0 in data.shape:
-            return data
-        axis = call.axis("dim", data.rank)
-        if data.shape[axis] == 1:
-            return data
-        dtype = {"float32": "float64"}.get(data.dtype, wide(data).dtype)  # in which torch adds up
-        return op(name, data.cast(dtype), axis=axis, dtype=dtype)
-
-
-_running("cumsum")
-_running("cumprod")
+@operator("cumsum", "cumprod")
+def _running(call: AtenCall) -> Value:
+    data = convert(call["self"], call.dtype)
+    if not data.rank or 0 in data.shape:
+        return data
+    axis = call.axis("dim", data.rank)
+    if data.shape[axis] == 1:
+        return data
+    dtype = {"float32": "float64"}.get(data.dtype, wide(data).dtype)  # in which torch adds up
+    return op(call.own_name, data.cast(dtype), axis=axis, dtype=dtype)
 
 
 def _prefixes(data: Value, axis: int) -> tuple[Value, Value, list[int]]:
@@ -200,22 +159,16 @@ def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
     return [op("gather", data, place, axis=axis), place]
 
 
-def _running_extreme(name: str) -> None:
-    @operator(name, note="along an axis of known size")
-    def rule(call: AtenCall) -> list[Value]:
-        data = call["self"]
-        if not data.rank or 0 in data.shape:
-            return [data, call.full(data.shape, scalar_constant(0, "int64"))]
-        if data.dtype == "bool":
-            values, place = running_extreme(
-                data.cast("int8"), call.axis("dim", data.rank), largest=name == "cummax"
-            )
-            return [values.cast("bool"), place]
-        return running_extreme(data, call.axis("dim", data.rank), largest=name == "cummax")
-
-
-_running_extreme("cummax")
-_running_extreme("cummin")
+@operator("cummax", "cummin", note="along an axis of known size")
+def _running_extreme(call: AtenCall) -> list[Value]:
+    data = call["self"]
+    if not data.rank or 0 in data.shape:
+        return [data, call.full(data.shape, scalar_constant(0, "int64"))]
+    axis, largest = call.axis("dim", data.rank), call.name == "aten.cummax"
+    values, place = running_extreme(
+        data.cast("int8") if data.dtype == "bool" else data, axis, largest=largest
+    )
+    return [values.cast(data.dtype), place]
 
 
 @operator("logcumsumexp", note="along an axis of known size")

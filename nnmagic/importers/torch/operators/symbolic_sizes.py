@@ -11,9 +11,7 @@ from typing import Any
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
-from nnmagic.importers.torch.mathematics import (
-    convert,
-)
+from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.registry import operator
 
 
@@ -39,82 +37,40 @@ def _symbolic(names: str, function: Callable[..., Any], dtype: str | None = None
     operator(*(f"symbolic.{name}" for name in names.split()))(rule)
 
 
-_symbolic("add", lambda a, b: a + b)
+#: The operators by Python's names for them; those of the second table are of floats.
+_OF_SIZES: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "floordiv": lambda a, b: op("floor_divide", a, b),
+    "mod": lambda a, b: op("floor_mod", a, b),
+    "sym_max": lambda a, b: a.maximum(b),
+    "sym_min": lambda a, b: a.minimum(b),
+    "eq": lambda a, b: a.equal(b),
+    "ne": lambda a, b: op("not_equal", a, b),
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "not_ sym_not": lambda a: op("logical_not", a),
+    "and_": lambda a, b: op("logical_and", a, b),
+    "or_": lambda a, b: op("logical_or", a, b),
+    "_local_scalar_dense": shapes.scalar,
+}
+_OF_FLOATS: dict[str, Callable[..., Any]] = {
+    "truediv": lambda a, b: a / b,
+    "sym_float": lambda a: a,
+    "_sym_sqrt": lambda a: op("sqrt", a),
+}
+for _names, _function in _OF_SIZES.items():
+    _symbolic(_names, _function)
+for _names, _function in _OF_FLOATS.items():
+    _symbolic(_names, _function, "float64")
 
 
-_symbolic("sub", lambda a, b: a - b)
-
-
-_symbolic("mul", lambda a, b: a * b)
-
-
-_symbolic("neg", lambda a: -a)
-
-
-_symbolic("floordiv", lambda a, b: op("floor_divide", a, b))
-
-
-_symbolic("mod", lambda a, b: op("floor_mod", a, b))
-
-
-_symbolic("truediv", lambda a, b: a / b, "float64")
-
-
-_symbolic("sym_max", lambda a, b: a.maximum(b))
-
-
-_symbolic("sym_min", lambda a, b: a.minimum(b))
-
-
-_symbolic("sym_float", lambda a: a, "float64")
-
-
-_symbolic("_sym_sqrt", lambda a: op("sqrt", a), "float64")
-
-
-_symbolic("eq", lambda a, b: a.equal(b))
-
-
-_symbolic("ne", lambda a, b: op("not_equal", a, b))
-
-
-_symbolic("lt", lambda a, b: a < b)
-
-
-_symbolic("le", lambda a, b: a <= b)
-
-
-_symbolic("gt", lambda a, b: a > b)
-
-
-_symbolic("ge", lambda a, b: a >= b)
-
-
-_symbolic("not_ sym_not", lambda a: op("logical_not", a))
-
-
-_symbolic("and_", lambda a, b: op("logical_and", a, b))
-
-
-_symbolic("or_", lambda a, b: op("logical_or", a, b))
-
-
-_symbolic("_local_scalar_dense", shapes.scalar)
-
-
-@operator("symbolic.trunc", "symbolic.sym_int")
-def _sym_int(call: AtenCall) -> Value:
+@operator("symbolic.trunc", "symbolic.sym_int", "symbolic.floor", "symbolic.ceil")
+def _round(call: AtenCall) -> Value:
     (value,) = _sizes(call)
-    return convert(op("trunc", value) if value.is_float else value, "int64")
-
-
-@operator("symbolic.floor")
-def _sym_floor(call: AtenCall) -> Value:
-    (value,) = _sizes(call)
-    return convert(op("floor", value) if value.is_float else value, "int64")
-
-
-@operator("symbolic.ceil")
-def _sym_ceil(call: AtenCall) -> Value:
-    (value,) = _sizes(call)
-    return convert(op("ceil", value) if value.is_float else value, "int64")
+    relay = {"symbolic.floor": "floor", "symbolic.ceil": "ceil"}.get(call.name, "trunc")
+    return convert(op(relay, value) if value.is_float else value, "int64")

@@ -169,12 +169,7 @@ def _data_gradient(
         w = w.transpose([1, 0, *range(2, 2 + rank)])
     pads = [max(before, 0) for before, _ in widths] + [max(after, 0) for _, after in widths]
     made = d.op(
-        f"nn.conv{rank}d",
-        w,
-        strides=[1] * rank,
-        padding=pads,
-        dilation=list(window.dilation),
-        groups=groups,
+        f"nn.conv{rank}d", w, strides=[1] * rank, padding=pads, dilation=list(window.dilation), groups=groups
     )
     return made if window.data else _crop(made, (), x, rank)
 

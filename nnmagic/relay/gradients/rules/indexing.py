@@ -109,7 +109,6 @@ def _adv_index(p: VjpCall) -> Sequence[Contribution]:
     assert isinstance(type_, TupleType)
     count = len(type_.fields) - 1
     fields = [cast("TensorType", field) for field in type_.fields]
-    rank = max(len(field.shape) for field in fields[1:])
     total: TensorExpr | None = None
     for index in range(1, count + 1):
         one = p.field(0, index).cast("int64")
@@ -128,7 +127,6 @@ def _adv_index(p: VjpCall) -> Sequence[Contribution]:
         )
         grids.append((grid < 0).choose(grid + size, grid).op("expand_dims", axis=0))
     where = grids[0] if count == 1 else p.tuple_of(*grids).op("concatenate", axis=0)
-    del rank
 
     def add(data: Expr) -> Expr:
         return p.term(data, p.d.dtype).op("scatter_nd", where, p.d, mode="add").expr
@@ -147,12 +145,10 @@ def _strided_slice(p: VjpCall) -> Sequence[Contribution]:
     moved = [axis for axis, bounds in enumerate(slices) if bounds is not None]
     if all(isinstance(shape[axis], int) for axis in moved):
         return [_pad(p, slices)]
-    rank = p.rank()
     begin = [0 if bounds is None else bounds[0] for bounds in slices]
     end = [_FAR if bounds is None else bounds[1] for bounds in slices]
     step = [1 if bounds is None else bounds[2] for bounds in slices]
     where = [p.array(values, "int64") for values in (begin, end, step)]
-    assert len(begin) == rank
     return [p.x().zeros().op("strided_set", p.d, *where)]
 
 

@@ -162,7 +162,7 @@ def _cross_entropy(p: VjpCall) -> Expr:
 @expansion("nn.nll_loss")
 def _nll_loss(p: VjpCall) -> Expr:
     """Average, sum or list the negated predictions of the targets, weighted by class."""
-    targets, rank = p.x(1), p.rank()
+    targets = p.x(1)
     ignored = targets.equal(cast("int", p.attrs["ignore_index"]))
     last = p.size(0, 1).cast(targets.dtype) - 1
     valid = ignored.choose(0, targets.op("maximum", 0).op("minimum", last))
@@ -171,7 +171,6 @@ def _nll_loss(p: VjpCall) -> Expr:
     weights = p.x(2).op("take", valid, axis=0, mode="clip")
     weights = ignored.choose(TensorExpr(weights.op("zeros_like").expr, dtype, p.span), weights)
     losses = -(picked * weights)
-    del rank
     match p.attrs["reduction"]:
         case "none":
             return losses.expr

@@ -76,10 +76,6 @@ def _selu(x: Formula) -> Formula:
     return activations.elu(x, _SELU_ALPHA) * _SELU_SCALE
 
 
-def _elu_of(call: Arguments) -> Value:
-    return activations.elu(_floats(call), float(static_number(call, "alpha", 1.0))).value
-
-
 def _celu_of(call: Arguments) -> Value:
     alpha = float(static_number(call, "alpha", 1.0))
     if alpha == 0:
@@ -106,10 +102,6 @@ def _softplus_of(call: Arguments) -> Value:
     scaled = x if beta == 1 else x * beta
     soft = special.softplus(scaled) if beta == 1 else special.softplus(scaled) / beta
     return (scaled > threshold).choose(x, soft).value
-
-
-def _tanhshrink(x: Formula) -> Formula:
-    return x - x.op("tanh")
 
 
 def _shrink_limit(call: Arguments) -> float:
@@ -172,7 +164,6 @@ def _logsumexp(call: Arguments) -> Value:
 
 _SOFT = "dim=axis " + _INPUT
 
-
 ACTIVATIONS = (
     Builtin("relu", "x", _relu, "Compute max(x, 0).", aliases=_INPUT),
     _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", lambda x: x.op("sigmoid")),
@@ -203,7 +194,7 @@ ACTIVATIONS = (
     Builtin(
         "elu",
         "x alpha?=1.0",
-        _elu_of,
+        lambda call: activations.elu(_floats(call), float(static_number(call, "alpha", 1.0))).value,
         "Return x, or alpha * (exp(x) - 1) where x is negative.",
         aliases=_INPUT,
     ),
@@ -236,7 +227,7 @@ ACTIVATIONS = (
         aliases=_INPUT,
     ),
     _float_activation("softsign", "Compute x / (1 + abs(x)).", activations.softsign),
-    _float_activation("tanhshrink", "Compute x - tanh(x).", _tanhshrink),
+    _float_activation("tanhshrink", "Compute x - tanh(x).", lambda x: x - x.op("tanh")),
     Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", aliases=_INPUT),
     Builtin(
         "hardshrink",

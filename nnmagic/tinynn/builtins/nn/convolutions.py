@@ -40,10 +40,7 @@ def relay_call(name: str, call: Arguments, renamed: dict[str, str] | None = None
 def _add_bias(result: Formula, call: Arguments, axis: int) -> Value:
     if "bias" not in call:
         return result.value
-    operands = [
-        Operand(result.value, call.span),
-        Operand(formula(call, "bias").value, call.at("bias")),
-    ]
+    operands = [Operand(result.value, call.span), Operand(formula(call, "bias").value, call.at("bias"))]
     return call_operator(OPERATORS["nn.bias_add"], operands, {"axis": axis}, call.span)
 
 
@@ -51,9 +48,7 @@ _CONV_ATTRS = (
     "strides padding dilation groups channels kernel_size data_layout kernel_layout out_layout out_dtype"
 )
 
-
 _CONV = " ".join(f"{name}?" for name in _CONV_ATTRS.split())
-
 
 _CONV_NAMES = "input=data x=data stride=strides"
 
@@ -143,7 +138,6 @@ def _bilinear(call: Arguments) -> Value:
     one, other, weight = (formula(call, name) for name in ("input1", "input2", "weight"))
     if one.rank != 2 or other.rank != 2 or weight.rank != 3:
         raise RefusalError("bilinear takes two matrices and a weight of rank 3", call.span)
-
     computed = as_computed(Operand(TupleOf((one.value, weight.value, other.value)), call.span))
     result = call_operator(
         OPERATORS["einsum"], [Operand(computed, call.span)], {"equation": "ni,oij,nj->no"}, call.span

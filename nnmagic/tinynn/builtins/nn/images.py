@@ -50,7 +50,6 @@ def _one_hot(call: Arguments) -> Value:
     """
     if "depth" in call or "off_value" in call or "on_value" in call:
         return relay_call("one_hot", call, {"num_classes": "on_value"})
-
     if "num_classes" not in call:
         hint = "as in one_hot(indices, 10)"
         raise RefusalError("one_hot: missing argument `num_classes`", call.span, hint=hint)
@@ -70,7 +69,6 @@ def _one_hot(call: Arguments) -> Value:
 
 
 _RESIZE = {1: "image.resize1d", 2: "image.resize2d", 3: "image.resize3d"}
-
 
 _METHODS = {
     "nearest": "nearest_neighbor",

@@ -30,7 +30,6 @@ from nnmagic.tinynn.values.values import RefusalError, Value
 
 _REDUCTIONS = ("mean", "sum", "none")
 
-
 _NAMES = "predictions=input targets=target x=input"
 
 
@@ -66,14 +65,6 @@ def _difference_loss(
         return _reduce(call, function(call, one - other))
 
     return Builtin(name, f"input target {more}* reduction?", apply_to, summary, aliases=_NAMES)
-
-
-def _square(_call: Arguments, gap: Formula) -> Formula:
-    return gap * gap
-
-
-def _absolute(_call: Arguments, gap: Formula) -> Formula:
-    return gap.abs()
 
 
 def _positive_number(call: Arguments, name: str) -> float:
@@ -158,7 +149,6 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
             call.span,
             hint="the targets lack the axis of the classes, axis 1",
         )
-
     ignored = static_int(call, "ignore_index", -100)
     wide = target.cast("int64")
     skipped = wide.equal(ignored)
@@ -242,10 +232,9 @@ def _cosine_similarity(call: Arguments) -> Value:
 
 _CLASSES = "input? target? weight? * ignore_index?=-100 reduction? label_smoothing?=0.0 predictions? targets?"
 
-
 LOSSES = (
-    _difference_loss("mse_loss", "Compute the squared error.", _square),
-    _difference_loss("l1_loss", "Compute the absolute error.", _absolute),
+    _difference_loss("mse_loss", "Compute the squared error.", lambda _call, gap: gap * gap),
+    _difference_loss("l1_loss", "Compute the absolute error.", lambda _call, gap: gap.abs()),
     _difference_loss(
         "smooth_l1_loss",
         "Compute the squared error below beta and the absolute error above.",

@@ -20,7 +20,6 @@ from nnmagic.tinynn.builtins.nn.operands import float_data
 from nnmagic.tinynn.builtins.nn.training import batch_statistics
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
@@ -47,11 +46,7 @@ _BATCH_NORM = (
     "* gamma? beta? moving_mean? moving_var? axis? epsilon? center? scale?"
 )
 
-
 _RELAY_VECTORS = ("gamma", "beta", "moving_mean", "moving_var")
-
-
-_RELAY_NORM = ("axis", "epsilon", "center", "scale")
 
 
 def _batch_norm(call: Arguments) -> Value:
@@ -77,26 +72,15 @@ def _batch_norm(call: Arguments) -> Value:
     _vectors(call, data, "running_mean", "running_var", "weight", "bias")
     if flag(call, "training"):
         return batch_statistics(call, data)
-    statistics: dict[str, Formula] = {}
-    for name, number in (("weight", 1), ("bias", 0)):
-        if name in call:
-            statistics[name] = formula(call, name)
-        else:
-            like = formula(call, "running_mean")
-            statistics[name] = like.op("ones_like" if number else "zeros_like")
-    epsilon = float(static_number(call, "eps", static_number(call, "epsilon", 1e-5)))
+    mean = formula(call, "running_mean")
+    weight = _optional(call, "weight") or mean.op("ones_like")
+    bias = _optional(call, "bias") or mean.op("zeros_like")
     operands = [
         Operand(operand.value, call.span)
-        for operand in (
-            data,
-            statistics["weight"],
-            statistics["bias"],
-            formula(call, "running_mean"),
-            formula(call, "running_var"),
-        )
+        for operand in (data, weight, bias, mean, formula(call, "running_var"))
     ]
-
-    result = call_operator(OPERATORS["nn.batch_norm"], operands, {"axis": 1, "epsilon": epsilon}, call.span)
+    attrs = {"axis": 1, "epsilon": _epsilon(call)}
+    result = call_operator(OPERATORS["nn.batch_norm"], operands, attrs, call.span)
     assert isinstance(result, TupleOf)
     return result.items[0]
 
@@ -191,13 +175,10 @@ def _group_norm(call: Arguments) -> Value:
         message = f"group_norm: {channels} channels do not divide into {groups} groups"
         raise RefusalError(message, call.at("num_groups"))
     _vectors(call, data, "weight", "bias")
-    parts = []
-    for name, number in (("weight", 1.0), ("bias", 0.0)):
-        if name in call:
-            parts.append(formula(call, name))
-        else:
-            vector = Formula(number_constant(number, data.dtype, call.span), call.span)
-            parts.append(vector.op("full", shape=(channels,), dtype=data.dtype))
+    parts = [
+        _optional(call, name) or data.like(number).op("full", shape=(channels,), dtype=data.dtype)
+        for name, number in (("weight", 1.0), ("bias", 0.0))
+    ]
     return data.op("nn.group_norm", *parts, num_groups=groups, axis=1, epsilon=_epsilon(call)).value
 
 
@@ -230,7 +211,6 @@ def _normalize(call: Arguments) -> Value:
 
 
 _NORM = "* gamma? beta? axis? epsilon? center? scale?"
-
 
 NORMALIZATION = (
     Builtin(

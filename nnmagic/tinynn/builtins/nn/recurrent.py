@@ -16,7 +16,7 @@ from nnmagic.tinynn.values.values import LoopCall, Operand, RefusalError, TupleO
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _Unit:
     """A kind of recurrent network: its number of gates, the names of its states, and the text of its step.
 
     The step computes the next states from what the input adds to the gates, ``x``, and what the first state
@@ -49,11 +49,11 @@ _GRU_STEP = (
     "h = (1 - z) * tanh(x{2} + r * y{2}) + z * h",
 )
 
-_LSTM, _GRU = _Kind(4, "hc", _LSTM_STEP), _Kind(3, "h", _GRU_STEP, joins_biases=False)
+_LSTM, _GRU = _Unit(4, "hc", _LSTM_STEP), _Unit(3, "h", _GRU_STEP, joins_biases=False)
 
 
-def _kind_of_rnn(call: Arguments) -> _Kind:
-    return _Kind(1, "h", (f"h = {choice_argument(call, 'nonlinearity', ('tanh', 'relu'), 'tanh')}(x + y)",))
+def _kind_of_rnn(call: Arguments) -> _Unit:
+    return _Unit(1, "h", (f"h = {choice_argument(call, 'nonlinearity', ('tanh', 'relu'), 'tanh')}(x + y)",))
 
 
 #: The parameters of one direction of one layer.
@@ -73,7 +73,7 @@ class _Weights:
     hidden: int
     texts: dict[str, str]
 
-    def project(self, data: str, kind: _Kind) -> list[str]:
+    def project(self, data: str, kind: _Unit) -> list[str]:
         """Return the statements that compute what the inputs add to the gates."""
         biases = [name for name in ("b_ih", "b_hh") if name in self.texts]
         added = [self.texts[name] for name in biases if name == "b_ih" or kind.joins_biases]
@@ -84,7 +84,7 @@ class _Weights:
         return [*lines, f"gates = {' + '.join([inputs, *added])}"]
 
 
-def _weights_of(call: Arguments, kind: _Kind, number: int, count: int, data: Formula, width: Dim) -> _Weights:
+def _weights_of(call: Arguments, kind: _Unit, number: int, count: int, data: Formula, width: Dim) -> _Weights:
     """Return the weights of one direction of one layer for data of a width. Raises RefusalError."""
     names = [name for name in _WEIGHTS if name in call]
     tensors = {name: _part(call, name, number, count) for name in names}
@@ -123,7 +123,7 @@ def _part(call: Arguments, name: str, number: int, count: int) -> Formula:
     return formula(replace(call, given={**call.given, name: item}), name)
 
 
-def _states(call: Arguments, kind: _Kind, rank: int) -> list[Formula]:
+def _states(call: Arguments, kind: _Unit, rank: int) -> list[Formula]:
     """Return the tensors of the argument ``hx``. Raises RefusalError."""
     operand = call.given["hx"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
@@ -143,7 +143,7 @@ def _states(call: Arguments, kind: _Kind, rank: int) -> list[Formula]:
 
 
 def _begin(
-    call: Arguments, kind: _Kind, hidden: int, data: Formula, number: str = "", *, batched: bool = True
+    call: Arguments, kind: _Unit, hidden: int, data: Formula, number: str = "", *, batched: bool = True
 ) -> list[str]:
     """Return the statements that give the states their first values: those of ``hx``, or zeros.
 
@@ -173,7 +173,7 @@ def _network(call: Arguments, data: Formula, lines: Sequence[str]) -> Value:
 # -- loops over time -----------------------------------------------------------------------------------
 
 
-def _run_layers(call: Arguments, kind: _Kind) -> Value:
+def _run_layers(call: Arguments, kind: _Unit) -> Value:
     """Run all layers over time. Raises RefusalError."""
     data = formula(call, "input")
     require_float(call, data, "input")
@@ -231,7 +231,7 @@ def _together(states: Sequence[str]) -> str:
 # -- single steps --------------------------------------------------------------------------------------
 
 
-def _run_cell(call: Arguments, kind: _Kind) -> Value:
+def _run_cell(call: Arguments, kind: _Unit) -> Value:
     """Compute one step. Raises RefusalError."""
     data = formula(call, "input")
     require_float(call, data, "input")
@@ -257,7 +257,7 @@ _NONLINEARITY = "nonlinearity?='tanh'"
 _NAMES = "x=input weight_ih=w_ih weight_hh=w_hh bias_ih=b_ih bias_hh=b_hh"
 
 #: What finds the kind of a call, by names.
-_KINDS: dict[str, Callable[[Arguments], _Kind]] = {
+_KINDS: dict[str, Callable[[Arguments], _Unit]] = {
     "rnn": _kind_of_rnn,
     "lstm": lambda _call: _LSTM,
     "gru": lambda _call: _GRU,

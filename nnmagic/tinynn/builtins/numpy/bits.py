@@ -12,7 +12,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import choice_argument, formula, one_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, constant_of
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.values.symbolic_sizes import calculate_size, dim_of, size_along
 from nnmagic.tinynn.values.values import Dimension, Known, RefusalError, Value
 
@@ -64,18 +64,13 @@ def _pack(call: Arguments) -> Value:
 
 
 BITS = (
-    numpy_function(
+    free_function(
         "packbits",
         "a axis? bitorder?='big'",
         _pack,
         "Pack truth values into the bits of bytes, padded with zeros.",
-        method=False,
     ),
-    numpy_function(
-        "unpackbits",
-        "a axis? * bitorder?='big'",
-        _unpack,
-        "Return the bits of bytes as zeros and ones.",
-        method=False,
+    free_function(
+        "unpackbits", "a axis? * bitorder?='big'", _unpack, "Return the bits of bytes as zeros and ones."
     ),
 )

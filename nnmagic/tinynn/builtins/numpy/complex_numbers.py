@@ -18,7 +18,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.mathematics import float_function, fold_numbers, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.values.complex_support import holds_complex
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
@@ -109,10 +109,6 @@ def _imaginary_part(call: Arguments) -> Formula:
     return imaginary_part(data.cast("uint8") if data.dtype == "bool" else data)
 
 
-def _is_complex(call: Arguments) -> Value:
-    return Known(holds_complex(call.given["x"].value))
-
-
 def _is_real(call: Arguments) -> Value:
     return Known(not holds_complex(call.given["x"].value))
 
@@ -149,30 +145,23 @@ def _is_scalar(operand: Operand) -> bool:
 
 
 COMPLEX_NUMBERS = (
-    numpy_function("real", "val", _real, "Return the real part of each element.", method=False),
-    numpy_function("imag", "val", _imag, "Return the imaginary part of each element.", method=False),
+    free_function("real", "val", _real, "Return the real part of each element."),
+    free_function("imag", "val", _imag, "Return the imaginary part of each element."),
     float_function("expm1", "Compute exp(x) - 1, accurate near 0.", _expm1),
     float_function("log1p", "Compute log(1 + x), accurate near 0.", _log1p),
-    numpy_function("iscomplex", "x", _has_imaginary_part, "Test for an imaginary part.", method=False),
-    numpy_function("isreal", "x", _has_none, "Test for an imaginary part of 0.", method=False),
-    numpy_function(
-        "real_if_close", "a tol?=100", _real_if_close, "Return real numbers as they are.", method=False
-    ),
+    free_function("iscomplex", "x", _has_imaginary_part, "Test for an imaginary part."),
+    free_function("isreal", "x", _has_none, "Test for an imaginary part of 0."),
+    free_function("real_if_close", "a tol?=100", _real_if_close, "Return real numbers as they are."),
     numpy_function("conj", "x", _conjugate, "Compute the complex conjugate."),
     numpy_function("conjugate", "x", _conjugate, "Compute the complex conjugate."),
-    numpy_function(
-        "angle", "z deg?", _angle, "Compute the angle in the complex plane, in radians.", method=False
-    ),
-    numpy_function(
+    free_function("angle", "z deg?", _angle, "Compute the angle in the complex plane, in radians."),
+    free_function(
         "iscomplexobj",
         "x",
-        _is_complex,
+        lambda call: Known(holds_complex(call.given["x"].value)),
         "Return whether the dtype is complex, at compile time.",
-        method=False,
     ),
-    numpy_function(
-        "isrealobj", "x", _is_real, "Return whether the dtype is not complex, at compile time.", method=False
-    ),
+    free_function("isrealobj", "x", _is_real, "Return whether the dtype is not complex, at compile time."),
 )
 
 #: Python's ``complex``.

@@ -26,21 +26,13 @@ from nnmagic.tinynn.builtins.numpy.spaced_numbers import (
     size_argument,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    concatenate,
-    row_and_column,
-    stack,
-    unit_matrix,
-)
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, row_and_column, stack, unit_matrix
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, tensor_type
-from nnmagic.tinynn.values.symbolic_sizes import (
-    dynamic_sizes,
-    full,
-)
+from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, full
 
 
 def _array(call: Arguments) -> v.Value:
@@ -97,7 +89,6 @@ def _stack_nested_lists(operand: v.Operand, call: Arguments) -> Formula:
     value = operand.value
     if not isinstance(value, v.TupleOf) or not value.items or value.whole is not None:
         return as_formula(operand, call.span, call.name)
-
     parts = [
         v.Operand(_stack_nested_lists(v.Operand(item, operand.span), call).value, operand.span)
         if isinstance(item, v.TupleOf)
@@ -133,12 +124,8 @@ def _creator(name: str, number: int) -> Builtin:
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
 
     what = "ones" if number else "zeros"
-    return numpy_function(
-        name,
-        "shape dtype?",
-        apply_to,
-        f"Return a tensor of {what}; f64 unless a dtype is given.",
-        method=False,
+    return free_function(
+        name, "shape dtype?", apply_to, f"Return a tensor of {what}; f64 unless a dtype is given."
     )
 
 
@@ -251,114 +238,86 @@ def _copy(call: Arguments) -> v.Value:
 
 _SPACE_SIGNATURE = "start stop num? endpoint? retstep? dtype?"
 
-
 CREATION = (
-    numpy_function(
+    free_function(
         "array",
         "object dtype? * copy?=True ndmin?=0",
         _array,
         "Convert nested lists of numbers or tensors to a tensor.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "asarray",
         "object dtype? * copy?",
         _array,
         "Convert nested lists of numbers or tensors to a tensor.",
         "a=object",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "asfortranarray",
         "object dtype?",
         _array,
         "Return the tensor itself: the order in memory is no part of it.",
         "a=object",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "ascontiguousarray",
         "object dtype?",
         _contiguous,
         "Return the tensor itself, with one dimension or more.",
-        method=False,
     ),
     _creator("zeros", 0),
     _creator("ones", 1),
     _creator("empty", 0),
     _creator("ndarray", 0),
-    numpy_function(
+    free_function(
         "full",
         "first? second? dtype? * shape? fill_value?",
         _full,
         "Return a tensor filled with one value.",
         "data=fill_value",
-        method=False,
         form="shape fill_value dtype?",
     ),
     _like("zeros_like", 0),
     _like("ones_like", 1),
     _like("empty_like", 0),
     _like("full_like", None),
-    numpy_function(
+    free_function(
         "arange",
         "start stop? step?=1 dtype?=None",
         arange_of,
         "Return evenly spaced numbers, by step.",
         "end=stop",
-        method=False,
     ),
-    numpy_function(
-        "linspace", _SPACE_SIGNATURE, linspace, "Return evenly spaced numbers, by count.", method=False
-    ),
-    numpy_function(
+    free_function("linspace", _SPACE_SIGNATURE, linspace, "Return evenly spaced numbers, by count."),
+    free_function(
         "logspace",
         "start stop num? endpoint? base? dtype?",
         linspace,
         "Return numbers evenly spaced on a log scale.",
-        method=False,
     ),
-    numpy_function(
-        "geomspace",
-        "start stop num? endpoint? dtype?",
-        linspace,
-        "Return a geometric progression.",
-        method=False,
+    free_function(
+        "geomspace", "start stop num? endpoint? dtype?", linspace, "Return a geometric progression."
     ),
-    numpy_function(
-        "eye", "N M? k? dtype?", _eye, "Return a matrix with ones along a diagonal.", "n=N m=M", method=False
+    free_function("eye", "N M? k? dtype?", _eye, "Return a matrix with ones along a diagonal.", "n=N m=M"),
+    free_function("identity", "n dtype?", _identity, "Return the identity matrix."),
+    free_function("tri", "N M? k? dtype?", _tri, "Return a matrix with ones at and below a diagonal."),
+    free_function(
+        "vander", "x N? increasing?", _vander, "Return the Vandermonde matrix, with powers as columns."
     ),
-    numpy_function("identity", "n dtype?", _identity, "Return the identity matrix.", method=False),
-    numpy_function(
-        "tri", "N M? k? dtype?", _tri, "Return a matrix with ones at and below a diagonal.", method=False
+    free_function(
+        "meshgrid", "*arrays * indexing? sparse? copy?", meshgrid, "Return the coordinate matrices of a grid."
     ),
-    numpy_function(
-        "vander",
-        "x N? increasing?",
-        _vander,
-        "Return the Vandermonde matrix, with powers as columns.",
-        method=False,
-    ),
-    numpy_function(
-        "meshgrid",
-        "*arrays * indexing? sparse? copy?",
-        meshgrid,
-        "Return the coordinate matrices of a grid.",
-        method=False,
-    ),
-    numpy_function(
+    free_function(
         "mgrid",
         "*slices",
         grid,
         "Return the coordinates of a grid that is indexed with slices, as one tensor: `mgrid[0:n, 0:m]`.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "ogrid",
         "*slices",
         grid,
         "Return the coordinates of a grid that is indexed with slices, one axis each: `ogrid[0:n, 0:m]`.",
-        method=False,
     ),
     numpy_function("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "input=x"),
     numpy_function("copy", "a", _copy, "Return a copy, whose elements may be assigned.", "x=a"),

@@ -10,7 +10,7 @@ import numpy as np
 from nnmagic.tinynn.builtins.argument_checks import formula, one_axis, static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import Computed, LoopCall, Operand, RangeOf, RefusalError, Value
@@ -84,11 +84,10 @@ def _delete_static(call: Arguments, data: Formula, axis: int, static: int | tupl
 
 
 DELETION = (
-    numpy_function(
+    free_function(
         "delete",
         "arr obj axis?",
         _delete,
         "Return a tensor without the elements, or the rows, at the indices; flatten it if no axis is given.",
-        method=False,
     ),
 )

@@ -9,7 +9,7 @@ from nnmagic.relay.functions import float_parts
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import as_float, formula, pair
 from nnmagic.tinynn.builtins.numpy.elementwise import equal_numbers, next_float
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.values import Known, LoopCall, Operand, RefusalError, TupleOf, Value
 
@@ -78,7 +78,7 @@ def _text(name: str) -> Builtin:
         ]
         return LoopCall("text", tuple(operands), text=text)
 
-    return numpy_function(name, signature, apply_to, summary, method=False)
+    return free_function(name, signature, apply_to, summary)
 
 
 def _array_equiv(call: Arguments) -> Value:
@@ -200,7 +200,7 @@ def _polydiv(call: Arguments) -> Value:
 
 
 def _row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
-    return numpy_function(name, signature, apply_to, summary, method=False)
+    return free_function(name, signature, apply_to, summary)
 
 
 DERIVED = (

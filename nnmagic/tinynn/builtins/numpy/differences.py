@@ -19,7 +19,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.numpy.indexing import wrap_indices
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, size_along, slice_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function, numpy_function
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Computed, RefusalError, TupleOf, Value
 
@@ -30,7 +30,6 @@ def _diff(call: Arguments) -> Value:
     axis, times = one_axis(call, "axis", data.rank, -1), static_int(call, "n", 1)
     if times < 0:
         raise RefusalError("diff: `n` must not be negative", call.at("n"))
-
     ends = [name for name in ("prepend", "append") if name in call]
     if ends:
         parts = {
@@ -62,7 +61,6 @@ def _gradient(call: Arguments) -> Value:
     data = _as_float(given)
     step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
-
     results = []
     for axis in axes:
         size = data.shape[axis]
@@ -173,24 +171,10 @@ DIFFERENCES = (
     numpy_function(
         "diff", "a n? axis? prepend? append?", _diff, "Return the differences of adjacent elements."
     ),
-    numpy_function(
-        "ediff1d",
-        "ary",
-        _ediff1d,
-        "Return the differences of adjacent elements of the flattened tensor.",
-        method=False,
+    free_function(
+        "ediff1d", "ary", _ediff1d, "Return the differences of adjacent elements of the flattened tensor."
     ),
-    numpy_function(
-        "gradient",
-        "f step?=1 * axis?",
-        _gradient,
-        "Compute the gradient by central differences.",
-        method=False,
-    ),
-    numpy_function(
-        "trapezoid", "y x? dx? axis?", _trapezoid, "Integrate by the trapezoidal rule.", method=False
-    ),
-    numpy_function(
-        "interp", "x xp fp left? right?", _interp, "Interpolate piecewise linearly, in f64.", method=False
-    ),
+    free_function("gradient", "f step?=1 * axis?", _gradient, "Compute the gradient by central differences."),
+    free_function("trapezoid", "y x? dx? axis?", _trapezoid, "Integrate by the trapezoidal rule."),
+    free_function("interp", "x xp fp left? right?", _interp, "Interpolate piecewise linearly, in f64."),
 )

@@ -12,7 +12,7 @@ import numpy as np
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import is_complex, is_float, is_integer
 from nnmagic.tinynn.builtins.argument_checks import dtype_of_operand
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
@@ -69,20 +69,18 @@ def _of_integers(call: Arguments) -> Value:
 
 #: Called by the names of a library alone, as ``np.finfo(f32).eps``.
 DTYPE_LIMITS = {
-    "finfo": numpy_function(
+    "finfo": free_function(
         "finfo",
         "type?",
         _of_floats,
         f"Return the limits of a float dtype, as numbers: {', '.join(_OF_FLOATS)}.",
         "dtype=type",
-        method=False,
     ),
-    "iinfo": numpy_function(
+    "iinfo": free_function(
         "iinfo",
         "type?",
         _of_integers,
         "Return the limits of an integer dtype, as numbers: bits, max, min.",
         "dtype=type int_type=type",
-        method=False,
     ),
 }

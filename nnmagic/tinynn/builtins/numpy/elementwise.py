@@ -25,7 +25,7 @@ from nnmagic.tinynn.builtins.numpy.indexing import nonzero
 from nnmagic.tinynn.builtins.numpy.mathematics import fold_numbers
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import common_shape
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -213,7 +213,6 @@ def _where(call: Arguments) -> Value:
         hint = "it is called as where(condition, x, y)"
         raise RefusalError("where takes both x and y, or neither", call.span, hint=hint)
     lhs, rhs = pair(call, "x", "y")
-
     operands = [
         Operand(condition.value, call.at("condition")),
         Operand(lhs.value, call.at("x")),
@@ -273,7 +272,6 @@ BINARY = (
     _logical("logical_xor", "Test whether exactly one element is true (nonzero)."),
 )
 
-
 ELEMENTWISE = (
     *BINARY,
     numpy_function(
@@ -301,12 +299,6 @@ ELEMENTWISE = (
         _array_equal,
         "Test whether two tensors are equal, as a single bool.",
     ),
-    numpy_function(
-        "where",
-        "condition x? y?",
-        _where,
-        "Choose x where the condition holds and y elsewhere.",
-        method=False,
-    ),
+    free_function("where", "condition x? y?", _where, "Choose x where the condition holds and y elsewhere."),
     numpy_function("divmod", "x1 x2", _divmod, "Compute (x1 // x2, x1 % x2)."),
 )

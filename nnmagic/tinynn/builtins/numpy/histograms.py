@@ -35,7 +35,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -307,10 +307,6 @@ def _drop_single(matrix: Formula) -> Formula:
     return matrix.reshape(()) if matrix.shape == (1, 1) else matrix
 
 
-def _cov(call: Arguments) -> Value:
-    return _drop_single(_covariances(call)).value
-
-
 def _corrcoef(call: Arguments) -> Value:
     matrix = _covariances(call)
     size = size_of(matrix, 0)
@@ -321,47 +317,41 @@ def _corrcoef(call: Arguments) -> Value:
 
 
 HISTOGRAMS = (
-    numpy_function(
+    free_function(
         "histogram2d",
         "x y bins?=10 range? density? weights?",
         _histogram_2d,
         "Count the points in each bin of a grid; returns the counts and both edges.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "histogramdd",
         "sample bins?=10 range? density? weights?",
         _histogram_dd,
         "Count the points in each bin of a grid of several axes; returns the counts and a list of edges.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "histogram",
         "a bins?=10 range? density? weights?",
         _histogram,
         "Count the elements in each bin, or add up their weights; returns the counts and the edges.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "cov",
         "m y? rowvar?=True bias? ddof?",
-        _cov,
+        lambda call: _drop_single(_covariances(call)).value,
         "Return the covariances of variables, which are rows unless rowvar is False; f64.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "corrcoef",
         "m y? rowvar?=True",
         _corrcoef,
         "Return the correlation coefficients of variables, which are rows unless rowvar is False; f64.",
         "x=m",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "bincount",
         "x weights? minlength? * length?",
         _bincount,
         "Count how often each of 0, 1, 2, ... occurs, or add up its weights.",
-        method=False,
     ),
 )

@@ -11,7 +11,7 @@ from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.builtins.argument_checks import as_formula, static_int, static_value_or_none
 from nnmagic.tinynn.builtins.numpy.spaced_numbers import grid
 from nnmagic.tinynn.builtins.tensor_helpers import constant_of
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.values.symbolic_sizes import is_size
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, SliceOf, TupleOf, Value
 
@@ -74,27 +74,13 @@ def _diagonal(call: Arguments) -> Value:
 _MOST = 1 << 24
 
 INDEX_SETS = (
-    numpy_function(
-        "indices", "dimensions", _indices, "Coordinates of a grid of a shape, as one tensor.", method=False
+    free_function("indices", "dimensions", _indices, "Coordinates of a grid of a shape, as one tensor."),
+    free_function("ix_", "*args", _ix, "Vectors that index all their combinations: `x[ix_(i, j)]`."),
+    free_function(
+        "triu_indices", "n k? m?", _triangle, "Rows and columns of the upper triangle of a matrix."
     ),
-    numpy_function(
-        "ix_", "*args", _ix, "Vectors that index all their combinations: `x[ix_(i, j)]`.", method=False
+    free_function(
+        "tril_indices", "n k? m?", _triangle, "Rows and columns of the lower triangle of a matrix."
     ),
-    numpy_function(
-        "triu_indices",
-        "n k? m?",
-        _triangle,
-        "Rows and columns of the upper triangle of a matrix.",
-        method=False,
-    ),
-    numpy_function(
-        "tril_indices",
-        "n k? m?",
-        _triangle,
-        "Rows and columns of the lower triangle of a matrix.",
-        method=False,
-    ),
-    numpy_function(
-        "diag_indices", "n ndim?", _diagonal, "Indices of the diagonal of a matrix.", method=False
-    ),
+    free_function("diag_indices", "n ndim?", _diagonal, "Indices of the diagonal of a matrix."),
 )

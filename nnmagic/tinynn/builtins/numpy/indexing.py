@@ -35,7 +35,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     static_slice,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, number_of
@@ -87,7 +87,6 @@ def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | 
     known = static_value_or_none(call.given[parameter].value)
     if known is None or not isinstance(size, int):
         return None
-
     dtype = "int32" if size < 2**31 else "int64"
     return constant_of(np.mod(np.asarray(known), size), dtype, call.at(parameter))
 
@@ -138,7 +137,6 @@ def _take_along_axis(call: Arguments) -> Value:
         message = f"take_along_axis: the data has the shape {shapes}"
         raise RefusalError(message, call.span, hint="both must have as many dimensions")
     check_known_indices(call, "indices", data.shape[axis])
-
     outer = [
         tuple(1 if index == axis else dim for index, dim in enumerate(tensor.shape))
         for tensor in (data, indices)
@@ -173,10 +171,6 @@ def nonzero(condition: Formula) -> Value:
 
 def _argwhere_of(condition: Formula) -> Formula:
     return condition.op("argwhere").cast("int64")
-
-
-def _nonzero(call: Arguments) -> Value:
-    return nonzero(formula(call, "a").truth())
 
 
 def _argwhere(call: Arguments) -> Value:
@@ -358,7 +352,6 @@ def _argsort(call: Arguments) -> Value:
     data, axis = _sort_operand(call)
     if data.dtype == "bool":
         data = data.cast("int8")
-
     dtype = dtype_argument(call) or "int64"
     return data.op("argsort", axis=axis, is_ascend=_is_ascending(call), dtype=dtype).value
 
@@ -373,7 +366,6 @@ def _declare_refusal(name: str, reason: str, hint: str) -> Builtin:
 
 
 _NO_SIZE = "how many results there are depends on the elements"
-
 
 INDEXING = (
     numpy_function(
@@ -393,7 +385,7 @@ INDEXING = (
     numpy_function(
         "nonzero",
         "a",
-        _nonzero,
+        lambda call: nonzero(formula(call, "a").truth()),
         "Return the indices of nonzero elements: one i64 tensor of `?` elements per dimension.",
         _NAMES,
     ),
@@ -424,12 +416,8 @@ INDEXING = (
         _digitize,
         "Return the index of the bin that each number falls into; bins must increase.",
     ),
-    numpy_function(
-        "unravel_index",
-        "indices shape",
-        _unravel_index,
-        "Convert flat indices to a tuple of coordinates.",
-        method=False,
+    free_function(
+        "unravel_index", "indices shape", _unravel_index, "Convert flat indices to a tuple of coordinates."
     ),
     numpy_function(
         "sort",
@@ -445,13 +433,12 @@ INDEXING = (
         "Return the indices that sort the tensor, i64; stable.",
         _NAMES,
     ),
-    numpy_function(
+    free_function(
         "partition",
         "a kth axis?=-1",
         _partition,
         "Put the elements at `kth` where sorting would put them; lower ones are before them.",
         _NAMES,
-        method=False,
     ),
     numpy_function(
         "argpartition",

@@ -5,7 +5,7 @@ NumPy's reference: https://numpy.org/doc/stable/reference/routines.array-manipul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from nnmagic.limits import MAX_ITEMS
@@ -26,7 +26,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, broadcast, concatenate, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.symbolic_sizes import number_of, size_along
@@ -72,38 +72,27 @@ def _hstack(call: Arguments) -> Value:
     return concatenate(call, tensors, 0 if tensors[0].rank == 1 else 1).value
 
 
-def _vstack(call: Arguments) -> Value:
-    parts = [atleast_nd(array, 2) for array in _arrays(call)]
-    _same_rank(call, parts)
-    return concatenate(call, parts, 0).value
+def _join_along(rank: int, axis: int) -> Callable[[Arguments], Value]:
+    """Return a function that joins tensors of at least so many dimensions along an axis."""
+
+    def apply_to(call: Arguments) -> Value:
+        parts = [atleast_nd(array, rank) for array in _arrays(call)]
+        _same_rank(call, parts)
+        return concatenate(call, parts, axis).value
+
+    return apply_to
 
 
-def _dstack(call: Arguments) -> Value:
-    parts = [atleast_nd(array, 3) for array in _arrays(call)]
-    _same_rank(call, parts)
-    return concatenate(call, parts, 2).value
+def _join_columns(axis: int | None) -> Callable[[Arguments], Value]:
+    """Return a function that joins vectors as columns; None joins what has more dimensions along the last."""
 
+    def apply_to(call: Arguments) -> Value:
+        columns = [atleast_nd(column, 1) for column in _arrays(call)]
+        columns = [column.expand(1) if column.rank == 1 else column for column in columns]
+        _same_rank(call, columns)
+        return concatenate(call, columns, columns[0].rank - 1 if axis is None else axis).value
 
-def _column_stack(call: Arguments) -> Value:
-    columns = [atleast_nd(column, 1) for column in _arrays(call)]
-    columns = [column.expand(1) if column.rank == 1 else column for column in columns]
-    _same_rank(call, columns)
-    return concatenate(call, columns, 1).value
-
-
-def _columns_of(call: Arguments) -> Value:
-    """Return the items of ``c_[x, y]`` as columns, those of rank 2 or more along their last axis."""
-    columns = [atleast_nd(column, 1) for column in tensors(call, "arrays")]
-    columns = [column.expand(1) if column.rank == 1 else column for column in columns]
-    _same_rank(call, columns)
-    return concatenate(call, columns, columns[0].rank - 1).value
-
-
-def _rows_of(call: Arguments) -> Value:
-    """Return the items of ``r_[x, 0, y]`` along the first axis."""
-    parts = [atleast_nd(tensor, 1) for tensor in tensors(call, "arrays")]
-    _same_rank(call, parts)
-    return concatenate(call, parts, 0).value
+    return apply_to
 
 
 def _block(call: Arguments) -> Value:
@@ -300,85 +289,48 @@ def _unstack(call: Arguments) -> Value:
 
 _STACK = "arrays * dtype?"
 
-
 _STACK_NAMES = "tup=arrays tensors=arrays"
 
-
 JOINING = (
-    numpy_function(
-        "concatenate",
-        "arrays axis?=0 * dtype?",
-        _concatenate,
-        "Join along an axis.",
-        _STACK_NAMES,
-        method=False,
+    free_function(
+        "concatenate", "arrays axis?=0 * dtype?", _concatenate, "Join along an axis.", _STACK_NAMES
     ),
-    numpy_function(
-        "concat",
-        "arrays axis?=0 * dtype?",
-        _concatenate,
-        "Join along an axis.",
-        _STACK_NAMES + " dim=axis",
-        method=False,
+    free_function(
+        "concat", "arrays axis?=0 * dtype?", _concatenate, "Join along an axis.", _STACK_NAMES + " dim=axis"
     ),
-    numpy_function(
-        "stack",
-        "arrays axis?=0 * dtype?",
-        _stack,
-        "Join along a new axis.",
-        _STACK_NAMES + " dim=axis",
-        method=False,
+    free_function(
+        "stack", "arrays axis?=0 * dtype?", _stack, "Join along a new axis.", _STACK_NAMES + " dim=axis"
     ),
-    numpy_function(
-        "hstack",
-        _STACK,
-        _hstack,
-        "Join along the second axis; vectors along the first.",
-        _STACK_NAMES,
-        method=False,
+    free_function(
+        "hstack", _STACK, _hstack, "Join along the second axis; vectors along the first.", _STACK_NAMES
     ),
-    numpy_function(
-        "vstack",
-        _STACK,
-        _vstack,
-        "Join along the first axis; vectors become rows.",
-        _STACK_NAMES,
-        method=False,
+    free_function(
+        "vstack", _STACK, _join_along(2, 0), "Join along the first axis; vectors become rows.", _STACK_NAMES
     ),
-    numpy_function("row_stack", _STACK, _vstack, "Do as vstack does.", _STACK_NAMES, method=False),
-    numpy_function("dstack", _STACK, _dstack, "Join along the third axis.", _STACK_NAMES, method=False),
-    numpy_function(
-        "column_stack", _STACK, _column_stack, "Join vectors as columns.", _STACK_NAMES, method=False
+    free_function("row_stack", _STACK, _join_along(2, 0), "Do as vstack does.", _STACK_NAMES),
+    free_function("dstack", _STACK, _join_along(3, 2), "Join along the third axis.", _STACK_NAMES),
+    free_function("column_stack", _STACK, _join_columns(1), "Join vectors as columns.", _STACK_NAMES),
+    free_function("c_", "*arrays", _join_columns(None), "Join vectors as columns: `c_[x, y]`."),
+    free_function("r_", "*arrays", _join_along(1, 0), "Join along the first axis: `r_[0, x]`."),
+    free_function("block", "arrays", _block, "Join the tensors of nested lists, as a matrix of blocks."),
+    free_function(
+        "append", "arr values axis?", _append, "Join two tensors; flatten them if no axis is given."
     ),
-    numpy_function("c_", "*arrays", _columns_of, "Join vectors as columns: `c_[x, y]`.", method=False),
-    numpy_function("r_", "*arrays", _rows_of, "Join along the first axis: `r_[0, x]`.", method=False),
-    numpy_function(
-        "block", "arrays", _block, "Join the tensors of nested lists, as a matrix of blocks.", method=False
-    ),
-    numpy_function(
-        "append",
-        "arr values axis?",
-        _append,
-        "Join two tensors; flatten them if no axis is given.",
-        method=False,
-    ),
-    numpy_function(
+    free_function(
         "insert",
         "arr obj values axis?",
         _insert,
         "Insert values before an index; flatten the tensor if no axis is given.",
-        method=False,
     ),
     _split_function("split", None),
     _split_function("array_split", None, equal=False),
     _split_function("hsplit", None),
     _split_function("vsplit", 0),
     _split_function("dsplit", 2),
-    numpy_function(
+    free_function(
         "unstack",
         "x * axis?=0",
         _unstack,
         "Split along an axis into as many tensors as it is long; return a tuple.",
-        method=False,
     ),
 )

@@ -46,16 +46,13 @@ def fold_numbers(call: Arguments, twin: str) -> Known | None:
     return Known(result.item() if isinstance(result, np.generic) else result)
 
 
-def float_function(
-    name: str, summary: str, function: Callable[[Formula], Formula], twin: str = ""
-) -> Builtin:
+def float_function(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
     """Declare a function of floats; integers are converted as NumPy does."""
 
     def apply_to(call: Arguments) -> Value:
-        known = fold_numbers(call, twin or name)
-        return known or function(as_float(formula(call, "x"))).value
+        return fold_numbers(call, name) or function(as_float(formula(call, "x"))).value
 
-    return Builtin(name, "x", apply_to, summary, twin or name, "input=x a=x")
+    return numpy_function(name, "x", apply_to, summary, "input=x a=x")
 
 
 def _number_function(
@@ -148,23 +145,13 @@ _FLOAT_FUNCTIONS = (
     ("sinh", "sinh", "Compute the hyperbolic sine."),
     ("cosh", "cosh", "Compute the hyperbolic cosine."),
     ("tanh", "tanh", "Compute the hyperbolic tangent."),
-    *(
-        (name, operator, "Compute the inverse sine, in radians.")
-        for name, operator in (("arcsin", "asin"), ("asin", "asin"))
-    ),
-    *(
-        (name, operator, "Compute the inverse cosine, in radians.")
-        for name, operator in (("arccos", "acos"), ("acos", "acos"))
-    ),
-    *(
-        (name, operator, "Compute the inverse tangent, in radians.")
-        for name, operator in (("arctan", "atan"), ("atan", "atan"))
-    ),
+    *((name, "asin", "Compute the inverse sine, in radians.") for name in ("arcsin", "asin")),
+    *((name, "acos", "Compute the inverse cosine, in radians.") for name in ("arccos", "acos")),
+    *((name, "atan", "Compute the inverse tangent, in radians.") for name in ("arctan", "atan")),
     *((name, "asinh", "Compute the inverse hyperbolic sine.") for name in ("arcsinh", "asinh")),
     *((name, "acosh", "Compute the inverse hyperbolic cosine.") for name in ("arccosh", "acosh")),
     *((name, "atanh", "Compute the inverse hyperbolic tangent.") for name in ("arctanh", "atanh")),
 )
-
 
 _UNARY = (
     *(float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),

@@ -11,7 +11,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import pair, python_number
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast_together
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.values.values import Known, LoopCall, Operand, RefusalError, Value
 
 
@@ -31,7 +31,7 @@ def _divisor(name: str) -> Builtin:
         return LoopCall(name, tuple(operands), dtypes=(lhs.dtype,))
 
     what = "greatest common divisor" if name == "gcd" else "least common multiple"
-    return numpy_function(name, "x1 x2", apply_to, f"Return the {what} of integers.", method=False)
+    return free_function(name, "x1 x2", apply_to, f"Return the {what} of integers.")
 
 
 def _magnitude(data: Formula) -> Formula:

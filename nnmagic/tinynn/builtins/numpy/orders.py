@@ -19,13 +19,8 @@ from nnmagic.tinynn.builtins.argument_checks import (
     unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    broadcast,
-    common_shape,
-    require_elements,
-    slice_axis,
-)
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.builtins.tensor_helpers import broadcast, common_shape, require_elements, slice_axis
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 
@@ -134,21 +129,16 @@ def _choose(call: Arguments) -> Value:
 
 
 ORDERS = (
-    numpy_function(
+    free_function(
         "lexsort",
         "keys axis?=-1",
         _lexsort,
         "Return the indices that sort by several keys, of which the last one counts most.",
-        method=False,
     ),
     _without_nan("nanargmax"),
     _without_nan("nanargmin"),
-    numpy_function(
-        "ravel_multi_index",
-        "multi_index dims",
-        _ravel_multi_index,
-        "Convert coordinates to flat indices.",
-        method=False,
+    free_function(
+        "ravel_multi_index", "multi_index dims", _ravel_multi_index, "Convert coordinates to flat indices."
     ),
     numpy_function("choose", "a choices", _choose, "Choose between tensors by index."),
 )

@@ -40,10 +40,6 @@ def _put(call: Arguments) -> Value:
     return _text(call, _PUT.replace("PLACES", places), "a", "ind", "v")
 
 
-def _place(call: Arguments) -> Value:
-    return _text(call, _PLACE, "a", "mask", "vals")
-
-
 def _along_axis(call: Arguments) -> Value:
     """Assign to the elements that an index along one axis chooses, beside those of the other axes."""
     rank = formula(call, "a").rank
@@ -73,7 +69,7 @@ PLACEMENT = {
         numpy_function(
             "place",
             "a mask vals",
-            _place,
+            lambda call: _text(call, _PLACE, "a", "mask", "vals"),
             "Assign to the elements of a mask, beginning anew where values end.",
         ),
         numpy_function(

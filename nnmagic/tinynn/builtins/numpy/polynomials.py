@@ -31,7 +31,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     stack,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.operators.iteration import count, item
 from nnmagic.tinynn.operators.subscripts import subscript
@@ -122,7 +122,7 @@ def _sum(operator: str) -> Builtin:
         return lhs.op(operator, rhs).value
 
     what = "sum" if operator == "add" else "difference"
-    return numpy_function(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", method=False)
+    return free_function(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.")
 
 
 def _lengthen(call: Arguments, data: Formula, other: Formula) -> Formula:
@@ -276,41 +276,27 @@ def _roots(call: Arguments) -> v.Value:
 
 
 POLYNOMIALS = (
-    numpy_function(
+    free_function(
         "polyval",
         "p x",
         _polyval,
         "Value of a polynomial; the first coefficient is that of the highest power.",
-        method=False,
     ),
-    numpy_function(
+    free_function(
         "polyfit",
         "x y deg",
         _polyfit,
         "Coefficients of the polynomial of a degree that fits best; the first is that of the highest power.",
-        method=False,
     ),
     _sum("add"),
     _sum("subtract"),
-    numpy_function(
-        "polymul",
-        "a1 a2",
-        _product,
-        "Return the product of two polynomials, without zeros at its beginning.",
-        method=False,
+    free_function(
+        "polymul", "a1 a2", _product, "Return the product of two polynomials, without zeros at its beginning."
     ),
-    numpy_function("polyder", "p m?=1", _derivative, "Return the derivative of a polynomial.", method=False),
-    numpy_function(
-        "polyint", "p m?=1 k?", _integral, "Return an antiderivative of a polynomial.", method=False
-    ),
-    numpy_function(
-        "roots", "p", _roots, "Return the zeros of a polynomial, as complex numbers.", method=False
-    ),
-    numpy_function(
-        "poly",
-        "seq_of_zeros",
-        _of_zeros,
-        "Return the coefficients of the polynomial with the given zeros.",
-        method=False,
+    free_function("polyder", "p m?=1", _derivative, "Return the derivative of a polynomial."),
+    free_function("polyint", "p m?=1 k?", _integral, "Return an antiderivative of a polynomial."),
+    free_function("roots", "p", _roots, "Return the zeros of a polynomial, as complex numbers."),
+    free_function(
+        "poly", "seq_of_zeros", _of_zeros, "Return the coefficients of the polynomial with the given zeros."
     ),
 )

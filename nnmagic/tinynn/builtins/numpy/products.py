@@ -22,7 +22,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -182,7 +182,6 @@ def _cross(call: Arguments) -> Value:
             raise RefusalError(message, call.span)
         parts.append([_component(vector, axis, index) for index in range(3)])
     (a0, a1, a2), (b0, b1, b2) = parts
-
     components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     axis = static_int(call, "axis", -1)
     return stack(components, axis if axis >= 0 else components[0].rank + 1 + axis).value
@@ -292,15 +291,12 @@ PRODUCTS = (
     numpy_function(
         "cross", "a b * axis?", _cross, "Compute the cross product of vectors with three components.", _PAIR
     ),
-    numpy_function(
-        "einsum", "equation *operands * optimize?", _einsum, "Compute an Einstein summation.", method=False
-    ),
-    numpy_function(
+    free_function("einsum", "equation *operands * optimize?", _einsum, "Compute an Einstein summation."),
+    free_function(
         "einsum_path",
         "equation *operands * optimize?",
         _einsum_path,
         "Return the order of the contractions of an Einstein summation, at compile time.",
-        method=False,
     ),
     Builtin(
         "multi_dot",

@@ -89,7 +89,6 @@ _OfOrdered: TypeAlias = (
     "tuple[Callable[[Formula, int, int], Formula], Callable[[Formula, int], Formula], Share]"
 )
 
-
 #: A number from 0 to 1, which may be computed.
 Share: TypeAlias = "float | Formula"
 

@@ -36,9 +36,7 @@ from nnmagic.tinynn.values.weak_types import as_weak, both_weak
 
 _NAMES = "x=a input=a"
 
-
 REDUCE = "a axis? dtype? * keepdims? initial? where? exclude?"
-
 
 _EXTREME = "a axis? *more * keepdims? initial? where? exclude?"
 

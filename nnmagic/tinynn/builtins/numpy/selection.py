@@ -8,7 +8,7 @@ from __future__ import annotations
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import as_formula, unify_dtypes
 from nnmagic.tinynn.builtins.tensor_helpers import common_shape
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
@@ -41,11 +41,10 @@ def _select(call: Arguments) -> Value:
 
 
 SELECTION = (
-    numpy_function(
+    free_function(
         "select",
         "condlist choicelist default?",
         _select,
         "Choose the first of several choices whose condition holds.",
-        method=False,
     ),
 )

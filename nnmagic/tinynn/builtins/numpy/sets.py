@@ -12,7 +12,7 @@ from nnmagic.tinynn.builtins.argument_checks import flag, formula, one_axis, pai
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, slice_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.values import LoopCall, Operand, TupleOf, Value
 
@@ -121,7 +121,7 @@ def _of_standard(name: str, summary: str, *others: str) -> Builtin:
         results = [runs.values(), *(computed[other]() for other in others)]
         return results[0].value if len(results) == 1 else TupleOf(tuple(part.value for part in results))
 
-    return numpy_function(name, "ar", apply_to, summary, _NAMES, method=False)
+    return free_function(name, "ar", apply_to, summary, _NAMES)
 
 
 def _isin(call: Arguments) -> Value:
@@ -155,7 +155,7 @@ def _set_function(name: str, summary: str, *, keeps: bool | None) -> Builtin:
         mask = Formula(_isin(membership), call.span)  # type: ignore[arg-type]  # one tensor
         return subscript(distinct, [Operand((mask if keeps else ~mask).value, call.span)], call.span)
 
-    return numpy_function(name, "ar1 ar2 assume_unique?", apply_to, summary, method=False)
+    return free_function(name, "ar1 ar2 assume_unique?", apply_to, summary)
 
 
 def _along_axis(call: Arguments) -> Value:
@@ -182,7 +182,6 @@ def _along_axis(call: Arguments) -> Value:
 #: What `unique` gives beside the elements, in this order.
 _RESULTS = ("index", "inverse", "counts")
 
-
 SETS = (
     numpy_function(
         "unique",
@@ -202,12 +201,11 @@ SETS = (
     _set_function("union1d", "Return the distinct elements of both, in ascending order.", keeps=None),
     _set_function("intersect1d", "Return the distinct elements that both have.", keeps=True),
     _set_function("setdiff1d", "Return the distinct elements that the second has not.", keeps=False),
-    numpy_function(
+    free_function(
         "isin",
         "element test_elements * assume_unique? invert?",
         _isin,
         "Test which elements are among others.",
         "x1=element x2=test_elements",
-        method=False,
     ),
 )

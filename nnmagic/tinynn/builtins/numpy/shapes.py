@@ -35,7 +35,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     static_slice,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -201,7 +201,7 @@ def _atleast(rank: int) -> Builtin:
         return results[0] if len(results) == 1 else TupleOf(results)
 
     name = f"atleast_{rank}d"
-    return numpy_function(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.", method=False)
+    return free_function(name, "*arrays", apply_to, f"Ensure at least {rank} dimensions.")
 
 
 def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
@@ -393,7 +393,7 @@ SHAPES = (
     numpy_function(
         "transpose", "a axes?", _transpose, "Permute the axes; reverse them if none are given.", _NAMES
     ),
-    numpy_function("permute_dims", "a axes", _transpose, "Permute the axes.", _NAMES, method=False),
+    free_function("permute_dims", "a axes", _transpose, "Permute the axes.", _NAMES),
     numpy_function("matrix_transpose", "a", _matrix_transpose, "Swap the last two axes.", _NAMES),
     numpy_function(
         "swapaxes", "a axis1 axis2", _swapaxes, "Swap two axes.", "dim0=axis1 dim1=axis2 " + _NAMES
@@ -403,12 +403,8 @@ SHAPES = (
     numpy_function("squeeze", "a axis?", _squeeze, "Remove axes of size 1.", "dim=axis " + _NAMES),
     numpy_function("expand_dims", "a axis * num_newaxis?=1", _expand_dims, "Insert axes of size 1.", _NAMES),
     numpy_function("broadcast_to", "a shape", _broadcast_to, "Broadcast to a shape.", _NAMES),
-    numpy_function(
-        "broadcast_arrays",
-        "*arrays",
-        _broadcast_arrays,
-        "Broadcast to a common shape; return a tuple.",
-        method=False,
+    free_function(
+        "broadcast_arrays", "*arrays", _broadcast_arrays, "Broadcast to a common shape; return a tuple."
     ),
     *map(_atleast, (1, 2, 3)),
     numpy_function("flip", "a axis?", _flip, "Reverse the order along axes.", _NAMES),

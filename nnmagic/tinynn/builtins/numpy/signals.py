@@ -30,7 +30,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     size_along,
     slice_axis,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import as_size, dim_of, full, number_of, weak_int
 from nnmagic.tinynn.values.values import Computed, Dimension, Operand, RefusalError, TupleOf, Value
@@ -61,7 +61,7 @@ def _function(name: str, default: str, summary: str) -> Builtin:
         result = convolve(call, data, kernel, mode, correlates=name == "correlate")
         return (result.truth() if is_bool else result).value
 
-    return numpy_function(name, "a v mode?", apply_to, summary, method=False)
+    return free_function(name, "a v mode?", apply_to, summary)
 
 
 def convolve(
@@ -216,12 +216,11 @@ SIGNALS = (
         "lib.stride_tricks.sliding_window_view",
         method=False,
     ),
-    numpy_function(
+    free_function(
         "unwrap",
         "p discont? axis?=-1 * period?",
         _unwrap,
         "Remove jumps of angles, or of values with another period, along an axis.",
-        method=False,
     ),
     _function("convolve", "full", "Convolve two vectors."),
     _function("correlate", "valid", "Correlate two vectors."),

@@ -6,7 +6,7 @@ NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.shape.
 from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import formula, one_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 from nnmagic.tinynn.values.values import Known, Value
 
@@ -27,7 +27,7 @@ def _ndim(call: Arguments) -> Value:
 
 #: Called by NumPy's names alone: bare they are names that programs give to variables.
 SIZES = {
-    "shape": numpy_function("shape", "a", _shape, "Return the sizes.", method=False),
-    "size": numpy_function("size", "a axis?", _size, "Return the number of elements.", method=False),
-    "ndim": numpy_function("ndim", "a", _ndim, "Return the number of axes.", method=False),
+    "shape": free_function("shape", "a", _shape, "Return the sizes."),
+    "size": free_function("size", "a axis?", _size, "Return the number of elements."),
+    "ndim": free_function("ndim", "a", _ndim, "Return the number of axes."),
 }

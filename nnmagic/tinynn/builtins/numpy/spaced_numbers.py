@@ -21,25 +21,13 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_number,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    Size,
-    arange,
-    broadcast_together,
-    constant_of,
-    stack,
-)
+from nnmagic.tinynn.builtins.tensor_helpers import Size, arange, broadcast_together, constant_of, stack
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type, whole_numbers
-from nnmagic.tinynn.values.symbolic_sizes import (
-    as_number,
-    as_size,
-    is_size,
-    number_of,
-    require_nonnegative,
-)
+from nnmagic.tinynn.values.symbolic_sizes import as_number, as_size, is_size, number_of, require_nonnegative
 from nnmagic.tinynn.values.weak_types import is_weak
 
 

@@ -26,10 +26,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.numpy.quantiles import median, nan_median, quantile_of, statistics_data
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, where_mask, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    broadcast,
-    require_elements,
-)
+from nnmagic.tinynn.builtins.tensor_helpers import broadcast, require_elements
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.values import RefusalError, Value
 
@@ -190,12 +187,9 @@ def _nan_variance(call: Arguments) -> Formula:
 
 _STATISTIC = "a axis? dtype? * keepdims? where? exclude?"
 
-
 _MOMENT = "a axis? dtype? * ddof? keepdims? mean? correction? unbiased? exclude?"
 
-
 _NAN_MOMENT = "a axis? dtype? * ddof? keepdims? exclude?"
-
 
 STATISTICS = (
     numpy_function(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.symbolic_sizes import as_size
 from nnmagic.tinynn.values.values import Computed, Dimension, Known, RefusalError, Value
@@ -20,7 +20,7 @@ from nnmagic.tinynn.values.values import Computed, Dimension, Known, RefusalErro
 def _window(name: str, shape: Callable[[Formula], Formula]) -> Builtin:
     """Declare a window; ``shape`` gives it for numbers from -1 to 1."""
     summary = f"The {name.capitalize()} window of M points, f64."
-    return numpy_function(name, "M", _of_shape(name, lambda _call: shape), summary, method=False)
+    return free_function(name, "M", _of_shape(name, lambda _call: shape), summary)
 
 
 def _kaiser(call: Arguments) -> Callable[[Formula], Formula]:
@@ -64,7 +64,5 @@ WINDOWS = (
     _window("blackman", lambda x: _cosine(x, 1) * 0.5 + _cosine(x, 2) * 0.08 + 0.42),
     _window("hamming", lambda x: _cosine(x, 1) * 0.46 + 0.54),
     _window("hanning", lambda x: _cosine(x, 1) * 0.5 + 0.5),
-    numpy_function(
-        "kaiser", "M beta", _of_shape("kaiser", _kaiser), "The Kaiser window of M points, f64.", method=False
-    ),
+    free_function("kaiser", "M beta", _of_shape("kaiser", _kaiser), "The Kaiser window of M points, f64."),
 )

@@ -135,10 +135,7 @@ def _schedule_windows(function: tirx.PrimFunc, kernel: WindowKernel, machine: Cp
     work = (batch, *shape, channels.per_group, *(axis.taps for axis in kernel.axes))
     unit = Work.CONVOLUTION_MULTIPLICATIONS if channels.groups == 1 else Work.GROUPED_MULTIPLICATIONS
     body = choose_threads(
-        machine,
-        unit,
-        work,
-        lambda threads: _row_tasks(kernel, (batch, *shape), machine, threads=threads),
+        machine, unit, work, lambda threads: _row_tasks(kernel, (batch, *shape), machine, threads=threads)
     )
     threads = machine.uses_threads(unit, split_factors(work)[0])
     return with_statements(function, [*statements_before(kernel.fused, parallel=threads), body])

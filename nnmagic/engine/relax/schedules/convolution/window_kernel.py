@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.convolution.windows import (
-    Axis,
-)
-from nnmagic.engine.relax.schedules.fusion_analysis import (
-    FusedKernel,
-)
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-)
+from nnmagic.engine.relax.schedules.convolution.windows import Axis
+from nnmagic.engine.relax.schedules.fusion_analysis import FusedKernel
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr
 
 

@@ -221,10 +221,7 @@ class NestBuilder:
         callbacks = [
             (ir.Var, VarMap(names).replace),
             (ir.expr.TensorLoad, lambda load: finish(self._rewrite_load(load, names))),
-            (
-                ir.Call,
-                lambda call: finish(self._rewrite_branch(call, names)) if _is_branch(call) else call,
-            ),
+            (ir.Call, lambda call: finish(self._rewrite_branch(call, names)) if _is_branch(call) else call),
         ]
         rewritten = rewrite(value, callbacks, before_parts=True)
         return rewrite(rewritten, [(ir.Var, finished.replace)])

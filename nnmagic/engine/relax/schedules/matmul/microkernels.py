@@ -375,12 +375,7 @@ def _add_lanes(vector: PrimExpr, lanes: int) -> PrimExpr:
 
 
 def choose_tile(
-    rows: int | None,
-    columns: int | None,
-    lanes: int,
-    machine: CpuModel,
-    width: int = 0,
-    least_rows: int = 1,
+    rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0, least_rows: int = 1
 ) -> Tile:
     """Choose the tile that covers the result with the least work; for dynamic sizes, the best for large ones.
 

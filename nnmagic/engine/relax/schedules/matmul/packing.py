@@ -57,10 +57,7 @@ class PanelPacking:
                 return builders.store(self.panel, self._index(k, used + j), 1, zero)
 
             return builders.sequence(
-                [
-                    builders.loop("j", used, copy_element),
-                    builders.loop("j", self.tile.width - used, clear),
-                ]
+                [builders.loop("j", used, copy_element), builders.loop("j", self.tile.width - used, clear)]
             )
 
         return builders.loop("k", self.depth, copy)

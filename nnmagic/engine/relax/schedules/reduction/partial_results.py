@@ -160,11 +160,7 @@ def update_partial(
 
 
 def _update_out_of_order(
-    tie_rule: str,
-    buffers: Sequence[Buffer],
-    index: Index,
-    held: Sequence[PrimExpr],
-    new: Sequence[PrimExpr],
+    tie_rule: str, buffers: Sequence[Buffer], index: Index, held: Sequence[PrimExpr], new: Sequence[PrimExpr]
 ) -> list[Stmt]:
     keep = tirx.Var("keep", "bool")
     values = [tirx.Select(keep, old, value) for old, value in zip(held, new, strict=True)]

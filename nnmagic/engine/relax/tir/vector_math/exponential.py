@@ -6,13 +6,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import has_instructions
 from nnmagic.engine.relax.tir.types import PrimExpr
-from nnmagic.engine.relax.tir.vector_math.core import (
-    FLOAT32,
-    FLOAT64,
-    LOG2_E,
-    Computation,
-    vector_function,
-)
+from nnmagic.engine.relax.tir.vector_math.core import FLOAT32, FLOAT64, LOG2_E, Computation, vector_function
 
 #: Beyond these arguments exp is 0 or infinite.
 _EXP_RANGE = {"float32": (-104.0, 89.0), "float64": (-746.0, 710.0)}
