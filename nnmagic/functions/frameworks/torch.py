@@ -115,9 +115,10 @@ class TorchOperator:
         return TorchOperator(self.flat.batched)
 
     def _backward(self, ctx: Any, *cotangents: torch.Tensor) -> Any:
-        flows = [cotangent.contiguous() for cotangent in cotangents]
+        # torch's gradients of complex numbers are the conjugates of JAX's, which nnmagic has.
+        flows = [_conjugate(cotangent.contiguous()) for cotangent in cotangents]
         results = self.pullback(self.flat.with_cotangents(ctx.saved_tensors, flows))
-        return tuple(self.flat.gradients(results))
+        return tuple(each if each is None else _conjugate(each) for each in self.flat.gradients(results))
 
     def _map(self, info: Any, in_dims: Sequence[int | None], *tensors: torch.Tensor) -> Any:
         moved = [
@@ -178,3 +179,7 @@ def _keep_inputs(ctx: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Non
 
 def _is_inexact(tensor: torch.Tensor) -> bool:
     return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def _conjugate(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.conj_physical() if tensor.is_complex() else tensor

@@ -73,6 +73,13 @@ def test_a_function_without_types_and_a_tuple(given: Any) -> None:
     np.testing.assert_allclose(gradient, 2 / np.cosh(x) ** 2)
 
 
+def test_gradients_of_complex_numbers_are_jaxs() -> None:
+    f = nnmagic.compile('def f(z: Tensor[("n",), c128]):\n    return (abs(z * z + 1.0) ** 2).sum()')
+    z = jax.numpy.asarray([0.5 + 1j, -2 - 0.3j])
+    theirs = jax.grad(lambda z: (abs(z * z + 1.0) ** 2).sum())(z)
+    np.testing.assert_allclose(jax.grad(f.jax)(z), theirs, rtol=1e-12)
+
+
 def test_errors_come_at_the_call_or_from_the_run(pair: Pair, given: Any) -> None:
     x, w = given
     with pytest.raises(ValueError, match="dimension 1 must be 3, not 2"):

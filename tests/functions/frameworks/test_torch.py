@@ -117,6 +117,17 @@ def test_integers_bfloat16_records_and_functions_without_types() -> None:
     assert torch.autograd.gradcheck(lambda y: total.torch(y, axis=1), (y,))
 
 
+def test_gradients_of_complex_numbers_are_torchs() -> None:
+    f = nnmagic.compile(
+        'def f(z: Tensor[("n",), c128], x: Tensor[("n",), f64]):\n'
+        "    return z * z * x + conj(z), abs(z) ** 2 * x\n"
+    ).torch
+    z = torch.tensor([0.5 + 1j, -2 - 0.3j], dtype=torch.complex128, requires_grad=True)
+    x = torch.tensor([0.7, -1.2], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(f, (z, x))
+    assert torch.autograd.gradgradcheck(f, (z, x))
+
+
 def test_errors_name_the_argument(pair: Pair, given: Any) -> None:
     x, w = given
     with pytest.raises(TypeError, match=r"'x' must be of torch.float64, not torch.float32; .*\.to\("):
