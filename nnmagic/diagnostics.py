@@ -272,8 +272,10 @@ def _is_in_snippet(note: Span, span: Span | None) -> bool:
     return (
         span is not None
         and note.filename == span.filename
-        and all(each.end_line == each.line and each.source is not None for each in (note, span))
-        and all(each.source is not None and each.source.line(each.line) is not None for each in (note, span))
+        and all(place.end_line == place.line and place.source is not None for place in (note, span))
+        and all(
+            place.source is not None and place.source.line(place.line) is not None for place in (note, span)
+        )
     )
 
 

@@ -93,9 +93,9 @@ def _megabytes() -> int:
 
 def _directory() -> Path | None:
     """Return the directory that the environment names; None without a home directory."""
-    given = os.environ.get(DIRECTORY, "")
-    if given:
-        return _absolute(given, f"the variable {DIRECTORY}")
+    variable = os.environ.get(DIRECTORY, "")
+    if variable:
+        return _absolute(variable, f"the variable {DIRECTORY}")
     import platformdirs
 
     try:

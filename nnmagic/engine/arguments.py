@@ -124,9 +124,9 @@ class _Conversion:
             task = work.pop()
             if len(task) == 2:
                 count, constructor = task
-                parts = tuple(arrays[len(arrays) - count :])
+                fields = tuple(arrays[len(arrays) - count :])
                 del arrays[len(arrays) - count :]
-                arrays.append(parts if constructor is None else AdtValue(constructor, parts))
+                arrays.append(fields if constructor is None else AdtValue(constructor, fields))
                 continue
             path, type_, item = task
             match type_:

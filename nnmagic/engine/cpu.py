@@ -148,10 +148,12 @@ def _description() -> dict[str, str]:
 def _describe_mac(sysctl: Callable[[str], bytes | None]) -> dict[str, str]:
     """Return the model of a Mac's CPU and its instruction sets; none if it has no such names (x86-64)."""
     brand = (sysctl("machdep.cpu.brand_string") or b"").rstrip(b"\0").decode(errors="replace")
-    found = [own for name, own in _OF_MACOS.items() if _holds(sysctl(f"hw.optional.arm.FEAT_{_upper(name)}"))]
-    if _holds(sysctl("hw.optional.armv8_crc32")) and "crc32" not in found:
-        found.append("crc32")
-    features = {"Features": " ".join(["asimd", *sorted(found)])} if found else {}
+    features_ = [
+        own for name, own in _OF_MACOS.items() if _holds(sysctl(f"hw.optional.arm.FEAT_{_upper(name)}"))
+    ]
+    if _holds(sysctl("hw.optional.armv8_crc32")) and "crc32" not in features_:
+        features_.append("crc32")
+    features = {"Features": " ".join(["asimd", *sorted(features_)])} if features_ else {}
     return {"model name": brand, **features}
 
 

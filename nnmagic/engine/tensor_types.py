@@ -29,10 +29,10 @@ def check_tensors(module: Module, entry: str) -> None:
     accepted: set[int] = set()
     for name in sorted(reachable(call_graph(module), entry)):
         for node in post_order(module.functions[name]):
-            for part, what in _named_values(node):
-                type_ = part.checked_type
+            for expr, what in _named_values(node):
+                type_ = expr.checked_type
                 if type_ is not None and id(type_) not in accepted:
-                    _check_type(type_, what, part)
+                    _check_type(type_, what, expr)
                     accepted.add(id(type_))
             if isinstance(node, Call):
                 _check_preconditions(node)
@@ -63,8 +63,8 @@ def _check_preconditions(call: Call) -> None:
 def _check_type(type_: Type, what: str, node: Expr) -> None:
     work = [type_]
     while work:
-        part = work.pop()
-        work.extend(type_parts(part))
-        if isinstance(part, TensorType) and (problem := find_problem(part)) is not None:
-            hint = f"the dtypes are {', '.join(ARRAY_DTYPES)}" if part.dtype not in ARRAY_DTYPES else None
+        inner = work.pop()
+        work.extend(type_parts(inner))
+        if isinstance(inner, TensorType) and (problem := find_problem(inner)) is not None:
+            hint = f"the dtypes are {', '.join(ARRAY_DTYPES)}" if inner.dtype not in ARRAY_DTYPES else None
             raise engine_error(f"{what}{problem}", span_of(node), hint=hint)

@@ -147,12 +147,12 @@ class Caller:
                 return self._given(result) if out is None else self._store(result, out)
         if self.path_into is not None and out is None:
             try:
-                own = self.path_into(args)
+                results = self.path_into(args)
             except BaseException as error:
                 self._say_where(error, self.call.destinations)
                 raise
-            if own is not None:
-                return self._given(own[0]) if own else None
+            if results is not None:
+                return self._given(results[0]) if results else None
         try:
             values = self._check(args, how=self.definition.options.convert)
         except (TypeError, ValueError) as error:

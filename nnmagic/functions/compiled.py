@@ -270,8 +270,12 @@ class CompiledFunction(FunctionAttributes):
         """
         from nnmagic.functions.exporting.pointers import ctypes_function
 
-        made = self._definition.__dict__
-        return made["_ctypes"] if "_ctypes" in made else made.setdefault("_ctypes", ctypes_function(self))
+        attributes = self._definition.__dict__
+        return (
+            attributes["_ctypes"]
+            if "_ctypes" in attributes
+            else attributes.setdefault("_ctypes", ctypes_function(self))
+        )
 
     @property
     @short_errors

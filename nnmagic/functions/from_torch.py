@@ -169,7 +169,14 @@ def torch_backend(
         )
     if mode not in (None, "default"):
         raise ValueError(f"the backend nnmagic has no mode {mode!r}")
-    given = {"engine": "auto", "target": None, "opt_level": 3, "passes": (), "cache": True, **(options or {})}
-    chosen = _options(given["engine"], given["target"], given["opt_level"], given["passes"])
-    cache = bool(given["cache"])
+    settings = {
+        "engine": "auto",
+        "target": None,
+        "opt_level": 3,
+        "passes": (),
+        "cache": True,
+        **(options or {}),
+    }
+    chosen = _options(settings["engine"], settings["target"], settings["opt_level"], settings["passes"])
+    cache = bool(settings["cache"])
     return compile_graph(graph, example_inputs, lambda program: _build(program, chosen, cache=cache))

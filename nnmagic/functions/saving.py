@@ -122,10 +122,10 @@ def from_pickle(data: bytes, python: tuple[PythonFunction, ...] = ()) -> Compile
 
     ``python``: the functions of Python that it calls.
     """
-    parts = {"data": hashlib.sha256(data).hexdigest(), "python": " ".join(map(fingerprint, python))}
-    entry = LOADED.find(parts, str)
+    fingerprints = {"data": hashlib.sha256(data).hexdigest(), "python": " ".join(map(fingerprint, python))}
+    entry = LOADED.find(fingerprints, str)
     if entry is None:
-        entry = Entry(("pickle",), parts, {}, from_bytes(data, python=python), len(data))
+        entry = Entry(("pickle",), fingerprints, {}, from_bytes(data, python=python), len(data))
         LOADED.put(entry)
     assert isinstance(entry.value, CompiledFunction)
     return entry.value

@@ -140,7 +140,7 @@ class SpecializingFunction(FunctionAttributes):
         return compiled(*positional, out=out, **keywords)
 
     def _change_arguments(
-        self, compiled: CompiledFunction, given: dict[str, Any], bound: Sequence[Any]
+        self, compiled: CompiledFunction, arguments: dict[str, Any], bound: Sequence[Any]
     ) -> dict[str, Any]:
         """Return the arguments of a call that changes some: those themselves, and no copies.
 
@@ -155,7 +155,7 @@ class SpecializingFunction(FunctionAttributes):
             if parameter.destination in ("InOut", "Out")
         }
         for name, array in changed.items():
-            for other, value in given.items():
+            for other, value in arguments.items():
                 arrays = isinstance(array, np.ndarray) and isinstance(value, np.ndarray)
                 if (
                     other != name
@@ -166,7 +166,7 @@ class SpecializingFunction(FunctionAttributes):
                     hint = f"give a copy, as in {other}.copy()"
                     message = f"{self.name}() changes {name!r}, with which {other!r} shares memory; {hint}"
                     raise ValueError(message)
-        return {**given, **changed}
+        return {**arguments, **changed}
 
     def specialize_for(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -176,16 +176,16 @@ class SpecializingFunction(FunctionAttributes):
         Raises TypeError, ValueError or TinyNNError.
         """
         bound = self._bind(*args, **kwargs)
-        types, values, given = self._arguments(bound)
-        return (self._for_arguments(types, values, given, bound), *self._split(given))
+        types, values, arguments = self._arguments(bound)
+        return (self._for_arguments(types, values, arguments, bound), *self._split(arguments))
 
-    def _split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def _split(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional arguments and the keyword arguments of a call."""
         by_name = {
             parameter.name for parameter in self._template.info.parameters if parameter.kind == "KEYWORD_ONLY"
         }
-        positional = [value for name, value in given.items() if name not in by_name]
-        return positional, {name: value for name, value in given.items() if name in by_name}
+        positional = [value for name, value in arguments.items() if name not in by_name]
+        return positional, {name: value for name, value in arguments.items() if name in by_name}
 
     def _arguments(
         self, bound: Sequence[Any]
@@ -218,10 +218,10 @@ class SpecializingFunction(FunctionAttributes):
         self,
         types: dict[str, Type | Generator],
         values: dict[str, object],
-        given: dict[str, Any],
+        arguments: dict[str, Any],
         bound: Sequence[Any],
     ) -> CompiledFunction:
-        """Return the function compiled for a call; ``given`` loses the arguments that are known by then.
+        """Return the function compiled for a call; ``arguments`` loses the arguments that are known by then.
 
         Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
         """
@@ -231,18 +231,18 @@ class SpecializingFunction(FunctionAttributes):
         sized = {**types, **self._sizes_of(bound)}
         if key not in self._sized:
             try:
-                return self._compiled_for(types, values, given, bound)
+                return self._compiled_for(types, values, arguments, bound)
             except TinyNNError as error:
                 if len(sized) == len(types):
                     raise
                 refused = error
             try:
-                compiled = self._compiled_for(sized, values, given, bound)
+                compiled = self._compiled_for(sized, values, arguments, bound)
             except TinyNNError:
                 raise refused from None
             self._sized.add(key)
             return compiled
-        return self._compiled_for(sized, values, given, bound)
+        return self._compiled_for(sized, values, arguments, bound)
 
     def _sizes_of(self, bound: Sequence[Any]) -> dict[str, Type | Generator]:
         """Return the types of parameters with named sizes, with the sizes of a call if they are possible."""
@@ -262,7 +262,7 @@ class SpecializingFunction(FunctionAttributes):
         self,
         types: dict[str, Type | Generator],
         values: dict[str, object],
-        given: dict[str, Any],
+        arguments: dict[str, Any],
         bound: Sequence[Any],
     ) -> CompiledFunction:
         """Return the function compiled for types, and for the numbers of a call that it needs to know."""
@@ -271,14 +271,18 @@ class SpecializingFunction(FunctionAttributes):
             return compiled
         rows = self._rows(bound)
         numbers = {
-            each.name: number
-            for each, pattern, value in rows
-            if each.name in given and pattern in (None, *PYTHON_INTEGERS)
+            parameter.name: number
+            for parameter, pattern, value in rows
+            if parameter.name in arguments and pattern in (None, *PYTHON_INTEGERS)
             if (number := plain_number(value)) is not MISSING
         }
         needed = [name for name in self._needed.get(key, ()) if name in numbers]
         refused = None
-        lists = [each.name for each, _, value in rows if isinstance(value, list) and each.name in given]
+        lists = [
+            parameter.name
+            for parameter, _, value in rows
+            if isinstance(value, list) and parameter.name in arguments
+        ]
         try:
             compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
         except TinyNNError as error:
@@ -294,15 +298,18 @@ class SpecializingFunction(FunctionAttributes):
             compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
             self._needed[key] = tuple(needed)
         for name in needed:
-            del given[name]
+            del arguments[name]
         return compiled
 
     def _specialize_values(
-        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], known: Mapping[str, object]
+        self,
+        types: Mapping[str, Type | Generator],
+        values: Mapping[str, object],
+        constants: Mapping[str, object],
     ) -> CompiledFunction:
         """Return the function compiled with some more arguments known."""
-        own = {name: type_ for name, type_ in types.items() if name not in known}
-        return self._specialize(own, {**values, **known})
+        dynamic = {name: type_ for name, type_ in types.items() if name not in constants}
+        return self._specialize(dynamic, {**values, **constants})
 
     def _find_needed_numbers(
         self,
@@ -317,8 +324,8 @@ class SpecializingFunction(FunctionAttributes):
         needed = dict(numbers)
 
         def compile_with(known: Mapping[str, object]) -> None:
-            own = {name: type_ for name, type_ in types.items() if name not in known}
-            self._compile_quietly(own, {**values, **known}, build=False)
+            dynamic = {name: type_ for name, type_ in types.items() if name not in known}
+            self._compile_quietly(dynamic, {**values, **known}, build=False)
 
         compile_with(needed)
         for name in numbers if len(numbers) > 1 else ():
@@ -421,8 +428,8 @@ class SpecializingFunction(FunctionAttributes):
         What was known at compile time follows in a comment.
         """
         return tuple(
-            f"{each.name}{each._format_signature()}{_shown_values(key)}"
-            for key, each in self._compiled.items()
+            f"{compiled.name}{compiled._format_signature()}{_shown_values(key)}"
+            for key, compiled in self._compiled.items()
         )
 
     @property
@@ -561,13 +568,13 @@ def _restored(
     """Return the function of a pickle: the same object as long as it is among those that were loaded last."""
     from nnmagic.functions.saving import LOADED
 
-    parts = {"identity": identity}
-    entry = LOADED.find(parts, str)
+    fingerprints = {"identity": identity}
+    entry = LOADED.find(fingerprints, str)
     function = SpecializingFunction(template, cache_info) if entry is None else entry.value
     assert isinstance(function, SpecializingFunction)
     if entry is None:
         function._known_as = identity
-        LOADED.put(Entry(("pickle",), parts, {}, function, 0))
+        LOADED.put(Entry(("pickle",), fingerprints, {}, function, 0))
     for key, each in compiled:
         function._compiled.setdefault(key, each)
     for key, names in needed:

@@ -88,16 +88,16 @@ class _TypedLoop:
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Run the loop that NumPy asks for: of each operand the rows. Raises what the function raises."""
-        given, outputs = arrays[: len(self.inputs)], arrays[len(self.inputs) :]
-        inputs = [np.array(array) for array in given] if self._calls_python else list(given)
-        for number, (array, out) in enumerate(itertools.product(given, outputs)):
+        operands, outputs = arrays[: len(self.inputs)], arrays[len(self.inputs) :]
+        inputs = [np.array(array) for array in operands] if self._calls_python else list(operands)
+        for number, (array, out) in enumerate(itertools.product(operands, outputs)):
             if np.may_share_memory(array, out):
                 if len(out) > 1 and self._run_along_rows(arrays):
                     return
                 inputs[number // len(outputs)] = np.array(array)
         shared = self._alone
         if self.dims and len(outputs[0]) > 1:
-            shared = tuple(not array.strides[0] and array.ndim > 1 for array in given)
+            shared = tuple(not array.strides[0] and array.ndim > 1 for array in operands)
             if all(shared):
                 shared = (False, *shared[1:])
             inputs = [
@@ -185,10 +185,10 @@ class _TypedLoop:
         """Return the statements that assign the results of a call to elements of the outputs."""
         if len(self.outputs) == 1:
             return f"{indent}{self.outputs[0].name}[{at}] = {value}\n"
-        parts = [f"part_{output.name}" for output in self.outputs]
-        return f"{indent}{', '.join(parts)} = {value}\n" + "".join(
-            f"{indent}{output.name}[{at}] = {part}\n"
-            for output, part in zip(self.outputs, parts, strict=True)
+        variables = [f"part_{output.name}" for output in self.outputs]
+        return f"{indent}{', '.join(variables)} = {value}\n" + "".join(
+            f"{indent}{output.name}[{at}] = {variable}\n"
+            for output, variable in zip(self.outputs, variables, strict=True)
         )
 
     def _map(self, shared: tuple[bool, ...]) -> str:
@@ -286,14 +286,15 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
         if len(types) < len(completed):
             continue
         try:
-            found = _TypedLoop(function.specialize(types, {}))
+            specialized = _TypedLoop(function.specialize(types, {}))
         except TinyNNError as error:
             errors.append(error)
         else:
             if not any(
-                found.dtypes[: len(found.inputs)] == loop.dtypes[: len(loop.inputs)] for loop in loops
+                specialized.dtypes[: len(specialized.inputs)] == loop.dtypes[: len(loop.inputs)]
+                for loop in loops
             ):
-                loops.append(found)
+                loops.append(specialized)
     if not loops and not errors:
         raise TypeError(f"{function.name}() has no ufunc: no dtype is one of all its parameters")
     if not loops:
@@ -357,10 +358,10 @@ def _operands(function: CompiledFunction) -> tuple[list[_LoopOperand], list[_Loo
 
     inputs = []
     shown = call.signature.parameters.values()
-    for number, (given, parameter) in enumerate(zip(shown, call.parameters, strict=False)):
-        if given.default is given.empty:
-            made = operand(f"x{number}", f"`{given.name}`", parameter.type, is_new=True)
-            keyword = given.name if given.kind is given.KEYWORD_ONLY else ""
+    for number, (shown_parameter, parameter) in enumerate(zip(shown, call.parameters, strict=False)):
+        if shown_parameter.default is shown_parameter.empty:
+            made = operand(f"x{number}", f"`{shown_parameter.name}`", parameter.type, is_new=True)
+            keyword = shown_parameter.name if shown_parameter.kind is shown_parameter.KEYWORD_ONLY else ""
             inputs.append(replace(made, keyword=keyword))
     if not inputs:
         raise TypeError(f"{function.name}() takes no arguments that have no default, and has no ufunc")

@@ -41,17 +41,19 @@ def render_cell(cell: CompiledCell, names: list[str], note: str | None) -> Outpu
     """Render Relay for the cell as a whole and the other stages for each function; ``note`` comes last."""
     from nnmagic.rendering.output import Output, plain
 
-    parts: list[tuple[list[Section], str | None]] = []
+    rendered_parts: list[tuple[list[Section], str | None]] = []
     for name in names:
         if name not in cell.shown:
             cell.shown[name] = _sections(cell, name)
-        parts.append(cell.shown[name])
-    sections = [section for rendered, _ in parts for section in rendered]
+        rendered_parts.append(cell.shown[name])
+    sections = [section for rendered, _ in rendered_parts for section in rendered]
     if names and cell.specializing:
         sections += [section for each in cell.specializing for section in each._sections()]
     if note is not None:
         sections.append(plain("cache", note))
-    return Output(tuple(sections), next((svg for _, svg in reversed(parts) if svg is not None), None))
+    return Output(
+        tuple(sections), next((svg for _, svg in reversed(rendered_parts) if svg is not None), None)
+    )
 
 
 def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]:

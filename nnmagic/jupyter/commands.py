@@ -130,11 +130,11 @@ def _hint_at_functions(namespace: Mapping[str, object]) -> str:
 def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     from nnmagic.jupyter.operator_search import find_names
 
-    found = find_names(list(words))
-    if not found:
+    symbols = find_names(list(words))
+    if not symbols:
         pattern = " ".join(words).lower()
         raise MagicError(f"no name or summary has {pattern!r}; {_other_pattern(pattern)}")
-    rows = [(_call_form(symbol), textwrap.fill(symbol.summary, _SUMMARY_WIDTH)) for symbol in found]
+    rows = [(_call_form(symbol), textwrap.fill(symbol.summary, _SUMMARY_WIDTH)) for symbol in symbols]
     return table("names", rows, ("function or operator", "what it does"))
 
 
@@ -271,7 +271,7 @@ def _value(node: ast.expr, namespace: dict[str, object]) -> Any:
 
 def profile_section(profile: Profile) -> Section:
     """Return the parts of a call as a table with bars: the time of each, and the least it could be."""
-    whole = profile.seconds or 1.0
+    total = profile.seconds or 1.0
     longest = max((kernel.seconds for kernel in profile.kernels), default=0.0)
     longest = max(longest, profile.rest) or 1.0
     peak = profile.peak
@@ -289,7 +289,7 @@ def profile_section(profile: Profile) -> Section:
                 _origin_text(profile.origins[kernel.name]),
                 str(kernel.calls),
                 _si(kernel.seconds, "s"),
-                f"{kernel.seconds / whole:.0%}",
+                f"{kernel.seconds / total:.0%}",
                 _si(kernel.nbytes, "B"),
                 _si(kernel.flops, "FLOP") if kernel.flops else "-",
                 "-" if (fraction := profile.fraction(kernel)) is None else f"{fraction:.0%}",
@@ -304,7 +304,7 @@ def profile_section(profile: Profile) -> Section:
         "-",
         "-",
         _si(profile.rest, "s"),
-        f"{profile.rest / whole:.0%}",
+        f"{profile.rest / total:.0%}",
         *"---",
     )
     bars.append(Bar(rest, profile.rest / longest, 0.0))

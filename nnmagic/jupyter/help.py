@@ -165,7 +165,7 @@ def _symbol_page(symbol: Symbol) -> _Page:
     twins = [f"{whose}: {twin}" for whose, twin in (("Relay", symbol.relay), ("NumPy", symbol.twin)) if twin]
     example = [f"Example: {symbol.example}"] if symbol.example else []
     parts = ([symbol.summary], symbol.details, twins, example)
-    text = "\n\n".join("\n".join(part) for part in parts if part)
+    text = "\n\n".join("\n".join(lines) for lines in parts if lines)
     signature = None if symbol.parameters is None else _signature(symbol.parameters, symbol.result)
     return _make_page(symbol.kind, symbol.name, text, signature, {"source": symbol.source})
 

@@ -192,7 +192,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 message = f"TinyNNMagics.{name} cannot be {value!r}: {reason} (it stays {section[name]!r})"
                 self._refused.append(message)
         super()._load_config(cfg, *names, **traits)
-        for name in [each for each in section if each not in self.trait_names()]:
+        for name in [key for key in section if key not in self.trait_names()]:
             del section[name]  # it has warned of it
 
     @validate("*")
@@ -370,7 +370,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         if output.sections:
             display(output)
 
-    def _run_as_python(self, given: Namespace, source: Source, language: str) -> None:
+    def _run_as_python(self, arguments: Namespace, source: Source, language: str) -> None:
         """Bind the functions of a cell as Python's own."""
         from nnmagic.functions.cells.python_engine import run_cell
         from nnmagic.rendering.output import Output, plain
@@ -378,10 +378,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         if language != "tinynn":
             raise MagicError("the engine python runs cells of %%tinynn; numpy interprets Relay")
         bound = run_cell(source, self.shell.user_ns)
-        if given.output is not None and bound:
-            bound[given.output] = list(bound.values())[-1]
+        if arguments.output is not None and bound:
+            bound[arguments.output] = list(bound.values())[-1]
         self.shell.push(bound)
-        if not (given.quiet or self.quiet) and bound:
+        if not (arguments.quiet or self.quiet) and bound:
             text = f"functions of Python, for pdb, which nothing has checked: {', '.join(bound)}"
             display(Output((plain("python", text),)))
 

@@ -64,9 +64,9 @@ def render_model(function: CompiledFunction, show: str) -> Output:
     """Render the stages of a model. Raises MagicError."""
     from nnmagic.rendering.output import Output
 
-    parts = [render_function(function, name) for name in parse_show_option(show)]
-    sections = [section for line in parts for section in line.sections]
-    return Output(tuple(sections), next((line.svg for line in reversed(parts) if line.svg), None))
+    outputs = [render_function(function, name) for name in parse_show_option(show)]
+    sections = [section for output in outputs for section in output.sections]
+    return Output(tuple(sections), next((output.svg for output in reversed(outputs) if output.svg), None))
 
 
 def complete_onnx(before: str) -> Sequence[str] | None:

@@ -71,15 +71,15 @@ def find_names(patterns: list[str]) -> list[Symbol]:
 
 def _rank_names(pattern: str) -> Iterator[str]:
     """Yield the names that fit a pattern: by name, then by synonym, then by what they do."""
-    known = searchable()
-    names = sorted(known)
+    symbols = searchable()
+    names = sorted(symbols)
     if any(char in pattern for char in "*?["):
         yield from (name for name in names if _fits(name, pattern))
         return
     words = dict.fromkeys([pattern, _ENDINGS.sub("", pattern)])
     matches = [name for word in words for name in names if word in name]
-    matches += [name for word in words for name in _SYNONYMS.get(word, "").split() if name in known]
-    matches += [name for word in words for name in names if word in _description(known[name])]
+    matches += [name for word in words for name in _SYNONYMS.get(word, "").split() if name in symbols]
+    matches += [name for word in words for name in names if word in _description(symbols[name])]
     yield from dict.fromkeys(matches)
 
 

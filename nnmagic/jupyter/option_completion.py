@@ -48,10 +48,10 @@ def complete_command(line: str, namespace: Mapping[str, object]) -> Sequence[str
     from nnmagic.jupyter.cell_output import SHOWN
     from nnmagic.jupyter.commands import COMMANDS
 
-    command, *rest = line.split(" ")
-    if not rest:
+    command, *words = line.split(" ")
+    if not words:
         return list(COMMANDS)
-    if command == "why" or (command == "show" and len(rest) == 1):
+    if command == "why" or (command == "show" and len(words) == 1):
         return _functions(namespace)
     if command == "show":
         return SHOWN

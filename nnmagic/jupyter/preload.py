@@ -134,10 +134,10 @@ class _Preload:
         """Wait until no cell has run for a while; return False if nothing more is to be imported."""
         while threading.main_thread().is_alive() and not self._is_ending.is_set():
             since = self._idle_since
-            left = _PAUSE if since is None else since + _PAUSE - time.monotonic()
-            if left <= 0:
+            seconds = _PAUSE if since is None else since + _PAUSE - time.monotonic()
+            if seconds <= 0:
                 return True
-            self._is_ending.wait(left)
+            self._is_ending.wait(seconds)
         return False
 
     def end(self) -> None:

@@ -39,7 +39,7 @@ def reductions_of(function: Function) -> dict[int, str] | None:
     """Return the parameters that a parallel loop reduces to, with the operators; None of another function."""
     if PARALLEL not in function.attrs:
         return None
-    parts = (part.split(":") for part in str(function.attrs[PARALLEL]).split(",") if ":" in part)
+    parts = (entry.split(":") for entry in str(function.attrs[PARALLEL]).split(",") if ":" in entry)
     return {int(number): operator for number, operator in parts}
 
 

@@ -138,9 +138,9 @@ class Builder:
         """
         if name in self._functions:
             raise RelayError([Diagnostic(f"the function @{name} is defined twice", span)])
-        made = Function(tuple(params), self._operand(body, span), ret_type, span=span)
-        self._functions[name] = made
-        return made
+        function_ = Function(tuple(params), self._operand(body, span), ret_type, span=span)
+        self._functions[name] = function_
+        return function_
 
     @short_errors
     def module(self) -> Module:

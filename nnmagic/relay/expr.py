@@ -87,9 +87,9 @@ class Constant(Node):
         data: object = self.data
         while isinstance(data, np.ndarray):
             if data.flags.writeable:
-                own = np.array(self.data, self.data.dtype.newbyteorder("="), order="C")
-                own.flags.writeable = False
-                object.__setattr__(self, "data", own)
+                copied = np.array(self.data, self.data.dtype.newbyteorder("="), order="C")
+                copied.flags.writeable = False
+                object.__setattr__(self, "data", copied)
                 return
             data = data.base
 

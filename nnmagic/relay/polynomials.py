@@ -90,8 +90,8 @@ class Polynomial:
         left = (Counter(monomial) - Counter(by)).elements()
         first = _normalize([(tuple(left), coefficient // number)])
         if len(other.terms) == 1:
-            rest = Polynomial(self.terms[1:]).divide_exactly(other)
-            return None if rest is None else first + rest
+            tail = Polynomial(self.terms[1:]).divide_exactly(other)
+            return None if tail is None else first + tail
         return first if first * other == self else None
 
     def __str__(self) -> str:
@@ -120,12 +120,14 @@ def _normalize(terms: list[tuple[Monomial, int]]) -> Polynomial:
     for monomial, coefficient in terms:
         ordered = tuple(sorted(monomial, key=_key))
         total[ordered] = total.get(ordered, 0) + coefficient
-    kept = [(monomial, number) for monomial, number in total.items() if number]
-    large = any(len(monomial) > _MOST_FACTORS or not -_LIMIT < number < _LIMIT for monomial, number in kept)
-    if large or len(kept) > _MOST_TERMS:
+    nonzero = [(monomial, number) for monomial, number in total.items() if number]
+    large = any(
+        len(monomial) > _MOST_FACTORS or not -_LIMIT < number < _LIMIT for monomial, number in nonzero
+    )
+    if large or len(nonzero) > _MOST_TERMS:
         raise NoPolynomialError("too large")
-    kept.sort(key=lambda term: (-len(term[0]), term[1] < 0, [_key(atom) for atom in term[0]]))
-    return Polynomial(tuple(kept))
+    nonzero.sort(key=lambda term: (-len(term[0]), term[1] < 0, [_key(atom) for atom in term[0]]))
+    return Polynomial(tuple(nonzero))
 
 
 def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
@@ -346,13 +348,13 @@ def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> An
 def linear(of: Polynomial, name: str) -> tuple[Polynomial, Polynomial] | None:
     """Return (factor, rest) without the name such that factor * name + rest is the polynomial, else None."""
     factor: list[tuple[Monomial, int]] = []
-    rest: list[tuple[Monomial, int]] = []
+    remainder: list[tuple[Monomial, int]] = []
     for monomial, number in of.terms:
         others = tuple(atom for atom in monomial if atom != name)
         if name in names(Polynomial(((others, 1),))) or len(monomial) - len(others) > 1:
             return None
-        (rest if len(others) == len(monomial) else factor).append((others, number))
-    return _normalize(factor), _normalize(rest)
+        (remainder if len(others) == len(monomial) else factor).append((others, number))
+    return _normalize(factor), _normalize(remainder)
 
 
 def solution(

@@ -61,12 +61,12 @@ class AdtValue:
             if depth < 0:  # text between the parts
                 out.append(str(item))
             elif isinstance(item, AdtValue | tuple) and depth < _SHOWN_DEPTH:
-                parts = item.fields if isinstance(item, AdtValue) else item
+                items = item.fields if isinstance(item, AdtValue) else item
                 end = ",)" if isinstance(item, tuple) and len(item) == 1 else ")"
                 out.append(f"{item.constructor}(" if isinstance(item, AdtValue) else "(")
                 work.append((end, -1))
-                for index in reversed(range(len(parts))):
-                    work.append((parts[index], depth + 1))
+                for index in reversed(range(len(items))):
+                    work.append((items[index], depth + 1))
                     if index:
                         work.append((", ", -1))
             else:

@@ -126,11 +126,11 @@ def _arrange(parts: Sequence[_Drawn], gap: float) -> _RegionRows:
     """Place regions from left to right, in a new row where they would get wider than a page."""
     positions: list[tuple[_Drawn, float, float]] = []
     x = y = row_height = total_width = 0.0
-    for part in parts:
-        width, height = part.size
+    for drawn in parts:
+        width, height = drawn.size
         if x and x + width > _PAGE_WIDTH:
             x, y, row_height = 0.0, y + row_height + gap, 0.0
-        positions.append((part, x, y))
+        positions.append((drawn, x, y))
         total_width, row_height = max(total_width, x + width), max(row_height, height)
         x += width + gap
     return _RegionRows(tuple(positions), total_width, y + row_height)
@@ -190,17 +190,17 @@ def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]
             f'<rect x="{_n(x + 0.5)}" y="{_n(y + 0.5)}" width="{_n(width - 1)}" height="{_n(height - 1)}" '
             f'rx="6" fill="{_GREY}" fill-opacity="0.07" stroke="{_GREY}" stroke-opacity="0.55"/>'
         )
-    left = x + (width - drawn.layout.width) / 2
+    x0 = x + (width - drawn.layout.width) / 2
     top = y + _MARGIN
     if drawn.region.title:
         yield _text(x + _MARGIN, y + _MARGIN + 3, drawn.region.title, fill=_GREY, anchor="start", bold=True)
         top += _LINE
     for edge, route in zip(drawn.region.edges, drawn.layout.routes, strict=True):
-        yield _edge([(left + px, top + py) for px, py in route], f"s{_key(edge.source)} t{_key(edge.target)}")
+        yield _edge([(x0 + px, top + py) for px, py in route], f"s{_key(edge.source)} t{_key(edge.target)}")
     classes = _classes(drawn.region)
     for node, (cx, cy) in zip(drawn.region.nodes, drawn.layout.centers, strict=True):
         near = " ".join(classes[node.key])
-        yield from _node(node, left + cx, top + cy, drawn.inner.get(node.key, ()), near)
+        yield from _node(node, x0 + cx, top + cy, drawn.inner.get(node.key, ()), near)
 
 
 def _classes(region: GraphRegion) -> dict[int, dict[str, None]]:

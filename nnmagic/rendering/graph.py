@@ -230,13 +230,13 @@ class _Builder:
                 operator = OPERATORS.get(op.name) if isinstance(op, ir.OpRef) else None
                 roles = operator.args if operator and len(operator.args) == len(args) else [""] * len(args)
                 named = isinstance(op, ir.OpRef | ir.GlobalVar | ir.Constructor)
-                parts: list[tuple[str, ir.Expr]] = [] if named else [("callee", op)]
+                operands: list[tuple[str, ir.Expr]] = [] if named else [("callee", op)]
                 for role, arg in zip(roles, args, strict=True):
                     text = self.folded.get(arg)
                     if text is None and isinstance(arg, ir.Constant) and self._inline(arg):
                         text = scalar_text(arg)
                     if text is None:
-                        parts.append((role, arg))
+                        operands.append((role, arg))
                     else:
                         details.append(f"{role}: {text}" if role else text)
                 details += [
@@ -244,7 +244,7 @@ class _Builder:
                     for name, value in non_default_attrs(expr).items()
                     if not isinstance(value, ir.Expr)  # which is an operand, too
                 ]
-                return parts
+                return operands
             case ir.If(cond=cond):
                 return [("condition", cond)]
             case ir.Match(data=data):

@@ -149,8 +149,8 @@ def _indent(line: str) -> int:
 
 def break_lines(text: str, breaks: Mapping[int, int]) -> str:
     """Return a text with its lines broken at the given blanks."""
-    parts, start = [], 0
+    lines, start = [], 0
     for offset, indent in sorted(breaks.items()):
-        parts.append(f"{text[start:offset]}\n{' ' * indent}")
+        lines.append(f"{text[start:offset]}\n{' ' * indent}")
         start = offset + 1
-    return "".join(parts) + text[start:]
+    return "".join(lines) + text[start:]

@@ -79,12 +79,12 @@ class LinkedView:
     def __str__(self) -> str:
         """Return the texts one below the other; a margin has the numbers of source lines."""
         sources = self._places.lines
-        parts = [_with_title(self._source_title(source), self._source_lines(source)) for source in sources]
-        parts.append(_with_title("relay", self._lines))
+        blocks = [_with_title(self._source_title(source), self._source_lines(source)) for source in sources]
+        blocks.append(_with_title("relay", self._lines))
         for stage in ("tir", "asm"):
             texts = self._texts(stage)
-            parts += [f"{stage}: {self._title(code)}\n{text}" for code, text in texts.items()]
-        return "\n\n".join(parts)
+            blocks += [f"{stage}: {self._title(code)}\n{text}" for code, text in texts.items()]
+        return "\n\n".join(blocks)
 
     def section(self, title: str) -> Section:
         """Return the four panes."""
@@ -207,12 +207,12 @@ def _pre(
     shown: Sequence[str], lines: Sequence[_Line], numbers: Mapping[Span, int], *, focus: bool = False
 ) -> str:
     width = max((len(line.margin) for line in lines), default=0)
-    parts = []
+    rows = []
     for content, line in zip(shown, lines, strict=True):
         attributes = _class("line", line.spans, numbers)
         attributes += ' tabindex="0"' if focus and line.spans else ""
-        parts.append(f'<span{attributes}><span class="no">{line.margin:>{width}}</span> {content}\n</span>')
-    return f'<pre class="code">{"".join(parts)}</pre>'
+        rows.append(f'<span{attributes}><span class="no">{line.margin:>{width}}</span> {content}\n</span>')
+    return f'<pre class="code">{"".join(rows)}</pre>'
 
 
 def _class(name: str, spans: Iterable[Span], numbers: Mapping[Span, int]) -> str:

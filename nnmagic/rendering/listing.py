@@ -90,11 +90,11 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     spans = {place: spans[number] for place, number in enumerate(shown) if number in spans}
     rows = [_ListingRow(None, line) for line in lines] if origins == "none" else list(_rows(lines, spans))
     if origins == "beside":
-        parts = [_table_row(row) for row in rows]
-        listing = _listing(parts, [row.height for row in rows], "Relay", _table)
+        rows_html = [_table_row(row) for row in rows]
+        listing = _listing(rows_html, [row.height for row in rows], "Relay", _table)
     else:
-        parts = [line for row in rows for line in _number_lines(row)]
-        listing = _listing(parts, [1] * len(parts), "Relay", _pre)
+        rows_html = [line for row in rows for line in _number_lines(row)]
+        listing = _listing(rows_html, [1] * len(rows_html), "Relay", _pre)
     shown_html = listing.folded + _folded_shapes(shapes)
     rules = value_rules(classes.values(), ".relay")
     return f'<style>{rules}</style><div class="relay">{shown_html}</div>' if rules else shown_html
@@ -110,23 +110,27 @@ def _folded_shapes(lines: Sequence[str]) -> str:
 
 def _shapes(untyped: Module, typed: Module) -> Mapping[Expr, str]:
     """Return the values of the untyped module that are made of shapes alone, and what each is."""
-    found: dict[Expr, str] = {}
+    shapes: dict[Expr, str] = {}
     for name, function in untyped.functions.items():
         twin = typed.functions[name]
-        known = shape_values(twin)
-        pairs = zip(post_order(function), post_order(twin), strict=True) if known else ()
-        found |= {node: known[other] for node, other in pairs if other in known}
-    return found
+        twin_shapes = shape_values(twin)
+        pairs = zip(post_order(function), post_order(twin), strict=True) if twin_shapes else ()
+        shapes |= {node: twin_shapes[other] for node, other in pairs if other in twin_shapes}
+    return shapes
 
 
 def _lines_of(text: str, ranges: Iterable[TextRange], values: Container[Expr]) -> Set[int]:
     """Return the numbers of the lines that define values: ``%1 = take(...);``."""
     lines = set()
-    for part in ranges:
-        begin = text.rfind("\n", 0, part.start) + 1
-        end = text.find("\n", part.start)
-        if part.expr in values and re.fullmatch(r"\s*%\w+ = .*;", text[begin:end]) and part.end == end - 1:
-            lines.add(text.count("\n", 0, part.start))
+    for range_ in ranges:
+        begin = text.rfind("\n", 0, range_.start) + 1
+        end = text.find("\n", range_.start)
+        if (
+            range_.expr in values
+            and re.fullmatch(r"\s*%\w+ = .*;", text[begin:end])
+            and range_.end == end - 1
+        ):
+            lines.add(text.count("\n", 0, range_.start))
     return lines
 
 
@@ -268,9 +272,9 @@ def _spans(text: str, ranges: Iterable[TextRange]) -> Mapping[int, Span]:
     return spans
 
 
-def _is_name(part: TextRange, text: str) -> bool:
+def _is_name(range_: TextRange, text: str) -> bool:
     """Return whether the text is a variable or a number, whose span is that of its definition."""
-    return isinstance(part.expr, Var) or text.startswith("%", part.start)
+    return isinstance(range_.expr, Var) or text.startswith("%", range_.start)
 
 
 def _rows(lines: Iterable[list[str]], spans: Mapping[int, Span]) -> Iterator[_ListingRow]:

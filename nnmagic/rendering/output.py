@@ -44,14 +44,14 @@ class Output:
         trusted: code is in ``pre``, rows are in tables, what is closed is in ``details``.
         """
         several = len(self.sections) > 1
-        parts = []
+        fragments = []
         for section in self.sections:
             if several and section.closed is not None:
                 summary = f"<summary>{html.escape(section.title)}</summary>"
-                parts.append(f"<details>{summary}{section.closed}</details>")
+                fragments.append(f"<details>{summary}{section.closed}</details>")
             else:
-                parts.append(section.head + section.body)
-        body = "".join(parts)
+                fragments.append(section.head + section.body)
+        body = "".join(fragments)
         return f'<style>{style_of(body)}</style><div class="nnmagic">{body}</div>'
 
     def bundle(self) -> dict[str, str]:

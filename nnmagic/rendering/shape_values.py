@@ -30,9 +30,9 @@ def shape_values(function: Function) -> Mapping[Expr, str]:
             case Call(op=OpRef(name="shape_of")):
                 texts[node] = "(...).shape"
             case Call(op=OpRef(name=name), args=args) if name not in _ARRAYS and _is_small(node):
-                parts = [texts.get(arg) or _number(arg) for arg in args]
-                if any(arg in texts for arg in args) and None not in parts:
-                    texts[node] = _text(name, [str(part) for part in parts])
+                operands = [texts.get(arg) or _number(arg) for arg in args]
+                if any(arg in texts for arg in args) and None not in operands:
+                    texts[node] = _text(name, [str(operand) for operand in operands])
     return {node: text for node, text in texts.items() if isinstance(node, Call)}
 
 
@@ -53,11 +53,11 @@ def _number(node: Expr) -> str | None:
     return "..." if text is None else text.removesuffix("i64").removesuffix("i32")
 
 
-def _text(name: str, parts: list[str]) -> str:
-    if name in _SIGNS and len(parts) == 2:
-        return f"({parts[0]} {_SIGNS[name]} {parts[1]})"
-    if name == "take" and len(parts) == 2:
-        return f"{parts[0]}[{parts[1]}]"
+def _text(name: str, operands: list[str]) -> str:
+    if name in _SIGNS and len(operands) == 2:
+        return f"({operands[0]} {_SIGNS[name]} {operands[1]})"
+    if name == "take" and len(operands) == 2:
+        return f"{operands[0]}[{operands[1]}]"
     if name in ("cast", "squeeze", "reshape", "copy"):
-        return parts[0]
-    return f"{name}({', '.join(parts)})"
+        return operands[0]
+    return f"{name}({', '.join(operands)})"

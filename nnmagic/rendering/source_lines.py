@@ -26,13 +26,13 @@ class Places:
             spans: of its expressions.
 
         """
-        found: dict[Source, list[int]] = defaultdict(list)
+        lines_of: dict[Source, list[int]] = defaultdict(list)
         for span in sorted(spans, key=position):
             if span.source is not None:
-                found[span.source].append(span.line)
-        places = {place_: range(min(of), max(of) + 1) for place_, of in found.items()}
-        own = {source: lines} if source in places or not places else {}
-        self.lines = {**own, **{place_: places[place_] for place_ in places if place_ not in own}}
+                lines_of[span.source].append(span.line)
+        places = {place_: range(min(of), max(of) + 1) for place_, of in lines_of.items()}
+        chosen = {source: lines} if source in places or not places else {}
+        self.lines = {**chosen, **{place_: places[place_] for place_ in places if place_ not in chosen}}
         self.letters = dict(zip(self.lines, ["", *map(chr, range(ord("b"), ord("z") + 1))], strict=False))
 
     def numbers(self, spans: Iterable[Span]) -> list[str]:

@@ -127,8 +127,11 @@ def _compile_source(
         for name, data in module.types.items()
         if not data.is_record
     )
-    records = tuple(each.type for each in resolver.records.values())
-    changed = {info.name: {each.name for each in info.parameters if each.destination} for info in infos}
+    records = tuple(record.type for record in resolver.records.values())
+    changed = {
+        info.name: {parameter.name for parameter in info.parameters if parameter.destination}
+        for info in infos
+    }
     lints = () if specialization else lint(module, elaboration.span, changed)  # once for a cell
     warnings = (*lints, *elaboration.warnings.values(), *expanded.warnings)
     known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}

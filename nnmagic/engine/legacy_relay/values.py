@@ -72,15 +72,15 @@ class Constructors:
 
     def to_runtime(self, value: Any, type_: ty.Type) -> Any:
         """Convert an argument for the runtime. Raises TypeError or ValueError if it does not fit."""
-        made: list[Any] = []
+        values: list[Any] = []
         work: list[tuple[Any, ty.Type, int | None]] = [(value, type_, None)]
         while work:
             item, kind, tag = work.pop()
             match kind:
                 case ty.TupleType() | ty.TypeCall() if tag is not None:
-                    made.append(ADT(tag, [made.pop() for _ in range(item)]))
+                    values.append(ADT(tag, [values.pop() for _ in range(item)]))
                 case ty.TensorType():
-                    made.append(as_tensor(item, kind))
+                    values.append(as_tensor(item, kind))
                 case ty.TupleType(fields=fields):
                     work.append((len(fields), kind, 0))
                     work += [(field, each, None) for field, each in zip(item, fields, strict=True)]
@@ -91,7 +91,7 @@ class Constructors:
                     work += [(field, each, None) for field, each in zip(item.fields, types, strict=True)]
                 case _:
                     raise TypeError(f"a value of type {type_text(kind)} cannot be passed from Python")
-        return made[0]
+        return values[0]
 
     def from_runtime(self, value: Any, type_: ty.Type) -> Any:
         """Convert a result for Python."""
@@ -100,15 +100,15 @@ class Constructors:
             for data in self.module.types.values()
             for data_constructor in data.constructors
         }
-        made: list[Any] = []
+        values: list[Any] = []
         work: list[tuple[Any, ty.Type, Callable[[tuple[Any, ...]], Any] | None]] = [(value, type_, None)]
         while work:
             item, kind, rebuild = work.pop()
             match kind:
                 case ty.TupleType() | ty.TypeCall() if rebuild is not None:
-                    made.append(rebuild(tuple(made.pop() for _ in range(item))))
+                    values.append(rebuild(tuple(values.pop() for _ in range(item))))
                 case ty.TensorType():
-                    made.append(as_array(item))
+                    values.append(as_array(item))
                 case ty.TupleType(fields=fields):
                     work.append((len(fields), kind, tuple))
                     work += [
@@ -123,7 +123,7 @@ class Constructors:
                     ]
                 case _:
                     raise TypeError(f"a value of type {type_text(kind)} cannot be given to Python")
-        return made[0]
+        return values[0]
 
     def _constructor(self, value: object, data_type: ty.GlobalTypeVar) -> Constructor:
         if not isinstance(value, AdtValue):
@@ -150,9 +150,9 @@ def _substitute(type_: ty.Type, bound: Mapping[ty.TypeVar, ty.Type]) -> ty.Type:
         case ty.TypeVar():
             return bound.get(type_, type_)
         case ty.TupleType(fields=fields):
-            return ty.TupleType(tuple(_substitute(part, bound) for part in fields))
+            return ty.TupleType(tuple(_substitute(field, bound) for field in fields))
         case ty.TypeCall(func=func, args=args):
-            return ty.TypeCall(func, tuple(_substitute(part, bound) for part in args))
+            return ty.TypeCall(func, tuple(_substitute(arg, bound) for arg in args))
         case ty.RefType(value=value):
             return ty.RefType(_substitute(value, bound))
         case ty.FuncType(arg_types=args, ret_type=result, type_params=params):

@@ -261,10 +261,11 @@ def _takes(pattern: ir.Pattern, value: Any, bound: dict[ir.Expr, Any]) -> bool:
         case ir.PatternConstructor(constructor=constructor, patterns=patterns):
             if value.constructor != constructor.name:
                 return False
-            parts = patterns or ()
-            return not parts or all(
-                _takes(part, item, bound) for part, item in zip(parts, value.fields, strict=True)
+            subpatterns = patterns or ()
+            return not subpatterns or all(
+                _takes(pattern_, item, bound)
+                for pattern_, item in zip(subpatterns, value.fields, strict=True)
             )
         case ir.PatternTuple(patterns=patterns):
-            return all(_takes(part, item, bound) for part, item in zip(patterns, value, strict=True))
+            return all(_takes(pattern_, item, bound) for pattern_, item in zip(patterns, value, strict=True))
     return True

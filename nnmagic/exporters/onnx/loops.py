@@ -176,10 +176,10 @@ class _ExportedLoop:
         return leaf(None, self.tensors(exporter.value(expr)))
 
     def tensors(self, value: Value) -> list[OnnxTensor]:
-        parts = list(flatten(value))
-        if any(isinstance(part, RefusedValue | ExportedFunction) for part in parts):
+        leaves = list(flatten(value))
+        if any(isinstance(leaf, RefusedValue | ExportedFunction) for leaf in leaves):
             raise _LoopRefusedError
-        return cast("list[OnnxTensor]", parts)
+        return cast("list[OnnxTensor]", leaves)
 
     def write(
         self,

@@ -55,8 +55,8 @@ def written(value: object) -> str:
 def plain_number(value: object) -> object:
     """Return an argument as numbers of Python: a number, or a tuple or short list; MISSING for others."""
     if isinstance(value, tuple) or (isinstance(value, list) and len(value) <= _SHORT):
-        parts = tuple(map(plain_number, value))
-        return MISSING if MISSING in parts else type(value)(parts) if type(value) in (tuple, list) else parts
+        items = tuple(map(plain_number, value))
+        return MISSING if MISSING in items else type(value)(items) if type(value) in (tuple, list) else items
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         value = value.item()
     return value if type(value) in _NUMBERS else MISSING
@@ -138,26 +138,26 @@ def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type,
     elif isinstance(value, tuple | list) and not hasattr(value, "_fields"):
         name, named = "", dict(enumerate(value))
     elif isinstance(value, np.ndarray) and value.dtype.names is not None:
-        name, named = ty.DICTIONARY, {each: value[each] for each in value.dtype.names}
+        name, named = ty.DICTIONARY, {field_name: value[field_name] for field_name in value.dtype.names}
     elif not hasattr(type(value), "__array__") and (fields := named_fields(value)) is not None:
         name, named = type(value).__name__, fields[0]
     else:
         return None
     shown = f"{what}.{{}}" if name not in ("", ty.DICTIONARY) else f"{what}[{{!r}}]"
-    parts = [value_type(shown.format(key), None, part, converts=converts) for key, part in named.items()]
-    types, given = tuple(type_ for type_, _ in parts), tuple(part for _, part in parts)
+    typed = [value_type(shown.format(key), None, field, converts=converts) for key, field in named.items()]
+    types, values = tuple(type_ for type_, _ in typed), tuple(field for _, field in typed)
     if not name and isinstance(value, tuple):
-        return ty.TupleType(types), given
+        return ty.TupleType(types), values
     names = tuple(map(str, named))
     if not name:
-        return ty.RecordType(types, ty.ITEMS, names), given
+        return ty.RecordType(types, ty.ITEMS, names), values
     record = ty.RecordType(types, name, names)
-    return record, dict(zip(named, given, strict=True)) if name == ty.DICTIONARY else value
+    return record, dict(zip(named, values, strict=True)) if name == ty.DICTIONARY else value
 
 
 def _of_table(value: Mapping[object, object], *entries: np.ndarray) -> tuple[ty.Type, object]:
     """Return the type of a dictionary whose keys only the call knows, and its keys and values."""
-    types = (ty.TensorType((ty.ANY, *each.shape[1:]), str(each.dtype)) for each in entries)
+    types = (ty.TensorType((ty.ANY, *entry.shape[1:]), str(entry.dtype)) for entry in entries)
     is_python = all(type(each) in (int, float) for each in value.values())
     names = ("keys", ty.NUMBERS if is_python else "values")
     return ty.RecordType(tuple(types), ty.TABLE, names), entries
@@ -166,16 +166,16 @@ def _of_table(value: Mapping[object, object], *entries: np.ndarray) -> tuple[ty.
 def _rows(value: list[object]) -> tuple[str, np.ndarray] | None:
     """Return what the items of a list are, and their rows: numbers, or lists or tuples of as many numbers."""
     kinds = set(map(type, value))
-    parts: list[object] = value
+    numbers: list[object] = value
     kind = ty.NUMBERS
-    if kinds in ({list}, {tuple}) and len({len(each) for each in value}) == 1:  # type: ignore[arg-type]
+    if kinds in ({list}, {tuple}) and len({len(row) for row in value}) == 1:  # type: ignore[arg-type]
         kind = "lists" if list in kinds else "tuples"
-        parts = [part for each in value for part in each]  # type: ignore[attr-defined]
-        kinds = set(map(type, parts))
+        numbers = [number for row in value for number in row]  # type: ignore[attr-defined]
+        kinds = set(map(type, numbers))
     is_python = kinds == {bool} or kinds <= {int, float, complex}
     if kind == "tuples":
         return _rows_of_tuples(value)  # type: ignore[arg-type]  # tuples
-    if not parts or not (
+    if not numbers or not (
         is_python or (kind == ty.NUMBERS and len(kinds) == 1 and isinstance(value[0], np.generic))
     ):
         return None
@@ -186,18 +186,18 @@ def _rows(value: list[object]) -> tuple[str, np.ndarray] | None:
 def _rows_of_tuples(value: list[tuple[object, ...]]) -> tuple[str, np.ndarray] | None:
     """Return the rows of tuples with numbers of one type at each place, which an array holds as they are."""
     kinds = [set(map(type, column)) for column in zip(*value, strict=True)]
-    if not kinds or any(len(each) != 1 or not each <= {bool, int, float, complex} for each in kinds):
+    if not kinds or any(len(kind) != 1 or not kind <= {bool, int, float, complex} for kind in kinds):
         return None
     try:
         array = np.array(value)
     except OverflowError:
         return None
     is_exact = array.dtype.kind not in "fc" or not any(
-        isinstance(part, int) and abs(part) > 1 << 53 for row in value for part in row
+        isinstance(field, int) and abs(field) > 1 << 53 for row in value for field in row
     )
     if not is_exact or ty.dtype_of_array(array) is None:
         return None
-    dtypes = [str(np.array(part).dtype) for part in value[0]]
+    dtypes = [str(np.array(field).dtype) for field in value[0]]
     return " ".join(("tuples", *dtypes)), array
 
 
@@ -214,24 +214,24 @@ def _entries(value: Mapping[object, object]) -> tuple[np.ndarray, np.ndarray] | 
 
 
 def _is_key(key: object) -> bool:
-    parts = key if isinstance(key, tuple) else (key,)
-    return bool(parts) and all(isinstance(each, int | float | np.integer | np.floating) for each in parts)
+    fields = key if isinstance(key, tuple) else (key,)
+    return bool(fields) and all(isinstance(field, int | float | np.integer | np.floating) for field in fields)
 
 
 def _of_number(what: str, pattern: OpenTensor | None, value: object) -> ty.TensorType:
     dtype = _NUMBERS[type(value)]
     if pattern is None:
         return NumberType((), dtype)
-    own = pattern.own_dtype
-    if pattern.dims(0) is None or (own is None and not pattern.allows(dtype)):
+    exact = pattern.own_dtype
+    if pattern.dims(0) is None or (exact is None and not pattern.allows(dtype)):
         raise TypeError(f"{what} must be {pattern!r}, not {kind_of(value)}")
-    return ty.TensorType((), dtype if own is None else own.name)
+    return ty.TensorType((), dtype if exact is None else exact.name)
 
 
 def _check_pattern(what: str, pattern: OpenTensor, array: np.ndarray, dtype: str, given: object) -> None:
     if not pattern.allows(dtype):
-        own = pattern.own_dtype
-        hint = "" if own is None else f"; convert it with {conversion_of(given, own.name)}"
+        exact = pattern.own_dtype
+        hint = "" if exact is None else f"; convert it with {conversion_of(given, exact.name)}"
         raise TypeError(f"{what} must be {pattern!r}, not an array of {array.dtype}{hint}")
     if pattern.dims(array.ndim) is None:
         raise TypeError(

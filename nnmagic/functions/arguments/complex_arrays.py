@@ -95,11 +95,11 @@ class ComplexExecutable:
             types: Sequence[ty.Type | None] = self._result.fields
         else:
             types = [self._result]
-        own = tuple(
+        results_ = tuple(
             written[id(value_part)] if id(value_part) in written else self._as_complex(value_part, type_)
             for value_part, type_ in zip(parts, types, strict=True)
         )
-        return own if isinstance(results, tuple) else own[0]
+        return results_ if isinstance(results, tuple) else results_[0]
 
     def _as_pairs(self, arrays: Sequence[Any]) -> list[Any]:
         return [
@@ -124,7 +124,9 @@ def _convert(value: Any, type_: ty.Type | None, data_types: Mapping[str, TypeDat
         case ty.TypeCall() if isinstance(value, AdtValue):
             data = data_types[type_.func.name]
             variables = dict(zip(data.type_vars, type_.args, strict=True))
-            (constructor,) = (each for each in data.constructors if each.name == value.constructor)
+            (constructor,) = (
+                candidate for candidate in data.constructors if candidate.name == value.constructor
+            )
             given = zip(value.fields, constructor.inputs, strict=True)
             converted = (
                 _convert(field, substitute(value_part, variables), data_types, to_pairs=to_pairs)

@@ -33,8 +33,13 @@ def _convert(name: str, type_: ty.Type, value: object, how: Convert) -> object:
             return _from_list(name, dtype, value)
         case ty.TensorType(dtype=dtype) if not isinstance(value, bool | int | float | np.generic):
             array = as_numpy(name, value)
-            given = None if array is None else ty.dtype_of_array(array)
-            if array is not None and given is not None and given != dtype and can_convert(dtype, given, how):
+            array_dtype = None if array is None else ty.dtype_of_array(array)
+            if (
+                array is not None
+                and array_dtype is not None
+                and array_dtype != dtype
+                and can_convert(dtype, array_dtype, how)
+            ):
                 return convert_array(name, array, dtype)
     return value
 
@@ -48,9 +53,9 @@ def can_convert(dtype: str, given: str, how: Convert) -> bool:
 
 def convert_array(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     """Return an array in another dtype. Raises ValueError for a number that is too large for it."""
-    given = ty.dtype_of_array(array)
-    assert given is not None
-    if ty.is_integer(dtype) and not _holds(dtype, given):
+    array_dtype = ty.dtype_of_array(array)
+    assert array_dtype is not None
+    if ty.is_integer(dtype) and not _holds(dtype, array_dtype):
         limits = np.iinfo(dtype)
         for value in (int(array.min()), int(array.max())) if array.size else ():
             if not limits.min <= value <= limits.max:
@@ -58,7 +63,7 @@ def convert_array(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
                 raise ValueError(f"{name} must be of {wanted}; the array holds {value}")
     with np.errstate(over="ignore"):
         result = array.astype(ty.ARRAY_DTYPES[dtype])
-    if not ty.is_integer(dtype) and not _holds(dtype, given) and not _same_finite(array, result):
+    if not ty.is_integer(dtype) and not _holds(dtype, array_dtype) and not _same_finite(array, result):
         raise ValueError(f"{name} must be of {dtype_short_name(dtype)}, which cannot hold the largest number")
     return result
 

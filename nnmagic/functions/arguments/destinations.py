@@ -85,14 +85,14 @@ def write_destinations(
 
     ``changed`` takes those of the arrays' ``numbers`` that are written, before they are.
     """
-    parts = results if isinstance(results, tuple) else (results,)
-    own, last = parts[: len(parts) - len(arrays)], parts[len(parts) - len(arrays) :]
+    results_ = results if isinstance(results, tuple) else (results,)
+    returned, last = results_[: len(results_) - len(arrays)], results_[len(results_) - len(arrays) :]
     for array, new, number in zip(arrays, last, numbers, strict=True):
         assert isinstance(array, np.ndarray)
         if new is not array:
             changed.append(number)
             np.copyto(array, new)
-    return own[0] if own else None
+    return returned[0] if returned else None
 
 
 def note_changed_arrays(error: BaseException, names: Sequence[str]) -> None:

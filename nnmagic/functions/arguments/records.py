@@ -164,20 +164,20 @@ def named_fields(value: Any) -> _Named | None:
     if isinstance(value, type):
         return None
     if isinstance(value, SimpleNamespace):
-        return vars(value), lambda parts: kind(**parts)
+        return vars(value), lambda fields: kind(**fields)
     if isinstance(value, tuple):
         names = kind._fields
     elif dataclasses.is_dataclass(value):
-        names = [each.name for each in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value)]
     elif hasattr(kind, "__attrs_attrs__"):
         names = [each.name for each in kind.__attrs_attrs__]
         return {name: getattr(value, name) for name in names}, partial(_attrs_object, value)
     elif isinstance(value, _library_class("pydantic", "BaseModel")) and hasattr(kind, "model_fields"):
         names = list(kind.model_fields)
-        return {name: getattr(value, name) for name in names}, lambda parts: value.model_copy(update=parts)
+        return {name: getattr(value, name) for name in names}, lambda fields: value.model_copy(update=fields)
     else:
         return None
-    return {name: getattr(value, name) for name in names}, lambda parts: kind(**parts)
+    return {name: getattr(value, name) for name in names}, lambda fields: kind(**fields)
 
 
 def _library_class(module: str, name: str) -> Any:
@@ -212,7 +212,7 @@ def _with_fields(value: np.ndarray | np.void, parts: dict[str, Any]) -> object:
 
 def _frame(value: Any, columns: dict[str, Any], index: Any = None) -> object:
     """Return a data frame of other columns; with the index, if it is as long."""
-    lengths = {name: np.shape(part) for name, part in columns.items()}
+    lengths = {name: np.shape(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
         shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
         raise ValueError(
@@ -222,12 +222,12 @@ def _frame(value: Any, columns: dict[str, Any], index: Any = None) -> object:
     return type(value)(columns, index=index) if keeps else type(value)(columns)
 
 
-def _check_names(record: RecordType, given: Sequence[str], path: str) -> None:
+def _check_names(record: RecordType, names: Sequence[str], path: str) -> None:
     """Check that a value has the fields of a record, and no others. Raises TypeError."""
     for name in record.names:
-        if name not in given:
+        if name not in names:
             raise TypeError(f"{path} has no field {name!r}; {record.name} has {', '.join(record.names)}")
-    for name in given:
+    for name in names:
         if name not in record.names:
             close = closest(name, record.names)
             meant = f". Did you mean {close!r}?" if close else f"; it has {', '.join(record.names)}"
@@ -244,7 +244,7 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         return type_.names[int(value[0]) if value else 0]
     if isinstance(type_, RecordType) and type_.name == OPTIONAL:
         return from_tuples(type_.fields[1], value[1], makers) if value[0] else None
-    fields = [from_tuples(field, part, makers) for field, part in zip(type_.fields, value, strict=True)]
+    fields = [from_tuples(field, column, makers) for field, column in zip(type_.fields, value, strict=True)]
     if not isinstance(type_, RecordType):
         return tuple(fields)
     maker = makers.get(type_.name)
@@ -257,7 +257,7 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
         if not makers_of:
             return value[0].tolist()
         return [
-            tuple(make(part).item() for make, part in zip(makers_of, row, strict=True)) for row in value[0]
+            tuple(make(item).item() for make, item in zip(makers_of, row, strict=True)) for row in value[0]
         ]
     if type_.name == ITEMS:
         return fields

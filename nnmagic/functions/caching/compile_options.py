@@ -103,9 +103,9 @@ class Options:
         from nnmagic.functions.caching.pass_fingerprint import opaque_part
 
         for pass_ in self.passes:
-            part = opaque_part(pass_.run)
-            if part is not None:
-                return f"the pass {pass_.name} depends on {part}, whose content cannot be compared"
+            opaque = opaque_part(pass_.run)
+            if opaque is not None:
+                return f"the pass {pass_.name} depends on {opaque}, whose content cannot be compared"
         return None
 
     @property
@@ -234,8 +234,8 @@ _CALLABLES: list[Callable[..., Any]] = []
 
 
 def _identity(engine: Callable[..., Any]) -> str:
-    for number, known in enumerate(_CALLABLES):
-        if known is engine:
+    for number, callable_ in enumerate(_CALLABLES):
+        if callable_ is engine:
             return f"{_name_of(engine)}#{number}"
     _CALLABLES.append(engine)
     return f"{_name_of(engine)}#{len(_CALLABLES) - 1}"

@@ -70,13 +70,13 @@ def is_current() -> bool:
     return _recheck_files("compilers", lambda: _files_of_compilers() == _AT_IMPORT)
 
 
-def _recheck_files(part: str, look: Callable[[], bool]) -> bool:
+def _recheck_files(library: str, look: Callable[[], bool]) -> bool:
     """Look at files again if anything was imported since the last look: what is in memory stays as it is."""
     imported = len(sys.modules)
-    if _looked_at.get(part) != imported:
+    if _looked_at.get(library) != imported:
         if not look():
             return False
-        _looked_at[part] = imported
+        _looked_at[library] = imported
     return True
 
 

@@ -175,7 +175,7 @@ def _fingerprint_of_code(function: FunctionType, digests: dict[int, tuple[object
     contents: list[object] = [function.__defaults__ or (), function.__kwdefaults__ or {}]
     contents += [function.__globals__[name] for name in names]
     contents += [_content(cell) for cell in function.__closure__ or ()]
-    shown = json.dumps([names, [_fingerprint(part, digests) for part in contents]]).encode()
+    shown = json.dumps([names, [_fingerprint(content, digests) for content in contents]]).encode()
     text = f"source {hashlib.sha256(marshal.dumps(function.__code__) + shown).hexdigest()}"
     digests[id(function)] = (function, text)
     return text

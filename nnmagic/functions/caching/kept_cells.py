@@ -82,12 +82,12 @@ def keep(parts: Mapping[str, str], cell: TypedCell, options: Options) -> None:
         name: [parameter_to_data(value, arrays) for value in parameter]
         for name, parameter in cell.parameters.items()
     }
-    kept = _arrays_to_data(arrays, list(cell.values.values()))
-    if kept is None:
+    arrays_data = _arrays_to_data(arrays, list(cell.values.values()))
+    if arrays_data is None:
         return
     data = {
         "module": module,
-        "arrays": kept,
+        "arrays": arrays_data,
         "texts": dict(cell.texts),
         "docs": dict(cell.docs),
         "parameters": parameters,
@@ -130,19 +130,21 @@ def _arrays_to_data(arrays: list[np.ndarray], captured: list[object]) -> list[Js
 
 def _arrays_from_data(data: list[Json], captured: list[object]) -> list[np.ndarray] | None:
     """Return the arrays again; None if a captured one changes meanwhile."""
-    large = any(isinstance(each, str) for each in data)
-    known = {array_digest(each): each for each in _arrays_in(captured)} if large else dict[str, np.ndarray]()
+    large = any(isinstance(entry, str) for entry in data)
+    by_digest = (
+        {array_digest(entry): entry for entry in _arrays_in(captured)} if large else dict[str, np.ndarray]()
+    )
     arrays: list[np.ndarray] = []
-    for each in data:
-        if not isinstance(each, str):
-            dtype, text = each
+    for entry in data:
+        if not isinstance(entry, str):
+            dtype, text = entry
             arrays.append(from_npy(base64.b64decode(text), dtype))
             continue
-        if each not in known:
+        if entry not in by_digest:
             return None
-        array = np.array(known[each], known[each].dtype.newbyteorder("="), order="C", subok=False)
+        array = np.array(by_digest[entry], by_digest[entry].dtype.newbyteorder("="), order="C", subok=False)
         array.flags.writeable = False
-        if array_digest(array) != each:
+        if array_digest(array) != entry:
             return None
         arrays.append(array)
     return arrays

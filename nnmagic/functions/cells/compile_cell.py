@@ -154,10 +154,10 @@ def compile_cell(
 
     """
     begin = time.perf_counter()
-    parts = dependencies(source, options, language)
+    fingerprints = dependencies(source, options, language)
     names = _scan_names(source.text)
     if specialization is not None:
-        parts["types of the arguments"] = _shown_arguments(specialization)
+        fingerprints["types of the arguments"] = _shown_arguments(specialization)
         names = (specialization.name,)
     why = "the cache is off"
 
@@ -165,17 +165,17 @@ def compile_cell(
         return fingerprint(look_up(namespace, name))
 
     if cache and not force:
-        remembered = MEMORY.find(parts, now)
+        remembered = MEMORY.find(fingerprints, now)
         if remembered is not None:
             _build(remembered.value, only_result=only_result, build=build)
             COUNTS.add_saved_time(remembered.value.cache_info.seconds)
             info = CacheInfo("memory", remembered.key, time.perf_counter() - begin, "found in memory")
             return _with_cache_info(remembered.value, info)
-        why = options.unkeyed_pass or MEMORY.why_not(names, parts, now)
+        why = options.unkeyed_pass or MEMORY.why_not(names, fingerprints, now)
     elif cache:
         why = "forced"
     use = Use.NO if not cache else Use.REFRESH if force else Use.YES
-    entry = _compile(source, namespace, options, language, parts, names, use, specialization)
+    entry = _compile(source, namespace, options, language, fingerprints, names, use, specialization)
     _build(entry.value, only_result=only_result, build=build)
     hit, why = _from_disk(entry, why, now, use)
     if (unkeyed := options.unkeyed_pass) is not None and cache and unkeyed not in why:
@@ -197,9 +197,9 @@ def _type_or_load(
 ) -> TypedCell:
     """Return the typed Relay of a source, which the disk may hold."""
     if use is Use.YES and specialization is None:
-        known = kept_cells.find(dependencies, namespace, options)
-        if known is not None:
-            return known
+        stored = kept_cells.find(dependencies, namespace, options)
+        if stored is not None:
+            return stored
     from nnmagic.functions.cells.type_cell import type_cell
 
     report("types")
@@ -221,7 +221,7 @@ def _from_disk(
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
         return None, why
-    parts = {name: digest({name: text}) for name, text in entry.parts.items() if name != _LOCATION}
+    fingerprints = {name: digest({name: text}) for name, text in entry.parts.items() if name != _LOCATION}
     name = " ".join(entry.names)
     if built and all(origin.hit for origin in built):
         hit, why = "disk", "found on disk"
@@ -231,8 +231,8 @@ def _from_disk(
         if reasons:
             why = f"{why}; {reasons[0]}" if why != "first time" else reasons[0]
         elif why == "first time":
-            why = _find_changes(cache.read_note(name), parts, now)
-    cache.note(name, {"parts": parts, "captured": dict(entry.captured)})
+            why = _find_changes(cache.read_note(name), fingerprints, now)
+    cache.note(name, {"parts": fingerprints, "captured": dict(entry.captured)})
     return hit, why
 
 

@@ -43,17 +43,21 @@ def run_cell(source: Source, namespace: Mapping[str, object]) -> dict[str, Any]:
         lines = ["\n"] * (source.first_line - 1) + source.text.splitlines(keepends=True)
         linecache.cache[filename] = (len(source.text), None, lines, filename)
     tree = ast.parse("\n" * (source.first_line - 1) + source.text, filename)
-    tree.body = [_with_values(each) for each in tree.body]
+    tree.body = [_with_values(statement) for statement in tree.body]
     code = compile(tree, filename, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
     names = {**_language(), **namespace, "__name__": "__main__"}
     exec(code, names)  # noqa: S102 - the user's own code, as in a cell of Python
-    defined = [each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    defined = [
+        statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef | ast.ClassDef)
+    ]
     return {name: names[name] for name in defined if not name.startswith("_")}
 
 
 def run_function(source: Source, namespace: Mapping[str, object]) -> FunctionType:
     """Return the last function of a cell. Raises EngineError for a cell without one."""
-    functions = [each for each in run_cell(source, namespace).values() if isinstance(each, FunctionType)]
+    functions = [
+        function for function in run_cell(source, namespace).values() if isinstance(function, FunctionType)
+    ]
     if not functions:
         raise engine_error("the cell has no function", hint="write one with `def`")
     return functions[-1]
@@ -80,11 +84,11 @@ def _cell_class(declared: type) -> type:
     if not constructors:
         return dataclasses.dataclass(declared)
     base = type(declared.__name__, (_Value,), {})
-    for name, each in constructors.items():
-        fields = each.__code__.co_varnames[: each.__code__.co_argcount]
-        made = dataclasses.make_dataclass(name, fields, bases=(base,))
-        setattr(base, name, made)
-        each.__globals__[name] = made  # a cell calls and matches it by its name
+    for name, constructor in constructors.items():
+        fields = constructor.__code__.co_varnames[: constructor.__code__.co_argcount]
+        class_ = dataclasses.make_dataclass(name, fields, bases=(base,))
+        setattr(base, name, class_)
+        constructor.__globals__[name] = class_  # a cell calls and matches it by its name
     return base
 
 
@@ -156,9 +160,9 @@ def _by_engine(name: str, *args: object, **keywords: object) -> object:
 def _caller(name: str, count: int, keywords: tuple[str, ...]) -> Callable[..., Any]:
     import nnmagic
 
-    given = [f"argument{number}" for number in range(count)]
-    passed = ", ".join([*given, *(f"{each}={each}" for each in keywords)])
-    text = f"def call({', '.join([*given, *keywords])}):\n    return {name}({passed})"
+    positional = [f"argument{number}" for number in range(count)]
+    passed = ", ".join([*positional, *(f"{keyword}={keyword}" for keyword in keywords)])
+    text = f"def call({', '.join([*positional, *keywords])}):\n    return {name}({passed})"
     return nnmagic.compile(text, engine="numpy")
 
 

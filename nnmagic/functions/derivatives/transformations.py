@@ -149,16 +149,16 @@ def vmap(function: _Function, in_axes: Axes = 0, out_axes: Axes = 0) -> _Functio
         ValueError: in_axes has not one axis for each parameter.
 
     """
-    for name, given in (("in_axes", in_axes), ("out_axes", out_axes)):
-        if not _are_axes(given, optional=name == "in_axes"):
+    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if not _are_axes(axes, optional=name == "in_axes"):
             kinds = "an int, None" if name == "in_axes" else "an int"
-            raise TypeError(f"{name} must be {kinds} or a tuple of these, not {given!r}")
+            raise TypeError(f"{name} must be {kinds} or a tuple of these, not {axes!r}")
     return _compile_text(function, "vmap", repr(out_axes), in_axes=in_axes)
 
 
 def _are_axes(axes: object, *, optional: bool) -> bool:
     if isinstance(axes, tuple):
-        return bool(axes) and all(_are_axes(part, optional=optional) for part in axes)
+        return bool(axes) and all(_are_axes(axis, optional=optional) for axis in axes)
     return type(axes) is int or (optional and axes is None)
 
 
@@ -266,7 +266,7 @@ def _parameters(function: Function, definition: Definition) -> list[_Parameter]:
     for index, param in enumerate(function.params):
         hint = param.name_hint
         name = hint if hint.isidentifier() and not iskeyword(hint) and hint != "_function" else f"x{index}"
-        while name in {each.name for each in parameters}:
+        while name in {parameter.name for parameter in parameters}:
             name += "_"
         assert param.type_annotation is not None
         type_ = _name_sizes(param.type_annotation, unnamed)
@@ -322,10 +322,10 @@ def _chosen(parameters: Sequence[_Parameter], argnums: Argnums | None) -> list[_
         return [parameter for parameter in parameters if parameter.is_float]
     chosen_parameters = []
     named = {parameter.name: number for number, parameter in enumerate(parameters)}
-    for given in _check_argnums(argnums):
-        number = named.get(given) if isinstance(given, str) else given
+    for argnum in _check_argnums(argnums):
+        number = named.get(argnum) if isinstance(argnum, str) else argnum
         if number is None:
-            raise ValueError(f"argnums has {given!r}, but the parameters are {', '.join(named)}")
+            raise ValueError(f"argnums has {argnum!r}, but the parameters are {', '.join(named)}")
         if not -len(parameters) <= number < len(parameters):
             raise ValueError(f"argnums has {number}, but there are {len(parameters)} parameters")
         chosen_parameters.append(parameters[number])
@@ -373,14 +373,16 @@ def _with_axis(parameter: _Parameter, type_: Type, axes: Axes, name: str) -> Typ
     if axes is None:
         return type_
     if isinstance(type_, TupleType):
-        each = axes if isinstance(axes, tuple) else (axes,) * len(type_.fields)
-        if len(each) != len(type_.fields):
-            raise ValueError(f"in_axes has {len(each)} axes for `{parameter.name}`, of {format_type(type_)}")
-        rows = zip(type_.fields, each, strict=True)
-        made = tuple(_with_axis(parameter, own, axis, name) for own, axis in rows)
+        field_axes = axes if isinstance(axes, tuple) else (axes,) * len(type_.fields)
+        if len(field_axes) != len(type_.fields):
+            raise ValueError(
+                f"in_axes has {len(field_axes)} axes for `{parameter.name}`, of {format_type(type_)}"
+            )
+        rows = zip(type_.fields, field_axes, strict=True)
+        fields = tuple(_with_axis(parameter, own, axis, name) for own, axis in rows)
         if isinstance(type_, RecordType):
-            return RecordType(made, f"{type_.name}_{name}", type_.names)
-        return TupleType(made)
+            return RecordType(fields, f"{type_.name}_{name}", type_.names)
+        return TupleType(fields)
     if not isinstance(type_, TensorType) or isinstance(axes, tuple):
         raise ValueError(f"`{parameter.name}`, of {format_type(type_)}, has no axes {axes!r} to map over")  # noqa: TRY004 - the axes do not fit
     rank = len(type_.shape) + 1

@@ -115,7 +115,7 @@ class _Export:
 
     @property
     def symbols(self) -> list[str]:
-        return [symbol for each in self.functions for symbol in _symbols(each.name)]
+        return [symbol for function in self.functions for symbol in _symbols(function.name)]
 
     def write_header(self) -> None:
         self.path.with_suffix(".h").write_text(self.header, "utf-8")

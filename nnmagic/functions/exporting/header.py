@@ -64,7 +64,7 @@ def header_text(functions: Sequence[CFunction], name: str, docs: Sequence[str], 
 
     """
     guard = re.sub(r"\W", "_", f"NNM_{name.upper()}_H", flags=re.ASCII)
-    parts = [
+    lines = [
         f"/* {name}: made by nnmagic {__version__} for {machine}. It needs libm and libc alone.\n"
         "   Arrays are in C's order, aligned as their elements, and share no memory with what is written.\n"
         "   Functions return 0, or a code that their message explains; any threads may call them. */",
@@ -74,9 +74,9 @@ def header_text(functions: Sequence[CFunction], name: str, docs: Sequence[str], 
         _HOST,
     ]
     for function, doc in zip(functions, docs, strict=True):
-        parts += _function(function, doc)
-    parts.append("#ifdef __cplusplus\n}\n#endif\n#endif")
-    return "\n".join(parts) + "\n"
+        lines += _function(function, doc)
+    lines.append("#ifdef __cplusplus\n}\n#endif\n#endif")
+    return "\n".join(lines) + "\n"
 
 
 def _function(function: CFunction, doc: str) -> Iterator[str]:
@@ -117,10 +117,10 @@ def example_text(functions: Sequence[CFunction], header: str) -> str:
     lines += ["    int failed = 0;"]
     for function in functions:
         lines += ["    {"]
-        given, declared, freed = list[str](), list[str](), list[str]()
+        passed, declared, freed = list[str](), list[str](), list[str]()
         for argument in function.arguments:
             type_, name = C_TYPES[argument.dtype], argument.name
-            given.append(f"&{name}" if argument.role == "made" else name)
+            passed.append(f"&{name}" if argument.role == "made" else name)
             if argument.role == "size":
                 lines.append(f"        int64_t {name} = 4;")
             elif argument.shape is None:
@@ -133,7 +133,7 @@ def example_text(functions: Sequence[CFunction], header: str) -> str:
                 declared.append(f"        {type_} *{name} = {array};")
                 freed.append(name)
         lines += declared
-        call = f"{function.name}({', '.join(given)})"
+        call = f"{function.name}({', '.join(passed)})"
         lines.append(f"        int code = {call};")
         lines.append(f'        printf("{function.name}: %s\\n", {function.name}_message(code));')
         lines += [f"        free({name});" for name in freed]

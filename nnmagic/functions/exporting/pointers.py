@@ -32,33 +32,35 @@ def pointer(function: CompiledFunction, kind: str, signature: str | None = None)
             return choose_signature(compiled, signature)
         return "" if _is_of_numbers(compiled) else "c"
 
-    made: dict[Any, CPointer] = function._definition.__dict__.setdefault("_c_pointers", {})
+    pointers: dict[Any, CPointer] = function._definition.__dict__.setdefault("_c_pointers", {})
     key = kind, signature
-    if key not in made:
-        made[key] = load_c_function(source_of(function, exported=False), choose)
-    return made[key]
+    if key not in pointers:
+        pointers[key] = load_c_function(source_of(function, exported=False), choose)
+    return pointers[key]
 
 
 def _is_of_numbers(function: CFunction) -> bool:
     """Return whether a function gives a float for numbers: NaN says that a call failed."""
     *given, result = function.arguments
     is_float = result.shape == () and result.dtype in ("float32", "float64")
-    return is_float and all(each.role == "in" and each.shape is None for each in given)
+    return is_float and all(argument.role == "in" and argument.shape is None for argument in given)
 
 
 def ctypes_function(function: CompiledFunction) -> Any:
     """Return a function of ctypes, which holds the machine code."""
-    found = pointer(function, "numbers")
-    arguments = [_ctype(each.dtype, each.shape, each.role) for each in found.function.arguments]
-    if found.signature == "c":
+    c_pointer = pointer(function, "numbers")
+    arguments = [
+        _ctype(argument.dtype, argument.shape, argument.role) for argument in c_pointer.function.arguments
+    ]
+    if c_pointer.signature == "c":
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, *arguments)
     else:
         *arguments, _ = arguments
-        prototype = ctypes.CFUNCTYPE(_ctype(found.function.arguments[-1].dtype, None, "in"), *arguments)
-    made: Any = prototype(found.address)
-    made.held = found
-    made.__name__, made.__doc__ = function.name, function.__doc__
-    return made
+        prototype = ctypes.CFUNCTYPE(_ctype(c_pointer.function.arguments[-1].dtype, None, "in"), *arguments)
+    callable_: Any = prototype(c_pointer.address)
+    callable_.held = c_pointer
+    callable_.__name__, callable_.__doc__ = function.name, function.__doc__
+    return callable_
 
 
 def _ctype(dtype: str, shape: object, role: str) -> Any:
@@ -72,10 +74,10 @@ def _ctype(dtype: str, shape: object, role: str) -> Any:
 
 def capsule(function: CompiledFunction, signature: str | None) -> object:
     """Return a capsule that ``scipy.LowLevelCallable`` takes."""
-    found = pointer(function, "scipy", signature)
-    _HELD.append(found)
-    name = ctypes.create_string_buffer(found.signature.encode())
+    c_pointer = pointer(function, "scipy", signature)
+    _HELD.append(c_pointer)
+    name = ctypes.create_string_buffer(c_pointer.signature.encode())
     _HELD.append(name)
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return new(found.address, ctypes.cast(name, ctypes.c_char_p), None)
+    return new(c_pointer.address, ctypes.cast(name, ctypes.c_char_p), None)

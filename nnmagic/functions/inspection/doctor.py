@@ -73,8 +73,8 @@ def _processor() -> Iterator[tuple[str, str]]:
     sets = cpu.instruction_sets()
     if sets is not None:
         yield "instruction sets", " ".join(name for name in _VECTORS if name in sets) or "no vectors"
-    given = os.environ.get(threads.VARIABLE)
-    said = f"{threads.VARIABLE}={given}" if given else f"{threads.VARIABLE} is not set"
+    count = os.environ.get(threads.VARIABLE)
+    said = f"{threads.VARIABLE}={count}" if count else f"{threads.VARIABLE} is not set"
     try:
         yield "threads", f"{threads.num_threads()}, on {len(threads.cores())} cores; {said}"
     except ValueError as error:

@@ -89,8 +89,8 @@ class Profile:
     @property
     def rest(self) -> float:
         """The seconds of loops, numbers, small kernels inside of loops, and the call itself."""
-        rest = self.seconds - sum(kernel.seconds for kernel in self.kernels)
-        return rest if rest > 1e-10 else 0.0
+        seconds = self.seconds - sum(kernel.seconds for kernel in self.kernels)
+        return seconds if seconds > 1e-10 else 0.0
 
     def fraction(self, kernel: KernelTime) -> float | None:
         """Return how close a kernel comes to the limit of the machine, 0 to 1; None if that is not known."""

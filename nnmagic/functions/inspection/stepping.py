@@ -184,7 +184,7 @@ class _Recorder:
         self.steps: list[Step] = []
         self.count = 0
         self.left_out = 0
-        self._shapes = {value for each in module.functions.values() for value in shape_values(each)}
+        self._shapes = {value for function in module.functions.values() for value in shape_values(function)}
         self._has_nan = False
         self._constants: set[Constant] = set()
 

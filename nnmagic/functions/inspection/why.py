@@ -68,25 +68,27 @@ def why(definition: Definition) -> Why:
         raise engine_error(message, hint="the engine relax does: leave the engine and the target out")
     from nnmagic.engine.relax.artifact import AOT
 
-    known = {
+    spans = {
         node.span: node.span
         for body in definition.relay.functions.values()
         for node in post_order(body)
         if node.span is not None and node.span.source is not None
     }
-    places = Places(definition.source, definition.lines, known)
+    places = Places(definition.source, definition.lines, spans)
     remarks = {
-        (each.text, each.change, each.span): each
-        for each in remarks_of(executable)
-        if each.span is None or each.span in known
+        (remark.text, remark.change, remark.span): remark
+        for remark in remarks_of(executable)
+        if remark.span is None or remark.span in spans
     }
-    ordered = sorted(remarks.values(), key=lambda each: position(each.span) if each.span else (1 << 31,) * 4)
+    ordered = sorted(
+        remarks.values(), key=lambda remark: position(remark.span) if remark.span else (1 << 31,) * 4
+    )
     if artifact.kind == AOT:
         threads = "; threads share work where that pays" if artifact.facts["parallel"] else ""
         note = f"machine code alone{threads}"
     else:
         note = _of_interpreter(definition)
-    return Why(definition.name, note, tuple(ordered), tuple(_rows(ordered, known, places)))
+    return Why(definition.name, note, tuple(ordered), tuple(_rows(ordered, spans, places)))
 
 
 def _of_interpreter(definition: Definition) -> str:
@@ -97,19 +99,19 @@ def _of_interpreter(definition: Definition) -> str:
     )
 
 
-def _rows(remarks: Sequence[Remark], known: dict[Span, Span], places: Places) -> list[tuple[str, ...]]:
+def _rows(remarks: Sequence[Remark], spans: dict[Span, Span], places: Places) -> list[tuple[str, ...]]:
     """Return the rows of the table: what is said of one expression stands below it."""
     import textwrap
 
     rows: list[tuple[str, ...]] = []
     last: Span | None = None
-    for each in remarks:
+    for remark in remarks:
         place = ("", "")
-        if each.span is not None and each.span != last:
-            span = known[each.span]
+        if remark.span is not None and remark.span != last:
+            span = spans[remark.span]
             place = (", ".join(places.numbers([span])), quote(span))
-        last = each.span
-        rows.append((*place, textwrap.fill(each.text, _WIDTH), textwrap.fill(each.change, _QUOTED)))
+        last = remark.span
+        rows.append((*place, textwrap.fill(remark.text, _WIDTH), textwrap.fill(remark.change, _QUOTED)))
     return rows
 
 

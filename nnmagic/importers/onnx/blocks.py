@@ -53,8 +53,8 @@ class OnnxBlock:
 
     def check(self, condition: Value, message: str) -> None:
         """Have a call fail with a message unless a condition holds."""
-        known = condition.known
-        if known is None or not bool(known.all()):
+        value = condition.known
+        if value is None or not bool(value.all()):
             self.items.append(_Check(condition.expr, message, current_span()))
 
     def require(self, value: Value, wanted: np.ndarray, what: str) -> None:

@@ -57,11 +57,11 @@ def _number(name: str, key: str, text: str) -> int:
 def _inside(folder: Path, name: str, location: str) -> Path:
     """Return the path of a file of the model. Raises UnsupportedError for one outside its folder."""
     hint = "external data must be a file in the model's folder"
-    parts = Path(location).parts
-    if not location or "\0" in location or Path(location).is_absolute() or ".." in parts:
+    folders = Path(location).parts
+    if not location or "\0" in location or Path(location).is_absolute() or ".." in folders:
         raise UnsupportedError(f"the tensor {name!r} lies in {location!r}, outside the model's folder", hint)
     path = folder
-    for part in parts:
+    for part in folders:
         path = path / part
         if path.is_symlink():
             raise UnsupportedError(f"the tensor {name!r} lies in {location!r}, which is a link", hint)

@@ -137,9 +137,9 @@ def _check_texts(message: Message, where: str) -> None:
         for field, value in message.ListFields():
             if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
                 continue
-            parts = [value] if isinstance(value, Message | str | bytes) else value
-            for number, text in enumerate(parts):
-                place = f"{where}: {field.name} {number}" if parts is value else f"{where}: {field.name}"
+            texts = [value] if isinstance(value, Message | str | bytes) else value
+            for number, text in enumerate(texts):
+                place = f"{where}: {field.name} {number}" if texts is value else f"{where}: {field.name}"
                 if isinstance(text, bytes):
                     raise model_error(
                         f"{place} is {text[:40]!r}, which is not UTF-8", "the file is damaged: get it again"
@@ -229,14 +229,14 @@ def _free_label(label: str, labels: dict[str, str]) -> str:
 
 
 def _given_shape(
-    name: str, given: Sequence[int | str], declared: Sequence[Dim], *, has_shape: bool
+    name: str, sizes: Sequence[int | str], declared: Sequence[Dim], *, has_shape: bool
 ) -> tuple[Dim, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise TypeError(f"shapes[{name!r}] must be a tuple of ints and names, not {kind_of(given)}")
-    if has_shape and len(given) != len(declared):
-        raise ValueError(f"shapes[{name!r}] must have {len(declared)} sizes, not {len(given)}")
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+        raise TypeError(f"shapes[{name!r}] must be a tuple of ints and names, not {kind_of(sizes)}")
+    if has_shape and len(sizes) != len(declared):
+        raise ValueError(f"shapes[{name!r}] must have {len(declared)} sizes, not {len(sizes)}")
     dims: list[Dim] = []
-    for axis, size in enumerate(given):
+    for axis, size in enumerate(sizes):
         if isinstance(size, str):
             if not size.isidentifier():
                 raise ValueError(f"shapes[{name!r}]: the name of a size must be an identifier, not {size!r}")
@@ -268,11 +268,11 @@ def _identifier(text: str, default: str) -> str:
 def unique_names(names: Sequence[str], default: str = "input") -> list[str]:
     """Return identifiers for the names of a model, which may be any text; all of them differ."""
     taken: set[str] = set()
-    found: list[str] = []
+    unique: list[str] = []
     for index, text in enumerate(names):
         name = _identifier(text, f"{default}_{index}")
         candidates = itertools.chain([name], (f"{name}_{count}" for count in itertools.count(1)))
         choice = next(candidate for candidate in candidates if candidate not in taken)
         taken.add(choice)
-        found.append(choice)
-    return found
+        unique.append(choice)
+    return unique

@@ -83,9 +83,9 @@ def emit_loop(
     block.items.append((function, definition))
     first = [] if condition is None else [condition.expr]
     call = ir.Call(function, (constant(0, "int64").expr, *first, *(value.expr for value in bound)))
-    whole = ir.Var("after")
-    block.items.append((whole, call))
+    state = ir.Var("after")
+    block.items.append((state, call))
     carried_values = [
-        Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate((_COUNTER, *types))
+        Value(ir.TupleGetItem(state, index), type_) for index, type_ in enumerate((_COUNTER, *types))
     ]
     return LoopEnd(carried_values[0], carried_values[1:])

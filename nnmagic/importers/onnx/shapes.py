@@ -54,8 +54,8 @@ def shape_of(value: Value) -> Value:
     """Return the shape of a tensor as an int64 vector."""
     if is_static(value.shape):
         return integers([int(cast(int, dim)) for dim in value.shape])
-    whole = op("shape_of", value, dtype="int64")
-    return of_type(whole.expr, whole.type, value.shape)
+    vector = op("shape_of", value, dtype="int64")
+    return of_type(vector.expr, vector.type, value.shape)
 
 
 def size_along(value: Value, axis: int) -> Value:
@@ -100,8 +100,8 @@ def shape_vector(shape: Sequence[Dim], *sources: Value) -> Value:
         if size is None:
             raise UnsupportedError("a size is known only when the function is called")
         sizes.append(op("expand_dims", size, axis=0))
-    whole = op("concatenate", sizes, axis=0) if len(sizes) > 1 else sizes[0] if sizes else integers([])
-    return of_type(whole.expr, whole.type, tuple(shape))
+    vector = op("concatenate", sizes, axis=0) if len(sizes) > 1 else sizes[0] if sizes else integers([])
+    return of_type(vector.expr, vector.type, tuple(shape))
 
 
 def reshape(data: Value, shape: Sequence[Dim], *sources: Value, vector: Value | None = None) -> Value:
@@ -195,9 +195,9 @@ def _codes(dims: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None
     if codes.count(-1) > 1 or any(isinstance(dim, int) and dim == 0 for dim in wanted):
         return None
     if -1 in codes:
-        rest = [dim for axis, dim in enumerate(wanted) if codes[axis] != 0]
+        uncopied = [dim for axis, dim in enumerate(wanted) if codes[axis] != 0]
         free = [dim for axis, dim in enumerate(dims) if axis not in copied]
-        if product(rest) != product(free) or any(dim == 0 for dim in free) or product(rest) == ANY:
+        if product(uncopied) != product(free) or any(dim == 0 for dim in free) or product(uncopied) == ANY:
             return None
     return tuple(codes)
 

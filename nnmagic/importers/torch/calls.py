@@ -103,8 +103,8 @@ class AtenCall:
 
     def axes(self, name: str, rank: int) -> list[int]:
         """Return axes counted from the front; none given are all."""
-        given = self.argument(name)
-        if given is None or given == []:
+        value = self.argument(name)
+        if value is None or value == []:
             return list(range(rank))
         return sorted({normalize_axis(axis, max(rank, 1)) for axis in self.ints(name)})
 

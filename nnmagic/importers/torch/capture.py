@@ -55,10 +55,10 @@ def capture(
     elif isinstance(module, torch.nn.Module) or callable(module):
         if not isinstance(args, tuple | list):
             raise TypeError(f"args must be a tuple of example arguments, not {kind_of(args)}")
-        whole = module if isinstance(module, torch.nn.Module) else _as_module(module)
-        examples = _without_aliases(whole, (tuple(args), dict(kwargs or {})))
+        model = module if isinstance(module, torch.nn.Module) else _as_module(module)
+        examples = _without_aliases(model, (tuple(args), dict(kwargs or {})))
         try:
-            program = torch.export.export(whole, *examples, dynamic_shapes=dynamic_shapes, strict=False)
+            program = torch.export.export(model, *examples, dynamic_shapes=dynamic_shapes, strict=False)
         except Exception as error:
             raise _capture_error("torch.export cannot capture it", error) from error
     else:
@@ -75,7 +75,7 @@ def capture(
         raise _capture_error("torch cannot decompose it to core ATen", error) from error
 
 
-def _without_aliases(whole: Any, examples: tuple[Any, Any]) -> tuple[Any, Any]:
+def _without_aliases(model: Any, examples: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return example arguments with a copy of each tensor that is also another one, or of the module.
 
     torch.export takes two arguments that are one tensor for one argument.
@@ -83,7 +83,7 @@ def _without_aliases(whole: Any, examples: tuple[Any, Any]) -> tuple[Any, Any]:
     import torch
     from torch.utils import _pytree as pytree
 
-    seen = {id(tensor) for tensor in (*whole.parameters(), *whole.buffers())}
+    seen = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
 
     def own(item: Any) -> Any:
         if not isinstance(item, torch.Tensor):

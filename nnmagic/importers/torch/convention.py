@@ -44,8 +44,8 @@ def run_flat(program: TorchProgram, run: Callable[..., Any], flat: Sequence[Any]
             continue
         if declared.kind == "storage":
             owner = flat[declared.value].detach()
-            whole = owner.new_empty(0).set_(owner.untyped_storage())
-            arrays.append(array_of(whole if declared.length is None else whole[: declared.length]))
+            memory = owner.new_empty(0).set_(owner.untyped_storage())
+            arrays.append(array_of(memory if declared.length is None else memory[: declared.length]))
             continue
         if declared.kind == "drawn":
             continue
@@ -96,10 +96,10 @@ def _flatten(program: TorchProgram, args: tuple[Any, ...], kwargs: Mapping[str, 
     flat, spec = pytree.tree_flatten((args, dict(kwargs)))
     if spec != program.in_spec:
         captured = pytree.tree_unflatten(["*"] * program.in_spec.num_leaves, program.in_spec)
-        given = pytree.tree_unflatten(["*"] * len(flat), spec)
+        structure = pytree.tree_unflatten(["*"] * len(flat), spec)
         message = (
             f"{program.name}() was captured for arguments of the structure {captured[0]} and keywords "
-            f"{captured[1]}, not {given[0]} and {given[1]}"
+            f"{captured[1]}, not {structure[0]} and {structure[1]}"
         )
         raise TypeError(message)
     return flat

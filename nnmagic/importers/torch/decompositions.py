@@ -144,9 +144,9 @@ def _heads(query: Any, key: Any, value: Any, _embed_dim: int, num_head: int, *re
     import torch
     from torch.nn.functional import linear
 
-    qkv_weight, qkv_bias, proj_weight, proj_bias, *given = rest
+    qkv_weight, qkv_bias, proj_weight, proj_bias, *optional = rest
     settings: list[Any] = [None, True, True, None]
-    settings[: len(given)] = given
+    settings[: len(optional)] = optional
     mask, need_weights, average_attn_weights, mask_type = settings
     weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
     q, k, v = (

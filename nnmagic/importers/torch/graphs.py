@@ -94,9 +94,9 @@ class TorchGraphImporter:
 
     def vector(self, shape: Sequence[Dim]) -> Value:
         """Return a shape as an int64 vector."""
-        parts = [op("expand_dims", self.size(dim), axis=0) for dim in shape]
-        whole = op("concatenate", parts, axis=0) if parts else constant(np.zeros(0, "int64"))
-        return of_type(whole.expr, whole.type, tuple(shape))
+        sizes = [op("expand_dims", self.size(dim), axis=0) for dim in shape]
+        joined = op("concatenate", sizes, axis=0) if sizes else constant(np.zeros(0, "int64"))
+        return of_type(joined.expr, joined.type, tuple(shape))
 
     # -- graphs ----------------------------------------------------------------------------------------
 
@@ -235,10 +235,12 @@ class TorchGraphImporter:
         if len(shape) != value.rank:
             raise UnsupportedError(f"internal error: its result has rank {value.rank}, torch's {len(shape)}")
         merged: list[Dim] = []
-        for own, theirs in zip(value.shape, shape, strict=True):
-            if same_dim(own, theirs) is False:
-                raise UnsupportedError(f"internal error: a size of its result is {own}, torch's is {theirs}")
-            merged.append(own if theirs == ANY else theirs)
+        for own, traced_dim in zip(value.shape, shape, strict=True):
+            if same_dim(own, traced_dim) is False:
+                raise UnsupportedError(
+                    f"internal error: a size of its result is {own}, torch's is {traced_dim}"
+                )
+            merged.append(own if traced_dim == ANY else traced_dim)
         if tuple(merged) != value.shape:
             value = with_shape(value, merged)
         open_names = set().union(*(dim_names(dim) for dim in merged)) - set(self.symbols)

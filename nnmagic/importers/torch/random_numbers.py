@@ -43,13 +43,13 @@ def draw_outside(graph: Graph, labels: dict[str, str]) -> list[RandomCall]:
             continue
         last = [each for each in graph.nodes if each.op == "placeholder"][-1:]
         with graph.inserting_after(*last) if last else graph.inserting_before(next(iter(graph.nodes))):
-            given = graph.placeholder(f"{node.name}_drawn")
-        given.meta = dict(node.meta)
+            placeholder = graph.placeholder(f"{node.name}_drawn")
+        placeholder.meta = dict(node.meta)
         if node.target is aten.native_dropout.default:
-            given.meta["val"] = node.meta["val"][1]
-            _drop(graph, node, given)
+            placeholder.meta["val"] = node.meta["val"][1]
+            _drop(graph, node, placeholder)
         else:
-            node.replace_all_uses_with(given)
+            node.replace_all_uses_with(placeholder)
         graph.erase_node(node)
     return draws
 
@@ -64,9 +64,9 @@ def _drop(graph: Graph, node: FxNode, mask: FxNode) -> None:
         result = mask
         if user.args[1] == 0:
             with graph.inserting_before(user):
-                kept = graph.call_function(torch.ops.aten.mul.Tensor, (data, mask))
-                result = graph.call_function(torch.ops.aten.mul.Tensor, (kept, scale))
-            kept.meta = result.meta = dict(user.meta)
+                masked = graph.call_function(torch.ops.aten.mul.Tensor, (data, mask))
+                result = graph.call_function(torch.ops.aten.mul.Tensor, (masked, scale))
+            masked.meta = result.meta = dict(user.meta)
         user.replace_all_uses_with(result)
         graph.erase_node(user)
 
@@ -94,8 +94,8 @@ def _mask(data: torch.Tensor, p: float, train: bool | None) -> torch.Tensor:
     """Return what a dropout keeps; eager torch draws nothing where that is all or none."""
     import torch
 
-    kept = torch.full(data.shape, train is False or p == 0)
-    return kept.bernoulli_(1 - p) if train is not False and 0 < p < 1 else kept
+    mask = torch.full(data.shape, train is False or p == 0)
+    return mask.bernoulli_(1 - p) if train is not False and 0 < p < 1 else mask
 
 
 @dataclass(frozen=True, slots=True)

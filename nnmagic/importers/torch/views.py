@@ -161,8 +161,8 @@ class StridedLayout:
 
         shape, strides, step = [0] * dense.ndim, [0] * dense.ndim, 1
         for axis, size in zip(reversed(self.order), reversed(dense.shape), strict=True):
-            known = self.strides[axis]
-            shape[axis], strides[axis] = size, step if known == ANY else size_at_call(known, sizes)
+            stride = self.strides[axis]
+            shape[axis], strides[axis] = size, step if stride == ANY else size_at_call(stride, sizes)
             step *= max(size, 1)
         result = torch.empty(0, dtype=dense.dtype)  # no view of another tensor, which torch may not change
         if self.gaps is not None:

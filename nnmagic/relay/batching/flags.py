@@ -48,7 +48,9 @@ class BatchFlags:
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionFlags] = {}
         groups = components(definition_graph(Module(functions)))
         self._groups = {name: group for group in groups for name in group}
-        rules = {name: rule for name, each in functions.items() if (rule := custom_rule(each)) is not None}
+        rules = {
+            name: rule for name, function in functions.items() if (rule := custom_rule(function)) is not None
+        }
         self.of_rules = {*rules, *(name for rule in rules.values() for name in rule.functions)}
 
     def of_function(self, name: str, mask: tuple[bool, ...]) -> FunctionFlags:
@@ -56,9 +58,9 @@ class BatchFlags:
 
         Functions that call each other in a circle are looked at until nothing changes.
         """
-        known = self._known.get((name, mask))
-        if known is not None:
-            return known
+        stored = self._known.get((name, mask))
+        if stored is not None:
+            return stored
         flags = FunctionFlags(name, mask)
         flags.circle[name] = flags
         while any([self._update(each) for each in list(flags.circle.values())]):  # noqa: C419 # each is updated
@@ -82,8 +84,8 @@ class BatchFlags:
             assert function.ret_type is not None
             flags.result = spread_flag(function.ret_type, flag=True)
         rule = custom_rule(function)
-        for each in () if rule is None else rule.functions:
-            flags.diverges |= self._of_callee(each, self.all_of(each), flags).diverges
+        for callee in () if rule is None else rule.functions:
+            flags.diverges |= self._of_callee(callee, self.all_of(callee), flags).diverges
         return (flags.mask, flags.result, flags.diverges, _masks(flags)) != before
 
     def of_block(self, expr: ir.Expr, flags: FunctionFlags) -> Tree:
@@ -95,38 +97,38 @@ class BatchFlags:
                 flags.holds_data = flags.diverges = True
         return flags.flags.get(block.result, False)
 
-    def _of_value(self, value: ir.Expr, own: FunctionFlags) -> Tree:
-        flags = own.flags
+    def _of_value(self, value: ir.Expr, caller: FunctionFlags) -> Tree:
+        flags = caller.flags
         match value:
             case ir.Call(op=ir.OpRef(name=operator), args=args):
                 depends = operator not in OF_SIZES and any(has_leaf(flags.get(arg, False)) for arg in args)
                 return spread_flag(type_of(value), flag=depends)
             case ir.Call(op=ir.GlobalVar(name=callee), args=args):
-                return self._of_call(callee, args, type_of(value), own)
+                return self._of_call(callee, args, type_of(value), caller)
             case ir.Call(args=args):
                 depends = any(has_leaf(flags.get(arg, False)) for arg in (value.op, *args))
                 return spread_flag(type_of(value), flag=depends)
             case ir.Tuple(fields=fields):
-                return [flags.get(part, False) for part in fields]
-            case ir.TupleGetItem(tuple_value=part, index=index):
-                tree = flags.get(part, False)
+                return [flags.get(field, False) for field in fields]
+            case ir.TupleGetItem(tuple_value=field, index=index):
+                tree = flags.get(field, False)
                 return tree[index] if isinstance(tree, list) else tree
             case ir.If() | ir.Match():
-                return self._of_branches(value, own)
+                return self._of_branches(value, caller)
             case _:
                 return flags.get(value, False)
 
-    def _of_call(self, callee: str, args: tuple[ir.Expr, ...], type_: Type, own: FunctionFlags) -> Tree:
-        mask = self.mask_of(callee, args, own.flags)
+    def _of_call(self, callee: str, args: tuple[ir.Expr, ...], type_: Type, caller: FunctionFlags) -> Tree:
+        mask = self.mask_of(callee, args, caller.flags)
         if not any(mask):
             return False
-        flags = self._of_callee(callee, mask, own)
+        flags = self._of_callee(callee, mask, caller)
         return spread_flag(type_, flag=True) if flags.diverges else flags.result
 
-    def _of_callee(self, callee: str, mask: tuple[bool, ...], own: FunctionFlags) -> FunctionFlags:
-        if callee not in self._groups[own.name]:
+    def _of_callee(self, callee: str, mask: tuple[bool, ...], caller: FunctionFlags) -> FunctionFlags:
+        if callee not in self._groups[caller.name]:
             return self.of_function(callee, mask)
-        flags = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
+        flags = caller.circle.setdefault(callee, FunctionFlags(callee, mask, circle=caller.circle))
         flags.mask = tuple(a or b for a, b in zip(flags.mask, mask, strict=True))
         return flags
 

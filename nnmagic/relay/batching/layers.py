@@ -53,8 +53,8 @@ def _batch_matmul(site: BatchCall) -> Expr | None:
     if not is_same and not any(shared):
         wide = [_with_piles(site, wide[index], wide[1 - index]) for index in (0, 1)]
     args = [
-        each if is_shared else site.op("reshape", each, newshape=[-3, -2])
-        for each, is_shared in zip(wide, shared, strict=True)
+        matrix if is_shared else site.op("reshape", matrix, newshape=[-3, -2])
+        for matrix, is_shared in zip(wide, shared, strict=True)
     ]
     like = wide[1] if shared[0] else wide[0]
     return site.op("reshape_like", site.again(*args), like, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
@@ -74,7 +74,7 @@ def _einsum(site: BatchCall) -> Expr | None:
         return None
     inputs, output = equation.split("->")
     letter = next(
-        each for each in "zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJIHGFEDCBA" if each not in equation
+        free for free in "zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJIHGFEDCBA" if free not in equation
     )
     flags = site.batched[0] if isinstance(site.batched[0], list) else [site.batched[0]] * len(type_.fields)
     parts = [(letter if flag else "") + part for part, flag in zip(inputs.split(","), flags, strict=True)]
@@ -129,13 +129,16 @@ def _fold(site: BatchCall, joined: tuple[int, ...]) -> Expr | None:
     args = list(site.args)
     for index in joined:
         args[index] = site.op("reshape", site.full(index), newshape=[-3, -2])
-    made = site.again(*args)
+    folded = site.again(*args)
     if isinstance(site.out_type, TupleType):
-        rest = site.out_type.fields[1:]
-        parts = [TupleGetItem(made, index, span=site.span) for index in range(len(rest) + 1)]
-        spread = [site.size.spread(part, own, site.span) for part, own in zip(parts[1:], rest, strict=True)]
-        return Tuple((_part(site, parts[0], sizes), *spread), span=site.span)
-    return _part(site, made, sizes)
+        statistics_types = site.out_type.fields[1:]
+        fields = [TupleGetItem(folded, index, span=site.span) for index in range(len(statistics_types) + 1)]
+        spread = [
+            site.size.spread(part, own, site.span)
+            for part, own in zip(fields[1:], statistics_types, strict=True)
+        ]
+        return Tuple((_part(site, fields[0], sizes), *spread), span=site.span)
+    return _part(site, folded, sizes)
 
 
 def _part(site: BatchCall, value: Expr, sizes: list[Dim]) -> Expr:

@@ -76,9 +76,9 @@ def _broadcast_to_like(site: BatchCall) -> Expr | None:
 
 @rule("collapse_sum_like")
 def _collapse_sum_like(site: BatchCall) -> Expr | None:
-    own, wanted = site.shape(0), site.shape(1)
-    extra = len(own) - len(wanted)
-    pairs = list(zip(own[extra:], wanted, strict=True))
+    shape, wanted = site.shape(0), site.shape(1)
+    extra = len(shape) - len(wanted)
+    pairs = list(zip(shape[extra:], wanted, strict=True))
     value = site.full(0)
     if any(small not in (full, 1) or is_unknown(full) for full, small in pairs):
         value = site.op("sum", value, axis=list(range(1, extra + 1))) if extra else value
@@ -185,15 +185,15 @@ def _reshape_like(site: BatchCall) -> Expr | None:
     for index, side in enumerate(("lhs", "rhs")):
         shift = int(index == 0 or site.is_batched(1))
         for bound, default in ((f"{side}_begin", 0), (f"{side}_end", site.rank(index))):
-            given = default if site.attrs[bound] is None else int(cast("int", site.attrs[bound]))
-            attrs[bound] = given + shift + (site.rank(index) if given < 0 else 0)
+            position = default if site.attrs[bound] is None else int(cast("int", site.attrs[bound]))
+            attrs[bound] = position + shift + (site.rank(index) if position < 0 else 0)
     return site.again(site.full(0), site.args[1], **attrs)
 
 
 @rule("transpose")
 def _transpose(site: BatchCall) -> Expr | None:
-    rank, given = site.rank(), cast("Sequence[int] | None", site.attrs["axes"])
-    axes = [axis % rank for axis in given] if given else list(range(rank))[::-1]
+    rank, permutation = site.rank(), cast("Sequence[int] | None", site.attrs["axes"])
+    axes = [axis % rank for axis in permutation] if permutation else list(range(rank))[::-1]
     return site.again(axes=[0, *(axis + 1 for axis in axes)])
 
 
@@ -219,8 +219,8 @@ def _join(site: BatchCall) -> Expr | None:
 @rule("strided_slice")
 def _strided_slice(site: BatchCall) -> Expr | None:
     begin = cast("Sequence[int]", site.attrs["begin"])
-    given = cast("Sequence[int] | None", site.attrs["axes"])
-    axes = [axis % site.rank() for axis in given] if given else list(range(len(begin)))
+    attr_axes = cast("Sequence[int] | None", site.attrs["axes"])
+    axes = [axis % site.rank() for axis in attr_axes] if attr_axes else list(range(len(begin)))
     return site.again(axes=[axis + 1 for axis in axes])
 
 

@@ -98,7 +98,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
         value, tree = batcher.of_block(function.body, scope)
     diagnostics.raise_if_any(RelayError)
     body = _complete(value, tree, function.ret_type, size)
-    helpers = {each: helper for each, helper in prepared.functions.items() if each != name} | batcher.made
+    helpers = {key: helper for key, helper in prepared.functions.items() if key != name} | batcher.made
     return Batched(tuple(params), body, helpers, prepared.types)
 
 
@@ -125,12 +125,12 @@ def _with_flags(value: ir.Expr, tree: Tree, wanted: Tree, type_: Type, size: Bat
     """Return a value with the batch axis in the leaves that are wanted to have it."""
     if isinstance(type_, TupleType):
         count = len(type_.fields)
-        have, want = (part if isinstance(part, list) else [part] * count for part in (tree, wanted))
+        have, want = (flag if isinstance(flag, list) else [flag] * count for flag in (tree, wanted))
         if all(bool(a) == bool(b) for a, b in zip(_flat(have, type_), _flat(want, type_), strict=True)):
             return value
-        parts = value.fields if isinstance(value, ir.Tuple) else None
+        fields = value.fields if isinstance(value, ir.Tuple) else None
         items = [
-            parts[index] if parts is not None else ir.TupleGetItem(value, index, span=value.span)
+            fields[index] if fields is not None else ir.TupleGetItem(value, index, span=value.span)
             for index in range(count)
         ]
         rows = zip(items, have, want, type_.fields, strict=True)
@@ -203,11 +203,11 @@ class _Batcher:
         sizes = call("shape_of", [rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"])
         type_ = type_of(value.args[0])
         assert isinstance(type_, TensorType)
-        own = call(
+        example_sizes = call(
             "strided_slice", [sizes], value.span, begin=[1], end=[len(type_.shape) + 1], strides=[1], axes=[0]
         )
         assert isinstance(value.op, ir.OpRef)
-        return own if value.op.name == "shape_of" else call("prod", [own], value.span)
+        return example_sizes if value.op.name == "shape_of" else call("prod", [example_sizes], value.span)
 
     # -- branches and functions ----------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class _Batcher:
 
     def _helper(self, flags: FunctionFlags, size: BatchSize) -> str:
         name = flags.name
-        key = (name, frozenset((each, own.mask) for each, own in flags.circle.items()))
+        key = (name, frozenset((callee, own.mask) for callee, own in flags.circle.items()))
         if key in self._helpers:
             return self._helpers[key]
         helper = f"{name}_batched"
@@ -267,8 +267,8 @@ class _Batcher:
         body = _with_flags(value, tree, flags.result, function.ret_type, size)
         result = _type_with(function.ret_type, flags.result, size.dim)
         attrs, rule = dict(function.attrs), custom_rule(function)
-        for each in () if rule is None else rule.functions:
-            names[each] = self._helper(self.flags.of_call(each, self.flags.all_of(each), flags), size)
+        for callee in () if rule is None else rule.functions:
+            names[callee] = self._helper(self.flags.of_call(callee, self.flags.all_of(callee), flags), size)
         attrs |= {} if rule is None else rule.attrs(names)
         self.made[helper] = ir.Function((*params, *extra), body, result, attrs=attrs, span=function.span)
         return helper
@@ -276,14 +276,14 @@ class _Batcher:
     def whole(self, name: str, function: ir.Function, scope: _BatchScope) -> ir.Expr:
         """Return the results of a function that runs for one example after the other."""
         assert function.ret_type is not None
-        own = f"{name}_example"
-        while own in self.taken:
-            own += "_"
+        helper = f"{name}_example"
+        while helper in self.taken:
+            helper += "_"
         params = tuple(map(fresh, function.params))
         env = dict[ir.Expr, ir.Expr](zip(function.params, params, strict=True))
         body = forward_block(function.body, env)
-        self.made[own] = replace(function, params=params, body=body, checked_type=None)
-        call_ = ir.Call(ir.GlobalVar(own, span=function.span), function.params, span=function.span)
+        self.made[helper] = replace(function, params=params, body=body, checked_type=None)
+        call_ = ir.Call(ir.GlobalVar(helper, span=function.span), function.params, span=function.span)
         return self._each(ir.Var("results", function.ret_type), call_, scope)
 
     # -- one example after the other -----------------------------------------------------------------------

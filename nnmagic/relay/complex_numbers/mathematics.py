@@ -165,9 +165,9 @@ def tanh(z: Parts) -> Parts:
     rho = (1.0 + sine * sine).op("sqrt")
     divisor = 1.0 + beta * sine * sine
     small = Parts(beta * rho * sine / divisor, tangent / divisor)
-    rest = (x.abs() * -1.0).op("exp")
+    decay = (x.abs() * -1.0).op("exp")
     double = y.op("sin") * y.op("cos")
-    tail = double * 4.0 * rest * rest
+    tail = double * 4.0 * decay * decay
     tail = _is_infinite(x).choose(x.op("zeros_like").op("numpy.copysign", double), tail)
     aimless = y.op("isfinite").op("logical_not") & x.op("isfinite")
     limits = (aimless.choose(math.nan, x.op("ones_like"))).op("numpy.copysign", x)

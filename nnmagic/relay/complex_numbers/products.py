@@ -58,13 +58,13 @@ def _einsum(site: ComplexCall) -> ir.Expr:
 def _product_of_elements(site: ComplexCall) -> ir.Expr:
     """Multiply the elements along axes of known sizes, in halves."""
     axes, rank = site.attrs["axis"], site.rank()
-    given = range(rank) if axes is None else [int(axis) % rank for axis in cast("Sequence[int]", axes)]
-    sizes = [cast(int, site.type().shape[axis]) for axis in given]
+    axes_ = range(rank) if axes is None else [int(axis) % rank for axis in cast("Sequence[int]", axes)]
+    sizes = [cast(int, site.type().shape[axis]) for axis in axes_]
     total = site.parts()
-    for axis, size in zip(given, sizes, strict=True):
+    for axis, size in zip(axes_, sizes, strict=True):
         total = _along(total, axis, size)
-    if not site.attrs["keepdims"] and given:
-        axis_list = tuple(given)
+    if not site.attrs["keepdims"] and axes_:
+        axis_list = tuple(axes_)
         total = Parts(total.re.op("squeeze", axis=axis_list), total.im.op("squeeze", axis=axis_list))
     return make_complex(total)
 

@@ -66,7 +66,7 @@ class Forms:
 def _split(expr: ir.Expr, axis: int, span: Span | None) -> tuple[ir.Expr, ir.Expr]:
     if isinstance(expr, ir.Constant):
         both = (expr.data[..., 0], expr.data[..., 1])
-        re, im = (ir.Constant(np.array(part, order="C"), span=expr.span) for part in both)
+        re, im = (ir.Constant(np.array(component, order="C"), span=expr.span) for component in both)
         return re, im
 
     def part(number: int) -> ir.Expr:
@@ -164,8 +164,8 @@ def each_part(site: ComplexCall) -> ir.Expr:
             elif isinstance(site.node.args[index].checked_type, TupleType):
                 operands.append(_tuple_part(site, number))
             else:
-                parts = site.parts(index)
-                operands.append((parts.re, parts.im)[number].expr)
+                pair = site.parts(index)
+                operands.append((pair.re, pair.im)[number].expr)
         return site.call(*operands)
 
     re, im = of(0), of(1)
@@ -178,6 +178,6 @@ def _tuple_part(site: ComplexCall, number: int) -> ir.Tuple:
         if not is_complex(type_.dtype):
             chosen.append(expr)
             continue
-        parts = site.forms.parts(expr, type_, site.span)
-        chosen.append((parts.re, parts.im)[number].expr)
+        pair = site.forms.parts(expr, type_, site.span)
+        chosen.append((pair.re, pair.im)[number].expr)
     return ir.Tuple(tuple(chosen), span=site.span)

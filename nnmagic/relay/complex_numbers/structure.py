@@ -46,8 +46,8 @@ def _reduction(site: ComplexCall) -> ir.Expr:
     if not axes["axis"]:
         return site.args[0]
     if site.is_made(0):
-        parts = site.parts()
-        re, im = (site.real(site.call(part.expr, **axes)) for part in (parts.re, parts.im))
+        pair = site.parts()
+        re, im = (site.real(site.call(component.expr, **axes)) for component in (pair.re, pair.im))
         return make_complex(Parts(re, im))
     return site.call(*site.args, **axes)
 
@@ -89,8 +89,8 @@ def _cumsum(site: ComplexCall) -> ir.Expr:
     dtype = site.attrs["dtype"] and part_dtype(site.result.dtype)
     axis = site.attrs["axis"]
     if site.is_made(0) or not isinstance(axis, int):
-        parts = site.parts()
-        re, im = (site.real(site.call(part.expr, dtype=dtype)) for part in (parts.re, parts.im))
+        pair = site.parts()
+        re, im = (site.real(site.call(component.expr, dtype=dtype)) for component in (pair.re, pair.im))
         return make_complex(Parts(re, im))
     return site.call(*site.args, axis=axis % site.rank(), dtype=dtype)
 
@@ -156,21 +156,23 @@ def _like_shape(site: ComplexCall) -> ir.Expr:
     like = site.parts(1).re.expr if site.is_complex(1) else site.args[1]
     if not site.is_complex(0):
         return site.call(site.args[0], like)
-    parts = site.parts()
-    re, im = (site.real(site.call(part.expr, like)) for part in (parts.re, parts.im))
+    pair = site.parts()
+    re, im = (site.real(site.call(component.expr, like)) for component in (pair.re, pair.im))
     return make_complex(Parts(re, im))
 
 
 def _adv_index(site: ComplexCall) -> ir.Expr:
     """Index with arrays: the first operand alone is complex."""
     fields = site.fields()
-    rest = [expr for expr, _ in fields[1:]]
+    indices = [expr for expr, _ in fields[1:]]
     expr, type_ = fields[0]
     if not is_made(expr):
-        return site.call(ir.Tuple((expr, *rest), span=site.span))
+        return site.call(ir.Tuple((expr, *indices), span=site.span))
     assert is_complex(type_.dtype)
-    parts = site.forms.parts(expr, type_, site.span)
-    both = (site.call(ir.Tuple((part.expr, *rest), span=site.span)) for part in (parts.re, parts.im))
+    pair = site.forms.parts(expr, type_, site.span)
+    both = (
+        site.call(ir.Tuple((component.expr, *indices), span=site.span)) for component in (pair.re, pair.im)
+    )
     return make_complex(Parts(*map(site.real, both)))
 
 

@@ -53,9 +53,9 @@ def evaluate(coefficients: Sequence[float], x: T) -> T:
 def _hurwitz_zeta(k: int, first: float) -> float:
     """Return Hurwitz's zeta function of an int above 1, by Euler's and Maclaurin's formula."""
     end = first + 100
-    rest = [end ** (1 - k) / (k - 1), end**-k / 2, k * end ** (-k - 1) / 12]
-    rest.append(-k * (k + 1) * (k + 2) * end ** (-k - 3) / 720)
-    return math.fsum([(first + n) ** -k for n in range(100)] + rest)
+    corrections = [end ** (1 - k) / (k - 1), end**-k / 2, k * end ** (-k - 1) / 12]
+    corrections.append(-k * (k + 1) * (k + 2) * end ** (-k - 3) / 720)
+    return math.fsum([(first + n) ** -k for n in range(100)] + corrections)
 
 
 #: The series of log(gamma(2 + t)) / t, which converges for t less than 2.
@@ -127,8 +127,8 @@ def gamma(x: T) -> T:
     half = base ** (0.5 * base - 0.25)  # whose square would be infinite too soon
     far = half * (-base).op("exp") * half * (math.sqrt(2 * math.pi) * _stirling(base).op("exp"))
     result = (size < 34.5).choose(near, (size > 172.0).choose(math.inf, far))
-    whole = x.op("numpy.rint")
-    odd = (whole * 0.5).op("floor").differs(whole * 0.5)
+    rounded = x.op("numpy.rint")
+    odd = (rounded * 0.5).op("floor").differs(rounded * 0.5)
     negative = odd.differs(_fraction(x) < 0)
     mirrored = 1 / (size * _sine_of_pi(x) * result)
     mirrored = _fraction(x).equal(0).choose(math.nan, negative.choose(-mirrored, mirrored))
@@ -163,9 +163,9 @@ def _psi(x: T) -> T:
     z = y + _FAR
     terms = (0.0, *(number / (2 * k) for k, number in enumerate(_BERNOULLI, 1)))
     result = z.op("log") - 0.5 / z - evaluate(terms, 1 / (z * z)) - shift
-    part = _fraction(x)
-    reflected = result - math.pi / (part * math.pi).op("tan")
-    reflected = part.equal(0).choose(math.nan, reflected)
+    fraction = _fraction(x)
+    reflected = result - math.pi / (fraction * math.pi).op("tan")
+    reflected = fraction.equal(0).choose(math.nan, reflected)
     reflected = x.equal(0).choose((x.like(math.inf) + x).op("numpy.copysign", -x), reflected)
     distance = (x - _ROOT) - _REST
     near = distance.abs() < 0.3
@@ -189,10 +189,10 @@ def _psi_derivative(x: T, order: int) -> T:
     )
     far = far + evaluate((0.0, *terms), 1 / (z * z)) * _inverse_power(z, order)
     result = (total * float(math.factorial(order)) + far) * float(sign)
-    part = _fraction(x)
-    cotangents = evaluate(_cotangent_derivative(order), 1 / (part * math.pi).op("tan"))
+    fraction = _fraction(x)
+    cotangents = evaluate(_cotangent_derivative(order), 1 / (fraction * math.pi).op("tan"))
     reflected = -(math.pi ** (order + 1)) * cotangents - float(sign) * result
-    return low.choose(part.equal(0).choose(sign * math.inf, reflected), result)
+    return low.choose(fraction.equal(0).choose(sign * math.inf, reflected), result)
 
 
 def _inverse_power(x: T, exponent: int) -> T:

@@ -63,8 +63,8 @@ def interpolate(data: T, axis: int, x: T, old: T, a: float | None = None) -> T:
     for step in (0, 1) if a is None else (-1, 0, 1, 2):
         places = x.op("floor") + step
         weight = _weigh((x - places).abs(), a)
-        part = _weighted(data, axis, places.maximum(0).minimum(old - 1), weight)
-        total = part if total is None else total + part
+        weighted = _weighted(data, axis, places.maximum(0).minimum(old - 1), weight)
+        total = weighted if total is None else total + weighted
     assert total is not None
     return total
 

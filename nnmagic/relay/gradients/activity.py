@@ -87,7 +87,7 @@ class Activity:
         return active.get(block.result, False)
 
     def _of_value(
-        self, value: Expr, active: dict[Expr, Tree], name: str, own: FunctionActivity | None
+        self, value: Expr, active: dict[Expr, Tree], name: str, caller: FunctionActivity | None
     ) -> Tree:
         match value:
             case Call(op=OpRef(name=operator), args=args):
@@ -95,17 +95,17 @@ class Activity:
                     return False
                 return float_leaves(type_of(value))
             case Call(op=GlobalVar(name=callee), args=args):
-                return self._of_call(callee, args, active, name, own)
+                return self._of_call(callee, args, active, name, caller)
             case Call(args=args):
                 is_active = any(has_leaf(active.get(arg, False)) for arg in (value.op, *args))
                 return self.data_types.flowing(type_of(value)) if is_active else False
             case Tuple(fields=fields):
-                return [active.get(part, False) for part in fields]
-            case TupleGetItem(tuple_value=part, index=index):
-                tree = active.get(part, False)
+                return [active.get(field, False) for field in fields]
+            case TupleGetItem(tuple_value=field, index=index):
+                tree = active.get(field, False)
                 return tree[index] if isinstance(tree, list) else tree
             case If() | Match():
-                return self._of_branches(value, active, name, own)
+                return self._of_branches(value, active, name, caller)
             case _:
                 return active.get(value, False)
 

@@ -241,30 +241,30 @@ class Backward:
         if isinstance(value, ir.Match) and is_taken_apart:
             value = self.data_types.without_wildcards(value)
         variables = fresh_variables(value)
-        parts = [
+        arms = [
             self.of_block(body, {**scope.env, **new}, scope.active, seed, valued=valued)
             for body, new in zip(branches(value), variables, strict=True)
         ]
         if isinstance(value, ir.Match) and is_taken_apart:
-            for clause, new, (_, inner) in zip(value.clauses, variables, parts, strict=True):
+            for clause, new, (_, inner) in zip(value.clauses, variables, arms, strict=True):
                 tree = self.data_types.of_pattern(clause.lhs, type_of(value.data), new, inner.of)
                 self.add(inner, value.data, tree, scope)
         outer = [
             var
             for var in dict.fromkeys(
-                var for _, cotangent_values in parts for var in cotangent_values.variables()
+                var for _, cotangent_values in arms for var in cotangent_values.variables()
             )
             if var in scope.env
         ]
         columns = [
-            [leaf for var in outer for leaf in cotangent_values.leaves(var)] for _, cotangent_values in parts
+            [leaf for var in outer for leaf in cotangent_values.leaves(var)] for _, cotangent_values in arms
         ]
         primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
         types = [leaf for var in outer for leaf in leaf_types(type_of(var))]
         flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
         bodies = []
-        for (own, _), column in zip(parts, columns, strict=True):
-            fields = [] if own is None else [own]
+        for (matched, _), column in zip(arms, columns, strict=True):
+            fields = [] if matched is None else [matched]
             fields += [
                 self.data_types.zero(primal, type_) if leaf is None else leaf
                 for leaf, primal, type_, flowing in zip(column, primals, types, flows, strict=True)
@@ -290,9 +290,9 @@ class Backward:
         type_ = self.functions[forward_name].ret_type
         assert isinstance(type_, TupleType)
         args = tuple(rename(arg, scope.env) for arg in value.args)
-        made = ir.Call(ir.GlobalVar(forward_name, span=value.span), args, span=value.span)
-        scope.residuals[var] = project(ir.TupleGetItem(made, 1, span=value.span), type_.fields[1])
-        return ir.TupleGetItem(made, 0, span=value.span)
+        forward_call = ir.Call(ir.GlobalVar(forward_name, span=value.span), args, span=value.span)
+        scope.residuals[var] = project(ir.TupleGetItem(forward_call, 1, span=value.span), type_.fields[1])
+        return ir.TupleGetItem(forward_call, 0, span=value.span)
 
     def _pull_by_rule(
         self, rule: CustomRule, var: ir.Var, value: ir.Call, scope: _Scope, tree: Tree, cotangents: Cotangents
@@ -323,7 +323,7 @@ class Backward:
         if rule.kind == CUSTOM_VJP:
             args = (*(rename(arg, scope.env) for arg in read), *scope.residuals[var], *seeds)
             call = ir.Call(ir.GlobalVar(rule.functions[1], span=value.span), args, span=value.span)
-            parts = list(items(call, len(wanted)))
+            cotangent_fields = list(items(call, len(wanted)))
         else:  # the rule is linear in tangents: its gradient by them, at zeros
             primals: dict[ir.Expr, ir.Expr] = {
                 fresh(param): rename(arg, scope.env)
@@ -337,9 +337,9 @@ class Backward:
             within = _Scope(primals | tangents, dict.fromkeys(tangents, True))
             inner = Cotangents(within.env, self.data_types)
             self._pull_call(tangent, within, [None, seeds], inner)
-            parts = [inner.of(each) for each in tangents]
-        for arg, part in zip(wanted, parts, strict=True):
-            cotangents.add(arg, _only(part, scope.active.get(arg, False)))
+            cotangent_fields = [inner.of(each) for each in tangents]
+        for arg, cotangent_field in zip(wanted, cotangent_fields, strict=True):
+            cotangents.add(arg, _only(cotangent_field, scope.active.get(arg, False)))
 
     # -- functions ---------------------------------------------------------------------------------------
 

@@ -121,13 +121,13 @@ def forward(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
 
 def forward_block(expr: ir.Expr, env: Mapping[ir.Expr, ir.Expr]) -> ir.Expr:
     """Return the result of a block as a graph."""
-    block, own = block_of(expr), dict(env)
+    block, meanings = block_of(expr), dict(env)
     for var, value in block.bindings:
-        own[var] = forward(value, own)
+        meanings[var] = forward(value, meanings)
         if opens_sizes(var):
             name = fresh(var)
-            own[var] = ir.Let(name, own[var], name, span=name.span)
-    return rename(block.result, own)
+            meanings[var] = ir.Let(name, meanings[var], name, span=name.span)
+    return rename(block.result, meanings)
 
 
 def _attribute(value: object, old: tuple[ir.Expr, ...], new: tuple[ir.Expr, ...]) -> object:

@@ -73,8 +73,8 @@ def _conjugating(function: Function, cotangents: Sequence[Var]) -> Function:
     return replace(function, params=params, body=body, checked_type=None)
 
 
-def _conjugate(part: Expr) -> Expr:
-    return Call(OpRef(CONJ, span=part.span), (part,), span=part.span)
+def _conjugate(leaf: Expr) -> Expr:
+    return Call(OpRef(CONJ, span=leaf.span), (leaf,), span=leaf.span)
 
 
 def to_pairs(expr: Expr, type_: Type, *, conjugate: bool = False) -> Expr:

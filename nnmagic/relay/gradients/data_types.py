@@ -48,10 +48,10 @@ class DataTypes:
             seen, work = {leaf}, [leaf]
             while work:
                 fields = self._fields(work.pop())
-                held = {part for field in fields for type_ in field for part in leaf_types(type_)}
-                work += [part for part in held - seen if isinstance(part, TypeCall)]
-                seen |= {part for part in held if isinstance(part, TypeCall)}
-                if any(isinstance(part, TensorType) and is_inexact(part.dtype) for part in held):
+                held = {inner for field in fields for type_ in field for inner in leaf_types(type_)}
+                work += [inner for inner in held - seen if isinstance(inner, TypeCall)]
+                seen |= {inner for inner in held if isinstance(inner, TypeCall)}
+                if any(isinstance(inner, TensorType) and is_inexact(inner.dtype) for inner in held):
                     self._flows[leaf] = True
                     break
             self._flows.setdefault(leaf, False)
@@ -78,23 +78,30 @@ class DataTypes:
         """Return the data type of cotangents; one that an earlier gradient declared is used again."""
         if type_ in self._cotangents:
             return self._cotangents[type_]
-        own = self.types[type_.func.name]
+        primal = self.types[type_.func.name]
         taken = {constructor.name for data in self.types.values() for constructor in data.constructors}
         suffix = "_gradient"
         while True:
-            header = GlobalTypeVar(f"{own.header.name}{suffix}")
-            names = [f"{header.name}_zero", *(f"{each.name}{suffix}" for each in own.constructors)]
-            known = self.types.get(header.name)
-            if known is not None and not type_.args and [each.name for each in known.constructors] == names:
-                self._cotangents[type_] = known
-                return known
-            if known is None and taken.isdisjoint(names):
+            header = GlobalTypeVar(f"{primal.header.name}{suffix}")
+            names = [
+                f"{header.name}_zero",
+                *(f"{declared_constructor.name}{suffix}" for declared_constructor in primal.constructors),
+            ]
+            declared_ = self.types.get(header.name)
+            if (
+                declared_ is not None
+                and not type_.args
+                and [declared_constructor.name for declared_constructor in declared_.constructors] == names
+            ):
+                self._cotangents[type_] = declared_
+                return declared_
+            if declared_ is None and taken.isdisjoint(names):
                 break
             suffix += "_"
         self._cotangents[type_] = self.types[header.name] = TypeData(header, (), ())
         inputs: list[tuple[Type, ...]] = [()]
         for fields in self._fields(type_):
-            parts = (part for field in fields for part in leaf_types(field) if self.flows(part))
+            parts = (leaf for field in fields for leaf in leaf_types(field) if self.flows(leaf))
             inputs.append(tuple(map(self.cotangent_type, parts)))
         constructors = (
             ir.Constructor(name, own_inputs, header, tag)
@@ -149,18 +156,18 @@ class DataTypes:
         assert isinstance(type_, TypeCall)
         assert isinstance(constructor, ir.Constructor)
         types = self._fields(type_)[constructor.tag]
-        own = self._declare(type_).constructors[constructor.tag + 1]
-        if isinstance(cotangent, ir.Call) and cotangent.op is own:
-            parts = iter(cotangent.args)
+        declared_ = self._declare(type_).constructors[constructor.tag + 1]
+        if isinstance(cotangent, ir.Call) and cotangent.op is declared_:
+            fields = iter(cotangent.args)
         else:
             primals = [part for arg, field in zip(args, types, strict=True) for part in _leaves(arg, field)]
             zeros = [self.zero(primal, leaf) for primal, leaf in primals if self.flows(leaf)]
-            variables = [ir.Var("d", leaf, span=value.span) for leaf in own.inputs]
-            clauses = [(0, [], _tuple(zeros)), (own.tag, variables, _tuple(variables))]
-            parts = items(self._match(cotangent, type_, clauses, value.span), len(zeros))
+            variables = [ir.Var("d", leaf, span=value.span) for leaf in declared_.inputs]
+            clauses = [(0, [], _tuple(zeros)), (declared_.tag, variables, _tuple(variables))]
+            fields = items(self._match(cotangent, type_, clauses, value.span), len(zeros))
         flowing = [[self.flows(leaf) for leaf in leaf_types(field)] for field in types]
         return [
-            tree_of(iter([next(parts) if flows else None for flows in row]), field)
+            tree_of(iter([next(fields) if flows else None for flows in row]), field)
             for row, field in zip(flowing, types, strict=True)
         ]
 
@@ -181,21 +188,21 @@ class DataTypes:
             case ir.PatternTuple(patterns=parts):
                 assert isinstance(type_, TupleType)
                 rows = zip(parts, type_.fields, strict=True)
-                return [self.of_pattern(part, field, env, cotangents) for part, field in rows]
+                return [self.of_pattern(subpattern, field, env, cotangents) for subpattern, field in rows]
             case ir.PatternConstructor(constructor=constructor, patterns=parts):
                 assert isinstance(type_, TypeCall)
                 pairs = list(zip(parts, self._fields(type_)[constructor.tag], strict=True))
-                given = [
+                cotangents_ = [
                     leaf
-                    for part, field in pairs
-                    for leaf in leaves(self.of_pattern(part, field, env, cotangents), field)
+                    for subpattern, field in pairs
+                    for leaf in leaves(self.of_pattern(subpattern, field, env, cotangents), field)
                 ]
-                if not any(leaf is not None for leaf in given):
+                if not any(leaf is not None for leaf in cotangents_):
                     return None
-                primals = [leaf for part, field in pairs for leaf in _primals(part, field, env)]
+                primals = [leaf for subpattern, field in pairs for leaf in _primals(subpattern, field, env)]
                 fields = [
-                    self.zero(primal, leaf) if own is None else own
-                    for own, (primal, leaf) in zip(given, primals, strict=True)
+                    self.zero(primal, leaf) if leaf_cotangent is None else leaf_cotangent
+                    for leaf_cotangent, (primal, leaf) in zip(cotangents_, primals, strict=True)
                     if self.flows(leaf)
                 ]
                 return ir.Call(self._declare(type_).constructors[constructor.tag + 1], tuple(fields))
@@ -234,8 +241,8 @@ class DataTypes:
         return ir.Call(ir.GlobalVar(name), args, span=args[-1].span)
 
     def _add(self, type_: TypeCall) -> ir.Function:
-        own = self.cotangent_type(type_)
-        first, second = ir.Var("first", own), ir.Var("second", own)
+        cotangent_type = self.cotangent_type(type_)
+        first, second = ir.Var("first", cotangent_type), ir.Var("second", cotangent_type)
         outer: list[_Arm] = [(0, [], second)]
         for constructor in self._declare(type_).constructors[1:]:
             lhs, rhs = ([ir.Var(hint, leaf) for leaf in constructor.inputs] for hint in ("a", "b"))
@@ -243,18 +250,18 @@ class DataTypes:
             sums = tuple(self.sum(a, b, leaf) for a, b, leaf in leaf_pairs)
             inner: list[_Arm] = [(0, [], first), (constructor.tag, rhs, ir.Call(constructor, sums))]
             outer.append((constructor.tag, lhs, self._match(second, type_, inner)))
-        return ir.Function((first, second), self._match(first, type_, outer), own)
+        return ir.Function((first, second), self._match(first, type_, outer), cotangent_type)
 
     def _fill(self, type_: TypeCall) -> ir.Function:
         cotangent = ir.Var("d", self.cotangent_type(type_))
 
         def fill(constructor: ir.Constructor, fields: Sequence[ir.Var]) -> ir.Expr:
-            own = self._declare(type_).constructors[constructor.tag + 1]
-            parts = [ir.Var("d", leaf) for leaf in own.inputs]
+            declared_ = self._declare(type_).constructors[constructor.tag + 1]
+            cotangent_fields = [ir.Var("d", leaf) for leaf in declared_.inputs]
             primals = [part for field in fields for part in _leaves(field, type_of(field))]
             zeros = [self.zero(primal, leaf) for primal, leaf in primals if self.flows(leaf)]
-            made = []
-            for given in (zeros, parts):
+            full_values = []
+            for given in (zeros, cotangent_fields):
                 rest = iter(given)
                 full = iter(
                     [
@@ -263,8 +270,8 @@ class DataTypes:
                     ]
                 )
                 filled = tuple(nest(tree_of(full, type_of(field))) for field in fields)
-                made.append(ir.Call(constructor, filled, type_args=type_.args))
-            inner: list[_Arm] = [(0, [], made[0]), (own.tag, parts, made[1])]
+                full_values.append(ir.Call(constructor, filled, type_args=type_.args))
+            inner: list[_Arm] = [(0, [], full_values[0]), (declared_.tag, cotangent_fields, full_values[1])]
             return self._match(cotangent, type_, inner)
 
         return self._map(type_, type_, fill, [cotangent])
@@ -280,7 +287,7 @@ class DataTypes:
     def _stop(self, type_: TypeCall) -> ir.Function:
         def stop(constructor: ir.Constructor, fields: Sequence[ir.Var]) -> ir.Expr:
             trees = (
-                tree_of((self.stopped(*part) for part in _leaves(field, type_of(field))), type_of(field))
+                tree_of((self.stopped(*leaf) for leaf in _leaves(field, type_of(field))), type_of(field))
                 for field in fields
             )
             return ir.Call(constructor, tuple(map(nest, trees)), type_args=type_.args)

@@ -49,13 +49,12 @@ def value_and_gradient(module: Module, name: str, argnums: int | Sequence[int]) 
         while inner in taken or inner in helpers:
             inner += "_"
         helpers = {
-            (inner if each == name else each): _rename(helper, name, inner)
-            for each, helper in helpers.items()
+            (inner if key == name else key): _rename(helper, name, inner) for key, helper in helpers.items()
         }
     gradients = pulled.cotangents[0] if isinstance(argnums, int) else Tuple(pulled.cotangents)
     body = _renamed_expr(Tuple((pulled.value, gradients), span=function.span), name, inner)
     result = Function(pulled.params, body, span=function.span)
-    others = {each: own for each, own in module.functions.items() if each != name}
+    others = {key: function_ for key, function_ in module.functions.items() if key != name}
     functions = {**others, **helpers, name: result}
     return with_types(Module(functions, {**module.types, **pulled.data_types.types}))
 
@@ -68,36 +67,46 @@ def reverse(
     seeds = None if seeded else scalar_seeds(real.functions[name], name)
     pulled = pullback(real, name, argnums, {*taken, *real.functions}, seeds=seeds)
     body = Tuple((pulled.value, Tuple(pulled.cotangents, span=function.span)), span=function.span)
-    made = Differentiated(pulled.params, body, pulled.helpers, pulled.data_types.types, pulled.unused)
-    return made if real is module else _of_complex(made, function, argnums, reverse=True)
+    differentiated = Differentiated(
+        pulled.params, body, pulled.helpers, pulled.data_types.types, pulled.unused
+    )
+    return differentiated if real is module else _of_complex(differentiated, function, argnums, reverse=True)
 
 
 def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[str]) -> Differentiated:
     """Return ``(value, tangent)``; the last parameters are the tangents of the leaves of ``argnums``."""
     real = on_pairs(module, name, taken)
-    made = _forward_mode(real, name, argnums, {*taken, *real.functions})
-    return made if real is module else _of_complex(made, module.functions[name], argnums, reverse=False)
+    differentiated = _forward_mode(real, name, argnums, {*taken, *real.functions})
+    return (
+        differentiated
+        if real is module
+        else _of_complex(differentiated, module.functions[name], argnums, reverse=False)
+    )
 
 
 def _of_complex(
-    made: Differentiated, function: Function, argnums: Sequence[int], *, reverse: bool
+    differentiated: Differentiated, function: Function, argnums: Sequence[int], *, reverse: bool
 ) -> Differentiated:
     """Return a derivative over pairs of floats as one of complex numbers."""
     assert function.ret_type is not None
-    own = [type_of(param) for param in function.params]
-    types = [leaf for index in argnums for leaf in inexact_leaves(own[index])]
+    param_types = [type_of(param) for param in function.params]
+    types = [leaf for index in argnums for leaf in inexact_leaves(param_types[index])]
     if reverse:
         types = inexact_leaves(function.ret_type)
     env, params = dict[Expr, Expr](), list[Var]()
-    for number, (old, type_) in enumerate(zip(made.params, [*own, *types], strict=False)):
+    for number, (old, type_) in enumerate(zip(differentiated.params, [*param_types, *types], strict=False)):
         params.append(Var(old.name_hint, type_, span=old.span))
-        env[old] = to_pairs(params[-1], type_, conjugate=reverse and number >= len(own))
-    body = rewrite(made.body, lambda _old, new: new, env)
-    result = TupleType(tuple(own[index] for index in argnums)) if reverse else function.ret_type
+        env[old] = to_pairs(params[-1], type_, conjugate=reverse and number >= len(param_types))
+    body = rewrite(differentiated.body, lambda _old, new: new, env)
+    result = TupleType(tuple(param_types[index] for index in argnums)) if reverse else function.ret_type
     value, derivative = (TupleGetItem(body, index, span=function.span) for index in range(2))
     parts = (from_pairs(value, function.ret_type), from_pairs(derivative, result, conjugate=reverse))
     return Differentiated(
-        tuple(params), Tuple(parts, span=function.span), made.helpers, made.types, made.unused
+        tuple(params),
+        Tuple(parts, span=function.span),
+        differentiated.helpers,
+        differentiated.types,
+        differentiated.unused,
     )
 
 
@@ -126,11 +135,13 @@ def _forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[
         env: dict[Expr, Expr] = dict(zip(plain.params, second.params[:count], strict=True))
         value = forward_block(plain.body, env)
     data_types = second.data_types
-    parts = list(zip(project(value, function.ret_type), leaf_types(function.ret_type), strict=True))
-    primals = (data_types.full(part, leaf) for part, leaf in parts if flows(leaf))
+    leaves = list(zip(project(value, function.ret_type), leaf_types(function.ret_type), strict=True))
+    primals = (data_types.full(leaf_value, leaf) for leaf_value, leaf in leaves if flows(leaf))
     zeros: dict[Expr, Expr] = dict(zip(second.params[count:], primals, strict=True))
     given = iter(second.cotangents)
-    tangent = [next(given) if flows(leaf) else data_types.full(part, leaf) for part, leaf in parts]
+    tangent = [
+        next(given) if flows(leaf) else data_types.full(leaf_value, leaf) for leaf_value, leaf in leaves
+    ]
     tree = nest(tree_of(iter(tangent), function.ret_type))
     body = rewrite(Tuple((value, tree), span=function.span), lambda _old, new: new, zeros)
     helpers = {**first.helpers, **second.helpers, **data_types.functions}
@@ -171,9 +182,9 @@ def _numbers(module: Module, name: str, argnums: int | Sequence[int]) -> list[in
 
 
 def _rename(function: Function, old: str, new: str) -> Function:
-    made = _renamed_expr(function, old, new)
-    assert isinstance(made, Function)
-    return made
+    renamed = _renamed_expr(function, old, new)
+    assert isinstance(renamed, Function)
+    return renamed
 
 
 def _renamed_expr(expr: Expr, old: str, new: str) -> Expr:

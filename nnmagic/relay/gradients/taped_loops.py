@@ -80,13 +80,13 @@ def call_forward(
         span=span,
     )
     count = len(loop.carried)
-    parts = list(items(first, count + len(tapes)))
+    results = list(items(first, count + len(tapes)))
     inner: dict[ir.Expr, ir.Expr] = {
         **substitution,
-        **dict(zip(loop.carried, parts, strict=False)),
+        **dict(zip(loop.carried, results, strict=False)),
         loop.counter: _counter_in_round(loop, _count(loop, substitution, span), span),
     }
-    return forward_block(loop.exit, inner), TapedCall(taped, substitution, inner, tuple(parts[count:]))
+    return forward_block(loop.exit, inner), TapedCall(taped, substitution, inner, tuple(results[count:]))
 
 
 def call_backward(tape: TapedCall, backward: Backward, seed: Tree, span: Span | None) -> list[Tree]:

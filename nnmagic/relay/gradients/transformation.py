@@ -82,10 +82,10 @@ def _refuse_lost_rules(functions: Mapping[str, Function]) -> None:
     diagnostics = Diagnostics()
     for name, function in functions.items():
         rule = custom_rule(function)
-        for each in () if rule is None else rule.functions:
-            if each not in functions:
+        for callee in () if rule is None else rule.functions:
+            if callee not in functions:
                 hint = "differentiate before passes remove what nothing calls"
-                message = f"the gradient rule of @{name} is @{each}, which the module has not"
+                message = f"the gradient rule of @{name} is @{callee}, which the module has not"
                 diagnostics.error(message, function.span, hint=hint)
     diagnostics.raise_if_any(RelayError)
 
@@ -136,7 +136,7 @@ def pullback(
         ]
         flow_params.append(nest(tree_of(iter(full), type_of(param))))
     helpers = {
-        **{each: made for each, made in prepared.functions.items() if each != name},
+        **{key: helper for key, helper in prepared.functions.items() if key != name},
         **backward.made,
         **data_types.functions,
     }

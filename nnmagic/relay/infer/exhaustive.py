@@ -94,9 +94,9 @@ def _case_text(heads: Sequence[_Head]) -> str:
             case None:
                 texts.append("_")
             case int():
-                parts = [texts.pop() for _ in range(head)]
-                texts.append(f"({', '.join(parts)}{',' * (head == 1)})")
+                inner = [texts.pop() for _ in range(head)]
+                texts.append(f"({', '.join(inner)}{',' * (head == 1)})")
             case Constructor(name=name, inputs=inputs):
-                parts = [texts.pop() for _ in inputs]
-                texts.append(f"{name}({', '.join(parts)})" if parts else name)
+                inner = [texts.pop() for _ in inputs]
+                texts.append(f"{name}({', '.join(inner)})" if inner else name)
     return texts[0]

@@ -48,8 +48,8 @@ def _infer_group(context: Context, group: Sequence[str]) -> None:
     _check_scopes(context, inference)
     for name in group:
         signature = context.signatures[name]
-        parts = [context.resolve(part, functions[name]) for part in type_parts(signature)]
-        context.signatures[name] = replace(signature, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
+        resolved = [context.resolve(part, functions[name]) for part in type_parts(signature)]
+        context.signatures[name] = replace(signature, arg_types=tuple(resolved[:-1]), ret_type=resolved[-1])
 
 
 def _report_unknown_types(context: Context, inference: ExpressionInference) -> None:

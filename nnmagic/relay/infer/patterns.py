@@ -42,11 +42,11 @@ def _bind_pattern(context: Context, match_: Match, pattern: Pattern, data: Type)
 
 
 def _pair_parts(
-    parts: tuple[Pattern, ...], types: tuple[Type, ...] | None, depth: int
+    patterns: tuple[Pattern, ...], types: tuple[Type, ...] | None, depth: int
 ) -> list[tuple[Pattern, Type, int]]:
     """Pair the parts of a pattern with their types, which are unknown after an error."""
-    part_types = types if types is not None else (UNKNOWN,) * len(parts)
-    return [(part, type_, depth + 1) for part, type_ in zip(parts, part_types, strict=True)]
+    part_types = types if types is not None else (UNKNOWN,) * len(patterns)
+    return [(pattern, type_, depth + 1) for pattern, type_ in zip(patterns, part_types, strict=True)]
 
 
 def _tuple_parts(

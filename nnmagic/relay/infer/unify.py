@@ -153,10 +153,10 @@ class Solver:
         entry = self._whole.get(id(type_))
         if entry is not None:
             return entry
-        parts = type_parts(type_)
-        if not parts:
+        fields = type_parts(type_)
+        if not fields:
             return type_, 0, 1
-        resolved = [self._resolve(field) for field in parts]
+        resolved = [self._resolve(field) for field in fields]
         depth = 1 + max(depth for _, depth, _ in resolved)
         size = 1 + sum(size for _, _, size in resolved)
         if depth > MAX_NESTING or size > MAX_PARTS:

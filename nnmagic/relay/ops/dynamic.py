@@ -111,11 +111,11 @@ def _fit_bounds(types: Sequence[Type], _attrs: Attrs) -> None:
 def _window(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Leave the sizes of the axes that ``begin`` covers; -1 is all of an axis, -2 what ``lengths`` says."""
     data, count, lengths = tensor(types), _length(types, 1), _length(types, 2)
-    kept = cast("Sequence[int]", attrs["sizes"])
-    if not len(kept) == lengths == count or count > len(data.shape):
-        message = f"there are {count} begins, {lengths} lengths and {len(kept)} sizes, of {{data}}"
+    sizes = cast("Sequence[int]", attrs["sizes"])
+    if not len(sizes) == lengths == count or count > len(data.shape):
+        message = f"there are {count} begins, {lengths} lengths and {len(sizes)} sizes, of {{data}}"
         raise RelationError(message, 1, 2, 0, data=data)
-    dims = [{-1: dim, -2: ANY}.get(size, size) for size, dim in zip(kept, data.shape, strict=False)]
+    dims = [{-1: dim, -2: ANY}.get(size, size) for size, dim in zip(sizes, data.shape, strict=False)]
     return TensorType((*dims, *data.shape[count:]), data.dtype)
 
 

@@ -43,12 +43,12 @@ class Layout:
 def parse_layout(name: object, attr: str | tuple[str, ...] = ()) -> Layout:
     """Parse a layout, which the attribute ``attr`` gives. Raises RelationError for a string that is none."""
     text = name if isinstance(name, str) else ""
-    parts = list(_AXIS.finditer(text))
+    axis_texts = list(_AXIS.finditer(text))
     axes = tuple(
-        (axis_text[1], 0) if axis_text[1] else (axis_text[3], int(axis_text[2])) for axis_text in parts
+        (axis_text[1], 0) if axis_text[1] else (axis_text[3], int(axis_text[2])) for axis_text in axis_texts
     )
     letters = [letter for letter, _ in axes]
-    whole = "".join(axis_text[0] for axis_text in parts) == text
+    whole = "".join(axis_text[0] for axis_text in axis_texts) == text
     inner_without_outer = [x for x in letters if x.islower() and x.upper() not in letters]
     if not text or not whole or len(set(letters)) != len(letters) or inner_without_outer:
         hint = "a layout is a string such as 'NCHW' or 'NCHW16c'"
@@ -80,15 +80,15 @@ def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0
     if source.primal != target.primal:
         message = f"layout {source.name} cannot be converted to {target.name}"
         raise RelationError(message, operand, attr=target.attr or source.attr)
-    whole: dict[str, Dim] = {}
+    extents: dict[str, Dim] = {}
     for (letter, factor), dim in zip(source.axes, shape, strict=True):
         if not factor:
-            whole[letter] = multiply(dim, source.factor(letter))
+            extents[letter] = multiply(dim, source.factor(letter))
         elif same_dim(dim, factor) is False:
             message = f"layout {source.name} does not fit shape {{shape:shape}}"
             raise RelationError(message, operand, attr=source.attr, shape=shape)
     return tuple(
-        factor or _as_int32(ceil_divide(whole[letter], target.factor(letter)))
+        factor or _as_int32(ceil_divide(extents[letter], target.factor(letter)))
         for letter, factor in target.axes
     )
 

@@ -83,8 +83,8 @@ def _of_parts(data: ty.TensorType, *parts: Shape) -> ty.Type:
     """Return the type of results for each matrix of a batch, which have these shapes; vectors are real."""
     batch = data.shape[:-2]
     types = tuple(
-        ty.TensorType((*batch, *part), data.dtype if len(part) > 1 else ty.part_dtype(data.dtype))
-        for part in parts
+        ty.TensorType((*batch, *shape), data.dtype if len(shape) > 1 else ty.part_dtype(data.dtype))
+        for shape in parts
     )
     return types[0] if len(types) == 1 else ty.TupleType(types)
 

@@ -76,8 +76,8 @@ def _window_count(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) 
     if not isinstance(room, int) or not isinstance(stride, int) or room >= 0 < stride:
         return window_output(size, pad, window, stride, ceil=ceil)
     steps = room + stride - 1 if ceil else room
-    whole = abs(steps) // abs(stride)
-    return (whole if steps * stride >= 0 else -whole) + 1
+    quotient = abs(steps) // abs(stride)
+    return (quotient if steps * stride >= 0 else -quotient) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ _COUNT_PAD = Attr("count_include_pad", BOOL, default=False)
 def _fit_gradient(types: Sequence[Type], attrs: Attrs) -> None:
     """Require a gradient of the shape that the pool's result has."""
     pool = OPERATORS["nn.max_pool2d"].result_type(types[1:], {**attrs, "dilation": (1, 1)})
-    (wanted,), (given,) = sizes([pool]), sizes(types[:1])
-    if given != wanted:
-        raise RelationError(f"the gradient is of shape {given}, the pool of {wanted}", 0)
+    (wanted,), (actual,) = sizes([pool]), sizes(types[:1])
+    if actual != wanted:
+        raise RelationError(f"the gradient is of shape {actual}, the pool of {wanted}", 0)
 
 
 def _declare_pools(rank: int) -> None:

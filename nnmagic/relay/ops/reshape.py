@@ -41,12 +41,12 @@ def reshape_shape(shape: Shape, codes: Sequence[int], allowzero: bool = False) -
     if the codes do not fit or the number of elements changes.
     """
     reading = _ShapeReader(shape)
-    rest = iter(enumerate(codes))
-    for index, code in rest:
+    remaining_codes = iter(enumerate(codes))
+    for index, code in remaining_codes:
         if code == -1:
             _infer_at(reading, index)
         else:
-            _read(reading, code, (after for _, after in rest), allowzero)
+            _read(reading, code, (after for _, after in remaining_codes), allowzero)
     if reading.infer is not None:
         if reading.infer >= len(reading.out):
             raise RelationError("-1 in newshape cannot be inferred behind -4", 0, attr="newshape")
@@ -76,7 +76,7 @@ def _infer_at(reading: _ShapeReader, index: int) -> None:
     reading.at += 1
 
 
-def _read(reading: _ShapeReader, code: int, rest: Iterator[int], allowzero: bool) -> None:
+def _read(reading: _ShapeReader, code: int, following: Iterator[int], allowzero: bool) -> None:
     if code > 0 or (code == 0 and allowzero):
         reading.out.append(code)
         reading.free_out.append(code)
@@ -89,7 +89,7 @@ def _read(reading: _ShapeReader, code: int, rest: Iterator[int], allowzero: bool
     elif code == -3:
         reading.out.append(multiply(reading.next_dim(code), reading.next_dim(code)))
     elif code == -4:
-        reading.out += _split_dim(reading.next_dim(code), next(rest, None), next(rest, None))
+        reading.out += _split_dim(reading.next_dim(code), next(following, None), next(following, None))
     else:
         raise RelationError(f"newshape cannot have {code}", attr="newshape")
 

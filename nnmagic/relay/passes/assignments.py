@@ -79,10 +79,10 @@ def _fold(
         if isinstance(user, Call) and operator_of(user) == "strided_set" and user.args[1] not in reads:
             following.append(user)
             continue
-        found = _reads_of(user, region, users)
-        if not all(_has_type(value, read) for read in found) or not found:
+        reads_ = _reads_of(user, region, users)
+        if not all(_has_type(value, read) for read in reads_) or not reads_:
             return None
-        reads += found
+        reads += reads_
     if region is None or len(following) != 1 or _region(following[0].args[2:]) != region:
         return None
     return (following[0], reads) if _fits(value) else None
@@ -135,7 +135,7 @@ def _slices(node: Expr) -> dict[int, tuple[int, int, int]] | None:
     if call is None or call.attrs["slice_mode"] != "end":
         return None
     axes, *bounds = (call.attrs[name] for name in ("axes", "begin", "end", "strides"))
-    vectors = [each for each in (axes, *bounds) if isinstance(each, tuple)]
+    vectors = [operand for operand in (axes, *bounds) if isinstance(operand, tuple)]
     if len(vectors) != 4 or len({len(vector) for vector in vectors}) != 1:
         return None
     return _without_whole({axis: slice_ for axis, *slice_ in zip(*vectors, strict=True)})

@@ -41,9 +41,9 @@ def _window(
 ) -> TensorExpr:
     steps = constant(np.ones(len(sizes), "int64"), "int64", span=x.span)
     part = x.op("dyn.strided_slice", begin, begin + lengths, steps)
-    kept = [dim if isinstance(dim, int) else 0 for dim in shape]  # 0: as it is
-    cut = [{-1: dim, -2: 0}.get(size, size) for size, dim in zip(sizes, kept, strict=False)]
-    return part.op("reshape", newshape=[*cut, *kept[len(sizes) :]])
+    static_shape = [dim if isinstance(dim, int) else 0 for dim in shape]  # 0: as it is
+    cut = [{-1: dim, -2: 0}.get(size, size) for size, dim in zip(sizes, static_shape, strict=False)]
+    return part.op("reshape", newshape=[*cut, *static_shape[len(sizes) :]])
 
 
 #: No axis of which only the call knows the size is longer.

@@ -126,8 +126,8 @@ def _without(function: ir.Function, let: ir.Let, captured: list[ir.Expr], name: 
             assert isinstance(new, ir.Let)
             return new.body
         if isinstance(old, ir.Call) and old.op is let.var:
-            for part in captured:
-                outer[part] = rewrite(part, transform, memo)
+            for value in captured:
+                outer[value] = rewrite(value, transform, memo)
         return call_global(old, new)
 
     call_global = _call_global(let.var, name, outer)

@@ -166,17 +166,17 @@ def _parts_to_hoist(function: ir.Function, name: str, transposes: Collection[ir.
     invariants = _invariants_of(function, name, transposes)
     nodes = list(post_order(function.body))
     work = [child for node in nodes if node not in invariants.sizes for child in ir.children(node)]
-    parts: set[ir.Expr] = set()
+    hoisted: set[ir.Expr] = set()
     seen: set[ir.Expr] = set()
     while work:
         node = work.pop()
         if node not in seen and node in invariants.working:
             seen.add(node)
             if node in transposes or _is_worth(node, invariants.sizes[node]):
-                parts.add(node)
+                hoisted.add(node)
             else:
                 work.extend(ir.children(node))
-    return [node for node in nodes if node in parts]
+    return [node for node in nodes if node in hoisted]
 
 
 def _is_worth(node: ir.Expr, size: int) -> bool:
@@ -204,12 +204,12 @@ def _size_of(type_: Type | None) -> int | None:
             return math.prod(dims) if len(dims) == len(shape) else None
         case TupleType(fields=fields):
             sizes = [_size_of(field) for field in fields]
-            known = [size for size in sizes if size is not None]
-            return max(known, default=0) if len(known) == len(sizes) else None
+            static_sizes = [size for size in sizes if size is not None]
+            return max(static_sizes, default=0) if len(static_sizes) == len(sizes) else None
     return None
 
 
-def _take_parts(function: ir.Function, name: str, parts: Sequence[ir.Expr]) -> ir.Function:
+def _take_parts(function: ir.Function, name: str, invariants: Sequence[ir.Expr]) -> ir.Function:
     """Return the loop that takes the parts as its last parameters, and hands them on."""
     params = [
         ir.Var(
@@ -218,13 +218,13 @@ def _take_parts(function: ir.Function, name: str, parts: Sequence[ir.Expr]) -> i
             span=hoisted_expr.span,
             checked_type=hoisted_expr.checked_type,
         )
-        for index, hoisted_expr in enumerate(parts)
+        for index, hoisted_expr in enumerate(invariants)
     ]
 
     def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
         return replace(new, args=(*new.args, *params)) if is_call(new, name) else new
 
-    body = rewrite(function.body, transform, dict(zip(parts, params, strict=True)))
+    body = rewrite(function.body, transform, dict(zip(invariants, params, strict=True)))
     return replace(function, params=(*function.params, *params), body=body, checked_type=None)
 
 

@@ -63,9 +63,11 @@ def _evaluate(name: str, args: Sequence[Expr], attrs: Attrs, result: TensorType)
         return None
     if not all(array.dtype.name in _EXACT for array in arrays) or result.dtype not in _EXACT:
         return None
-    given = EvalCall(attrs, result)
+    eval_call = EvalCall(attrs, result)
     with np.errstate(all="ignore"):
-        return cast("Array", REFERENCE[name](given, *operands)) if _CHECKS[name](arrays, given) else None
+        return (
+            cast("Array", REFERENCE[name](eval_call, *operands)) if _CHECKS[name](arrays, eval_call) else None
+        )
 
 
 def _constant(value: Array, type_: TensorType, call: Call) -> Constant:
@@ -147,9 +149,9 @@ def _casts(arrays: Sequence[Array], call: EvalCall) -> bool:
     data = arrays[0]
     if data.dtype.kind != "f" or call.dtype.kind not in "iu":
         return True
-    limits, whole = np.iinfo(call.dtype), np.trunc(data.astype(np.float64))
+    limits, truncated = np.iinfo(call.dtype), np.trunc(data.astype(np.float64))
     # The largest int64 is no float: a float below 2**63 is at most 2**63 - 1024.
-    return bool(((whole >= float(limits.min)) & (whole < float(limits.max) + 1)).all())
+    return bool(((truncated >= float(limits.min)) & (truncated < float(limits.max) + 1)).all())
 
 
 def _takes(arrays: Sequence[Array], call: EvalCall) -> bool:

@@ -179,8 +179,8 @@ def run_passes(
     named = named_passes(passes)
     module = ensure_types(module)
     kept = tuple(module.functions if keep is None else keep)
-    for each in named:
-        module = run_instrumented(each.name, _with_checks(each, kept), module, runs)
+    for pass_ in named:
+        module = run_instrumented(pass_.name, _with_checks(pass_, kept), module, runs)
     return module
 
 

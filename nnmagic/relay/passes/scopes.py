@@ -86,9 +86,9 @@ def scopes_of(function: ir.Function, *, lets: bool = False) -> Scopes:
         uses = list(_uses(node, scope_of[node], lets))
         if opened := tuple(scope for _, scope in uses if scope is not scope_of[node]):
             inner[node] = opened
-        for part, user in uses:
-            current = scope_of.get(part)
-            scope_of[part] = user if current is None else common_scope(current, user)
+        for used, user in uses:
+            current = scope_of.get(used)
+            scope_of[used] = user if current is None else common_scope(current, user)
     return Scopes(outermost, order, scope_of, inner, early)
 
 

@@ -89,13 +89,13 @@ def _fold_selection(take: Call) -> Call:
     if not isinstance(axis, int) or not isinstance(axes, tuple):
         return take
     rank = len(before.shape)
-    axis, sliced = axis % rank, [each % rank for each in axes if isinstance(each, int)]
+    axis, sliced = axis % rank, [sliced_axis % rank for sliced_axis in axes if isinstance(sliced_axis, int)]
     if axis in sliced:
         return take
     row = TensorType((*before.shape[:axis], *before.shape[axis + 1 :]), before.dtype)
     attrs = {**take.attrs, "axis": axis}
     first = _fold_selection(replace(take, args=(data.args[0], index), attrs=attrs, checked_type=row))
-    attrs = {**data.attrs, "axes": tuple(each - (each > axis) for each in sliced)}
+    attrs = {**data.attrs, "axes": tuple(sliced_axis - (sliced_axis > axis) for sliced_axis in sliced)}
     return replace(data, args=(first,), attrs=attrs, checked_type=take.checked_type)
 
 

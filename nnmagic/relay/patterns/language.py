@@ -207,15 +207,18 @@ def is_let(var: Pattern, value: Pattern, body: Pattern) -> Pattern:
 
 
 def _node(
-    kind: str, node: type[Expr], patterns: Sequence[Pattern] | None, parts: Callable[..., Sequence[Expr]]
+    kind: str,
+    node: type[Expr],
+    patterns: Sequence[Pattern] | None,
+    operands_of: Callable[..., Sequence[Expr]],
 ) -> Pattern:
     """Return a pattern of nodes of a class with these parts; None are any."""
     wanted = None if patterns is None else _patterns(patterns)
 
     def ways(expr: Expr) -> Sequence[Goals]:
-        if not isinstance(expr, node) or (wanted is not None and len(parts(expr)) != len(wanted)):
+        if not isinstance(expr, node) or (wanted is not None and len(operands_of(expr)) != len(wanted)):
             return _FAILS
-        return _HOLDS if wanted is None else [list(zip(wanted, parts(expr), strict=True))]
+        return _HOLDS if wanted is None else [list(zip(wanted, operands_of(expr), strict=True))]
 
     return Pattern(kind, ways, is_structure=True)
 

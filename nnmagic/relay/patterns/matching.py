@@ -58,14 +58,14 @@ def match(pattern: Pattern, expr: Expr) -> Match | None:
     goals: _Stack = ((pattern, expr), None)
     choices: list[tuple[_Stack, int]] = []
     while goals is not None:
-        (part, node), goals = goals
+        (wanted, node), goals = goals
         ways: Sequence[Goals]
-        if part in nodes:
-            ways = [()] if nodes[part] is node else []
+        if wanted in nodes:
+            ways = [()] if nodes[wanted] is node else []
         else:
-            nodes[part] = node
-            bound.append(part)
-            ways = part.ways(node)
+            nodes[wanted] = node
+            bound.append(wanted)
+            ways = wanted.ways(node)
         if ways:
             choices.extend((_with(way, goals), len(bound)) for way in reversed(ways[1:]))
             goals = _with(ways[0], goals)

@@ -61,13 +61,13 @@ def rewrite(module: Module, *rules: Rule, max_rounds: int = MAX_ROUNDS) -> Modul
     _check_rules(rules)
     module = ensure_types(module)
     nodes = sum(1 for function in module.functions.values() for _ in post_order(function))
-    left = max(MAX_REPLACEMENTS, 10 * nodes)
+    budget = max(MAX_REPLACEMENTS, 10 * nodes)
     for number in range(max_rounds + 1):
         new, applied = _round(module, rules)
         if not applied:
             return module
-        left -= len(applied)
-        if number == max_rounds or left < 0:
+        budget -= len(applied)
+        if number == max_rounds or budget < 0:
             last = applied[-1]
             message = f"the rule {last.rule.name} still applies after {number} rounds"
             hint = "a replacement must not match the rules again"

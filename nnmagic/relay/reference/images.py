@@ -199,8 +199,8 @@ def _reflect(at: Array, size: int, *, corners: bool) -> Any:
     start, length = (0.0, size - 1) if corners else (-0.5, size)
     distance = np.abs(start - at)
     times = np.trunc(distance.astype(np.int32) / length) if length else np.zeros_like(distance)
-    rest = distance - times * length
-    turned = np.where(times % 2 == 0, rest + start, length - rest + start)
+    remainder = distance - times * length
+    turned = np.where(times % 2 == 0, remainder + start, length - remainder + start)
     return np.where((at >= start) & (at <= length + start), at, turned)
 
 

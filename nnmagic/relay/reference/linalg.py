@@ -55,7 +55,7 @@ def _eig(call: EvalCall, a: Array) -> Any:
     matrices = complex_of(np.ascontiguousarray(a)) if call["pairs"] else a
     _finite("Eigenvalues did not converge", matrices)
     eigen = np.linalg.eig(matrices) if call["compute_v"] else (np.linalg.eigvals(matrices),)
-    return tuple(part.astype(a.dtype) for each in eigen for part in (each.real, each.imag))
+    return tuple(part.astype(a.dtype) for matrix in eigen for part in (matrix.real, matrix.imag))
 
 
 def _qr(call: EvalCall, a: Array) -> Any:
@@ -95,8 +95,8 @@ def _lstsq(call: EvalCall, a: Array, b: Array) -> Any:
     """Return solutions, sums of squared residuals, and the rank."""
     _finite("SVD did not converge in Linear Least Squares", a, b)
     solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=call["rcond"])
-    rest = b - a @ solution
-    return solution, (rest * rest).sum(axis=0), np.int32(rank)
+    residual = b - a @ solution
+    return solution, (residual * residual).sum(axis=0), np.int32(rank)
 
 
 def _full_rank(_given: EvalCall, data: Array, rank: Array, a: Array) -> Any:

@@ -118,11 +118,11 @@ def _space_to_batch(call: EvalCall, data: Array) -> Any:
     wide = np.pad(data, [(0, 0), *paddings, *rest], constant_values=data.dtype.type(call["pad_value"]))
     sizes = [size // length for size, length in zip(wide.shape[1:], block, strict=False)]
     split = [part for pair in zip(sizes, block, strict=True) for part in pair]
-    parts = wide.reshape(wide.shape[0], *split, *wide.shape[1 + count :])
+    blocks = wide.reshape(wide.shape[0], *split, *wide.shape[1 + count :])
     inside = [2 * axis + 2 for axis in range(count)]
     outside = [2 * axis + 1 for axis in range(count)]
-    others = range(2 * count + 1, parts.ndim)
-    return parts.transpose(*inside, 0, *outside, *others).reshape(-1, *sizes, *wide.shape[1 + count :])
+    others = range(2 * count + 1, blocks.ndim)
+    return blocks.transpose(*inside, 0, *outside, *others).reshape(-1, *sizes, *wide.shape[1 + count :])
 
 
 def _batch_to_space(call: EvalCall, data: Array) -> Any:
@@ -130,11 +130,11 @@ def _batch_to_space(call: EvalCall, data: Array) -> Any:
     block, crops = _pairs(call, "crops")
     count = len(block)
     batch, sizes = data.shape[0] // math.prod(block), data.shape[1 : 1 + count]
-    parts = data.reshape(*block, batch, *data.shape[1:])
+    blocks = data.reshape(*block, batch, *data.shape[1:])
     order = [part for axis in range(count) for part in (count + 1 + axis, axis)]
     wide = [size * length for size, length in zip(sizes, block, strict=True)]
-    others = range(2 * count + 1, parts.ndim)
-    whole = parts.transpose(count, *order, *others).reshape(batch, *wide, *data.shape[1 + count :])
+    others = range(2 * count + 1, blocks.ndim)
+    whole = blocks.transpose(count, *order, *others).reshape(batch, *wide, *data.shape[1 + count :])
     cut = [slice(before, size - after) for (before, after), size in zip(crops, wide, strict=True)]
     where: tuple[Any, ...] = (slice(None), *cut)
     return whole[where]
@@ -156,17 +156,17 @@ def _pool_grad(*, average: bool) -> Rule:
                 for start, size, limit in zip(starts, call["pool_size"], x.shape[2:], strict=True)
             ]
             window: tuple[Any, ...] = (..., *(slice(*span) for span in spans))
-            part, flows = x[window], last_axes(cotangent, at)
-            if not part.size:
+            pooled, flows = x[window], last_axes(cotangent, at)
+            if not pooled.size:
                 continue
             if average:
-                inside = part.shape[2] * part.shape[3]
+                inside = pooled.shape[2] * pooled.shape[3]
                 share = math.prod(call["pool_size"]) if call["count_include_pad"] else inside
                 result[window] += (flows / share)[..., np.newaxis, np.newaxis]
                 continue
-            flat = part.reshape(*part.shape[:2], -1)
+            flat = pooled.reshape(*pooled.shape[:2], -1)
             chosen = np.arange(flat.shape[-1]) == flat.argmax(axis=-1)[..., np.newaxis]
-            result[window] += (chosen * flows[..., np.newaxis]).reshape(part.shape)
+            result[window] += (chosen * flows[..., np.newaxis]).reshape(pooled.shape)
         return to_layout(result, "NCHW", call["layout"])
 
     return rule

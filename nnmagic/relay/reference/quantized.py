@@ -90,9 +90,9 @@ def _sum(sign: int) -> Rule:
     """Requantize both operands to the result's scale and zero point, and take that off once."""
 
     def rule(call: EvalCall, lhs: Array, rhs: Array, *parameters: Array) -> Any:
-        *own, scale, zero = parameters
-        left = _move(lhs, (*own[:2], scale, zero), _axis(call["lhs_axis"], lhs.ndim))
-        right = _move(rhs, (*own[2:], scale, zero), _axis(call["rhs_axis"], rhs.ndim))
+        *operand_parameters, scale, zero = parameters
+        left = _move(lhs, (*operand_parameters[:2], scale, zero), _axis(call["lhs_axis"], lhs.ndim))
+        right = _move(rhs, (*operand_parameters[2:], scale, zero), _axis(call["rhs_axis"], rhs.ndim))
         return _saturate(left + sign * right - sign * zero.astype(np.int64), call.dtype)
 
     return rule
@@ -169,9 +169,9 @@ def _of_reals(function: Callable[[Array], Any]) -> Rule:
         call: EvalCall, data: Array, scale: Array, zero: Array, output_scale: Array, output_zero: Array
     ) -> Any:
         real = function((data.astype(np.int32) - zero).astype(np.float32) * scale) / output_scale
-        whole = np.trunc(real + np.copysign(np.float32(0.5), real)) + output_zero.astype(np.float32)
+        rounded = np.trunc(real + np.copysign(np.float32(0.5), real)) + output_zero.astype(np.float32)
         limits = np.iinfo(call.dtype)
-        within = np.where(np.isnan(whole), limits.max, np.clip(whole, limits.min, limits.max))
+        within = np.where(np.isnan(rounded), limits.max, np.clip(rounded, limits.min, limits.max))
         return within.astype(call.dtype)
 
     return rule

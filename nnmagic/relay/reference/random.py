@@ -30,10 +30,10 @@ def _hash(key: Array, counters: Array) -> Array:
     order = [0, 1, 2, 3]
     for number in range(_ROUNDS):
         if number % 4 == 0:
-            part = number // 4
+            block = number // 4
             for i in range(4):
-                words[i] += schedule[(part + i) % 5]
-            words[3] += np.uint64(part)
+                words[i] += schedule[(block + i) % 5]
+            words[3] += np.uint64(block)
         for pair, rotation in enumerate(_ROTATIONS[number % 8]):
             lhs, rhs = order[2 * pair : 2 * pair + 2]
             words[lhs] = words[lhs] + words[rhs]
@@ -72,12 +72,12 @@ def _with_room(key: Array, count: int) -> Any:
 def _generate(key: Array, count: int) -> tuple[Array, Array]:
     """Return the key for the words that follow, and ``count`` words: four are the hash of one counter."""
     key = _with_room(key, count)
-    full, rest = divmod(count, 4)
+    full, remainder = divmod(count, 4)
     steps = np.arange(full, dtype=np.uint64)[:, np.newaxis]
     words = _hash(key, key[np.newaxis, 4:8] + steps).reshape(-1)
     key[7] += np.uint64(full * 4)
-    if rest:
-        words = np.concatenate((words, _hash(key, key[np.newaxis, 4:8])[0, :rest]))
+    if remainder:
+        words = np.concatenate((words, _hash(key, key[np.newaxis, 4:8])[0, :remainder]))
         key[7] += np.uint64(4)
     key[6] = 0
     return key, words

@@ -63,11 +63,11 @@ def _variance(call: EvalCall, data: Array, mean: Array) -> Any:
 def _arg(function: Callable[..., Any]) -> Rule:
     def rule(call: EvalCall, data: Array) -> Any:
         axes = axes_of(call, data.ndim)
-        kept = [axis for axis in range(data.ndim) if axis not in axes]
+        outer_axes = [axis for axis in range(data.ndim) if axis not in axes]
         count = math.prod(data.shape[axis] for axis in axes)
         if count == 0:
             return np.full(call.shape, -1)
-        flat = data.transpose([*kept, *axes]).reshape(*[data.shape[axis] for axis in kept], count)
+        flat = data.transpose([*outer_axes, *axes]).reshape(*[data.shape[axis] for axis in outer_axes], count)
         if call["select_last_index"]:
             return (flat.shape[-1] - 1 - function(flat[..., ::-1], axis=-1)).reshape(call.shape)
         return function(flat, axis=-1).reshape(call.shape)

@@ -156,13 +156,13 @@ def to_layout(data: Array, source: str, target: str) -> Any:
     primal = [letter for letter in letters if letter.isupper()]
     order = [letters.index(each) for axis in primal for each in (axis, axis.lower()) if each in letters]
     sizes = dict(zip(letters, data.shape, strict=True))
-    whole = [sizes[axis] * sizes.get(axis.lower(), 1) for axis in primal]
-    data = data.transpose(order).reshape(whole)
+    extents = [sizes[axis] * sizes.get(axis.lower(), 1) for axis in primal]
+    data = data.transpose(order).reshape(extents)
     wanted = _axes_of(target)
     blocks = {letter.upper(): size for letter, size in wanted if letter.islower()}
     split: list[int] = []
     names: list[str] = []
-    for axis, size in zip(primal, whole, strict=True):
+    for axis, size in zip(primal, extents, strict=True):
         split += [size // blocks[axis], blocks[axis]] if axis in blocks else [size]
         names += [axis, axis.lower()] if axis in blocks else [axis]
     return data.reshape(split).transpose([names.index(letter) for letter, _ in wanted])

@@ -52,10 +52,10 @@ def _get_valid_counts(call: EvalCall, data: Array, threshold: Array) -> Any:
     moved, positions = np.full_like(data, -1), np.full(data.shape[:2], -1, np.int32)
     counts = np.zeros(len(data), np.int32)
     for i, image in enumerate(data):
-        kept = image[:, score].astype(np.float64) > float(threshold)
+        is_valid = image[:, score].astype(np.float64) > float(threshold)
         if index >= 0:
-            kept &= image[:, index] >= 0
-        (valid,) = np.nonzero(kept)
+            is_valid &= image[:, index] >= 0
+        (valid,) = np.nonzero(is_valid)
         counts[i] = len(valid)
         moved[i, : len(valid)], positions[i, : len(valid)] = image[valid], valid
     return counts, moved, positions
@@ -139,15 +139,19 @@ def _all_class(
                     alive[k] = float(overlap) < float(least.reshape(()))
     if call["output_format"] == "onnx":
         selected = np.zeros((batch * classes * count, 3), np.int64)
-        rows = [(image, kind, box) for image, found in enumerate(chosen) for kind, box, _ in found]
+        rows = [
+            (image, kind, box)
+            for image, boxes_of_image in enumerate(chosen)
+            for kind, box, _ in boxes_of_image
+        ]
         selected[: len(rows)] = np.array(rows, np.int64).reshape(-1, 3)
         return selected, np.array([len(rows)])
     pairs = np.zeros((batch, classes * count, 2), np.int64)
     values = np.zeros((batch, classes * count), np.float32)
-    for image, found in enumerate(chosen):
-        for number, (kind, box, score) in enumerate(found):
+    for image, boxes_of_image in enumerate(chosen):
+        for number, (kind, box, score) in enumerate(boxes_of_image):
             pairs[image, number], values[image, number] = (kind, box), score
-    return pairs, values, np.array([len(found) for found in chosen])
+    return pairs, values, np.array([len(boxes_of_image) for boxes_of_image in chosen])
 
 
 def _bilinear(image: Array, y: Array, x: Array) -> Any:
@@ -212,9 +216,9 @@ def _roi_pool(call: EvalCall, data: Array, rois: Array) -> Any:
             low = np.floor(np.array(at, rois.dtype) * bins).astype(int) + start
             high = np.ceil((np.array(at, rois.dtype) + kind(1)) * bins).astype(int) + start
             spans = np.clip([low, high], 0, np.array(image.shape[1:])).T
-            part = last_axes(image, [slice(*span) for span in spans])
-            if part.size:
-                last_axes(result[number], at)[...] = part.max(axis=(1, 2))
+            region = last_axes(image, [slice(*span) for span in spans])
+            if region.size:
+                last_axes(result[number], at)[...] = region.max(axis=(1, 2))
     return result
 
 
@@ -267,7 +271,7 @@ def _deformable_conv2d(call: EvalCall, data: Array, offset: Array, weight: Array
     top, left, _, _ = _four_sides(call["padding"])
     rows, columns = w.shape[2:]
     height, width = moves.shape[2:]
-    each = x.shape[1] // call["deformable_groups"]
+    group_channels = x.shape[1] // call["deformable_groups"]
     result = np.zeros((len(x), len(w), height, width), call.dtype)
     for kh, kw in np.ndindex(rows, columns):
         y0 = np.arange(height)[:, np.newaxis] * call["strides"][0] - top + kh * call["dilation"][0]
@@ -279,8 +283,8 @@ def _deformable_conv2d(call: EvalCall, data: Array, offset: Array, weight: Array
                 y, across = y0 + moves[n, channel], x0 + moves[n, channel + 1]
                 beyond = (y < 0) | (across < 0) | (y >= x.shape[2]) | (across >= x.shape[3])
                 inside = [np.where(beyond, 0, place) for place in (y, across)]
-                part = slice(group * each, (group + 1) * each)
-                samples[part] = np.where(beyond, 0, _bilinear(x[n, part], *inside))
+                channels = slice(group * group_channels, (group + 1) * group_channels)
+                samples[channels] = np.where(beyond, 0, _bilinear(x[n, channels], *inside))
             result[n] += np.einsum("oi,ihw->ohw", w[:, :, kh, kw].astype(call.dtype), samples)
     return to_layout(result, "NCHW", call["out_layout"] or layout)
 
@@ -294,15 +298,15 @@ def _dilation2d(call: EvalCall, data: Array, weight: Array) -> Any:
     wide = np.pad(x, [(0, 0), (0, 0), (top, bottom), (lhs, rhs)])
     steps, apart = call["strides"], call["dilations"]
     height, width = call.shape[2:] if nchw else call.shape[1:3]
-    parts = []
+    shifted = []
     for kh, kw in np.ndindex(*w.shape[1:]):
         starts = kh * apart[0], kw * apart[1]
         spans = [
             slice(start, start + (size - 1) * step + 1, step)
             for start, size, step in zip(starts, (height, width), steps, strict=True)
         ]
-        parts.append(last_axes(wide, spans) + w[:, kh, kw].reshape(-1, 1, 1))
-    result = np.maximum.reduce(parts)
+        shifted.append(last_axes(wide, spans) + w[:, kh, kw].reshape(-1, 1, 1))
+    result = np.maximum.reduce(shifted)
     return result if nchw else to_layout(result, "NCHW", "NHWC")
 
 

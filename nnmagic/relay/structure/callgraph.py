@@ -33,7 +33,7 @@ def definition_graph(module: Module) -> CallGraph:
     for name, function in module.functions.items():
         rule = custom_rule(function)
         if rule is not None:
-            known = (each for each in rule.functions if each in module.functions)
+            known = (callee for callee in rule.functions if callee in module.functions)
             graph[name] = tuple(dict.fromkeys((*graph[name], *known)))
     return graph
 

@@ -110,7 +110,7 @@ def _spans_to_data(expressions: Sequence[ir.Expr]) -> dict[str, Json]:
         if span.source is not None:
             place = sources.setdefault(id(span.source), (len(sources), span.source))[0]
         spans.append([span.filename, span.line, span.column, span.end_line, span.end_column, place])
-    listed = [[*source_to_data(each), list(each.names.items())] for _, each in sources.values()]
+    listed = [[*source_to_data(source), list(source.names.items())] for _, source in sources.values()]
     return {"spans": spans, "sources": listed}
 
 

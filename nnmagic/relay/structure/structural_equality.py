@@ -48,10 +48,10 @@ class _Comparison:
                 continue
             if not self.same_node(first, second):
                 return False
-            parts, other_parts = ir.children(first), ir.children(second)
-            if len(parts) != len(other_parts):
+            children, other_parts = ir.children(first), ir.children(second)
+            if len(children) != len(other_parts):
                 return False
-            pending += zip(reversed(parts), reversed(other_parts), strict=True)
+            pending += zip(reversed(children), reversed(other_parts), strict=True)
         return True
 
     def is_pair(self, lhs: object, rhs: object) -> bool:

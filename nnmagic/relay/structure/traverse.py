@@ -106,10 +106,10 @@ def rewrite_module(module: Module, transform: Transform) -> Module:
 
 def with_parts(expr: ir.Expr, new: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
     """Return ``expr`` made of the new parts; itself if all of them are the old ones."""
-    parts = ir.children(expr)
-    if not parts:
+    children = ir.children(expr)
+    if not children:
         return expr
-    old = (*binders(expr), *parts)
+    old = (*binders(expr), *children)
     if all(map(is_, map(new, old), old)):
         return expr
     match expr:

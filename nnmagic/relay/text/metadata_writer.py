@@ -236,7 +236,7 @@ def _node_json(node: _JsonNode) -> dict[str, object]:
         "keys": node.keys,
         "data": node.data,
     }
-    return {name: part for name, part in parts.items() if part or name == "type_key"}
+    return {name: field for name, field in parts.items() if field or name == "type_key"}
 
 
 def _json_text(value: object, indent: str = "") -> str:

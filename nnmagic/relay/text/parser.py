@@ -201,10 +201,10 @@ class _ModuleParser:
         """Report used functions that are not defined; a definition with an error counts as one."""
         tokens = self.cursor.tokens
         defined = [name.text[1:] for word, name in pairwise(tokens) if word.text == "def"]
-        known = {*defined, *self.functions}
-        unknown = [used for used in self.used_globals if used.name not in known]
+        defined_names = {*defined, *self.functions}
+        unknown = [used for used in self.used_globals if used.name not in defined_names]
         for used in unknown[:MAX_ERRORS]:
-            hint = did_you_mean(used.name, known, "@")
+            hint = did_you_mean(used.name, defined_names, "@")
             self.diagnostics.error(f"`@{clip(used.name)}` is not defined", used.span, hint=hint)
 
     # Parts

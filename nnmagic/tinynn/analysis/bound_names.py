@@ -112,13 +112,15 @@ def find_assigned_names(node: object) -> Mapping[str, None]:
 def find_local_names(node: object) -> frozenset[str]:
     """Return the names that are a function's own, as in Python: an assignment to elements makes none."""
     bound = find_assigned_names(node)
-    changed = {name for part in walk(node, into_functions=False) for name in _changed_names(part)}
+    changed = {name for inner in walk(node, into_functions=False) for name in _changed_names(inner)}
     if not changed:
         return frozenset(bound)
-    parts = list(walk(node, into_functions=False))
-    kept = {name for part in parts for name in bound_names_of(part) if name not in _changed_names(part)}
-    kept |= {target.id.name for part in parts for target in _bound_variables(part)}
-    return frozenset(name for name in bound if name not in changed or name in kept)
+    nodes = list(walk(node, into_functions=False))
+    also_bound = {
+        name for inner in nodes for name in bound_names_of(inner) if name not in _changed_names(inner)
+    }
+    also_bound |= {target.id.name for inner in nodes for target in _bound_variables(inner)}
+    return frozenset(name for name in bound if name not in changed or name in also_bound)
 
 
 @once_per_node
@@ -160,18 +162,18 @@ def _bound_variables(node: ast.Node) -> Iterator[ast.Var]:
 def changes_tensors(node: object) -> bool:
     """Return whether a piece of a cell changes tensors in place, or mentions what does."""
     return any(
-        type(part) is tree.UpdateName or _changed_names(part) or _mentioned_word(part) in ASSIGNING
-        for part in walk(node)
+        type(inner) is tree.UpdateName or _changed_names(inner) or _mentioned_word(inner) in ASSIGNING
+        for inner in walk(node)
     )
 
 
 @once_per_node
 def deletes_entries(node: object) -> bool:
     """Return whether a piece of a cell may delete entries of dictionaries, or members of sets."""
-    for part in walk(node):
-        if isinstance(part, tree.ChangeList):
+    for inner in walk(node):
+        if isinstance(inner, tree.ChangeList):
             return True
-        if isinstance(part, tree.ChangeTable) and part.word not in ("add", "update_by"):
+        if isinstance(inner, tree.ChangeTable) and inner.word not in ("add", "update_by"):
             return True
     return False
 
@@ -195,17 +197,17 @@ def find_reassigned_names(node: object, given: Container[str] = ()) -> frozenset
 def _count_bindings(node: object) -> Mapping[str, int]:
     """Return how often a piece of a function binds its names; a loop binds its own twice."""
     bound: Counter[str] = Counter()
-    for part in walk(node, into_functions=False):
-        bound.update(bound_names_of(part))
-        if isinstance(part, tree.For | tree.While):
-            bound.update(find_assigned_names(part).keys())
+    for inner in walk(node, into_functions=False):
+        bound.update(bound_names_of(inner))
+        if isinstance(inner, tree.For | tree.While):
+            bound.update(find_assigned_names(inner).keys())
     return bound
 
 
 @once_per_node
 def find_mentioned_names(node: object) -> frozenset[str]:
     """Return every name that a piece of a function mentions, including nested functions."""
-    return frozenset(part.id.name for part in walk(node) if isinstance(part, ast.Var))
+    return frozenset(inner.id.name for inner in walk(node) if isinstance(inner, ast.Var))
 
 
 def reads_outer_name(function: tree.DefinitionNode | tree.Lambda, name: str) -> bool:
@@ -234,25 +236,25 @@ def find_rebindings(node: object, names: Container[str]) -> Iterator[tuple[str, 
 
     An assignment to elements does not, nor does one with an operator, which changes the tensor.
     """
-    for part in walk(node, into_functions=False):
-        if isinstance(part, tree.UpdateName):
+    for inner in walk(node, into_functions=False):
+        if isinstance(inner, tree.UpdateName):
             continue
-        bound = [target.id.name for target in _bound_variables(part)]
-        if not isinstance(part, tree.Unpack):
-            bound = [name for name in bound_names_of(part) if name not in _changed_names(part)]
+        bound = [target.id.name for target in _bound_variables(inner)]
+        if not isinstance(inner, tree.Unpack):
+            bound = [name for name in bound_names_of(inner) if name not in _changed_names(inner)]
         for name in bound:
             if name in names:
-                yield name, part.span
+                yield name, inner.span
 
 
 def find_lists_changed(node: object) -> frozenset[str]:
     """Return the names of lists that a piece of a function changes and never lets stand for another value."""
     changed, bound = set[str](), set[str]()
-    for part in walk(node, into_functions=False):
-        names = {target.id.name for target in _bound_variables(part)}
-        if not isinstance(part, tree.Unpack):
-            names = set(bound_names_of(part)) - set(_changed_names(part))
-        (changed if isinstance(part, tree.UpdateName | tree.ChangeList) else bound).update(names)
+    for inner in walk(node, into_functions=False):
+        names = {target.id.name for target in _bound_variables(inner)}
+        if not isinstance(inner, tree.Unpack):
+            names = set(bound_names_of(inner)) - set(_changed_names(inner))
+        (changed if isinstance(inner, tree.UpdateName | tree.ChangeList) else bound).update(names)
     return frozenset(changed - bound)
 
 
@@ -289,20 +291,20 @@ def _own_parts_of_block(block: object) -> Sequence[ast.Node]:
 def _walk(node: object, *, into_functions: bool) -> Iterator[ast.Node]:
     work: list[object] = [node]
     while work:
-        part = work.pop()
-        if isinstance(part, ast.Node):
-            yield part
+        item = work.pop()
+        if isinstance(item, ast.Node):
+            yield item
             if (
                 not into_functions
-                and part is not node
-                and isinstance(part, tree.DefinitionNode | tree.Lambda)
+                and item is not node
+                and isinstance(item, tree.DefinitionNode | tree.Lambda)
             ):
                 continue
-            work += [value for value in reversed(vars(part).values()) if isinstance(value, _PARTS)]
-        elif isinstance(part, list | tuple):
-            work += reversed(part)
-        elif isinstance(part, dict):
-            work += [part_ for pair in reversed(part.items()) for part_ in reversed(pair)]
+            work += [value for value in reversed(vars(item).values()) if isinstance(value, _PARTS)]
+        elif isinstance(item, list | tuple):
+            work += reversed(item)
+        elif isinstance(item, dict):
+            work += [part_ for pair in reversed(item.items()) for part_ in reversed(pair)]
 
 
 def callees_first(functions: Mapping[str, tree.DefinitionNode], *, of_rules: bool = True) -> list[list[str]]:

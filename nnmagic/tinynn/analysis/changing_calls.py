@@ -74,12 +74,12 @@ def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterat
         before.append(ast.Assign(call.span, [target], None, _with_names(call, names)))
         names[id(call)] = target
     assert field is not None
-    rest = attr.evolve(stmt, **{field: _with_names(root, names)})
-    if changed & find_mentioned_names([var for name, var in vars(rest).items() if name not in blocks]):
+    header = attr.evolve(stmt, **{field: _with_names(root, names)})
+    if changed & find_mentioned_names([var for name, var in vars(header).items() if name not in blocks]):
         yield stmt
         return
     yield from before
-    yield rest
+    yield header
 
 
 #: The expressions of statements, which are computed before anything else.
@@ -171,8 +171,8 @@ def _mark_call(expr: ast.Expr, find_formals: FindFormals) -> ast.Expr:
     if formals is None:
         return expr
     positional = [formal for formal in formals if formal.kind != "KEYWORD_ONLY"]
-    given = list(zip(positional, expr.params, strict=False))
+    passed = list(zip(positional, expr.params, strict=False))
     by_name = {formal.name: formal for formal in formals}
-    given += [(by_name[key.value], arg) for key, arg in expr.keyword_params.items() if key.value in by_name]
-    changed = [arg.id.name for formal, arg in given if formal.destination and isinstance(arg, ast.Var)]
+    passed += [(by_name[key.value], arg) for key, arg in expr.keyword_params.items() if key.value in by_name]
+    changed = [arg.id.name for formal, arg in passed if formal.destination and isinstance(arg, ast.Var)]
     return tree.ChangingCall(expr.span, expr.func_name, expr.params, expr.keyword_params, changed)

@@ -77,9 +77,9 @@ class LoopAccesses:
         self._polynomials: dict[str, IndexPolynomial | None] = {name: of_name(name) for name in variables}
         self.changed = frozenset(name for node in walk(body) for name in _changed_by(node))
         for name, interval in zip(variables, self._intervals_of(stmt.iterable), strict=False):
-            known = variables[name]
-            low = known.low if interval.low is None else interval.low
-            self._intervals[name] = Interval(low, known.high if interval.high is None else interval.high)
+            bounds = variables[name]
+            low = bounds.low if interval.low is None else interval.low
+            self._intervals[name] = Interval(low, bounds.high if interval.high is None else interval.high)
         for node in walk(body):
             if isinstance(node, tree.For):
                 self._add_inner(node)
@@ -312,12 +312,12 @@ class LoopAccesses:
         indices: list[ast.Expr] = []
         base: ast.Expr = call
         while is_subscript(base):
-            own = list(base.params[1].values)
-            if indices and any(self._index(index) is None for index in own):
+            base_indices = list(base.params[1].values)
+            if indices and any(self._index(index) is None for index in base_indices):
                 indices = []  # an index of what the first one selects
                 yield from self._find(base)
                 return
-            indices = [*own, *indices]
+            indices = [*base_indices, *indices]
             base = base.params[0]
         yield from self._find(indices)
         if not isinstance(base, ast.Var):

@@ -51,7 +51,7 @@ class IndexPolynomial:
 
     def split(self, name: str) -> tuple[IndexPolynomial, IndexPolynomial] | None:
         """Return the factor of a name, and what stands beside; None where it has powers."""
-        factor, rest = dict[_Product, int](), dict[_Product, int]()
+        factor, remainder = dict[_Product, int](), dict[_Product, int]()
         for product, number in self.terms.items():
             count = product.count(name)
             if count > 1:
@@ -59,8 +59,8 @@ class IndexPolynomial:
             if count:
                 factor[tuple(other for other in product if other != name)] = number
             else:
-                rest[product] = number
-        return IndexPolynomial(factor), IndexPolynomial(rest)
+                remainder[product] = number
+        return IndexPolynomial(factor), IndexPolynomial(remainder)
 
     def rename(self, names: Mapping[str, str]) -> IndexPolynomial:
         """Return the same with other names."""

@@ -24,13 +24,13 @@ def lint(cell: tree.CellNode, to_span: ToSpan, changed: Mapping[str, Container[s
     """
     warnings: list[Diagnostic] = []
     for definition in cell.funcs.values():
-        parts = list(walk(definition.body))
+        statements = list(walk(definition.body))
         dead: set[int] = set()
-        for stmt in parts:
+        for stmt in statements:
             if isinstance(stmt, ast.Block) and id(stmt) not in dead:
                 warnings += _unreachable(stmt.stmts, to_span, dead)
         warnings += _find_unused_variables(definition, to_span, dead, changed[definition.name])
-        for function in (stmt for stmt in parts if isinstance(stmt, tree.DefinitionNode)):
+        for function in (stmt for stmt in statements if isinstance(stmt, tree.DefinitionNode)):
             warnings += _find_unused_variables(function, to_span, dead)
     return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 

@@ -92,7 +92,9 @@ def _bindings_of(stmt: ast.Node) -> list[tuple[str, ast.Expr]]:
         are_tuples = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
         if are_tuples and len(target.values) == len(value.values):
             pairs = zip(target.values, value.values, strict=True)
-            return [(part.id.name, item) for part, item in pairs if isinstance(part, ast.Var)]
+            return [
+                (target_item.id.name, item) for target_item, item in pairs if isinstance(target_item, ast.Var)
+            ]
     return []
 
 
@@ -200,9 +202,9 @@ def _without(stmt: ast.Stmt, name: str) -> list[ast.Stmt]:
     if isinstance(stmt, tree.Unpack) and isinstance(stmt.targets[0], ast.Tuple):
         target, value = stmt.targets[0], stmt.rhs
         pairs = [
-            (part, item)
-            for part, item in zip(target.values, value.values, strict=True)
-            if not (isinstance(part, ast.Var) and part.id.name == name)
+            (target_item, item)
+            for target_item, item in zip(target.values, value.values, strict=True)
+            if not (isinstance(target_item, ast.Var) and target_item.id.name == name)
         ]
         if pairs:
             lhs, rhs = ([pair[side] for pair in pairs] for side in (0, 1))

@@ -95,9 +95,9 @@ def _items_to_stack(call: Arguments, parameter: str) -> list[v.Operand] | None:
 def as_formula_beside(call: Arguments, parameter: str, dtype: str) -> Formula:
     """Return an argument as a tensor; nested tuples of numbers take the dtype of the tensor beside them."""
     operand = call.given[parameter]
-    known = static_value_or_none(operand.value)
-    if isinstance(known, tuple):
-        return Formula(_constant(known, operand, f"{call.name}: `{parameter}`", dtype), call.span)
+    items = static_value_or_none(operand.value)
+    if isinstance(items, tuple):
+        return Formula(_constant(items, operand, f"{call.name}: `{parameter}`", dtype), call.span)
     return as_formula(operand, call.span, f"{call.name}: `{parameter}`")
 
 
@@ -164,9 +164,9 @@ def _shape(numbers: object) -> tuple[int, ...] | None:
 def constant_array(call: Arguments, parameter: str, dtype: str | None) -> v.Computed:
     """Return nested tuples of numbers as a constant of a dtype, by default NumPy's."""
     operand = call.given[parameter]
-    known = static_value_or_none(operand.value)
-    assert isinstance(known, tuple)
-    return _constant(known, operand, call.name, dtype)
+    items = static_value_or_none(operand.value)
+    assert isinstance(items, tuple)
+    return _constant(items, operand, call.name, dtype)
 
 
 def static_value_or_none(value: v.Value) -> object:
@@ -274,9 +274,9 @@ def tensors_or_numbers(call: Arguments, operands: Sequence[v.Operand]) -> list[v
     dtypes = [tensor_type(operand).dtype for operand in operands if is_tensor(operand.value)]
     results = []
     for operand in operands:
-        known = static_value_or_none(operand.value)
-        if isinstance(known, tuple):
-            value = _constant(known, operand, call.name, dtypes[0] if dtypes else None)
+        items = static_value_or_none(operand.value)
+        if isinstance(items, tuple):
+            value = _constant(items, operand, call.name, dtypes[0] if dtypes else None)
             results.append(v.Operand(value, operand.span))
         else:
             results.append(operand)
@@ -361,8 +361,8 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
     """Return non-negative, distinct axes, or None for all axes."""
     if parameter not in call:
         return None
-    given = call.static(parameter)
-    listed = given if isinstance(given, tuple) else (given,)
+    value = call.static(parameter)
+    listed = value if isinstance(value, tuple) else (value,)
     normalized = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
     if len(set(normalized)) != len(normalized):
         raise call.refusal(parameter, "an axis is listed twice")

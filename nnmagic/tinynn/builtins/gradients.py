@@ -50,8 +50,8 @@ def _gradient(kind: str) -> Callable[[Arguments], v.Value]:
 
 def _argnums(call: Arguments) -> int | str | tuple[int | str, ...]:
     """Return the numbers or names of the parameters to differentiate by. Raises RefusalError."""
-    given = call.static("argnums", 0)
-    numbers = given if isinstance(given, tuple) else (given,)
+    argnums = call.static("argnums", 0)
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int | str):
             span = call.at("argnums")
@@ -62,7 +62,7 @@ def _argnums(call: Arguments) -> int | str | tuple[int | str, ...]:
         raise v.RefusalError(
             f"{call.name}: `argnums` names no parameter", span, hint="leave it out for the first"
         )
-    return given if isinstance(given, int | str) else tuple(numbers)
+    return argnums if isinstance(argnums, int | str) else tuple(numbers)
 
 
 def _jacobian(call: Arguments) -> v.Value:
@@ -91,7 +91,7 @@ def _vmap(call: Arguments) -> v.Value:
 
 def _are_axes(axes: object, optional: bool) -> bool:
     if isinstance(axes, tuple):
-        return bool(axes) and all(_are_axes(part, optional) for part in axes)
+        return bool(axes) and all(_are_axes(axis, optional) for axis in axes)
     return (axes is None and optional) or (isinstance(axes, int) and not isinstance(axes, bool))
 
 
@@ -115,14 +115,14 @@ def _vjp(call: Arguments) -> v.Value:
 
 def _jvp(call: Arguments) -> v.Value:
     function = _function(call)
-    parts = []
+    pair = []
     for name in ("primals", "tangents"):
         value = call.given[name].value
         if not isinstance(value, v.TupleOf):
             hint = "write jvp(f, (x,), (t,))"
             raise v.RefusalError(f"jvp: `{name}` must be a tuple", call.at(name), hint=hint)
-        parts.append([v.Operand(item, call.at(name)) for item in value.items])
-    primals, tangents = parts
+        pair.append([v.Operand(item, call.at(name)) for item in value.items])
+    primals, tangents = pair
     if len(primals) != len(tangents) or not primals:
         message = f"jvp: there are {len(primals)} primals, and {len(tangents)} tangents"
         raise v.RefusalError(message, call.at("tangents"), hint="give a tangent for each primal")
@@ -131,27 +131,27 @@ def _jvp(call: Arguments) -> v.Value:
 
 def _custom(call: Arguments) -> v.Value:
     """Return a function with a gradient rule. Raises RefusalError."""
-    function, given = _function(call), call.static("nondiff_argnums", ())
-    numbers = given if isinstance(given, tuple) else (given,)
+    function, nondiff = _function(call), call.static("nondiff_argnums", ())
+    numbers = nondiff if isinstance(nondiff, tuple) else (nondiff,)
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
         message = f"{call.name}: `nondiff_argnums` must be an int or a tuple of ints"
         raise v.RefusalError(message, call.at("nondiff_argnums"), hint="arguments are counted from 0")
     names = ("forward", "backward") if call.name == "custom_vjp" else ("tangent",)
     rules = tuple(call.given[name] for name in names)
-    each = call.name == "custom_jvp" and bool(call.static("each", default=False))
-    if each and isinstance(rules[0].value, v.TupleOf):
+    each_argument = call.name == "custom_jvp" and bool(call.static("each", default=False))
+    if each_argument and isinstance(rules[0].value, v.TupleOf):
         rules = tuple(v.Operand(item, rules[0].span) for item in rules[0].value.items)
     for rule in rules:
-        if not isinstance(rule.value, _CALLABLE) and not (each and rule.value == v.Known(None)):
+        if not isinstance(rule.value, _CALLABLE) and not (each_argument and rule.value == v.Known(None)):
             message = f"{call.name}: a rule is made of functions, not {describe(rule.value)}"
             raise v.RefusalError(message, rule.span, hint="give functions without calling them")
-    return v.GradientOf(call.name, function, tuple(numbers), has_aux=each, arguments=rules)
+    return v.GradientOf(call.name, function, tuple(numbers), has_aux=each_argument, arguments=rules)
 
 
 def _tree_map(call: Arguments) -> v.Value:
-    function, rest = _function(call), call.given["rest"]
-    assert isinstance(rest.value, v.TupleOf)
-    trees = [call.given["tree"], *(v.Operand(item, rest.span) for item in rest.value.items)]
+    function, other_trees = _function(call), call.given["rest"]
+    assert isinstance(other_trees.value, v.TupleOf)
+    trees = [call.given["tree"], *(v.Operand(item, other_trees.span) for item in other_trees.value.items)]
     return v.GradientOf("tree_map", function, arguments=tuple(trees))
 
 

@@ -56,14 +56,14 @@ def _choose(call: Arguments, condition: str, chosen: Sequence[v.Operand]) -> v.V
     """
     operands = call.given["operands"]
     assert isinstance(operands.value, v.TupleOf)
-    given = [v.Operand(item, operands.span) for item in operands.value.items]
-    names = ", ".join(f"a{number}" for number in range(len(given)))
+    passed = [v.Operand(item, operands.span) for item in operands.value.items]
+    names = ", ".join(f"a{number}" for number in range(len(passed)))
     functions = [f"f{number}" for number in range(len(chosen) - 1)]
     lines = [f"def {call.name}({', '.join(('index', *functions, *([names] if names else [])))}):\n"]
     for number, function in enumerate(functions[:-1]):
         lines.append(f"    if {condition.format(number)}:\n        return {function}({names})\n")
     lines.append(f"    return {functions[-1]}({names})\n")
-    return v.LoopCall("text", (*chosen, *given), text="".join(lines))
+    return v.LoopCall("text", (*chosen, *passed), text="".join(lines))
 
 
 def _switch(call: Arguments) -> v.Value:

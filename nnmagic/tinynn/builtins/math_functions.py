@@ -57,8 +57,8 @@ def _folding(name: str, signature: str, apply_to: Callable[[Arguments], v.Value]
     """Declare a function that ``math`` itself computes of arguments that are known."""
 
     def fold_or_apply(call: Arguments) -> v.Value:
-        known = _fold(call)
-        return apply_to(call) if known is None else known
+        folded = _fold(call)
+        return apply_to(call) if folded is None else folded
 
     return Builtin(name, signature, fold_or_apply, summary, method=False)
 
@@ -206,14 +206,14 @@ def _divisors(name: str, summary: str) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
         operand = call.given["more"]
         assert isinstance(operand.value, v.TupleOf)
-        whole = [_whole(call, v.Operand(item, operand.span)) for item in operand.value.items]
-        names = [f"x{number}" for number in range(len(whole))]
+        integers = [_whole(call, v.Operand(item, operand.span)) for item in operand.value.items]
+        names = [f"x{number}" for number in range(len(integers))]
         total = names[0]
         for each in names[1:]:
             total = f"{name}({total}, {each})"
         if len(names) == 1:
             total = f"abs({total})"
-        return v.LoopCall("text", tuple(whole), text=f"def f({', '.join(names)}):\n    return {total}\n")
+        return v.LoopCall("text", tuple(integers), text=f"def f({', '.join(names)}):\n    return {total}\n")
 
     return _folding(name, "*more", apply_to, summary)
 

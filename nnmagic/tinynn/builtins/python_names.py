@@ -283,7 +283,7 @@ def power_with_modulus(power: Builtin) -> Builtin:
         if "mod" not in call:
             return power.apply(call)
         operands = tuple(as_number(call.given[name]) for name in ("x1", "x2", "mod"))
-        known = [static_value_or_none(each.value) for each in operands]
+        known = [static_value_or_none(operand.value) for operand in operands]
         if all(isinstance(each, int) for each in known):
             try:
                 return v.Known(pow(*known))  # type: ignore[call-overload]  # of ints

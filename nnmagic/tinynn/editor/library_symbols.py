@@ -52,7 +52,7 @@ def parameters_of(value: object) -> tuple[str, ...]:
         parameters = inspect.signature(value).parameters.values()  # type: ignore[arg-type]  # or TypeError
     except (TypeError, ValueError):  # some have none
         return ()
-    return tuple(str(each) for each in parameters if each.name != "self")
+    return tuple(str(parameter) for parameter in parameters if parameter.name != "self")
 
 
 @cache

@@ -109,7 +109,7 @@ class Symbol:
             return f"y = {indexed[1]}"
         if self.kind != "method" and self.numpy and (line := numpy_example(self.numpy)):
             return line
-        names = (part.partition(":")[0] for part in self.parameters)
+        names = (parameter.partition(":")[0] for parameter in self.parameters)
         needed = ", ".join(name for name in names if re.fullmatch(r"\**\w+", name))
         call = f"{'x.' if self.kind == 'method' else ''}{self.name}({needed})"
         if self.name in _LOOPED_OVER:

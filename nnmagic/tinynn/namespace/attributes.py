@@ -191,7 +191,7 @@ _VIEWS = {
     "values": _view("values", lambda owner: owner.items.values(), tables.all_values),
     "items": _view(
         "items",
-        lambda owner: (v.TupleOf((v.known_value(key), each)) for key, each in owner.items.items()),
+        lambda owner: (v.TupleOf((v.known_value(key), item)) for key, item in owner.items.items()),
         _pairs,
     ),
     "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),

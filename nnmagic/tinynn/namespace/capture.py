@@ -314,7 +314,7 @@ def _is_record(value: object) -> bool:
 
 def _fields_of(value: object) -> dict[str, object]:
     """Return the fields of an object of a dataclass."""
-    return {each.name: object.__getattribute__(value, each.name) for each in dataclasses.fields(value)}  # type: ignore[arg-type]
+    return {field.name: object.__getattribute__(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
 
 
 def _record(value: object, fields: Mapping[str, object]) -> v.Value:

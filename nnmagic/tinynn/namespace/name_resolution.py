@@ -419,7 +419,7 @@ class NameResolver:
         """Return the error for a dotted name whose first part is undefined and no family of operators."""
         first, name = path[0], ".".join(path)
         if first == "random" or path[:2] in (("np", "random"), ("numpy", "random"), ("jax", "random")):
-            close = closest(name, [each for each in BUILTINS if "." in each])
+            close = closest(name, [builtin for builtin in BUILTINS if "." in builtin])
             make_hint = random_hint if first in ("random", "jax") else numpy_hint
             hint = f"did you mean {close}?" if close and first == "random" else make_hint(path[-1])
             return UnknownNameError(f"unknown name `{name}`", span, hint=hint)

@@ -290,8 +290,8 @@ def _number(number: int, span: Span) -> v.Computed:
 
 def take_slices(tensor: v.Computed, slices: Mapping[int, DynamicSlice], span: Span) -> v.Computed:
     """Return the elements of dynamic slices, which are given by their axes."""
-    windows = {axis: each for axis, each in slices.items() if each.length is not None}
-    others = {axis: each for axis, each in slices.items() if axis not in windows}
+    windows = {axis: slice_ for axis, slice_ in slices.items() if slice_.length is not None}
+    others = {axis: slice_ for axis, slice_ in slices.items() if axis not in windows}
     if others:
         bounds = slice_bounds([others.get(axis) for axis in range(max(others) + 1)], span)
         tensor = apply("dyn.strided_slice", span, tensor, *bounds)

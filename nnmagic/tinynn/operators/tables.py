@@ -234,9 +234,9 @@ def _stack(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
 
 def join(rows: v.Computed, more: v.Computed, *, weak: bool, span: Span) -> v.Computed:
     """Return rows with others behind them."""
-    whole = apply("concatenate", span, _tuple_of([rows, more], span), axis=0)
-    assert isinstance(whole.type, ty.TensorType)
-    return v.Computed(whole.expr, replace(whole.type, shape=(ty.ANY, *whole.type.shape[1:])), weak)
+    joined = apply("concatenate", span, _tuple_of([rows, more], span), axis=0)
+    assert isinstance(joined.type, ty.TensorType)
+    return v.Computed(joined.expr, replace(joined.type, shape=(ty.ANY, *joined.type.shape[1:])), weak)
 
 
 def _tuple_of(parts: Sequence[v.Computed], span: Span) -> v.Computed:
@@ -274,10 +274,10 @@ def membership(owner: v.Operand, key: v.Operand, span: Span) -> v.Value | None:
     value = owner.value
     if not is_dictionary(value):
         return None
-    known = key_or_missing(key)
+    static_key = key_or_missing(key)
     entries = None if isinstance(value, v.TableOf) else v.entries_of(value)
-    if entries is not None and known is not MISSING:
-        return v.Known(known in entries)
+    if entries is not None and static_key is not MISSING:
+        return v.Known(static_key in entries)
     if is_empty(value):
         return v.Known(value=False)
     table = as_table(value, owner.span)
@@ -304,9 +304,9 @@ def read_key(owner: v.Operand, key: v.Operand, span: Span) -> v.Value | None:
     """
     value = owner.value
     if not isinstance(value, v.TableOf):
-        entries, known = v.entries_of(value), key_or_missing(key)
-        if entries is None or known is not MISSING:
-            return None if entries is None else entries.get(known)
+        entries, static_key = v.entries_of(value), key_or_missing(key)
+        if entries is None or static_key is not MISSING:
+            return None if entries is None else entries.get(static_key)
         table = as_table(value, owner.span)
         if table is None:
             return None
@@ -361,9 +361,9 @@ def _either(condition: v.Computed, value: v.Value, other: v.Value, span: Span) -
 def rows_of(table: v.TableOf, rows: v.Computed, span: Span) -> v.ListOfRows:
     """Return those rows of keys or of values that are of entries."""
     alive = apply("table.alive", span, table.slots, table.keys)
-    kept = subscript(v.Operand(rows, span), [v.Operand(alive, span)], span)
-    assert isinstance(kept, v.Computed)
-    return v.ListOfRows(v.Computed(kept.expr, kept.type, rows.weak))
+    rows_alive = subscript(v.Operand(rows, span), [v.Operand(alive, span)], span)
+    assert isinstance(rows_alive, v.Computed)
+    return v.ListOfRows(v.Computed(rows_alive.expr, rows_alive.type, rows.weak))
 
 
 def keys_of(table: v.TableOf, span: Span) -> v.ListOfRows:

@@ -42,8 +42,8 @@ def unpack(
         gathered = TupleOf(tuple(items[first:end]))
         targets[first] = targets[first].value
         items = [*items[:first], gathered, *items[end:]]
-    for inner, part in zip(targets, items, strict=True):
-        unpack(inner, Operand(part, value.span), to_span, bind)
+    for inner, item in zip(targets, items, strict=True):
+        unpack(inner, Operand(item, value.span), to_span, bind)
 
 
 def parts_of(value: Operand, span: Span) -> list[Value]:

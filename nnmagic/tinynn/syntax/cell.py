@@ -294,10 +294,10 @@ class CellCompiler(StatementCompiler):
         """Return the constructor of a class that declares fields alone, as a dataclass does."""
         statements = [part for part in stmt.body if not _is_empty([part])]
         if not statements or not all(
-            isinstance(part, py.AnnAssign) and part.value is None for part in statements
+            isinstance(statement, py.AnnAssign) and statement.value is None for statement in statements
         ):
             return []
-        fields = [field for part in statements if (field := self._field(part)) is not None]
+        fields = [field for statement in statements if (field := self._field(statement)) is not None]
         names = [field.name for field in fields]
         for field in fields:
             if names.count(field.name) > 1:
@@ -307,11 +307,13 @@ class CellCompiler(StatementCompiler):
 
     def _stray_fields(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
         """Refuse, once, fields in the class itself, as in a dataclass; return the constructor they mean."""
-        stray = [part for part in stmt.body if isinstance(part, _ASSIGNMENTS)]
+        stray = [assignment for assignment in stmt.body if isinstance(assignment, _ASSIGNMENTS)]
         if not stray:
             return []
         fields = [
-            part for part in stray if isinstance(part, py.AnnAssign) and isinstance(part.target, py.Name)
+            assignment
+            for assignment in stray
+            if isinstance(assignment, py.AnnAssign) and isinstance(assignment.target, py.Name)
         ]
         hint = _CONSTRUCTORS
         if fields:

@@ -50,30 +50,30 @@ def assigned_constants(statement: py.stmt, known: Mapping[str, object]) -> dict[
 def _parts(target: py.expr, value: object) -> Iterator[tuple[str, object]]:
     """Yield the names of a target with their values."""
     if isinstance(target, py.Tuple) and isinstance(value, tuple):
-        for part, each in zip(target.elts, value, strict=True):
-            yield from _parts(part, each)
+        for elt, each in zip(target.elts, value, strict=True):
+            yield from _parts(elt, each)
     elif isinstance(target, py.Name):
         yield target.id, value
     else:
         raise NoConstantError
 
 
-def _value(node: py.expr, known: Mapping[str, object]) -> object:
+def _value(node: py.expr, names: Mapping[str, object]) -> object:
     match node:
         case py.Constant(value=value):
             return value
-        case py.Name(id=name) if name in known:
-            return known[name]
+        case py.Name(id=name) if name in names:
+            return names[name]
         case py.Tuple(elts=items):
-            return tuple(_value(each, known) for each in items)
+            return tuple(_value(item, names) for item in items)
         case py.List(elts=items):
-            return [_value(each, known) for each in items]
+            return [_value(item, names) for item in items]
         case py.Dict(keys=keys, values=values) if None not in keys:
-            return {_value(key, known): _value(value, known) for key, value in zip(keys, values, strict=True)}  # type: ignore[arg-type]  # no None
+            return {_value(key, names): _value(value, names) for key, value in zip(keys, values, strict=True)}  # type: ignore[arg-type]  # no None
         case py.UnaryOp(op=py.USub(), operand=operand):
-            return -_number(operand, known)
+            return -_number(operand, names)
         case py.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            one, other = _number(left, known), _number(right, known)
+            one, other = _number(left, names), _number(right, names)
             if isinstance(op, py.Pow) and max(map(abs, (one, other))) > _MOST and isinstance(one, int):
                 raise NoConstantError
             return _OPERATORS[type(op)](one, other)
@@ -81,8 +81,8 @@ def _value(node: py.expr, known: Mapping[str, object]) -> object:
             return getattr(math, name)
         case py.Call(
             func=py.Attribute(value=py.Name(id=module), attr="array"), args=[items], keywords=options
-        ) if module in _NUMPY and {each.arg for each in options} <= {"dtype"}:
-            return np.array(_value(items, known), *(_dtype(each.value) for each in options))
+        ) if module in _NUMPY and {option.arg for option in options} <= {"dtype"}:
+            return np.array(_value(items, names), *(_dtype(option.value) for option in options))
     raise NoConstantError
 
 
@@ -106,8 +106,8 @@ def as_function(statement: py.stmt) -> py.FunctionDef | None:
     """Return the function that ``name = lambda x: value`` above functions is; None for any other."""
     match statement:
         case py.Assign(targets=[py.Name(id=name)], value=py.Lambda(args=args, body=body)):
-            (made,) = py.parse(f"def {name}(): pass").body
-            assert isinstance(made, py.FunctionDef)
-            made.args, made.body = args, [py.copy_location(py.Return(body), body)]
-            return py.fix_missing_locations(py.copy_location(made, statement))
+            (function,) = py.parse(f"def {name}(): pass").body
+            assert isinstance(function, py.FunctionDef)
+            function.args, function.body = args, [py.copy_location(py.Return(body), body)]
+            return py.fix_missing_locations(py.copy_location(function, statement))
     return None

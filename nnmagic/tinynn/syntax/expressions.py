@@ -234,12 +234,12 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         return result
 
     def _comparison(self, expr: py.Compare, span: ast.Span) -> ast.Expr:
-        parts = [expr.left, *expr.comparators]
+        operands_ = [expr.left, *expr.comparators]
         ops = []
-        for left, op in zip(parts, expr.ops, strict=False):
+        for left, op in zip(operands_, expr.ops, strict=False):
             sign, builtin = SYMBOLS[type(op)]
             ops.append(ast.Op(self.spans.operator(left, sign), builtin))
-        operands = [self.compile_expr(part) for part in parts]
+        operands = [self.compile_expr(part) for part in operands_]
         if len(ops) == 1:
             return ast.Call(span, ops[0], operands, {})
         return tree.Chain(span, operands, ops)
@@ -286,12 +286,12 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             case py.Starred(value=py.Name() as value) if in_tuple:
                 return tree.Starred(span, self.compile_var(value))
             case py.Tuple(elts=parts) | py.List(elts=parts):
-                inner = [self.compile_target(part, elements=elements, in_tuple=True) for part in parts]
-                starred = [part for part in inner if isinstance(part, tree.Starred)]
+                inner = [self.compile_target(item, elements=elements, in_tuple=True) for item in parts]
+                starred = [item for item in inner if isinstance(item, tree.Starred)]
                 if len(starred) > 1:
                     self.refuse("only one name of an assignment can be starred", starred[1].span)
                     return None
-                return None if any(part is None for part in inner) else ast.Tuple(span, inner)
+                return None if any(item is None for item in inner) else ast.Tuple(span, inner)
             case py.Subscript() if elements:
                 compiled = self.compile_expr(by_places(target))
                 if isinstance(subscripts_of(compiled)[0], ast.Var):

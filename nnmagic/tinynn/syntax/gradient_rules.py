@@ -20,30 +20,30 @@ def with_gradient_rules(statements: Sequence[py.stmt], refuse: Refuse) -> Sequen
     backward)``, where ``f_primal`` has the body of ``f``.
     """
     named = {
-        each.name: each
-        for each in statements
-        if isinstance(each, py.FunctionDef) and _decorator(each) is not None
+        stmt.name: stmt
+        for stmt in statements
+        if isinstance(stmt, py.FunctionDef) and _decorator(stmt) is not None
     }
     if not named:
         return statements
     rules: dict[str, tuple[str, list[py.expr], py.stmt]] = {}
-    kept: list[py.stmt] = []
+    statements_: list[py.stmt] = []
     for statement in statements:
-        found = _definition(statement, named)
-        if found is None:
-            kept.append(statement)
+        definition = _definition(statement, named)
+        if definition is None:
+            statements_.append(statement)
             continue
-        name, word, given = found
+        name, word, given = definition
         if name in rules:
             refuse(f"`{name}` has two gradient rules", statement, "remove one of them")
         rules[name] = (word, given, statement)
         if isinstance(statement, py.FunctionDef):
-            kept.append(_without_decorator(statement, statement.decorator_list[0]))
+            statements_.append(_without_decorator(statement, statement.decorator_list[0]))
     return [
-        _by_rule(each, rules.get(each.name), refuse)
-        if isinstance(each, py.FunctionDef) and each is named.get(each.name)
-        else each
-        for each in kept
+        _by_rule(stmt, rules.get(stmt.name), refuse)
+        if isinstance(stmt, py.FunctionDef) and stmt is named.get(stmt.name)
+        else stmt
+        for stmt in statements_
     ]
 
 
@@ -93,9 +93,9 @@ def _by_rule(
     function: py.FunctionDef, rule: tuple[str, list[py.expr], py.stmt] | None, refuse: Refuse
 ) -> py.FunctionDef:
     """Return a function that calls the one with its body by way of its rule."""
-    found = _decorator(function)
-    assert found is not None
-    decorator, custom, keywords = found
+    decoration = _decorator(function)
+    assert decoration is not None
+    decorator, custom, keywords = decoration
     plain, kind = _without_decorator(function, decorator), _word(custom)
     name, args = function.name, function.args
     if rule is None or _DEFINITIONS[rule[0]] != kind:
@@ -127,14 +127,14 @@ def _by_rule(
         function.body[1:] if has_text else function.body,
         [],
     )
-    made = py.Call(custom, [py.Name(primal.name, py.Load()), *given], keywords)
+    ruled = py.Call(custom, [py.Name(primal.name, py.Load()), *given], keywords)
     values: list[py.expr] = [py.Name(arg.arg, py.Load()) for arg in positional]
     named = [py.keyword(arg.arg, py.Name(arg.arg, py.Load())) for arg in by_name]
-    plain.body = [*function.body[:has_text], primal, py.Return(py.Call(made, values, named))]
+    plain.body = [*function.body[:has_text], primal, py.Return(py.Call(ruled, values, named))]
     for node in (primal, plain.body[-1]):
         py.copy_location(node, function)
         py.fix_missing_locations(node)
-    py.copy_location(made, place if isinstance(place, py.Expr) else decorator)
+    py.copy_location(ruled, place if isinstance(place, py.Expr) else decorator)
     return plain
 
 

@@ -179,10 +179,10 @@ def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator
     method: py.Attribute = call.func  # type: ignore[assignment]  # see _updates_in
     chosen: py.Subscript = method.value  # type: ignore[assignment]
     array, index, value = (
-        py.unparse(_Replaced(inner).visit(part))
-        for part in (chosen.value.value, chosen.slice, call.args[0])  # type: ignore[attr-defined]
+        py.unparse(_Replaced(inner).visit(node))
+        for node in (chosen.value.value, chosen.slice, call.args[0])  # type: ignore[attr-defined]
     )
-    has_slices = any(isinstance(part, py.Slice) for part in py.walk(chosen.slice))
+    has_slices = any(isinstance(node, py.Slice) for node in py.walk(chosen.slice))
     if has_slices and isinstance(chosen.slice, py.Tuple):
         index = index[1:-1]  # without brackets, in which Python takes no slices
     text = _OF_SLICES.get(method.attr, _OF_JAX[method.attr]) if has_slices else _OF_JAX[method.attr]
@@ -254,9 +254,11 @@ def _update(
     stmt: py.stmt, owner: py.Name, others: py.expr, new_name: Callable[[str], str]
 ) -> Iterator[py.stmt]:
     """Yield what ``d.update(others)`` does of a dictionary, or of a set."""
-    kept, key = new_name(f"others_of_{owner.id}"), new_name(f"key_of_{owner.id}")
-    yield py.copy_location(py.Assign([py.copy_location(py.Name(kept, py.Store()), others)], others), stmt)
-    text = f"for {key} in {kept}:\n    {owner.id}.update_by({key}, {kept})"
+    others_name, key = new_name(f"others_of_{owner.id}"), new_name(f"key_of_{owner.id}")
+    yield py.copy_location(
+        py.Assign([py.copy_location(py.Name(others_name, py.Store()), others)], others), stmt
+    )
+    text = f"for {key} in {others_name}:\n    {owner.id}.update_by({key}, {others_name})"
     yield _at(stmt, py.parse(text).body[0])
 
 
@@ -322,9 +324,9 @@ def _change(node: py.stmt | py.expr, owner: str, text: str) -> py.stmt:
 
 def _at(node: py.stmt | py.expr, made: py.stmt) -> py.stmt:
     """Return a statement whose parts are all at the place of another node."""
-    for part in py.walk(made):
-        if isinstance(part, py.stmt | py.expr):
-            py.copy_location(part, node)
+    for inner in py.walk(made):
+        if isinstance(inner, py.stmt | py.expr):
+            py.copy_location(inner, node)
     return made
 
 

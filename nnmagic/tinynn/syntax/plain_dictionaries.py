@@ -111,9 +111,9 @@ class _Plain(py.NodeTransformer):
                 value = py.BinOp(before, node.op, node.value)
                 target = py.Subscript(owner, key, py.Store())
                 assign = py.Assign([target], value)
-                for part in py.walk(assign):
-                    if isinstance(part, py.stmt | py.expr) and not hasattr(part, "lineno"):
-                        py.copy_location(part, node)
+                for inner in py.walk(assign):
+                    if isinstance(inner, py.stmt | py.expr) and not hasattr(inner, "lineno"):
+                        py.copy_location(inner, node)
                 return py.copy_location(assign, node)
         return node
 

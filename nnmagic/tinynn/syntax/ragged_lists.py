@@ -179,8 +179,8 @@ class _Chains:
             raise _OtherUseError
         blocks = {
             id(node)
-            for part in ("body", "orelse")
-            for each in getattr(stmt, part, ())
+            for field_name in ("body", "orelse")
+            for each in getattr(stmt, field_name, ())
             for node in py.walk(each)
         }
         self.readers = _READERS | _LAZY if isinstance(stmt, py.For) else _READERS
@@ -206,11 +206,11 @@ class _Chains:
         elif isinstance(stmt, py.If):
             stmt.test = self._condition(stmt.test)
         else:
-            for part, value in py.iter_fields(stmt):
+            for field_name, value in py.iter_fields(stmt):
                 if isinstance(value, py.expr):
-                    setattr(stmt, part, self._read(value))
+                    setattr(stmt, field_name, self._read(value))
                 elif isinstance(value, list):
-                    setattr(stmt, part, [self._read(each) for each in value])
+                    setattr(stmt, field_name, [self._read(each) for each in value])
         yield from self._taken_before()
         self._replace_blocks(stmt)
         yield stmt
@@ -247,12 +247,12 @@ class _Chains:
 
     def _text(self, place: py.AST, text: str, **parts: str) -> list[py.stmt]:
         """Return the statements of a text, at the place of a node."""
-        made = py.parse(text.format(**{**self.names, **parts})).body
-        for stmt in made:
+        statements = py.parse(text.format(**{**self.names, **parts})).body
+        for stmt in statements:
             for node in py.walk(stmt):
                 if isinstance(node, py.stmt | py.expr | py.keyword):
                     py.copy_location(node, place)
-        return made
+        return statements
 
     def _index(self, node: py.AST) -> py.expr | None:
         """Return the index of an inner list; None for anything else."""
@@ -313,13 +313,13 @@ class _Chains:
     def _read_parts(self, node: py.expr) -> None:
         if isinstance(node, py.Name) or self._index(node) is not None:
             raise _OtherUseError
-        for part, value in py.iter_fields(node):
+        for field_name, value in py.iter_fields(node):
             if isinstance(value, py.expr):
-                setattr(node, part, self._read(value))
-            elif isinstance(value, list) and all(isinstance(each, py.expr) for each in value):
-                setattr(node, part, [self._read(each) for each in value])
+                setattr(node, field_name, self._read(value))
+            elif isinstance(value, list) and all(isinstance(item, py.expr) for item in value):
+                setattr(node, field_name, [self._read(item) for item in value])
             elif isinstance(value, py.AST | list) and any(
-                self._mentioned(each) for each in (value if isinstance(value, list) else [value])
+                self._mentioned(item) for item in (value if isinstance(value, list) else [value])
             ):
                 raise _OtherUseError
 
@@ -330,7 +330,7 @@ class _Chains:
             return self._read(node)
         if self.changes:
             raise _OtherUseError  # perhaps before Python reads the list
-        made = _free(self.names["list"], self.taken)
+        list_name = _free(self.names["list"], self.taken)
         index = self._read(index)
-        self.before += self._text(node, _COLLECT, index=py.unparse(index), list=made)
-        return py.copy_location(py.Name(made, py.Load()), node)
+        self.before += self._text(node, _COLLECT, index=py.unparse(index), list=list_name)
+        return py.copy_location(py.Name(list_name, py.Load()), node)

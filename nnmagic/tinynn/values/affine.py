@@ -72,15 +72,15 @@ def affine_result(op: object, left: v.Value, right: v.Value) -> AffineInt | None
         return None
 
 
-def _sum(left: AffineInt, right: AffineInt, sign: int) -> AffineInt | None:
-    if left.factor and right.factor and left.counter is not right.counter:
+def _sum(lhs: AffineInt, rhs: AffineInt, sign: int) -> AffineInt | None:
+    if lhs.factor and rhs.factor and lhs.counter is not rhs.counter:
         return None
-    base = left if left.factor else right
-    factor = left.factor + sign * right.factor
+    base = lhs if lhs.factor else rhs
+    factor = lhs.factor + sign * rhs.factor
     terms = None
-    if left.terms is not None and right.terms is not None:
-        terms = (*left.terms, *((sign * times, number) for times, number in right.terms))
-    return replace(base, offset=left.offset + right.offset * constant(sign), factor=factor, terms=terms)
+    if lhs.terms is not None and rhs.terms is not None:
+        terms = (*lhs.terms, *((sign * times, number) for times, number in rhs.terms))
+    return replace(base, offset=lhs.offset + rhs.offset * constant(sign), factor=factor, terms=terms)
 
 
 def _scaled(value: AffineInt, by: AffineInt) -> AffineInt | None:

@@ -563,7 +563,7 @@ def dictionary_of(entries: Mapping[object, Value], kind: str = ty.DICTIONARY) ->
 def known_in_result(value: Value) -> Value:
     """Return a result with records for strings, and for None in tuples, which Python gets back."""
     if isinstance(value, TupleOf) and value.whole is None:
-        parts = (_of_known(each) if each == Known(None) else known_in_result(each) for each in value.items)
+        parts = (_of_known(item) if item == Known(None) else known_in_result(item) for item in value.items)
         return replace(value, items=tuple(parts))
     return _of_known(value) if isinstance(value, Known) and isinstance(value.value, str) else value
 

@@ -90,7 +90,7 @@ class _Reads:
                 operands = bound.fields
             case relax.TupleGetItem():
                 operands = [bound.tuple_value]
-        return all(self.are_safe(part, None) for part in operands)
+        return all(self.are_safe(operand, None) for operand in operands)
 
     def _is_kernel_safe(self, call: RelaxExpr, places: Sequence[Index] | None) -> bool:
         kernel = self.module[call.args[0]]

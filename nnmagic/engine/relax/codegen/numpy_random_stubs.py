@@ -270,14 +270,14 @@ def own_functions(texts: Sequence[str], name: str = "") -> list[str]:
 
     ``name``: one such function, with the prefix, or another name, for which there is none.
     """
-    makers: dict[str, Callable[[], str]] = {each: partial(_own_function, each) for each in _OWN}
+    makers: dict[str, Callable[[], str]] = {name_: partial(_own_function, name_) for name_ in _OWN}
     fill = "standard_uniform_fill"
     makers["uniform"] = lambda: _UNIFORM.format(prefix=PREFIX)
     makers[fill] = lambda: _FILLS.format(prefix=PREFIX, suffix="", type="double")
     makers[f"{fill}_f"] = lambda: _NEXT_FLOAT + _FILLS.format(prefix=PREFIX, suffix="_f", type="float")
-    called = (each for each in makers if not name or name == f"{PREFIX}{each}")
-    names = [each for each in called if any(f"@{PREFIX}{each}(" in text for text in texts)]
-    return [_PCG64 + "".join(makers[each]() for each in names)] if names else []
+    called = (name_ for name_ in makers if not name or name == f"{PREFIX}{name_}")
+    names = [name_ for name_ in called if any(f"@{PREFIX}{name_}(" in text for text in texts)]
+    return [_PCG64 + "".join(makers[name_]() for name_ in names)] if names else []
 
 
 def _stub(name: str) -> str:

@@ -174,7 +174,7 @@ class _FunctionCompiler:
             if self._is_barrier(node):
                 barriers[scope] = self.level[node] = barriers.get(scope, 0) + 1
             else:
-                parts = (self.meaning.get(part, part) for part in self._inputs(node))
+                parts = (self.meaning.get(input_, input_) for input_ in self._inputs(node))
                 here = (self.level.get(part, 0) for part in parts if self.scopes.scope_of.get(part) is scope)
                 self.level[node] = max(here, default=0)
 

@@ -61,7 +61,7 @@ def _join(call: OpCall, tensors: Sequence[Value], axis: int) -> Value:
     """Concatenate tensors; many of them in groups, by kernels that TVM does not fuse."""
     while len(tensors) > _MOST_JOINED:
         tensors = [call.emit(_join_by_kernel(call, group, axis, _APART)) for group in _groups(tensors)]
-    sizes = [shape_of(part)[axis] for part in tensors]
+    sizes = [shape_of(tensor)[axis] for tensor in tensors]
     if all(isinstance(size, int) for size in sizes) and _have_same_shape(
         tensors, axis % len(shape_of(tensors[0]))
     ):

@@ -251,9 +251,9 @@ class SequenceSort(SequenceWords):
         def transpose(square: PrimExpr) -> Stmt:
             start = square * lanes
             moves = [
-                each
+                column
                 for source, target in zip(matrix, flat, strict=True)
-                for each in transpose_columns(source, target, start, lanes, start * lanes, rows)
+                for column in transpose_columns(source, target, start, lanes, start * lanes, rows)
             ]
             return sequence(moves)
 
@@ -292,7 +292,7 @@ class SequenceSort(SequenceWords):
         def store(at: PrimExpr) -> Stmt:
             stores = [
                 tirx.BufferStore(
-                    output, self._result(name, [part[at] for part in registers], index(at)), index(at)
+                    output, self._result(name, [register[at] for register in registers], index(at)), index(at)
                 )
                 for name, output in self.outputs.items()
             ]

@@ -65,7 +65,9 @@ def region_of(value: PrimExpr, axes: Sequence[Index]) -> Region | None:
         return None
     if not indices_are_axes(old.indices, axes):
         return None
-    return Region(new, old, {part.args[1]: (part.args[2], part.args[3]) for part in conjuncts})
+    return Region(
+        new, old, {conjunct.args[1]: (conjunct.args[2], conjunct.args[3]) for conjunct in conjuncts}
+    )
 
 
 def last_store(kernel: PrimFunc) -> tirx.BufferStore | None:

@@ -67,8 +67,8 @@ def _declare(kind: str, onnx_name: str, rank: int) -> None:
         }
         if kind == "avg" and site.attrs["count_include_pad"]:
             data = _zeros_around(site, data, rank, attrs)
-        made = _in_layout(site, site.node(onnx_name, data, **attrs), layout)
-        return site.cast(made, site.dtype) if kind == "max" and site.dtype in _AS_DOUBLE else made
+        pooled = _in_layout(site, site.node(onnx_name, data, **attrs), layout)
+        return site.cast(pooled, site.dtype) if kind == "max" and site.dtype in _AS_DOUBLE else pooled
 
     @operator(f"nn.adaptive_{kind}_pool{rank}d", note="to one element, or of known sizes")
     def _adaptive(site: ExportCall) -> str:
@@ -91,9 +91,9 @@ def _zeros_around(site: ExportCall, data: str, rank: int, attrs: dict[str, objec
     pads = both_sides(site.integers("padding"), rank)
     if not any(pads):
         return data
-    whole = attrs["pads"]
-    assert isinstance(whole, list)
-    attrs["pads"] = [all_ - counted for all_, counted in zip(whole, pads, strict=True)]
+    all_pads = attrs["pads"]
+    assert isinstance(all_pads, list)
+    attrs["pads"] = [total - counted for total, counted in zip(all_pads, pads, strict=True)]
     widths = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
     return site.node("Pad", data, site.vector(widths))
 

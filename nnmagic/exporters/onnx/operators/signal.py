@@ -18,14 +18,14 @@ def _transform(site: ExportCall, pairs: str, length: object, *, inverse: bool, o
     """Transform pairs along the axis; ONNX divides by the length as NumPy does by default."""
     axis = site.constant(site.integer("axis"), "int64")
     attrs = {"inverse": int(inverse), "onesided": int(onesided)}
-    whole = site.node("DFT", pairs, "", axis, **attrs)
+    spectrum = site.node("DFT", pairs, "", axis, **attrs)
     norm = str(site.attrs["norm"])
     if norm == "backward":
-        return whole
+        return spectrum
     if not isinstance(length, int):
         raise ExportRefusalError("its length must be known, unless the norm is backward")
     exponent = (0.5 if norm == "ortho" else 1.0) * (1 if inverse else -1)
-    return site.node("Mul", whole, site.constant(math.pow(length, exponent)))
+    return site.node("Mul", spectrum, site.constant(math.pow(length, exponent)))
 
 
 @operator("numpy.fft", note="of a known length, unless the norm is backward")

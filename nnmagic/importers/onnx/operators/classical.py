@@ -101,9 +101,9 @@ def _label_encoder(node: OnnxNode) -> Value:
     keys, values = _table(node, "keys"), _table(node, "values")
     if keys is None or values is None:
         raise UnsupportedError("strings are not supported", "encode the strings outside the model")
-    given = node.attr("default_tensor")
-    if isinstance(given, np.ndarray):
-        default = given.reshape(-1)[0]
+    default_tensor = node.attr("default_tensor")
+    if isinstance(default_tensor, np.ndarray):
+        default = default_tensor.reshape(-1)[0]
     elif values.dtype.kind == "f":
         default = np.float32(node.number("default_float", -0.0))
     else:

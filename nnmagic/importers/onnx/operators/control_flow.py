@@ -136,7 +136,7 @@ def _item_type(type_: TensorType, declared: Sequence[int | None] | None) -> Tens
     if declared is None or len(declared) != len(type_.shape) + 1:
         return type_
     pairs = zip(type_.shape, declared[1:], strict=True)
-    return TensorType(tuple(dim if known is None else known for dim, known in pairs), type_.dtype)
+    return TensorType(tuple(dim if size is None else size for dim, size in pairs), type_.dtype)
 
 
 def buffer_of(limit: Value, type_: TensorType, outer: Sequence[Value] = ()) -> Value:
@@ -145,9 +145,9 @@ def buffer_of(limit: Value, type_: TensorType, outer: Sequence[Value] = ()) -> V
     if shapes.is_static(type_.shape) and limit.known is not None:
         return shapes.full([int(limit.known), *type_.shape], fill)
     sizes = [_outer_size(dim, outer) for dim in type_.shape]
-    parts = [shapes.reshape(limit, [1]), *(shapes.reshape(size, [1]) for size in sizes)]
+    extents = [shapes.reshape(limit, [1]), *(shapes.reshape(size, [1]) for size in sizes)]
     return shapes.full(
-        [ANY, *type_.shape], fill, vector=op("concatenate", parts, axis=0) if type_.shape else parts[0]
+        [ANY, *type_.shape], fill, vector=op("concatenate", extents, axis=0) if type_.shape else extents[0]
     )
 
 
@@ -221,8 +221,8 @@ def _scan(node: OnnxNode) -> list[Value]:
     batch = shapes.static_shape(values[0])[0]
     rows = []
     for row in range(batch):
-        own = [shapes.squeeze(shapes.slice_axis(value, 0, row, row + 1), [0]) for value in values]
-        rows.append(_scan_over(node, graph, own[:states], own[states:]))
+        row_values = [shapes.squeeze(shapes.slice_axis(value, 0, row, row + 1), [0]) for value in values]
+        rows.append(_scan_over(node, graph, row_values[:states], row_values[states:]))
     return [
         op("concatenate", [shapes.unsqueeze(item, [0]) for item in items], axis=0)
         for items in zip(*rows, strict=True)

@@ -214,10 +214,10 @@ def _qlinear_global_average_pool(node: OnnxNode) -> Value:
 @operator("QLinearConcat", domain=MICROSOFT)
 def _qlinear_concat(node: OnnxNode) -> Value:
     only(node, "axis")
-    parts = [
+    operands = [
         _real(node[index], node[index + 1], node.get(index + 2)) for index in range(2, len(node.inputs), 3)
     ]
-    joined = op("concatenate", parts, axis=node.axis(parts[0].rank))
+    joined = op("concatenate", operands, axis=node.axis(operands[0].rank))
     return quantize_floats(joined, node[0], node.get(1), node[2].dtype)
 
 

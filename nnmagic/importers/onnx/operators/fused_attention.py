@@ -187,9 +187,9 @@ def _mask_bias(node: OnnxNode, mask: Value | None, dtype: str) -> list[Value]:
 
 def _refuse(node: OnnxNode, indices: Sequence[int], outputs: int) -> None:
     """Refuse inputs, and more outputs than so many."""
-    given = [index for index in indices if index < len(node.inputs) and node.inputs[index] is not None]
-    if given:
-        raise UnsupportedError(f"the input {given[0]} is not supported")
+    present = [index for index in indices if index < len(node.inputs) and node.inputs[index] is not None]
+    if present:
+        raise UnsupportedError(f"the input {present[0]} is not supported")
     if node.output_count > outputs:
         raise UnsupportedError(f"only the first {outputs} outputs are supported")
 

@@ -40,10 +40,10 @@ def multiply_matrices(
     weights = _static_weights(rhs, right_zero, -1)
     if weights is not None:
         sizes = np.abs(weights).max(tuple(range(weights.ndim - 2)), initial=0).T
-        parts = _parts(lhs, left_zero, sizes)
-        if parts is not None:
+        ranges = _parts(lhs, left_zero, sizes)
+        if ranges is not None:
             data = shifted(lhs, left_zero, -2, "float32")
-            return _sum(data, data.rank - 1, weights, weights.ndim - 2, parts, multiply)
+            return _sum(data, data.rank - 1, weights, weights.ndim - 2, ranges, multiply)
     return multiply(shifted(lhs, left_zero, -2), shifted(rhs, right_zero, -1))
 
 
@@ -117,14 +117,19 @@ def _largest(data: Value, zero: Value | None) -> int | None:
 
 
 def _sum(
-    data: Value, axis: int, weights: np.ndarray, summed: int, parts: list[tuple[int, int]], multiply: Multiply
+    data: Value,
+    axis: int,
+    weights: np.ndarray,
+    summed: int,
+    ranges: list[tuple[int, int]],
+    multiply: Multiply,
 ) -> Value:
     """Add the products of parts of an axis."""
     factors = weights.astype("float32")
-    if len(parts) == 1:
+    if len(ranges) == 1:
         return multiply(data, constant(factors))
     total: Value | None = None
-    for begin, end in parts:
+    for begin, end in ranges:
         factor = np.take(factors, range(begin, end), axis=summed)
         product = multiply(shapes.slice_axis(data, axis, begin, end), constant(factor)).cast("int32")
         total = product if total is None else total + product

@@ -107,8 +107,8 @@ def _lrn(node: OnnxNode) -> Value:
         raise UnsupportedError("the number of channels must be known")
     total = None
     for shift in range(size):
-        part = shapes.slice_axis(padded, 1, shift, shift + int(channels))
-        total = part if total is None else total + part
+        shifted = shapes.slice_axis(padded, 1, shift, shift + int(channels))
+        total = shifted if total is None else total + shifted
     assert total is not None
     alpha, beta, bias = node.number("alpha", 1e-4), node.number("beta", 0.75), node.number("bias", 1.0)
     return data / (total * (alpha / size) + bias) ** beta

@@ -170,16 +170,16 @@ def _max_unpool(node: OnnxNode) -> Value:
     rank = len(kernel)
     strides = node.ints("strides") or [1] * rank
     pads = node.ints("pads") or [0] * (2 * rank)
-    own = shapes.static_shape(data)
+    data_shape = shapes.static_shape(data)
     sizes = [
-        (own[2 + axis] - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + rank]
+        (data_shape[2 + axis] - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + rank]
         for axis in range(rank)
     ]
-    inferred = [*own[:2], *sizes]
+    inferred = [*data_shape[:2], *sizes]
     declared = node.output_shape()
     shape = inferred if node.get(2) is None else node.static(2, lambda: declared)
     total = math.prod(shape)
-    count = math.prod(own)
+    count = math.prod(data_shape)
     check_new_array(total)
     zeros = constant(np.zeros(total), data.dtype)
     places = shapes.reshape(indices, [count])

@@ -63,9 +63,9 @@ def _times_matrix(lhs: Value, rhs: Value) -> Value:
         result = _batch(shapes.unsqueeze(flat, [0]), shapes.unsqueeze(rhs, [0]))
         result = shapes.squeeze(result, [0])
     else:
-        known = rhs.known
-        if known is not None:
-            result = op("nn.dense", flat, constant(np.ascontiguousarray(known.T)))
+        matrix = rhs.known
+        if matrix is not None:
+            result = op("nn.dense", flat, constant(np.ascontiguousarray(matrix.T)))
         else:
             result = op("nn.matmul", flat, rhs, transpose_b=False)
     if lhs.rank == 2:
@@ -139,8 +139,12 @@ def _without_ellipsis(equation: str, ranks: Sequence[int]) -> str:
         written.append(term.replace("...", letters[most - count :] if count else ""))
     if arrow:
         return ",".join(written) + "->" + result.replace("...", letters)
-    whole = "".join(written)
-    once = sorted(letter for letter in set(whole) if whole.count(letter) == 1 and letter not in letters)
+    letters_written = "".join(written)
+    once = sorted(
+        letter
+        for letter in set(letters_written)
+        if letters_written.count(letter) == 1 and letter not in letters
+    )
     return ",".join(written) + "->" + letters + "".join(once)
 
 

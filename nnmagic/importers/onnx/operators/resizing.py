@@ -128,8 +128,8 @@ def _resize_by(
 ) -> Value:
     data = node[0]
     is_static = shapes.is_static([data.shape[axis] for axis in axes])
-    given = scales if scales is not None else sizes
-    if not is_static or (given is not None and given.known is None and node.output_shape() is None):
+    target = scales if scales is not None else sizes
+    if not is_static or (target is not None and target.known is None and node.output_shape() is None):
         opened = _open_axes(node, axes, scales, sizes, regions)
         if opened is not None:
             return _resize_axes(node, opened, transformation, mode)

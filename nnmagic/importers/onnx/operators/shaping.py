@@ -213,16 +213,16 @@ def _split(node: OnnxNode) -> list[Value]:
 
 @operator("Shape")
 def _shape(node: OnnxNode) -> Value:
-    whole = shapes.shape_of(node[0])
+    shape = shapes.shape_of(node[0])
     rank = node[0].rank
     start, end = node.attr("start"), node.attr("end")
     first, last, _ = slice(
         None if start is None else node.integer("start"), None if end is None else node.integer("end")
     ).indices(rank)
     if (first, last) == (0, rank):
-        return whole
+        return shape
     dims = node[0].shape[first:last]
-    return with_sizes(shapes.slice_axis(whole, 0, first, last), dims) if dims else integers([])
+    return with_sizes(shapes.slice_axis(shape, 0, first, last), dims) if dims else integers([])
 
 
 @operator("Size")

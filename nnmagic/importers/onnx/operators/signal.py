@@ -24,9 +24,9 @@ def _transform(data: Value, axis: int, *, inverse: bool, onesided: bool) -> Valu
     wide, last = data.cast("float64"), data.rank - 1
     if onesided and not inverse and data.shape[last] == 1:
         return op("numpy.rfft", shapes.squeeze(wide, [last]), axis=axis, pairs=True).cast(data.dtype)
-    whole = op("numpy.fft", _pairs(wide), axis=axis, inverse=inverse, pairs=True).cast(data.dtype)
+    spectrum = op("numpy.fft", _pairs(wide), axis=axis, inverse=inverse, pairs=True).cast(data.dtype)
     length = data.shape[axis]
-    return _resize(whole, axis, _static(length) // 2 + 1) if onesided else whole
+    return _resize(spectrum, axis, _static(length) // 2 + 1) if onesided else spectrum
 
 
 def _pairs(data: Value) -> Value:
@@ -74,8 +74,8 @@ def _shape_along(node: OnnxNode, axis: int) -> tuple[int, ...] | None:
     shape = shapes.static_shape(node[0])
     length = shape[axis]
     if node.get(1) is not None:
-        known = node[1].known
-        length = int(known.reshape(-1)[0]) if known is not None else (declared or shape)[axis]
+        length_value = node[1].known
+        length = int(length_value.reshape(-1)[0]) if length_value is not None else (declared or shape)[axis]
     inverse, onesided = bool(node.integer("inverse")), bool(node.integer("onesided"))
     if node.get(1) is None and inverse and onesided:
         length = 2 * (length - 1)

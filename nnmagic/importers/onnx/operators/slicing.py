@@ -140,13 +140,13 @@ def _dynamic_slice(
 
         start, end = item(node[1]), item(node[2])
         step = constant(1, "int64") if steps is None else item(steps)
-        piece = None
+        sliced = None
         if declared is None and starts is not None and ends is not None and step.known == 1:
-            piece = _slice_between(node, result, axis, (starts[number], ends[number]), (start, end))
-        if piece is None:
+            sliced = _slice_between(node, result, axis, (starts[number], ends[number]), (start, end))
+        if sliced is None:
             wanted = None if declared is None else declared[axis]
-            piece = _clipped_slice(node, result, axis, (start, end, step), wanted)
-        result = piece
+            sliced = _clipped_slice(node, result, axis, (start, end, step), wanted)
+        result = sliced
     return result
 
 

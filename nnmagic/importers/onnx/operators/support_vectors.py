@@ -86,20 +86,20 @@ def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], 
     Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling, the second
     method, with the limits that libsvm and onnxruntime give it.
     """
-    given = [np.asarray(node.floats(name) or [], "float32") for name in ("prob_a", "prob_b")]
-    if any(numbers.size != len(pairs) for numbers in given):
+    coefficients = [np.asarray(node.floats(name) or [], "float32") for name in ("prob_a", "prob_b")]
+    if any(numbers.size != len(pairs) for numbers in coefficients):
         raise UnsupportedError("prob_a and prob_b must have a number for each pair of classes")
-    slope, offset = map(constant, given)
+    slope, offset = map(constant, coefficients)
     won = op("clip", op("sigmoid", -(scores * slope + offset)), a_min=1e-7, a_max=1 - 1e-7)
     first, second = np.zeros((2, len(pairs), classes * classes), "float32")
     for number, (one, two) in enumerate(pairs):
         first[number, one * classes + two] = second[number, two * classes + one] = 1
     square = [won.shape[0], classes, classes]
     against = shapes.reshape(matmul(won, constant(first)) + matmul(1 - won, constant(second)), square, won)
-    own = op("sum", against * against, axis=(1,))
+    diagonal_sums = op("sum", against * against, axis=(1,))
     diagonal = constant(np.eye(classes, dtype="float32"))
-    matrix = shapes.unsqueeze(own, [1]) * diagonal - against * shapes.transpose(against, [0, 2, 1])
-    return _couple(node.block, node.block.bind(matrix), node.block.bind(own), classes)
+    matrix = shapes.unsqueeze(diagonal_sums, [1]) * diagonal - against * shapes.transpose(against, [0, 2, 1])
+    return _couple(node.block, node.block.bind(matrix), node.block.bind(diagonal_sums), classes)
 
 
 def _couple(block: OnnxBlock, matrix: Value, class_index: Value, classes: int) -> Value:

@@ -38,14 +38,14 @@ def pull_back(call: AtenCall, forward: str, cotangent: str, operands: Mapping[st
     if any(is_complex(value.dtype) for value in values.values()):
         raise UnsupportedError(f"the gradient of {forward} of complex numbers is not supported")
     params = {name: ir.Var(name, value.type) for name, value in values.items()}
-    own = {name: Value(param, values[name].type) for name, param in params.items()}
+    variables = {name: Value(param, values[name].type) for name, param in params.items()}
     results = [call.originals[cotangent]]
     rule_results = OPERATORS[f"aten.{forward}"].rule(
-        replace(call, arguments={**given, **own}, results=results)
+        replace(call, arguments={**given, **variables}, results=results)
     )
     result = rule_results if isinstance(rule_results, Value) else rule_results[0]
     assert result is not None  # the result whose cotangent is given
-    total = op("sum", convert(result, own[cotangent].dtype) * own[cotangent])
+    total = op("sum", convert(result, variables[cotangent].dtype) * variables[cotangent])
     module = Module({"f": ir.Function(tuple(params.values()), total.expr)})
     function = gradient(module, "f", [list(params).index(name) for name in operands]).functions["f"]
     arguments = [value.expr for value in values.values()]
@@ -140,11 +140,11 @@ def _padded(place: Value, slope: Value, size: Value, padding: int, *, align: boo
         low, span = (size.like(0), size - 1) if align else (size.like(-0.5), size)
         away = op("abs", place - low)
         slope = (place < low).choose(-slope, slope)
-        flips, rest = op("floor", away / span), op("mod", away, span)
+        flips, remainder = op("floor", away / span), op("mod", away, span)
         even = op("mod", flips, flips.like(2)).equal(0)
         flat = span.equal(0)
         slope = flat.choose(0, even.choose(slope, -slope))
-        place = flat.choose(0, even.choose(rest + low, span - rest + low))
+        place = flat.choose(0, even.choose(remainder + low, span - remainder + low))
     if padding:
         slope = op("logical_and", place > 0, place < size - 1).choose(slope, 0)
         place = place.maximum(0).minimum(size - 1)

@@ -37,8 +37,8 @@ def _bind(call: AtenCall, items: Sequence[Any]) -> list[Any]:
 
 @operator("higher_order.cond")
 def _cond(call: AtenCall) -> list[Value]:
-    predicate, true_graph, false_graph, *rest = call.argument("args")
-    operands = _bind(call, _flat(rest[0]) if rest else [])
+    predicate, true_graph, false_graph, *extra = call.argument("args")
+    operands = _bind(call, _flat(extra[0]) if extra else [])
     if not isinstance(predicate, Value) or predicate.known is not None:
         chosen = predicate if not isinstance(predicate, Value) else bool(np.asarray(predicate.known).all())
         return call.importer.run_body(true_graph if chosen else false_graph, operands, call.block)
@@ -119,8 +119,8 @@ def _over_rows(
 
 @operator("higher_order.map_impl", "higher_order.map")
 def _map(call: AtenCall) -> list[Value]:
-    graph, rows, *rest = call.argument("args")
-    extra = _bind(call, _flat(rest[0]) if rest else [])
+    graph, rows, *extra_args = call.argument("args")
+    extra = _bind(call, _flat(extra_args[0]) if extra_args else [])
     return _over_rows(call, graph, [], _flat(rows), extra)
 
 

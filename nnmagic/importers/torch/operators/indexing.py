@@ -166,8 +166,8 @@ def _index_put(call: AtenCall) -> Value:
         return call.expand(updates, data.shape)
     places = _broadcast(places)
     rank = places[0].rank
-    rest = moved.shape[len(axes) :]
-    shape = [*rest[:target], *places[0].shape, *rest[target:]]
+    unindexed = moved.shape[len(axes) :]
+    shape = [*unindexed[:target], *places[0].shape, *unindexed[target:]]
     updates = (
         updates
         if updates.shape == tuple(shape) and ANY not in shape

@@ -244,9 +244,11 @@ def _eigh(call: AtenCall) -> list[Value]:
 def _eig(call: AtenCall) -> Value | list[Value]:
     data, vectors = call["self"], len(call.results) > 1
     paired = is_complex(data.dtype)
-    parts = ops("linalg.eig", op("complex.pairs", data) if paired else data, compute_v=vectors, pairs=paired)
-    made = [op("complex.make", re, im) for re, im in zip(parts[::2], parts[1::2], strict=True)]
-    return made if vectors else made[0]
+    components = ops(
+        "linalg.eig", op("complex.pairs", data) if paired else data, compute_v=vectors, pairs=paired
+    )
+    values = [op("complex.make", re, im) for re, im in zip(components[::2], components[1::2], strict=True)]
+    return values if vectors else values[0]
 
 
 @operator("_linalg_svd")

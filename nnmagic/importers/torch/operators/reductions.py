@@ -264,9 +264,9 @@ def _middle(call: AtenCall, data: Value, axis: int) -> list[Value]:
     """Return the median along an axis, which is kept: NaN if there is one, or of the others."""
     ordered = sorted_along(call, data, axis, descending=False)
     nans = op("sum", op("not_equal", data, data).cast("int64"), axis=(axis,), keepdims=True)
-    rest = shapes.size_along(data, axis) - nans
-    middle = op("floor_divide", rest - 1, nans.like(2))
-    place = middle.maximum(0) if call.name == "aten.nanmedian" else nans.equal(0).choose(middle, rest)
+    count = shapes.size_along(data, axis) - nans
+    middle = op("floor_divide", count - 1, nans.like(2))
+    place = middle.maximum(0) if call.name == "aten.nanmedian" else nans.equal(0).choose(middle, count)
     return [op("gather", item, place, axis=axis) for item in ordered]
 
 

@@ -74,8 +74,8 @@ def _slice(call: AtenCall, data: Value) -> tuple[int, Value | int, Value | int, 
     bounds: list[Value | int] = []
     for name, default in (("start", 0), ("end", FAR)):
         item = call.argument(name, default)
-        known = item.known if isinstance(item, Value) else np.array(item)
-        bounds.append(item if known is None else max(-FAR, min(int(known), FAR)))
+        array = item.known if isinstance(item, Value) else np.array(item)
+        bounds.append(item if array is None else max(-FAR, min(int(array), FAR)))
     return axis, bounds[0], bounds[1], call.integer("step", 1)
 
 
@@ -229,9 +229,9 @@ def _cat(call: AtenCall) -> Value:
 
 @operator("stack")
 def _stack(call: AtenCall) -> Value:
-    parts = [convert(tensor, call.dtype) for tensor in call.values("tensors")]
-    axis = call.axis("dim", parts[0].rank + 1)
-    return op("concatenate", [shapes.unsqueeze(tensor, [axis]) for tensor in parts], axis=axis)
+    tensors = [convert(tensor, call.dtype) for tensor in call.values("tensors")]
+    axis = call.axis("dim", tensors[0].rank + 1)
+    return op("concatenate", [shapes.unsqueeze(tensor, [axis]) for tensor in tensors], axis=axis)
 
 
 @operator("repeat")
@@ -328,10 +328,10 @@ def _unfold(call: AtenCall) -> Value:
 
 def _widths(call: AtenCall, rank: int, name: str) -> tuple[list[int], list[int]]:
     """Return torch's padding, which begins with the last axis, as widths before and after each axis."""
-    given = call.ints(name)
+    padding = call.ints(name)
     before, after = [0] * rank, [0] * rank
-    for number in range(len(given) // 2):
-        before[rank - 1 - number], after[rank - 1 - number] = given[2 * number : 2 * number + 2]
+    for number in range(len(padding) // 2):
+        before[rank - 1 - number], after[rank - 1 - number] = padding[2 * number : 2 * number + 2]
     return before, after
 
 

@@ -59,21 +59,21 @@ def put_in_view(call: AtenCall, view: Callable[[AtenCall], Value]) -> Value:
 
 def _put_in_memory(call: AtenCall, data: Value, source: Value, places: Value) -> Value:
     """Return a tensor after a source is written to places in its memory, of the last ones where they meet."""
-    own = _own_places(call, call.originals["self"])
+    view_places = _own_places(call, call.originals["self"])
     flat = _flat(call, source)
-    if places.known is not None and own.known is not None:  # no scatter, so it fuses
-        last = np.full(max(own.known.max(initial=0), places.known.max(initial=0)) + 1, -1)
+    if places.known is not None and view_places.known is not None:  # no scatter, so it fuses
+        last = np.full(max(view_places.known.max(initial=0), places.known.max(initial=0)) + 1, -1)
         last[places.known.reshape(-1)] = np.arange(places.known.size)
-        chosen = last[own.known]
+        chosen = last[view_places.known]
         if (chosen < 0).all():
             return data
         spread = op("take", flat, constant(np.maximum(chosen, 0)), axis=0, mode="clip")
         return constant(chosen >= 0).choose(spread, data)
     at = _flat(call, places)
-    length = op("max", at).maximum(op("max", own)) + 1
+    length = op("max", at).maximum(op("max", view_places)) + 1
     numbers = shapes.full((ANY,), constant(-1, "int64"), vector=shapes.unsqueeze(length, [0]))
     latest = op("scatter_nd", numbers, shapes.unsqueeze(at, [0]), shapes.counting(flat, 0))
-    chosen = op("take", latest, own, axis=0, mode="clip")
+    chosen = op("take", latest, view_places, axis=0, mode="clip")
     spread = op("take", flat, chosen.maximum(0), axis=0, mode="clip")
     return (chosen >= 0).choose(spread, data)
 
@@ -106,8 +106,12 @@ def strided_places(sizes: Sequence[int], strides: Sequence[int], offset: int) ->
 def _places(call: AtenCall, offset_of: Any) -> tuple[list[Dim], Value, Value]:
     """Return the sizes, where in memory each element is, and where the last one is."""
     sizes, strides = call.dims("size"), call.dims("stride")
-    given = call.argument("storage_offset")
-    offset = dim_of(offset_of.storage_offset(), call.importer.labels) if given is None else call.dim(given)
+    storage_offset = call.argument("storage_offset")
+    offset = (
+        dim_of(offset_of.storage_offset(), call.importer.labels)
+        if storage_offset is None
+        else call.dim(storage_offset)
+    )
     return sizes, *_stride_places(call, sizes, strides, offset)
 
 
@@ -117,8 +121,8 @@ def _stride_places(
     """Return where in memory each element of a strided tensor is, and where the last one is."""
     if all(isinstance(item, int) for item in (*sizes, *strides, offset)):
         whole, steps = ([int(cast(int, item)) for item in part] for part in (sizes, strides))
-        known = strided_places(whole, steps, int(cast(int, offset)))
-        return constant(known), constant(known.max(initial=-1), "int64")
+        static_places = strided_places(whole, steps, int(cast(int, offset)))
+        return constant(static_places), constant(static_places.max(initial=-1), "int64")
     places = last = call.size(offset)
     for axis, (count, stride) in enumerate(zip(sizes, strides, strict=True)):
         step = call.size(stride)

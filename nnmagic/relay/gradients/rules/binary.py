@@ -18,11 +18,11 @@ zero("left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "g
 
 def _broadcast(p: VjpCall, *makers: Callable[[], TensorExpr | None]) -> Sequence[Contribution]:
     """Return the contributions of the arguments that are wanted, summed back to their shapes."""
-    parts: list[Contribution] = []
+    contributions: list[Contribution] = []
     for index, make in enumerate(makers):
         term = make() if p.wanted[index] else None
-        parts.append(None if term is None else p.sum_to(term, p.out_shape, index))
-    return parts
+        contributions.append(None if term is None else p.sum_to(term, p.out_shape, index))
+    return contributions
 
 
 @rule("power")
@@ -39,9 +39,13 @@ def _power(p: VjpCall) -> Sequence[Contribution]:
 def _power_of_base(p: VjpCall) -> TensorExpr | None:
     """Return the cotangent of the base; a power of 0 has none, even at 0."""
     x, y = p.x(0), p.x(1)
-    made = p.args[1] if isinstance(p.args[1], Constant) else p.producer(p.args[1])
-    if isinstance(made, Constant) and made.data.size == 1:
-        exponent = float(np.asarray(made.data, np.float64).reshape(())) if made.data.ndim == 0 else None
+    exponent_expr = p.args[1] if isinstance(p.args[1], Constant) else p.producer(p.args[1])
+    if isinstance(exponent_expr, Constant) and exponent_expr.data.size == 1:
+        exponent = (
+            float(np.asarray(exponent_expr.data, np.float64).reshape(()))
+            if exponent_expr.data.ndim == 0
+            else None
+        )
         if exponent == 0:
             return None
         if exponent == 1:

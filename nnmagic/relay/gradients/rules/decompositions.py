@@ -56,24 +56,27 @@ def _eig(p: VjpCall) -> Sequence[Contribution]:
 
     The vectors have the length 1. Parts of complex numbers are results of their own.
     """
-    given = [p.d_part(index) for index in range(4 if p.attrs["compute_v"] else 2)]
-    if all(each is None for each in given):
+    cotangents = [p.d_part(index) for index in range(4 if p.attrs["compute_v"] else 2)]
+    if all(cotangent is None for cotangent in cotangents):
         return [None]
     whole = p.x().op("linalg.eig", compute_v=True, pairs=p.attrs["pairs"])
     parts = [whole.item(index, p.tensor(0).dtype) for index in range(4)]
     if p.attrs["compute_v"]:
         parts = [p.part(index) for index in range(4)]
-    own = matrices(p)
-    m = replace(own, pairs=True)
-    d = [part.zeros() if each is None else each for each, part in zip(given, parts, strict=False)]
+    matrices_ = matrices(p)
+    m = replace(matrices_, pairs=True)
+    d = [
+        part.zeros() if cotangent is None else cotangent
+        for cotangent, part in zip(cotangents, parts, strict=False)
+    ]
     w, v, dw = m.join(*parts[:2]), m.join(*parts[2:]), m.join(*d[:2])
     eye = m.unit(v)
     inner = eye * dw.op("expand_dims", axis=m.rank - 2)
-    if any(each is not None for each in given[2:]):
+    if any(cotangent is not None for cotangent in cotangents[2:]):
         inner = inner + _turned(m, w, v, m.join(*d[2:])) * (1 - eye)
     adjoint = m.adjoint(v)
     full = m.solve(adjoint, m.product(inner, adjoint))
-    return [full if own.pairs else m.parts(full)[0]]
+    return [full if matrices_.pairs else m.parts(full)[0]]
 
 
 def _turned(m: Matrices, w: TensorExpr, v: TensorExpr, dv: TensorExpr) -> TensorExpr:
@@ -113,7 +116,7 @@ def _qr(p: VjpCall, m: Matrices) -> Sequence[Contribution]:
         return [None]
     if rows >= columns:
         return [_qr_of_tall(m, q, r, dq, dr)]
-    u, du = (None if each is None else m.columns(each, 0, rows) for each in (r, dr))
+    u, du = (None if matrix is None else m.columns(matrix, 0, rows) for matrix in (r, dr))
     right = p.x().zeros() if dr is None else m.product(q, dr)
     right = m.columns(right, rows, columns)
     if dr is not None:

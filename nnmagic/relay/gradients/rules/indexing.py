@@ -199,8 +199,10 @@ def _pad(p: VjpCall, slices: Sequence[tuple[int, int, int] | None]) -> TensorExp
 @rule("dyn.strided_slice")
 def _dyn_strided_slice(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
-    given = cast("Sequence[int] | None", p.attrs["axes"])
-    axes = list(range(cast("int", p.shape(1)[0]))) if given is None else [axis % rank for axis in given]
+    attr_axes = cast("Sequence[int] | None", p.attrs["axes"])
+    axes = (
+        list(range(cast("int", p.shape(1)[0]))) if attr_axes is None else [axis % rank for axis in attr_axes]
+    )
     if p.attrs["slice_mode"] != "end":
         raise p.unsupported("slice_mode must be 'end'")
     bounds = [p.x(index).cast("int64") for index in (1, 2, 3)]
@@ -352,10 +354,10 @@ def _trilu(p: VjpCall) -> Sequence[Contribution]:
 @rule("one_hot", "dyn.one_hot")
 def _one_hot(p: VjpCall) -> Sequence[Contribution]:
     on, off = (p.array(value, p.d.dtype) for value in (1, 0))
-    rest = p.args[3:]
-    hot = p.call(p.name, TensorExpr(p.args[0], p.d.dtype), on, off, *rest, dtype=p.d.dtype, **_other(p))
+    sizes = p.args[3:]
+    hot = p.call(p.name, TensorExpr(p.args[0], p.d.dtype), on, off, *sizes, dtype=p.d.dtype, **_other(p))
     chosen = (p.d * hot).sum()
-    return [None, chosen, p.d.sum() - chosen, *([None] * len(rest))]
+    return [None, chosen, p.d.sum() - chosen, *([None] * len(sizes))]
 
 
 def _other(p: VjpCall) -> dict[str, Any]:
@@ -380,11 +382,11 @@ def _partition(p: VjpCall) -> Sequence[Contribution]:
 
 @rule("topk", "dyn.topk")
 def _topk(p: VjpCall) -> Sequence[Contribution]:
-    rest: list[Contribution] = [None] * (len(p.args) - 1)
+    others: list[Contribution] = [None] * (len(p.args) - 1)
     axis = p.axis()
     d = p.d_part(0) if isinstance(p.out_type, TupleType) else p.d
     if d is None:
-        return [None, *rest]
+        return [None, *others]
     attrs = {**p.given, "ret_type": "indices", "dtype": "int64"}
     order = p.call(p.name, p.x(), *p.args[1:], **attrs)
-    return [p.x().zeros().op("scatter_elements", order, d, axis=axis, reduction="update"), *rest]
+    return [p.x().zeros().op("scatter_elements", order, d, axis=axis, reduction="update"), *others]

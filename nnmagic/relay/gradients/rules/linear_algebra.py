@@ -111,10 +111,10 @@ def _lstsq(p: VjpCall) -> Sequence[Contribution]:
     m, x, (dx, dr) = matrices(p), p.part(0), (p.d_part(0), p.d_part(1))
     if dx is None and dr is None:
         return [None, None]
-    rest = p.x(1) - m.product(p.x(0), x)
+    residual = p.x(1) - m.product(p.x(0), x)
     to_matrix, to_sides = list[TensorExpr](), list[TensorExpr]()
     if dr is not None:  # the solution makes the residuals least
-        grown = rest * m.row(dr) * 2
+        grown = residual * m.row(dr) * 2
         to_matrix.append(-m.product(grown, x, second=True))
         to_sides.append(grown)
     if dx is not None:
@@ -127,7 +127,7 @@ def _lstsq(p: VjpCall) -> Sequence[Contribution]:
         beyond = dx - m.product(pseudo, m.product(p.x(0), dx))
         to_matrix += [
             -m.product(right, x, second=True),
-            m.product(rest, m.product(pseudo, right), second=True),
+            m.product(residual, m.product(pseudo, right), second=True),
             m.product(m.product(pseudo, x, first=True), beyond, second=True),
         ]
         to_sides.append(right)

@@ -88,8 +88,8 @@ class Matrices:
 
     def diagonal(self, vector: TensorExpr, like: TensorExpr) -> TensorExpr:
         """Return real vectors as diagonals of matrices."""
-        made = self.unit(like) * self.row(vector)
-        return made * self.p.array([1, 0], made.dtype) if self.pairs else made
+        matrix = self.unit(like) * self.row(vector)
+        return matrix * self.p.array([1, 0], matrix.dtype) if self.pairs else matrix
 
     def columns(self, term: TensorExpr, begin: int, end: int) -> TensorExpr:
         """Return some columns."""

@@ -142,8 +142,8 @@ def _lrn(p: VjpCall) -> Expr:
     total: TensorExpr | None = None
     for offset in range(size // 2 * 2 + 1):
         ends = [offset + channels]
-        part = squares.op("strided_slice", begin=[offset], end=ends, strides=[1], axes=[axis])
-        total = part if total is None else total + part
+        shifted = squares.op("strided_slice", begin=[offset], end=ends, strides=[1], axes=[axis])
+        total = shifted if total is None else total + shifted
     assert total is not None
     alpha, beta, bias = (cast("float", p.attrs[name]) for name in ("alpha", "beta", "bias"))
     return (x / (total * (alpha / size) + bias).op("power", beta)).expr
@@ -216,7 +216,7 @@ def _fold(p: VjpCall, widths: Sequence[tuple[int, int]], mode: str) -> TensorExp
         if not isinstance(size, int):
             raise p.unsupported("the sizes that it pads must be known at compile time")
         source = np.pad(np.arange(size), pair, mode=mode)  # type: ignore[call-overload] # a mode of NumPy's
-        order = [axis, *(each for each in range(p.rank()) if each != axis)]
+        order = [axis, *(other for other in range(p.rank()) if other != axis)]
         rows = d.transpose(order)
         begin, end = pair[0], pair[0] + size
         base = rows.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[0])
@@ -224,7 +224,7 @@ def _fold(p: VjpCall, widths: Sequence[tuple[int, int]], mode: str) -> TensorExp
         outside = rows.op("take", p.array(border, "int64"), axis=0, mode="fast")
         where = p.array([source[border]], "int64")
         summed = base.op("scatter_nd", where, outside, mode="add")
-        d = summed.transpose([order.index(each) for each in range(p.rank())])
+        d = summed.transpose([order.index(other) for other in range(p.rank())])
     return d
 
 

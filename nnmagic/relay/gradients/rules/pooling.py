@@ -55,8 +55,8 @@ def _axes(p: VjpCall) -> list[_SpatialAxis]:
     sizes, strides, steps = (
         list(cast("Sequence[int]", p.attrs[name])) for name in ("pool_size", "strides", "dilation")
     )
-    given = list(cast("Sequence[int]", p.attrs["padding"]))
-    pads = given * (2 * rank // len(given))
+    padding = list(cast("Sequence[int]", p.attrs["padding"]))
+    pads = padding * (2 * rank // len(padding))
     spatial = []
     for place, letter in enumerate(letters):
         axis = layout.index(letter)
@@ -84,8 +84,8 @@ def _max_pool(p: VjpCall) -> Sequence[Contribution]:
         hit = _read(padded, axes, offsets).equal(p.y)
         if free is not None:
             hit = hit.op("logical_and", free)
-        rest = hit.op("logical_not")
-        free = rest if free is None else free.op("logical_and", rest)
+        missed = hit.op("logical_not")
+        free = missed if free is None else free.op("logical_and", missed)
         share = hit.choose(p.d, 0)
         for axis, offset in zip(axes, offsets, strict=True):
             share = _write(share, axis, offset, p.rank())
@@ -125,18 +125,18 @@ def _avg_pool(p: VjpCall) -> Sequence[Contribution]:
         return [_spread(p, p.d / _named_counts(p, axes), axes)]
     d = p.d / p.array(_counts(p, axes), p.d.dtype)
     for axis in axes:
-        parts = [_write(d, axis, offset, p.rank()) for offset in range(axis.window)]
-        d = parts[0]
-        for part in parts[1:]:
-            d = d + part
+        written = [_write(d, axis, offset, p.rank()) for offset in range(axis.window)]
+        d = written[0]
+        for addend in written[1:]:
+            d = d + addend
     return [_unpad(d, axes)]
 
 
 def _counts(p: VjpCall, axes: Sequence[_SpatialAxis]) -> np.ndarray:
     """Return how many elements each window averages, in a shape that broadcasts."""
     rank = len(axes)
-    given = list(cast("Sequence[int]", p.attrs["padding"]))
-    after = (given * (2 * rank // len(given)))[rank:]
+    padding = list(cast("Sequence[int]", p.attrs["padding"]))
+    after = (padding * (2 * rank // len(padding)))[rank:]
     total = np.ones((1,) * p.rank())
     for axis, behind in zip(axes, after, strict=True):
         starts = np.arange(axis.count)[:, None] * axis.stride
@@ -192,7 +192,7 @@ def _spread(p: VjpCall, d: TensorExpr, axes: Sequence[_SpatialAxis]) -> TensorEx
     widths = [
         [0, 0],
         [0, 0],
-        *([each, each + axis.stride - 1] for each, axis in zip(reach, axes, strict=True)),
+        *([count, count + axis.stride - 1] for count, axis in zip(reach, axes, strict=True)),
     ]
     kernel = p.array(np.ones((1, 1, *(axis.window for axis in axes))), d.dtype)
     steps = [axis.step for axis in axes]
@@ -207,9 +207,9 @@ def _named_counts(p: VjpCall, axes: Sequence[_SpatialAxis]) -> TensorExpr:
     others = range(p.rank())
     total: TensorExpr | None = None
     for axis in axes:
-        rest = [other for other in others if other != axis.axis]
-        ones, zeros = [1] * len(rest), [0] * len(rest)
-        line = p.y.op("ones_like").op("strided_slice", begin=zeros, end=ones, strides=ones, axes=rest)
+        other_axes = [other for other in others if other != axis.axis]
+        ones, zeros = [1] * len(other_axes), [0] * len(other_axes)
+        line = p.y.op("ones_like").op("strided_slice", begin=zeros, end=ones, strides=ones, axes=other_axes)
         starts = (line.op("cumsum", axis=axis.axis) - 1) * axis.stride - axis.before
         places = starts.op("expand_dims", axis=-1)
         places = places + p.array(np.arange(axis.window) * axis.step, places.dtype)
@@ -294,10 +294,12 @@ def _spatial(p: VjpCall) -> list[int]:
 @expansion(*(f"nn.adaptive_{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)))
 def _adaptive(p: VjpCall) -> Expr:
     """Reduce the windows of one axis after the other, and join them."""
-    axes, given = _spatial(p), p.attrs["output_size"]
-    if given is None or given == ():
+    axes, output_size = _spatial(p), p.attrs["output_size"]
+    if output_size is None or output_size == ():
         return p.x().op("copy").expr
-    sizes = list(cast("Sequence[int]", given if isinstance(given, tuple | list) else (given,)))
+    sizes = list(
+        cast("Sequence[int]", output_size if isinstance(output_size, tuple | list) else (output_size,))
+    )
     sizes = sizes * (len(axes) if len(sizes) == 1 else 1)
     term = p.x()
     name = "max" if "max" in p.name else "mean"

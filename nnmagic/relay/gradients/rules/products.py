@@ -35,11 +35,11 @@ def _product(p: VjpCall, *, transpose_a: bool, transpose_b: bool) -> Sequence[Co
         else:
             first = d.op("nn.matmul", b, transpose_b=not transpose_b)
     if p.wanted[1]:
-        left = a.transpose(_swap(rank)) if transpose_a and rank > 2 else a
+        lhs = a.transpose(_swap(rank)) if transpose_a and rank > 2 else a
         flag = transpose_a and rank == 2
-        rows, grads = left, d
+        rows, grads = lhs, d
         if rank != 2:
-            rows, grads = _rows(p, left, transpose_a=transpose_a), _flat(p, d)
+            rows, grads = _rows(p, lhs, transpose_a=transpose_a), _flat(p, d)
         if transpose_b:  # (n, k) = d^T a
             second = grads.op("nn.matmul", rows, transpose_a=True, transpose_b=flag)
         else:
@@ -118,10 +118,10 @@ def _einsum(p: VjpCall) -> Sequence[Contribution]:
         others = [(terms[at], p.field(0, at)) for at in range(len(terms)) if at != index]
         reach = set(output).union(*(other for other, _ in others)) if others else set(output)
         missing = [letter for letter in once if letter not in reach]
-        parts = [(output, p.d), *others]
-        parts += [(letter, _ones(p, terms, *sizes[letter])) for letter in missing]
-        inputs = ",".join(operand for operand, _ in parts)
-        operands = p.tuple_of(*(value for _, value in parts))
+        terms_ = [(output, p.d), *others]
+        terms_ += [(letter, _ones(p, terms, *sizes[letter])) for letter in missing]
+        inputs = ",".join(operand for operand, _ in terms_)
+        operands = p.tuple_of(*(value for _, value in terms_))
         one = operands.op("einsum", equation=f"{inputs}->{once}")
         contributions.append(_on_diagonals(p, terms, index, one))
     return [contributions]
@@ -142,9 +142,9 @@ def _on_diagonals(p: VjpCall, terms: Sequence[str], index: int, values: TensorEx
             letters.append(letter)
     if not again:
         return values
-    parts = [("".join(first), values), *((letters[at], _ones(p, terms, index, at)) for _, at in again)]
-    equation = f"{','.join(part for part, _ in parts)}->{''.join(letters)}"
-    product = p.tuple_of(*(value for _, value in parts)).op("einsum", equation=equation)
+    terms_ = [("".join(first), values), *((letters[at], _ones(p, terms, index, at)) for _, at in again)]
+    equation = f"{','.join(part for part, _ in terms_)}->{''.join(letters)}"
+    product = p.tuple_of(*(value for _, value in terms_)).op("einsum", equation=equation)
     operand, rank = p.field(0, index), len(letters)
     for pair in again:
         others = [axis for axis in range(rank) if axis not in pair]
@@ -158,8 +158,8 @@ def _on_diagonals(p: VjpCall, terms: Sequence[str], index: int, values: TensorEx
 def _ones(p: VjpCall, terms: Sequence[str], index: int, axis: int) -> TensorExpr:
     """Return a vector of ones as long as an axis of an operand."""
     operand = p.field(0, index)
-    rest = [each for each in range(len(terms[index])) if each != axis]
-    return (operand.sum(rest) if rest else operand).op("ones_like")
+    others = [other for other in range(len(terms[index])) if other != axis]
+    return (operand.sum(others) if others else operand).op("ones_like")
 
 
 def _equation(p: VjpCall, types: Sequence[TensorType]) -> tuple[list[str], str]:

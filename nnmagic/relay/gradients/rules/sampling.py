@@ -40,16 +40,16 @@ def _from_plain(p: VjpCall, x: TensorExpr, letters: str) -> TensorExpr:
 def _weigh(p: VjpCall, x: TensorExpr, batch: TensorExpr, taps: Sequence[Sequence[_Tap]]) -> TensorExpr:
     """Return the sums of weighted pixels of images with the channels last, for each position."""
     total: TensorExpr | None = None
-    for each in product(*taps):
-        weight, inside = each[0].weight, each[0].inside
-        for tap in each[1:]:
+    for corner in product(*taps):
+        weight, inside = corner[0].weight, corner[0].inside
+        for tap in corner[1:]:
             weight = weight * tap.weight
             if tap.inside is not None:
                 inside = tap.inside if inside is None else inside & tap.inside
         if inside is not None:
             weight = inside.choose(weight, 0)
         shape = weight.op("zeros_like").cast("int64")
-        rows = [(index.cast("int64") + shape).expr for index in (batch, *(tap.pixel for tap in each))]
+        rows = [(index.cast("int64") + shape).expr for index in (batch, *(tap.pixel for tap in corner))]
         places = p.call("stack", Tuple(tuple(rows), span=p.span), dtype="int64", axis=0)
         pixels = x.op("gather_nd", places) * weight.op("expand_dims", axis=-1)
         total = pixels if total is None else total + pixels
@@ -91,9 +91,9 @@ def _reflected(at: TensorExpr, size: TensorExpr, *, corners: bool) -> TensorExpr
     start, length = (0.0, size - 1) if corners else (-0.5, size)
     distance = (at - start).op("abs")
     times = (distance / length.maximum(1)).op("trunc")
-    rest = distance - times * length
+    remainder = distance - times * length
     is_even = times.op("floor_mod", times.like(2)).equal(0)
-    turned = is_even.choose(rest + start, length - rest + start)
+    turned = is_even.choose(remainder + start, length - remainder + start)
     return ((at >= start) & (at <= length + start)).choose(at, turned)
 
 

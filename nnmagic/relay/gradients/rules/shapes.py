@@ -18,8 +18,8 @@ zero("shape_of", "ndarray_size", "zeros", "ones", "zeros_like", "ones_like", "dy
 @rule("transpose")
 def _transpose(p: VjpCall) -> Sequence[Contribution]:
     rank = p.rank()
-    given = cast("Sequence[int] | None", p.attrs["axes"])
-    axes = [axis % rank for axis in given] if given else list(range(rank))[::-1]
+    permutation = cast("Sequence[int] | None", p.attrs["axes"])
+    axes = [axis % rank for axis in permutation] if permutation else list(range(rank))[::-1]
     return [p.d.transpose([axes.index(axis) for axis in range(rank)])]
 
 
@@ -43,7 +43,7 @@ def _arange(p: VjpCall) -> Sequence[Contribution]:
 def _concatenate(p: VjpCall) -> Sequence[Contribution]:
     fields = _parts(p)
     axis = int(cast("int", p.attrs["axis"])) % len(p.out_shape)
-    if all(isinstance(part.shape[axis], int) for part in fields):
+    if all(isinstance(field.shape[axis], int) for field in fields):
         return [_static_parts(p, fields, axis)]
     return [_dynamic_parts(p, fields, axis)]
 
@@ -72,10 +72,10 @@ def _dynamic_parts(p: VjpCall, parts: Sequence[TensorType], axis: int) -> list[C
     strides = p.array([1] * rank, "int64")
     along = p.array([int(each == axis) for each in range(rank)], "int64")
     for index, part in enumerate(parts):
-        own = p.field(0, index)
-        sizes = p.call("shape_of", own, dtype="int64")
+        field = p.field(0, index)
+        sizes = p.call("shape_of", field, dtype="int64")
         sliced = p.d.op("dyn.strided_slice", offset, offset + sizes, strides)
-        contributions.append(p.like(sliced, own, part))
+        contributions.append(p.like(sliced, field, part))
         offset = offset + sizes * along
     return contributions
 
@@ -96,18 +96,18 @@ def _row(p: VjpCall, index: int, axis: int) -> TensorExpr:
 @rule("split")
 def _split(p: VjpCall) -> Sequence[Contribution]:
     assert isinstance(p.out_type, TupleType)
-    parts = []
+    cotangents = []
     for index in range(len(p.out_type.fields)):
         d = p.d_part(index)
-        parts.append(p.part(index).zeros() if d is None else d)
-    return [p.tuple_of(*parts).op("concatenate", axis=p.axis())]
+        cotangents.append(p.part(index).zeros() if d is None else d)
+    return [p.tuple_of(*cotangents).op("concatenate", axis=p.axis())]
 
 
 @rule("tile")
 def _tile(p: VjpCall) -> Sequence[Contribution]:
     """Give each repetition an axis of its own, and sum over these."""
-    given = p.attrs["reps"]
-    reps = [int(rep) for rep in (given if isinstance(given, tuple | list) else (given,))]
+    attr_reps = p.attrs["reps"]
+    reps = [int(rep) for rep in (attr_reps if isinstance(attr_reps, tuple | list) else (attr_reps,))]
     shape = [1] * (len(reps) - p.rank()) + list(p.shape(0))
     reps = [1] * (len(shape) - len(reps)) + reps
     if 0 in reps or is_static(shape):
@@ -165,16 +165,16 @@ def _sliding_window(p: VjpCall) -> Sequence[Contribution]:
     outer = p.rank()
     total: TensorExpr | None = None
     for flat in range(math.prod(window)):
-        offsets, rest = [0] * len(window), flat
+        offsets, remainder = [0] * len(window), flat
         for place in reversed(range(len(window))):
-            rest, offsets[place] = divmod(rest, window[place])
-        part = p.d
+            remainder, offsets[place] = divmod(remainder, window[place])
+        spread = p.d
         axes = [outer + place for place in range(len(window))]
         ends = [offset + 1 for offset in offsets]
-        part = part.op("strided_slice", begin=offsets, end=ends, strides=[1] * len(axes), axes=axes)
-        part = part.op("squeeze", axis=axes)
-        part = _spread(p, part, axis, offsets, strides, sizes)
-        total = part if total is None else total + part
+        spread = spread.op("strided_slice", begin=offsets, end=ends, strides=[1] * len(axes), axes=axes)
+        spread = spread.op("squeeze", axis=axes)
+        spread = _spread(p, spread, axis, offsets, strides, sizes)
+        total = spread if total is None else total + spread
     return [p.x().zeros() if total is None else total]
 
 

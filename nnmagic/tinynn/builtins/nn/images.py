@@ -105,8 +105,8 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
     if ("size" in call) == ("scale_factor" in call):
         raise RefusalError(f"{call.name} takes `size` or `scale_factor`", call.span)
     name = "size" if "size" in call else "scale_factor"
-    given, span = call.static(name), call.at(name)
-    listed = given if isinstance(given, tuple) else (given,) * rank
+    value, span = call.static(name), call.at(name)
+    listed = value if isinstance(value, tuple) else (value,) * rank
     if len(listed) != rank or not all(isinstance(factor, int | float) for factor in listed):
         raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", span)
     sizes = []

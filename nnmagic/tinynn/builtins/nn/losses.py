@@ -99,8 +99,8 @@ def _binary_cross_entropy(call: Arguments) -> Value:
 
 def _binary_with_logits(call: Arguments) -> Value:
     x, y = _pairs(call)
-    rest = log_of_one_plus_exp(x)  # the logarithms of sigmoid(x) and of sigmoid(-x) have it in common
-    yes, no = x.op("minimum", 0) - rest, (-x).op("minimum", 0) - rest
+    common = log_of_one_plus_exp(x)  # the logarithms of sigmoid(x) and of sigmoid(-x) have it in common
+    yes, no = x.op("minimum", 0) - common, (-x).op("minimum", 0) - common
     positive = y * yes
     if "pos_weight" in call:
         positive = positive * formula(call, "pos_weight")
@@ -142,8 +142,8 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
     if not target.is_integer:
         raise call.refusal("target", "`target` must be integers, the classes")
     axis = 0 if logs.rank == 1 else 1
-    rest = tuple(dim for index, dim in enumerate(logs.shape) if index != axis)
-    if len(rest) != target.rank or any(map(dims_differ, rest, target.shape)):
+    other_dims = tuple(dim for index, dim in enumerate(logs.shape) if index != axis)
+    if len(other_dims) != target.rank or any(map(dims_differ, other_dims, target.shape)):
         raise RefusalError(
             _shapes_differ(call, logs, target),
             call.span,

@@ -73,7 +73,7 @@ def _unfold(call: Arguments) -> Value:
         widths = [(0, 0)] * (data.rank - 2) + [(width, width) for width in windows.padding]
         data = data.op("nn.pad", 0, pad_width=widths)
     axes, (height, width) = [data.rank - 2, data.rank - 1], windows.extents()
-    parts = [
+    taps = [
         data.op(
             "strided_slice",
             begin=[i, j],
@@ -83,9 +83,9 @@ def _unfold(call: Arguments) -> Value:
         )
         for i, j in windows.begins()
     ]
-    stacked = stack(parts, data.rank - 2)
+    stacked = stack(taps, data.rank - 2)
     channels = static_size(call, others[-1], span, "the number of channels")
-    shape = [*others[:-1], channels * len(parts), windows.counts[0] * windows.counts[1]]
+    shape = [*others[:-1], channels * len(taps), windows.counts[0] * windows.counts[1]]
     return stacked.reshape(shape, data).value
 
 

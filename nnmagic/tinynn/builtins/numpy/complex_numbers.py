@@ -72,9 +72,9 @@ def _imag(call: Arguments) -> Value:
 
 
 def _conjugate(call: Arguments) -> Value:
-    known = fold_numbers(call, "conjugate")
-    if known is not None:
-        return known
+    folded = fold_numbers(call, "conjugate")
+    if folded is not None:
+        return folded
     data = formula(call, "x")
     if data.dtype == "bool":
         span = call.at("x")
@@ -135,8 +135,8 @@ def _complex(call: Arguments) -> Value:
             hint = "write x.astype(c128) for every element" if is_tensor(operand.value) else None
             raise RefusalError(f"complex() of {describe(operand.value)}", operand.span, hint=hint)
     parts = [as_formula(operand, call.span, "complex").value for operand in operands]
-    whole = [Formula(cast(part, "complex128", call.span), call.span) for part in parts]
-    number = whole[0] if len(whole) == 1 else whole[0] + whole[1] * 1j
+    components = [Formula(cast(part, "complex128", call.span), call.span) for part in parts]
+    number = components[0] if len(components) == 1 else components[0] + components[1] * 1j
     return Computed(number.value.expr, number.value.type, weak=True)
 
 

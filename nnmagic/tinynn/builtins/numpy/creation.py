@@ -145,9 +145,9 @@ def _full(call: Arguments) -> v.Value:
 
 
 def _fill_value(call: Arguments, operand: v.Operand, dtype: str | None) -> Formula:
-    known = static_value_or_none(operand.value)
-    if dtype is not None and isinstance(known, bool | int | float | complex):
-        return Formula(constant_number(known, dtype, operand.span), call.span)
+    number = static_value_or_none(operand.value)
+    if dtype is not None and isinstance(number, bool | int | float | complex):
+        return Formula(constant_number(number, dtype, operand.span), call.span)
     value = as_formula(operand, call.span, f"{call.name}: `fill_value`")
     return value if dtype is None else value.cast(dtype)
 

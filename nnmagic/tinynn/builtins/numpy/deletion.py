@@ -79,8 +79,8 @@ def _delete_static(call: Arguments, data: Formula, axis: int, static: int | tupl
         return data.op("take", constant_of(left, "int64", call.span), axis=axis, mode="fast")
     if not slices:
         return static_slice(data, axis, 0, 0)
-    parts = [static_slice(data, axis, begin, end) for begin, end in slices]
-    return parts[0] if len(parts) == 1 else concatenate(call, parts, axis)
+    sections = [static_slice(data, axis, begin, end) for begin, end in slices]
+    return sections[0] if len(sections) == 1 else concatenate(call, sections, axis)
 
 
 DELETION = (

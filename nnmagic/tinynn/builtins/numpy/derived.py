@@ -170,8 +170,10 @@ def _over_axes(call: Arguments) -> Value:
     lines = ["def over(func, a):\n"]
     for axis in listed:
         assert isinstance(axis, int)
-        own = axis + rank if axis < 0 else axis
-        lines.append(f"    b = func(a, {own})\n    a = b if b.ndim == {rank} else expand_dims(b, {own})\n")
+        axis_ = axis + rank if axis < 0 else axis
+        lines.append(
+            f"    b = func(a, {axis_})\n    a = b if b.ndim == {rank} else expand_dims(b, {axis_})\n"
+        )
     lines.append("    return a\n")
     return LoopCall("text", (call.given["func"], call.given["a"]), text="".join(lines))
 

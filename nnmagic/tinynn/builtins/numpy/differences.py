@@ -53,12 +53,12 @@ def _diff(call: Arguments) -> Value:
 
 def _gradient(call: Arguments) -> Value:
     """Compute central differences, one-sided at the ends, for a constant step."""
-    given = formula(call, "f")
-    if given.dtype == "bool":
+    values = formula(call, "f")
+    if values.dtype == "bool":
         message = f"{call.name} takes numbers, not bools: there is no difference of two bools"
         shown = source_text(call.at("f"))
         raise RefusalError(message, call.at("f"), hint=f"convert them, as in {shown}.astype(f32)")
-    data = _as_float(given)
+    data = _as_float(values)
     step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
     results = []
@@ -71,10 +71,10 @@ def _gradient(call: Arguments) -> Value:
             raise RefusalError(f"gradient needs two elements along axis {axis}", call.at("f"))
         first = (slice_axis(data, axis, 1, 2) - slice_axis(data, axis, 0, 1)) / step
         last = (slice_axis(data, axis, size - 1, size) - slice_axis(data, axis, size - 2, size - 1)) / step
-        parts = [first, last]
+        sections = [first, last]
         if size > 2:
-            parts.insert(1, (slice_axis(data, axis, 2, None) - slice_axis(data, axis, 0, -2)) / (2 * step))
-        results.append(concatenate(call, parts, axis).value)
+            sections.insert(1, (slice_axis(data, axis, 2, None) - slice_axis(data, axis, 0, -2)) / (2 * step))
+        results.append(concatenate(call, sections, axis).value)
     return results[0] if len(results) == 1 else TupleOf(tuple(results))
 
 

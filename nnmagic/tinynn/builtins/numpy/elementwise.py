@@ -112,9 +112,9 @@ def _binary_function(
     """Declare a function of two tensors that broadcast, of one dtype; ``floats`` converts integers."""
 
     def apply_to(call: Arguments) -> Value:
-        known = fold_numbers(call, name)
-        if known is not None:
-            return known
+        folded = fold_numbers(call, name)
+        if folded is not None:
+            return folded
         lhs, rhs = (float_pair if floats else pair)(call, "x1", "x2")
         return function(lhs, rhs).value
 
@@ -125,9 +125,9 @@ def _logical(name: str, summary: str) -> Builtin:
     """Declare a logical function; the sides may differ in dtype, since only zero or nonzero matters."""
 
     def apply_to(call: Arguments) -> Value:
-        known = fold_numbers(call, name)
-        if known is not None:
-            return known
+        folded = fold_numbers(call, name)
+        if folded is not None:
+            return folded
         lhs, rhs = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
         return lhs.op(name, rhs).value
 

@@ -202,7 +202,7 @@ def _over_axes(
         data = formula(call, "a")
         require_rank(call, data, "a", 1)
         along = _along(call, data.rank, default)
-        steps = [(others, each) for each in along[:-1]] + [(last, each) for each in along[-1:]]
+        steps = [(others, axis_) for axis_ in along[:-1]] + [(last, axis_) for axis_ in along[-1:]]
         for transform, (axis, inner) in reversed(steps) if last_first else steps:
             data = transform(inner, data, axis)
         return data.value
@@ -258,10 +258,10 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
     """Return the frequencies of a number of samples, or of a distance, that only the call knows."""
     span, length = call.span, call.given["n"]
     size = as_size(length) or length.value
-    whole, count = v.Operand(size, length.span), size
+    length_, count = v.Operand(size, length.span), size
     if half:
         halved = v.Operand(
-            binary(NAMED["floor_divide"], "//", whole, v.Operand(v.Known(2), span), span), span
+            binary(NAMED["floor_divide"], "//", length_, v.Operand(v.Known(2), span), span), span
         )
         more = v.Operand(binary(NAMED["add"], "+", halved, v.Operand(v.Known(1), span), span), span)
         count = as_size(more) or more.value
@@ -270,7 +270,7 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
         raise v.RefusalError(
             f"{call.name} takes a number of samples, not {describe(length.value)}", length.span
         )
-    number = as_formula(as_number(whole), span, call.name).cast("float64")
+    number = as_formula(as_number(length_), span, call.name).cast("float64")
     points = arange(count.value if isinstance(count, v.Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int
     if not half:
         points = points - number * (points * 2.0 >= number).cast("float64")

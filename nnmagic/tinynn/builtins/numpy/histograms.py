@@ -101,13 +101,13 @@ def _counts_of_grid(call: Arguments, data: Sequence[Formula]) -> tuple[Formula, 
     """Return the counts of points, whose coordinates are given axis by axis, and the edges of the bins."""
     edges, places, inside = [], [], None
     for number, values in enumerate(data):
-        given = {
+        axis_arguments = {
             name: _of_axis(call.given[name], number, len(data)) for name in ("bins", "range") if name in call
         }
-        each = Arguments(call.name, given, call.span)
-        size = as_size(given.get("bins", Operand(Known(10), call.span)))
+        axis_call = Arguments(call.name, axis_arguments, call.span)
+        size = as_size(axis_arguments.get("bins", Operand(Known(10), call.span)))
         even = size is not None and is_size(size)
-        bins, index, within = _even_bins(each, values) if even else _given_bins(each, values)
+        bins, index, within = _even_bins(axis_call, values) if even else _given_bins(axis_call, values)
         edges.append(bins)
         places.append(index)
         inside = within if inside is None else inside & within
@@ -248,9 +248,9 @@ def _given_range(call: Arguments) -> tuple[Formula, Formula]:
         as_formula(Operand(end, limits.span), call.span, "histogram: `range`") for end in limits.value.items
     )
     message = f"{call.name}: `range` must be two finite numbers, the smaller one first"
-    known = [python_number(end) for end in limits.value.items]
-    if all(isinstance(end, int | float) for end in known):
-        least, largest = known
+    ends = [python_number(end) for end in limits.value.items]
+    if all(isinstance(end, int | float) for end in ends):
+        least, largest = ends
         if not -inf < least <= largest < inf:  # type: ignore[operator] # both are numbers
             raise RefusalError(message, limits.span)
         return first.cast("float64"), last.cast("float64")
@@ -280,10 +280,10 @@ def _variables(call: Arguments) -> Formula:
     data = formula(call, "m")
     rows = flag(call, "rowvar", default=True)
     variables = []
-    for part in (data, formula(call, "y")) if "y" in call else (data,):
-        if part.rank > 2:
+    for matrix_ in (data, formula(call, "y")) if "y" in call else (data,):
+        if matrix_.rank > 2:
             raise RefusalError(f"{call.name} takes tensors of rank 2 at most", call.at("m"))
-        matrix = part.cast("float64")
+        matrix = matrix_.cast("float64")
         if matrix.rank < 2:
             matrix = matrix.reshape((1, matrix.shape[0] if matrix.rank else 1))
         elif not rows:

@@ -84,11 +84,11 @@ def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
 
 def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
     """Return indices that are known at compile time, wrapped to be non-negative; else None."""
-    known = static_value_or_none(call.given[parameter].value)
-    if known is None or not isinstance(size, int):
+    indices = static_value_or_none(call.given[parameter].value)
+    if indices is None or not isinstance(size, int):
         return None
     dtype = "int32" if size < 2**31 else "int64"
-    return constant_of(np.mod(np.asarray(known), size), dtype, call.at(parameter))
+    return constant_of(np.mod(np.asarray(indices), size), dtype, call.at(parameter))
 
 
 def take_with_check(
@@ -216,8 +216,8 @@ def is_ordered(data: Formula, *, descending: bool = False) -> Formula:
 
 def known_to_rise(value: Value) -> bool:
     """Return whether a value is a list of numbers, none of which is above the next one."""
-    known = static_value_or_none(value)
-    return isinstance(known, tuple) and all(before <= after for before, after in pairwise(known))
+    items = static_value_or_none(value)
+    return isinstance(items, tuple) and all(before <= after for before, after in pairwise(items))
 
 
 def _digitize(call: Arguments) -> Value:

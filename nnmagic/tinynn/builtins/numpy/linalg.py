@@ -126,7 +126,7 @@ def _solve(call: Arguments) -> v.Value:
         sides = sides.expand(1)
     if matrix.shape[:-2] != sides.shape[:-2]:
         batch = common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
-        matrix, sides = (broadcast(each, (*batch, *each.shape[-2:])) for each in (matrix, sides))
+        matrix, sides = (broadcast(matrices, (*batch, *matrices.shape[-2:])) for matrices in (matrix, sides))
     (solution,) = _apply(call, "solve", matrix, sides)
     return solution.op("squeeze", axis=[solution.rank - 1]).value if vector else solution.value
 
@@ -149,8 +149,8 @@ def _scale(data: Formula, factor: Formula) -> Formula:
 
 def _qr(call: Arguments) -> v.Value:
     mode = choice_argument(call, "mode", ("reduced", "complete", "r"), "reduced")
-    parts = _apply(call, "qr", _matrices(call), mode=mode)
-    return parts[0].value if mode == "r" else _tuple_of(parts)
+    factors = _apply(call, "qr", _matrices(call), mode=mode)
+    return factors[0].value if mode == "r" else _tuple_of(factors)
 
 
 def _svd(call: Arguments) -> v.Value:
@@ -158,8 +158,8 @@ def _svd(call: Arguments) -> v.Value:
         span = call.at("hermitian")
         raise v.RefusalError("svd: `hermitian` must be False", span, hint="leave it out, or call eigh")
     full, vectors = flag(call, "full_matrices", default=True), flag(call, "compute_uv", default=True)
-    parts = _apply(call, "svd", _matrices(call), full_matrices=full, compute_uv=vectors)
-    return _tuple_of(parts) if vectors else parts[0].value
+    factors = _apply(call, "svd", _matrices(call), full_matrices=full, compute_uv=vectors)
+    return _tuple_of(factors) if vectors else factors[0].value
 
 
 def _triangle(call: Arguments) -> str:
@@ -188,8 +188,8 @@ def _complex_parts(call: Arguments, *, vectors: bool) -> list[Formula]:
     """Return eigenvalues, and eigenvectors if they are wanted, of square matrices."""
     data = floats(call, _square(call), "a")
     pairs = stack([real_part(data), imaginary_part(data)], -1) if data.is_complex else data
-    parts = _apply(call, "eig", pairs, compute_v=vectors, pairs=data.is_complex)
-    return [make_complex(re, im) for re, im in zip(parts[::2], parts[1::2], strict=True)]
+    components = _apply(call, "eig", pairs, compute_v=vectors, pairs=data.is_complex)
+    return [make_complex(re, im) for re, im in zip(components[::2], components[1::2], strict=True)]
 
 
 def _lstsq(call: Arguments) -> v.Value:

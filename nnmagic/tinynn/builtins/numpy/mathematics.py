@@ -33,12 +33,12 @@ from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 def fold_numbers(call: Arguments, twin: str) -> Known | None:
     """Apply NumPy's function to numbers at compile time; return None if one of them is a tensor."""
-    given = [python_number(operand.value) for operand in call.given.values()]
-    if not all(isinstance(number, bool | int | float | complex) for number in given):
+    numbers = [python_number(operand.value) for operand in call.given.values()]
+    if not all(isinstance(number, bool | int | float | complex) for number in numbers):
         return None
     with np.errstate(all="ignore"):
         try:
-            result = getattr(np, twin)(*given)
+            result = getattr(np, twin)(*numbers)
         except TypeError:  # not defined for this kind of number, nor for its tensor
             return None
         except (ValueError, OverflowError) as error:
@@ -250,9 +250,9 @@ def _nan_to_num(call: Arguments) -> Value:
 
 def _modf(call: Arguments) -> Value:
     data = as_float(formula(call, "x"))
-    whole = data.op("trunc")
-    rest = data.op("isinf").choose(0, data - whole)
-    return TupleOf((rest.op("numpy.copysign", data).value, whole.value))
+    integral = data.op("trunc")
+    fraction = data.op("isinf").choose(0, data - integral)
+    return TupleOf((fraction.op("numpy.copysign", data).value, integral.value))
 
 
 MATHEMATICS = (

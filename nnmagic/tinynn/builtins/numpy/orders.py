@@ -59,7 +59,7 @@ def _keys(call: Arguments) -> list[Formula]:
 
 def _without_nan(name: str) -> Builtin:
     """Declare the index of an extremum that ignores NaN; of NaN alone it is out of range, an IndexError."""
-    own, neutral = name.removeprefix("nan"), -math.inf if name == "nanargmax" else math.inf
+    operator, neutral = name.removeprefix("nan"), -math.inf if name == "nanargmax" else math.inf
 
     def apply_to(call: Arguments) -> Value:
         data, keepdims = formula(call, "a"), flag(call, "keepdims")
@@ -77,13 +77,13 @@ def _without_nan(name: str) -> Builtin:
         keeps = keepdims and shape is None
         attrs = {"axis": list(along), "keepdims": keeps, "select_last_index": False}
         if not data.is_float:
-            found = data.op(own, **attrs).cast("int64")
+            index_ = data.op(operator, **attrs).cast("int64")
         else:
             missing = data.op("isnan")
-            index = missing.choose(neutral, data).op(own, **attrs).cast("int64")
+            index = missing.choose(neutral, data).op(operator, **attrs).cast("int64")
             nothing = missing.reduce("all", along, keepdims=keeps)
-            found = index.require(~nothing, f"{name}: nothing but NaN")
-        return (found if shape is None else found.reshape(shape)).value
+            index_ = index.require(~nothing, f"{name}: nothing but NaN")
+        return (index_ if shape is None else index_.reshape(shape)).value
 
     which = "largest" if name == "nanargmax" else "smallest"
     summary = f"Return the index of the {which} element that is not NaN, i64."

@@ -98,12 +98,12 @@ def _pad(call: Arguments) -> Value:
 
 def _of_axes(call: Arguments, data: Formula, widths: list[_Widths], mode: str) -> Value:
     """Pad with numbers of each axis in turn, in the language itself."""
-    known = [(_static(before), _static(after)) for before, after in widths]
-    if any(None in pair for pair in known):
+    static_widths = [(_static(before), _static(after)) for before, after in widths]
+    if any(None in pair for pair in static_widths):
         message = f"pad: `pad_width` must be known with mode={mode!r}"
         raise RefusalError(message, call.given["pad_width"].span)
     lines = ["def pad(a):\n    kind = a.dtype\n"]
-    for axis, (before, after) in enumerate(known):
+    for axis, (before, after) in enumerate(static_widths):
         lines.append(f"    a = moveaxis(a, {axis}, -1)\n")
         for width, edge in ((before, "a[..., :1]"), (after, "a[..., -1:]")):
             value = _OF_AXIS[mode] or edge

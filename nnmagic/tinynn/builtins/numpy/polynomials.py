@@ -127,9 +127,9 @@ def _sum(operator: str) -> Builtin:
 
 def _lengthen(call: Arguments, data: Formula, other: Formula) -> Formula:
     """Put zeros before coefficients until there are as many as of the other polynomial."""
-    own, wanted = data.shape[0], other.shape[0]
-    if isinstance(own, int) and isinstance(wanted, int):
-        more = max(int(wanted) - int(own), 0)
+    length, wanted = data.shape[0], other.shape[0]
+    if isinstance(length, int) and isinstance(wanted, int):
+        more = max(int(wanted) - int(length), 0)
         return data.op("nn.pad", 0, pad_width=[(more, 0)]) if more else data
     missing = (_length(other) - _length(data)).op("maximum", 0)
     zeros = full(data.like(0).value, [v.Dimension(ANY, weak_int(missing.value))], call.span)
@@ -163,9 +163,9 @@ def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Fo
     first = nonzero.op("argmax", axis=[0], keepdims=False, select_last_index=False).cast("int64")
     begin = nonzero.reduce("any", (0,)).choose(first, _length(data) - 1)
     part = v.SliceOf(begin.value, v.Known(None), v.Known(None))
-    kept = subscript(v.Operand(data.value, call.span), [v.Operand(part, call.span)], call.span)
-    assert isinstance(kept, v.Computed)
-    return Formula(kept, call.span)
+    significant = subscript(v.Operand(data.value, call.span), [v.Operand(part, call.span)], call.span)
+    assert isinstance(significant, v.Computed)
+    return Formula(significant, call.span)
 
 
 def _order(call: Arguments) -> int:

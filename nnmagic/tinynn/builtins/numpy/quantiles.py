@@ -62,7 +62,7 @@ def _ordered_along(call: Arguments, data: Formula) -> tuple[Formula, int, tuple[
         others = [each for each in range(data.rank) if each not in along]
         joined = product([data.shape[each] for each in along])
         moved, axis = data.transpose([*others, *along]), len(others)
-        flat = moved.reshape([*(data.shape[each] for each in others), joined], moved)
+        flat = moved.reshape([*(data.shape[other] for other in others), joined], moved)
     if flat.shape[axis] == 0:
         raise RefusalError(f"{call.name} of no elements", call.at("a"))
     return flat, axis, along
@@ -96,9 +96,9 @@ Share: TypeAlias = "float | Formula"
 def _places_of(data: Formula, axis: int, shares: Sequence[Share]) -> Formula:
     """Return the places of the elements before and behind shares of an axis, in ascending order."""
     size = data.shape[axis]
-    known = [share for share in shares if not isinstance(share, Formula)]
-    if isinstance(size, int) and len(known) == len(shares):
-        below = [math.floor(share * (size - 1)) for share in known]
+    static_shares = [share for share in shares if not isinstance(share, Formula)]
+    if isinstance(size, int) and len(static_shares) == len(shares):
+        below = [math.floor(share * (size - 1)) for share in static_shares]
         places = sorted({min(place + more, size - 1) for place in below for more in (0, 1)})
         return constant_of(np.array(places), "int64", data.span)
     last = size_along(data, axis, arange(1, data.span)) - 1
@@ -302,10 +302,10 @@ def _by_method(
             f"    r{number} = where(isnan(x[..., n - 1]), nan, r{number})\n"
         )
         if keep:
-            whole = f"expand_dims(r{number}, {axis})"
+            row = f"expand_dims(r{number}, {axis})"
             if axis is None:
-                whole = f"r{number}.reshape({(1,) * data.rank})"
-            lines.append(f"    r{number} = {whole}\n")
+                row = f"r{number}.reshape({(1,) * data.rank})"
+            lines.append(f"    r{number} = {row}\n")
     results = ", ".join(f"r{number}" for number in range(len(shares)))
     lines.append(f"    return stack(({results},))\n" if is_list else "    return r0\n")
     return LoopCall("text", (Operand(data.value, call.given["a"].span),), text="".join(lines))

@@ -95,11 +95,11 @@ def _tile(call: Arguments) -> Value:
     data, operand = formula(call, "A"), call.given["reps"]
     listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
     counts = [as_size(Operand(item, operand.span)) for item in listed]
-    known = [None if count is None else static_value_or_none(count) for count in counts]
-    numbers = [number for number in known if isinstance(number, int) and number >= 0]
+    static_counts = [None if count is None else static_value_or_none(count) for count in counts]
+    numbers = [number for number in static_counts if isinstance(number, int) and number >= 0]
     if len(numbers) == len(counts):
         return _tile_static(data, numbers).value
-    if any(count is None for count in counts) or any(isinstance(n, int) and n < 0 for n in known):
+    if any(count is None for count in counts) or any(isinstance(n, int) and n < 0 for n in static_counts):
         raise RefusalError("tile: `reps` must be ints that are not negative", operand.span)
     for _ in range(len(counts) - data.rank):
         data = data.expand(0)

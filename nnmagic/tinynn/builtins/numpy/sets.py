@@ -104,7 +104,7 @@ def _unique(call: Arguments) -> Value:
         columns.append(runs.inverse().reshape(data.shape, data))
     if flag(call, "return_counts"):
         columns.append(runs.counts(call))
-    return columns[0].value if len(columns) == 1 else TupleOf(tuple(part.value for part in columns))
+    return columns[0].value if len(columns) == 1 else TupleOf(tuple(column.value for column in columns))
 
 
 def _of_standard(name: str, summary: str, *others: str) -> Builtin:
@@ -119,7 +119,7 @@ def _of_standard(name: str, summary: str, *others: str) -> Builtin:
             "counts": lambda: runs.counts(call),
         }
         results = [runs.values(), *(computed[other]() for other in others)]
-        return results[0].value if len(results) == 1 else TupleOf(tuple(part.value for part in results))
+        return results[0].value if len(results) == 1 else TupleOf(tuple(result.value for result in results))
 
     return free_function(name, "ar", apply_to, summary, _NAMES)
 

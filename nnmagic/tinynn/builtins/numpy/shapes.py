@@ -192,10 +192,10 @@ def _broadcast_arrays(call: Arguments) -> Value:
 
 def _atleast(rank: int) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        given = call.given["arrays"].value
-        assert isinstance(given, TupleOf)
+        arrays = call.given["arrays"].value
+        assert isinstance(arrays, TupleOf)
         inner = [
-            Arguments(call.name, {"x": Operand(item, call.at("arrays"))}, call.span) for item in given.items
+            Arguments(call.name, {"x": Operand(item, call.at("arrays"))}, call.span) for item in arrays.items
         ]
         results = tuple(atleast_nd(formula(arguments, "x"), rank).value for arguments in inner)
         return results[0] if len(results) == 1 else TupleOf(results)
@@ -227,7 +227,7 @@ def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
 
 def _roll(call: Arguments) -> Value:
     """Shift by numbers that are known at compile time, or by sizes and integers of rank 0."""
-    data = given = formula(call, "a")
+    data = array = formula(call, "a")
     operand = call.given["shift"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
     shifts = [size for item in items if (size := as_size(Operand(item, operand.span))) is not None]
@@ -246,7 +246,7 @@ def _roll(call: Arguments) -> Value:
         raise RefusalError("roll: `shift` and `axis` have different lengths", call.span)
     for axis, shift in zip(along, shifts, strict=True):
         data = _roll_axis(call, data, axis, shift)
-    return data.reshape(given.shape, given).value if listed is None else data.value
+    return data.reshape(array.shape, array).value if listed is None else data.value
 
 
 def _roll_axis(call: Arguments, data: Formula, axis: int, shift: Value) -> Formula:

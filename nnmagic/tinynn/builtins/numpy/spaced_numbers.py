@@ -100,15 +100,15 @@ def f(start, stop, step):
 
 def _arange_of_floats(call: Arguments) -> v.Value | None:
     """Return ``arange`` of numbers of which at least one is a float that only the call knows; None else."""
-    given = [call.given[name] for name in ("start", "stop", "step") if name in call]
-    if not any(is_tensor(each.value) and is_float(tensor_type(each).dtype) for each in given):
+    bounds = [call.given[name] for name in ("start", "stop", "step") if name in call]
+    if not any(is_tensor(bound.value) and is_float(tensor_type(bound).dtype) for bound in bounds):
         return None
-    if "dtype" in call or any(is_tensor(each.value) and tensor_type(each).shape for each in given):
+    if "dtype" in call or any(is_tensor(bound.value) and tensor_type(bound).shape for bound in bounds):
         return None
     zero, one = (v.Operand(v.Known(number), call.span) for number in (0.0, 1.0))
     if "stop" not in call:
-        given.insert(0, zero)
-    return v.LoopCall("text", (*given, one)[:3], text=_OF_FLOATS)
+        bounds.insert(0, zero)
+    return v.LoopCall("text", (*bounds, one)[:3], text=_OF_FLOATS)
 
 
 def _whole_number(size: v.Value, call: Arguments) -> v.Computed:
@@ -259,10 +259,10 @@ def size_argument(
 
 def meshgrid(call: Arguments) -> v.Value:
     """Return coordinate matrices; NumPy's default ``indexing`` "xy" runs the second along the first axis."""
-    given = call.given["arrays"].value
-    assert isinstance(given, v.TupleOf)
+    arrays = call.given["arrays"].value
+    assert isinstance(arrays, v.TupleOf)
     span = call.at("arrays")
-    vectors = [as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in given.items]
+    vectors = [as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in arrays.items]
     if any(vector.rank > 1 for vector in vectors):
         raise v.RefusalError("meshgrid takes tensors of rank 1", span)
     vectors = [vector if vector.rank else vector.reshape((1,)) for vector in vectors]
@@ -277,22 +277,22 @@ def meshgrid(call: Arguments) -> v.Value:
 
 
 def _coordinates(
-    call: Arguments, parts: Sequence[Formula], axes: Sequence[int], *, sparse: bool
+    call: Arguments, vectors: Sequence[Formula], axes: Sequence[int], *, sparse: bool
 ) -> list[Formula]:
     """Return each vector along its axis of a grid, unless ``sparse`` in the shape of the whole grid."""
     rows = []
-    for part, own_axis in zip(parts, axes, strict=True):
-        own = [part.shape[0] if axis == own_axis else 1 for axis in range(len(parts))]
-        rows.append(part.reshape(own))
+    for vector, own_axis in zip(vectors, axes, strict=True):
+        own = [vector.shape[0] if axis == own_axis else 1 for axis in range(len(vectors))]
+        rows.append(vector.reshape(own))
     return rows if sparse or not rows else broadcast_together(call, rows)
 
 
 def grid(call: Arguments) -> v.Value:
     """Return the coordinates that the slices of a subscript span: ``mgrid[0:n, 0:m]``."""
-    given = call.given["slices"].value
-    assert isinstance(given, v.TupleOf)
-    slices = [item for item in given.items if isinstance(item, v.SliceOf)]
-    if not slices or len(slices) < len(given.items):
+    slices_ = call.given["slices"].value
+    assert isinstance(slices_, v.TupleOf)
+    slices = [item for item in slices_.items if isinstance(item, v.SliceOf)]
+    if not slices or len(slices) < len(slices_.items):
         hint = f"write {call.name}[0:3, 0:4]"
         raise v.RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
     coordinates = []

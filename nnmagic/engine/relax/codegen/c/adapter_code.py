@@ -199,7 +199,7 @@ def choose_signature(function: CFunction, signature: str | None) -> str:
     Raises EngineError if none does.
     """
     letters = {("float64", 0): "d", ("float64", 1): "D", ("int64", 1): "L"}
-    plain = [each for each in function.arguments if each.role != "size"]
+    plain = [argument for argument in function.arguments if argument.role != "size"]
     known = [letters.get((each.dtype, len(each.shape or ())), "?") for each in plain]
     is_plain = [each.role for each in plain] == ["in"] * (len(plain) - 1) + ["out"]
     form = f"{''.join(known[:-1])}>{''.join(known[-1:])}" if is_plain else ""

@@ -99,7 +99,7 @@ class EntryCode:
         entry = program.entry
         self._state = program.state_words()
         #: The parameters that take a copy of a result in the end.
-        self.copied = [each for each in arguments if each.role == "copied"]
+        self.copied = [argument for argument in arguments if argument.role == "copied"]
         self._stack = None
         if isinstance(entry.workspace, int) and entry.workspace <= _STACK_BYTES and not self.copied:
             self._stack = entry.workspace + round_up(self._state * 8) + ALIGNMENT
@@ -235,7 +235,7 @@ class EntryCode:
     def _sizes(self) -> list[str]:
         """Return the dimensions, after a check that none is negative."""
         sizes = []
-        named = {each.number: each.name for each in self.arguments if each.role == "size"}
+        named = {argument.number: argument.name for argument in self.arguments if argument.role == "size"}
         for number, dim in enumerate(self.program.entry.dims):
             size = f"%{named[number]}" if number in named else self._value_of(self.program.source_of(dim)[0])
             is_negative = self._new(f"icmp slt i64 {size}, 0")
@@ -245,7 +245,7 @@ class EntryCode:
 
     def _value_of(self, parameter: int) -> str:
         """Return an integer that is a parameter as i64."""
-        (given,) = (each for each in self.arguments if each.parameter == parameter)
+        (given,) = (argument for argument in self.arguments if argument.parameter == parameter)
         value = self._loaded(given) if given.is_pointer else f"%{given.name}"
         if (type_ := llvm_type(given.dtype)) == "i64":
             return value

@@ -169,22 +169,23 @@ def _refuse_checks(name: str, program: AotProgram) -> None:
 
 def _refuse_libraries(name: str, parts: Sequence[str]) -> None:
     """Raise EngineError for what only NumPy, SciPy or Python compute."""
-    called = {each for part in parts for each in undefined_functions(part)}
-    defined = {each for part in parts for each in re.findall(r"^define [^@]*@([\w.]+)\(", part, re.MULTILINE)}
-    for each in sorted(called - defined):
-        if each.startswith(lapack.PREFIX):
-            message = f"@{name} cannot become C: it calls LAPACK's {each.removeprefix(lapack.PREFIX)}"
+    called = {function for part in parts for function in undefined_functions(part)}
+    defined = {
+        symbol for part in parts for symbol in re.findall(r"^define [^@]*@([\w.]+)\(", part, re.MULTILINE)
+    }
+    for symbol in sorted(called - defined):
+        if symbol.startswith(lapack.PREFIX):
+            message = f"@{name} cannot become C: it calls LAPACK's {symbol.removeprefix(lapack.PREFIX)}"
             raise engine_error(message, hint="pass the factors or the solution as a parameter")
-        if each.startswith(numpy_random.PREFIX) and not own_functions(parts, each):
-            message = (
-                f"@{name} cannot become C: NumPy's own library draws {each.removeprefix(numpy_random.PREFIX)}"
-            )
+        if symbol.startswith(numpy_random.PREFIX) and not own_functions(parts, symbol):
+            drawn = symbol.removeprefix(numpy_random.PREFIX)
+            message = f"@{name} cannot become C: NumPy's own library draws {drawn}"
             raise engine_error(
                 message, hint="draw by rng.random() or rng.uniform(a, b), or pass the numbers as a parameter"
             )
     for part in parts:
-        for each in _PYTHON.findall(part):
-            message = f"@{name} cannot become C: it calls {each}, which is Python's or TVM's"
+        for symbol in _PYTHON.findall(part):
+            message = f"@{name} cannot become C: it calls {symbol}, which is Python's or TVM's"
             raise engine_error(message, hint="leave out what prints, calls back or sorts")
 
 
@@ -253,6 +254,8 @@ def _arguments(
 def _shape_text(program: AotProgram, sizes: Sequence[str]) -> Callable[[Sequence[Any]], tuple[str, ...]]:
     def text(shape: Sequence[Any]) -> tuple[str, ...]:
         sources = [size_source(size_to_json(size, program.entry.dims)) for size in shape]
-        return tuple(re.sub(r"\bd([0-9]+)\b", lambda found: sizes[int(found[1])], each) for each in sources)
+        return tuple(
+            re.sub(r"\bd([0-9]+)\b", lambda found: sizes[int(found[1])], source) for source in sources
+        )
 
     return text

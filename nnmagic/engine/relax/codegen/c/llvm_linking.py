@@ -83,8 +83,8 @@ def _statements(text: str) -> Iterator[str]:
 
 def _renamed(text: str, number: int) -> str:
     """Return a module whose names clash with those of no other module, without debugging information."""
-    statements = [_DEBUGGING.sub("", f"{each}\n").rstrip() for each in _statements(text)]
-    private = {_name_of(each) for each in statements if _PRIVATE.match(each)}
+    statements = [_DEBUGGING.sub("", f"{statement}\n").rstrip() for statement in _statements(text)]
+    private = {_name_of(statement) for statement in statements if _PRIVATE.match(statement)}
     first = (number + 1) * _MANY
 
     def name(match: re.Match[str]) -> str:
@@ -100,11 +100,11 @@ def _renamed(text: str, number: int) -> str:
             continue
         if each.startswith("!"):
             continue
-        whole = _NAME.sub(name, each)
+        renamed = _NAME.sub(name, each)
         if not each.startswith("@"):  # which may be a text
-            whole = re.sub(r"%(closure_[\w.]+)", rf"%\1.{number}", _NUMBER.sub(renumber, whole))
+            renamed = re.sub(r"%(closure_[\w.]+)", rf"%\1.{number}", _NUMBER.sub(renumber, renamed))
         if each.startswith("define "):
             linkage = "weak hidden" if _name_of(each) in _CONVERSIONS else "internal"
-            whole = _LINKAGE.sub(f"define {linkage} ", whole)
-        done.append(whole)
+            renamed = _LINKAGE.sub(f"define {linkage} ", renamed)
+        done.append(renamed)
     return "\n".join(done)

@@ -119,7 +119,7 @@ def _add_points(comparison: PrimExpr, points: Mapping[Var, _Points]) -> None:
     coefficients = detect_linear_equation(comparison.a - comparison.b, variables)
     if not coefficients:
         return
-    *factors, constant = [static_int(part) for part in coefficients]
+    *factors, constant = [static_int(coefficient) for coefficient in coefficients]
     used = [number for number, factor in enumerate(factors) if factor != 0]
     if len(used) != 1:
         return
