@@ -1,4 +1,4 @@
-"""The names of cells as names of Python: ``from nnmagic.numpy import softmax, where``.
+"""Provide the names of cells as names of Python: ``from nnmagic.numpy import softmax, where``.
 
 A file that imports what its functions use has no undefined names. Inside a compiled function an imported
 name means what the bare name means in a cell. Python cannot call them: a call outside of a compiled function

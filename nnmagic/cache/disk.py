@@ -67,6 +67,9 @@ class DiskCache:
     def _read(self, root: int, key: str) -> Content | MissingEntry:
         opened: tuple[int, int] | None = None
         try:
+            # A shared lock keeps the entry while it is read; whoever drops entries needs an
+            # exclusive one. All further files are opened relative to this descriptor, whatever
+            # happens to the name.
             with _folder(key, root) as folder, _lock_folder(folder, exclusive=False) as is_locked:
                 opened = _identity(os.fstat(folder))
                 if not is_locked:  # another process is dropping it
@@ -87,6 +90,8 @@ class DiskCache:
             if error.errno != errno.ELOOP:  # of a link, on macOS
                 raise
             why = "it is no folder"
+        # Damage that another process caused by replacing the entry is none: it must not drop the
+        # new one.
         if opened is not None and not _is_still(opened, key, root):
             return MissingEntry()  # another process dropped or replaced it
         self._discard(root, key)
@@ -129,6 +134,8 @@ class DiskCache:
             with _folder(name, root) as folder:
                 for member, data in members.items():
                     _create(member, data, folder)
+            # rename(2) is atomic: a reader sees the whole entry or none. It fails on a folder that
+            # holds files, which is what keeps the first of two writers.
             if not _rename_entry(name, key, root) and (replace or not _is_folder(key, root)):
                 self._discard(root, key)
                 _rename_entry(name, key, root)  # unless another process was quicker
@@ -178,6 +185,8 @@ class DiskCache:
         with _SCAN_LOCK:
             self._put_since += size
             nbytes = None if self._nbytes is None else self._nbytes + self._put_since
+            # Looking at all entries is linear in their number; other processes put some as well, so
+            # it is done again after a sixteenth of the capacity.
             if nbytes is not None and nbytes <= self.max_bytes and self._put_since < self.max_bytes // 16:
                 return
             self._put_since = 0
@@ -214,6 +223,8 @@ class DiskCache:
         """
         if create:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The checks below are of what was opened, not of a name that may be exchanged after them
+        # (CWE-367).
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
@@ -235,6 +246,7 @@ def _removed_after(name: str, root: int) -> Iterator[str]:
             yield name
         finally:
             _delete(name, root)
+    # A KeyboardInterrupt may arrive inside of the first deletion.
     except BaseException:
         _delete(name, root)
         raise
@@ -318,6 +330,7 @@ def _is_folder(name: str, root: int) -> bool:
 def _read_to_page(file: BufferedReader, size: int) -> memoryview:
     """Read a file of this size to memory that begins at a page. Raises DamagedError if it has changed."""
     room = np.empty(size + mmap.PAGESIZE, np.uint8)
+    # The offset to the next page boundary is -address modulo the size of a page.
     page = room[-room.ctypes.data % mmap.PAGESIZE :][:size]
     if file.readinto(page.data) != size or file.read(1):
         raise DamagedError("its size changed while it was read")

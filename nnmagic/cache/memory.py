@@ -1,4 +1,4 @@
-"""Keep values in a bounded cache in memory, also where they depend on what is known only after the work.
+"""Keep values in a bounded cache in memory, whose keys include captured values that only the work finds.
 
 The request (``parts``: source, options, versions) is known before the work; what the work looked at besides
 (``captured``: names and the fingerprints of their values) only after it. An entry is found when its parts are

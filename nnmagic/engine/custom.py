@@ -1,4 +1,4 @@
-"""Run programs on engines of one's own: callables from a Relay module to a Python callable.
+"""Run programs on engines that users supply: callables from a Relay module to a Python callable.
 
 An engine takes a typed ``relay.Module`` whose function to run is ``@main``, and returns a callable that takes
 the arguments as NumPy arrays and returns the result. It is passed as ``engine=``, or registered by name as an

@@ -1,4 +1,4 @@
-"""Tell what a target is before the compiler is loaded."""
+"""Tell CPU targets from CUDA targets before the compiler is loaded."""
 
 from __future__ import annotations
 

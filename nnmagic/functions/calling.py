@@ -88,6 +88,8 @@ class Caller:
 
     def _otherwise(self) -> Callable[..., Any]:
         """Return a caller that ``direct`` may hold: one that does not hold ``direct``."""
+        # A cycle through machine code is invisible to Python's garbage collector: the function
+        # would never be freed.
         other = Caller.__new__(Caller)
         for name in ("definition", "call", "records", "owner", "run", "fast_path", "path_into", "to_scalars"):
             setattr(other, name, getattr(self, name))
@@ -138,6 +140,8 @@ class Caller:
                 if self.raise_interrupt is not None:
                     self.raise_interrupt()
                 result = self.fast_path(args)
+                # The fast path takes arrays in C order alone: others are copied for it. All else
+                # goes on to the path with messages.
                 if result is None and (contiguous := _contiguous(args)) is not None:
                     result = self.fast_path(contiguous)
             except BaseException as error:
@@ -183,6 +187,8 @@ class Caller:
             self.of_states.takes_states, self.of_states.to_scalars = True, None
         numbers = self.call.generators
         generators = take_generators([(self.call.parameters[number], args[number]) for number in numbers])
+        # Locked from the reading of the states to their writing: two threads would otherwise draw
+        # the same numbers.
         with lock(generators):
             states = dict(zip(numbers, map(state_of, generators), strict=True))
             result = self.of_states(*(states.get(number, value) for number, value in enumerate(args)))
@@ -243,6 +249,8 @@ class Caller:
         except BaseException as error:
             self._say_where(error, changed)
             raise
+        # Whoever caches by the content of an array must learn that it has changed, also after an
+        # error.
         finally:
             for number in call.destinations:
                 note_change(given[number])
@@ -250,6 +258,7 @@ class Caller:
     def _say_where(self, error: BaseException, changed: Sequence[int]) -> None:
         """Say in an error of a run where it was raised, and which arguments it may have changed."""
         names = list(self.call.signature.parameters)
+        # States are written back after a call that succeeds, and not before.
         if self.call.destinations == self.call.generators:  # they are as they were
             _present(error, self.definition.module)
             return

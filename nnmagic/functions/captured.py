@@ -1,4 +1,4 @@
-"""Keep what the free names of a function stand for, as it is when the function is defined."""
+"""Record the values of a function's free names at the time when it is defined."""
 
 from __future__ import annotations
 

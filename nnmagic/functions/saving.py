@@ -108,6 +108,7 @@ def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = N
     files = {_TEXT: definition.relay_text.encode()}
     files |= {f"{index}{_ARRAY}": to_npy(array) for index, array in enumerate(arrays)}
     code = definition.content or Content({}, {})
+    # Through JSON once: what is written is what a reader gets, tuples as lists among it.
     header = {**code.header, "definition": json.loads(json.dumps(head, default=dict))}
     members = to_members(Content(header, {**files, **code.files}))
     packed = io.BytesIO()

@@ -240,6 +240,7 @@ class SpecializingFunction(FunctionAttributes):
                 compiled = self._compiled_for(sized, values, arguments, bound)
             except TinyNNError:
                 raise refused from None
+            # The next call of these types need not fail first.
             self._sized.add(key)
             return compiled
         return self._compiled_for(sized, values, arguments, bound)
@@ -328,6 +329,8 @@ class SpecializingFunction(FunctionAttributes):
             self._compile_quietly(dynamic, {**values, **known}, build=False)
 
         compile_with(needed)
+        # What can be left out is left out for good: as many compilations as numbers, and not one
+        # for each subset of them.
         for name in numbers if len(numbers) > 1 else ():
             others = {other: number for other, number in needed.items() if other != name}
             with contextlib.suppress(TinyNNError):

@@ -1,4 +1,4 @@
-"""Where the cursor stands in a cell that is being typed, and so not finished: what is called, what is known.
+"""Find where the cursor stands in an unfinished cell: which call it is in, and what is known before it.
 
 Reads characters, not Python's grammar: what is typed seldom parses.
 """

@@ -253,6 +253,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         from nnmagic.jupyter import commands
 
         history = getattr(self.shell.history_manager, "input_hist_raw", None) or [""]
+        # With one % too few, the line is a command without a name, and Python runs the cell's
+        # functions below it: nothing else would tell.
         if line.startswith("def ") or (not line.strip() and _DEFINES.match(history[-1])):
             message = "%tinynn with one % is a command; write %%tinynn in the first line, to compile the cell"
             raise MagicError(message)
@@ -290,6 +292,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         from nnmagic.jupyter.onnx_magic import compile_model, render_model
 
         options = _parse_line(self.onnx_line, line)
+        # %onnx has no such options: None stands for the settings of the magics.
         options.engine = options.target = options.opt_level = None
         _check_name(options.output)
         shown = self.show if options.show is None else options.show

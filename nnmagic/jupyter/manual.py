@@ -1,4 +1,4 @@
-"""The text that %%tinynn?, %%relay? and %onnx? show below the options."""
+"""Hold the text that %%tinynn?, %%relay? and %onnx? show below the options."""
 
 from __future__ import annotations
 

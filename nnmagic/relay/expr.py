@@ -1,4 +1,4 @@
-"""Relay's expressions: the whole IR on one page.
+"""Define Relay's expressions: the whole IR on one page.
 
 Nodes are frozen and compare by identity, because a Relay program is a graph: one node used twice is computed
 once. ``span`` is where the node came from, ``checked_type`` what type inference found (None before).

@@ -88,6 +88,8 @@ class Polynomial:
         if Counter(by) - Counter(monomial) or coefficient % number:
             return None
         left = (Counter(monomial) - Counter(by)).elements()
+        # Long division by the leading term. The quotient of the leading terms must divide evenly,
+        # or no polynomial is the quotient.
         first = _normalize([(tuple(left), coefficient // number)])
         if len(other.terms) == 1:
             tail = Polynomial(self.terms[1:]).divide_exactly(other)
@@ -132,6 +134,7 @@ def _normalize(terms: list[tuple[Monomial, int]]) -> Polynomial:
 
 def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
     """Return ``numerator // divisor``, which may leave a remainder, in lowest terms."""
+    # (2 * n) // (2 * m) is n // m also for floor division, as both sides are exact multiples.
     numerator, divisor = _cancel(numerator, divisor)
     by = divisor.number
     if by is not None and by < 0:
@@ -143,6 +146,8 @@ def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
         return _normalize([((Quotient(numerator, divisor),), 1)])
     number = dict(numerator.terms).get((), 0)
     varying = numerator - constant(number)
+    # (4 * n + 3) // 6 is (2 * n + 1) // 3: what the varying terms and the divisor share can be
+    # divided out, with the constant rounded down.
     common = math.gcd(by, *(coefficient for _, coefficient in varying.terms))
     inner = _divide_coefficients(varying, common) + constant(number // common % (by // common))
     quotient = constant(number // common // (by // common))
@@ -181,6 +186,8 @@ def _cancel(numerator: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Pol
 
 def maximum(lhs: Polynomial, rhs: Polynomial) -> Polynomial:
     """Return the larger one."""
+    # max(a, b) = b + max(a - b, 0): one kind of atom is enough for both, and equal extremes compare
+    # equal.
     return rhs + positive_part(lhs - rhs)
 
 
@@ -368,6 +375,8 @@ def solution(
         return None
 
 
+# Sound but incomplete: whether a polynomial is nonnegative for all integers is undecidable in
+# general (Hilbert's tenth problem, Matiyasevich, 1970).
 def is_nonnegative(of: Polynomial) -> bool:
     """Return whether the value is certainly 0 or more, given that names are sizes.
 
@@ -384,6 +393,8 @@ def _is_proven(of: Polynomial, cases: list[int]) -> bool:
     cases[0] -= 1
     if cases[0] < 0:
         return False
+    # max(a, 0) is either 0 or a. Added, one of the two cases proves the sum, as it is at least
+    # either; subtracted, both must hold.
     for monomial, number in sorted(of.terms, key=lambda term: term[1]):  # a sum of two needs only one proof
         remainder, factor = of - Polynomial(((monomial, number),)), constant(number)
         match monomial:
@@ -417,6 +428,7 @@ def _is_sum_with_quotients(of: Polynomial, cases: list[int], *, estimate: bool) 
                 for inner, factor in above.terms:
                     add(inner, Fraction(number * factor, below.number))
                 if number > 0:
+                    # n // k >= (n - (k - 1)) / k.
                     add((), -Fraction(number * (below.number - 1), below.number))
             case _:
                 add(monomial, number)

@@ -1,4 +1,4 @@
-"""Relay's types: tensors, tuples, functions, references, type variables, data types.
+"""Define Relay's types: tensors, tuples, functions, references, type variables, data types.
 
 They are values: equal types are equal objects, except for type variables.
 """

@@ -109,6 +109,8 @@ class _ExportedLoop:
             self.bind(carried)
             self.header(split, split.round)
             again = self.leaves(split.round, lambda args, _result: args or [])
+            # The first output of an ONNX loop's body says whether there is another round, so the
+            # condition is computed of the values for that round, and once before the loop.
             return [cond(again), *again]
 
         outputs = self.write(cond(start).name, start, one_round)
@@ -120,6 +122,7 @@ class _ExportedLoop:
         """Export what an expression needs of the header."""
         needed = set(post_order(wanted))
         chosen = []
+        # From the last to the first: what a needed value is made of is needed, too.
         for let in reversed(split.header):
             if let.var in needed:
                 needed |= set(post_order(let.value))
@@ -129,6 +132,8 @@ class _ExportedLoop:
 
     def whole(self, start: list[OnnxTensor]) -> Value:
         """Export a loop whose rounds compute the whole body."""
+        # What a round leaves has to be carried from the first round on: the results are
+        # placeholders until the last round.
         empty = [self.placeholder(type_) for type_ in flat_types(self.result)]
 
         def one_round(carried: list[OnnxTensor]) -> list[OnnxTensor]:
@@ -197,6 +202,7 @@ class _ExportedLoop:
         with writer.inner_graph() as body:
             outputs = writer.own_outputs(one_round(carried))
         graph = graph_proto(body, "body", [count, again, *carried], outputs, sizes=False)
+        # An empty first input means that the number of rounds has no limit.
         names = writer.node(
             "Loop", "", cond, *(tensor.name for tensor in start), outputs=len(start), body=graph
         )

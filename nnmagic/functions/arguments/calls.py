@@ -231,11 +231,13 @@ def make_binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tupl
         written.append(info.name if info.default is MISSING else f"{info.name}=None")
     if infos and infos[-1].kind == "POSITIONAL_ONLY":
         written.append("/")
+    # With a comma behind each name, one parameter makes a tuple, and none an empty one.
     names = "".join(f"{info.name}, " for info in infos)
     made: dict[str, Callable[..., tuple[object, ...]]] = {}
     exec(f"def binder({', '.join(written)}): return ({names})", made)  # noqa: S102 - identifiers alone
     binder = made.pop("binder")  # or it and the names would keep each other
     assert isinstance(binder, FunctionType)
+    # Python's own TypeError names the function: "f() missing 1 required positional argument: 'x'".
     binder.__name__ = binder.__qualname__ = name
     defaults = {info.name: info.default for info in infos if info.default is not MISSING}
     by_name = {info.name for info in infos if info.kind == "KEYWORD_ONLY"}
@@ -302,6 +304,7 @@ def store(result: object, out: object, where: str = "out") -> object:
     Nothing is written unless everything fits. Raises TypeError or ValueError.
     """
     pairs = list(_pairs(result, out, where))
+    # All checks come before the first write: `out` is either written as a whole or left alone.
     for (_, one, _, name), (_, other, _, other_name) in itertools.combinations(pairs, 2):
         if np.shares_memory(one, other):
             raise ValueError(f"{name} and {other_name} share memory: one result would overwrite the other")

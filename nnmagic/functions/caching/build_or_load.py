@@ -149,7 +149,9 @@ def build(
     built = _compile(module, entry, options, why, destinations)
     if built.artifact is not None:
         content = content_of(built.artifact, wanted, entry, time.perf_counter() - begin)
+        # An entry of code that a changed compiler made would be found under the key of the old one.
         if is_current():
+            # `why` may be that the entry cannot be loaded: it must not be found again.
             cache.put(key, content, replace=use is Use.REFRESH or bool(why))
         else:
             told = "the compiler's files have changed since this process began, so nothing is kept on disk"

@@ -82,6 +82,7 @@ def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) 
                 return f"value {kind} {next(_unique)}"
         case np.generic():  # a Python number in a cell, which an array of rank 0 is not
             return f"number {kind} {array_digest(np.asarray(value))}"
+        # In hex, all digits are kept, and -0.0 is not 0.0.
         case float():
             return f"number {kind} {float.hex(value)}"
         case complex():
@@ -96,6 +97,8 @@ def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) 
             items = json.dumps([*map(of_part, value), *([names] if names else [])]).encode()
             return f"tuple {len(value)} {hashlib.sha256(items).hexdigest()}"
         case dict():
+            # dict.keys(value) and not value.keys(), which a subclass may have overridden: no code
+            # of the notebook runs.
             keys = [f"{type(key).__name__} {key!r}" for key in dict.keys(value) if type(key) in (str, int)]
             if len(keys) < len(value):  # a cell captures no other keys
                 return f"value {kind} {next(_unique)}"
@@ -170,11 +173,15 @@ def _fingerprint_of_code(function: FunctionType, digests: dict[int, tuple[object
 
     if id(function) in digests:
         return digests[id(function)][1]
+    # A recursive function finds itself among its globals: the text stands in for it, and ends the
+    # recursion.
     digests[id(function)] = (function, "itself")
     names = sorted(names_in(function.__code__) & function.__globals__.keys())
     contents: list[object] = [function.__defaults__ or (), function.__kwdefaults__ or {}]
     contents += [function.__globals__[name] for name in names]
     contents += [_content(cell) for cell in function.__closure__ or ()]
+    # The code alone does not tell a function: its globals, defaults and captured cells may change
+    # under it.
     shown = json.dumps([names, [_fingerprint(content, digests) for content in contents]]).encode()
     text = f"source {hashlib.sha256(marshal.dumps(function.__code__) + shown).hexdigest()}"
     digests[id(function)] = (function, text)

@@ -1,1 +1,1 @@
-"""Derivatives and batches of compiled functions, and rules for them that files declare."""
+"""Differentiate and batch compiled functions, and declare gradient rules for functions of Python."""

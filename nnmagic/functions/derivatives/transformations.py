@@ -299,6 +299,7 @@ def _signature(parameters: Sequence[_Parameter], more: Sequence[str] = ()) -> st
     for index, parameter in enumerate(parameters):
         if parameter.info.kind == "KEYWORD_ONLY" and (index == 0 or kinds[index - 1] != "KEYWORD_ONLY"):
             words += [*more, "*"]
+        # The cotangent comes behind them without a default, so Python allows none before it.
         is_required = bool(more) and parameter.info.kind != "KEYWORD_ONLY"
         is_required |= parameter.info.default is MISSING
         default = "" if is_required else f" = _default_{parameter.name}"
@@ -341,6 +342,7 @@ def _batch_parameters(
     if len(axis_specs) != count:
         raise ValueError(f"in_axes has {len(axis_specs)} axes, but there are {count} parameters")
     words = {name for parameter in parameters for name in re.findall(r"\w+", parameter.annotation)}
+    # Not the name of a size of the parameters, which would have to be equal.
     name = next(name for n in range(len(words) + 1) if (name := f"batch{n or ''}") not in words)
     batched_parameters = []
     for parameter, axes in zip(parameters, axis_specs, strict=True):
@@ -349,6 +351,7 @@ def _batch_parameters(
             type_ = _open_with_axis(parameter.type, axes, name)
         else:
             type_ = _with_axis(parameter, parameter.type, axes, name)
+        # A default is that of one example, without the axis.
         info = parameter.info if axes is None else replace(parameter.info, default=MISSING)
         batched_parameters.append(_Parameter(parameter.name, type_, info))
     return batched_parameters, f"in_axes={axis_specs!r}, out_axes={out_axes}"

@@ -1,4 +1,4 @@
-"""Random numbers of a graph: torch draws them before the graph runs, as eager torch does."""
+"""Let torch draw the random numbers of a graph before it runs, as eager torch does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that share memory: torch makes the views among a graph's results, as eager torch does.
+"""Let torch make the views among a graph's results, which share memory as those of eager torch do.
 
 The compiled function computes what owns memory. The traced tensors of a graph say which results share a
 storage, and how each lies in it.

@@ -203,6 +203,7 @@ class _Batcher:
         sizes = call("shape_of", [rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"])
         type_ = type_of(value.args[0])
         assert isinstance(type_, TensorType)
+        # Without the first one, which is the size of the batch.
         example_sizes = call(
             "strided_slice", [sizes], value.span, begin=[1], end=[len(type_.shape) + 1], strides=[1], axes=[0]
         )
@@ -214,6 +215,7 @@ class _Batcher:
     def _of_branches(self, var: ir.Var, value: ir.If | ir.Match, scope: _BatchScope) -> ir.Expr:
         data = value.cond if isinstance(value, ir.If) else value.data
         if has_leaf(scope.flags.get(data)) and isinstance(value, ir.If) and is_test(value):
+            # An assertion holds for the batch if it holds for every example.
             every = call("all", [rename(data, scope.env)], value.span, axis=[0])
             return replace(value, cond=every, checked_type=None)
         if has_leaf(scope.flags.get(data)):
@@ -236,12 +238,14 @@ class _Batcher:
             own = rename(arg, scope.env)
             args.append(_with_flags(own, scope.flags.get(arg, False), wanted, type_of(param), scope.size))
         if scope.size.like is not None and name not in self.flags.of_rules:
+            # A size that only the call knows goes along as the length of a vector.
             args.append(scope.size.vector(value.span))
         helper = self._helper(flags, scope.size)
         return ir.Call(ir.GlobalVar(helper, span=value.span), tuple(args), span=value.span)
 
     def _helper(self, flags: FunctionFlags, size: BatchSize) -> str:
         name = flags.name
+        # Of functions that call each other, the flags of all decide what each becomes.
         key = (name, frozenset((callee, own.mask) for callee, own in flags.circle.items()))
         if key in self._helpers:
             return self._helpers[key]

@@ -1,4 +1,4 @@
-"""Give rules of lowering what they need: the call of an operator, with its operands as pairs of floats."""
+"""View the call that a rule of complex lowering sees: an operator, with its operands as pairs of floats."""
 
 from __future__ import annotations
 

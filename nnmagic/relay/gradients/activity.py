@@ -62,6 +62,8 @@ class Activity:
         self._open.append((name, activity))
         self._update(name, activity)
         if is_outermost:
+            # A least fixpoint: activity only ever grows, over finitely many leaves. `any` of a
+            # generator would stop at the first change and leave the others behind.
             while any([self._update(*each) for each in self._open]):  # noqa: C419 # each is updated
                 pass
             self._open.clear()
@@ -143,8 +145,11 @@ class Activity:
         function = self.functions[callee]
         if custom_rule(function) is not None:
             assert function.ret_type is not None
+            # What is inside of a function with its own rule is never differentiated.
             return self.data_types.flowing(function.ret_type) if any(mask) else False
         if callee == name and activity is not None:
+            # A function that passes an active value to an inactive parameter of its own has an
+            # active parameter.
             activity.mask = tuple(a or b for a, b in zip(activity.mask, mask, strict=True))
             return activity.result
         return self.of_function(callee, mask).result if any(mask) else False

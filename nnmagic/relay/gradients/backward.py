@@ -84,6 +84,8 @@ class Backward:
         scope = _Scope(dict(env), active)
         cotangents = Cotangents(scope.env, self.data_types)
         bindings, tail = list(block.bindings), None
+        # The value and its cotangents come out of one decision then; any other branch is decided
+        # twice, once in each pass.
         if has_leaf(seed) and has_leaf(active.get(block.result)) and _ends_in_branches(block):
             tail = bindings.pop()[1]
         self.run(bindings, scope)
@@ -120,6 +122,8 @@ class Backward:
             and has_leaf(scope.active.get(var))
         ):
             rule = custom_rule(self.functions[value.op.name])
+            # The user's forward function replaces the call: it hands on the residuals that the
+            # user's backward function takes, which the function itself does not compute.
             if rule is not None and rule.kind == CUSTOM_VJP and rule.functions:
                 return self._call_forward(rule, var, value, scope)
             loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
@@ -132,6 +136,8 @@ class Backward:
 
     def pull(self, bindings: Sequence[tuple[ir.Var, ir.Expr]], scope: _Scope, cotangents: Cotangents) -> None:
         """Pass the cotangents of bindings on to the names that their values use, the last first."""
+        # All uses of a name come after its binding: going backwards, its cotangent is complete when
+        # the binding is reached.
         for var, value in reversed(bindings):
             if has_leaf(scope.active.get(var)):
                 tree = cotangents.of(var)
@@ -203,6 +209,7 @@ class Backward:
             if name in RULES:
                 contributions = RULES[name](place)
             elif name in EXPANSIONS:
+                # An operator without a rule is its expansion, whose operators have rules.
                 contributions = self._through_expansion(place, scope, value, tree)
             else:
                 reason = REFUSED.get(name, "no rule is declared for it")
@@ -239,6 +246,7 @@ class Backward:
         """Differentiate all branches; the decision gives the value (if ``valued``) and the cotangents."""
         is_taken_apart = isinstance(value, ir.Match) and has_leaf(scope.active.get(value.data))
         if isinstance(value, ir.Match) and is_taken_apart:
+            # `_` hides the constructor, by which the cotangent's own constructor is chosen.
             value = self.data_types.without_wildcards(value)
         variables = fresh_variables(value)
         arms = [
@@ -254,6 +262,7 @@ class Backward:
             for var in dict.fromkeys(
                 var for _, cotangent_values in arms for var in cotangent_values.variables()
             )
+            # Names that an arm binds itself are not visible outside of it.
             if var in scope.env
         ]
         columns = [
@@ -261,6 +270,8 @@ class Backward:
         ]
         primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
         types = [leaf for var in outer for leaf in leaf_types(type_of(var))]
+        # All arms must return values of one type: a cotangent that one arm has is zeros in the
+        # others, and one that none has is left out.
         flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
         bodies = []
         for (matched, _), column in zip(arms, columns, strict=True):
@@ -351,6 +362,8 @@ class Backward:
         function = self.functions[name]
         assert function.ret_type is not None
         seeds = leaves(_only(tree, activity.result), function.ret_type)
+        # Each combination of active parameters and seeded results has a backward function of its
+        # own: zeros that nobody needs are neither passed nor computed.
         seeded = tuple(seed is not None for seed in seeds)
         if not any(seeded):
             return
@@ -374,6 +387,7 @@ class Backward:
             before = (dict(self.made), dict(self._helpers), dict(self._taped))
             taped = LoopTaper(self, loop, activity, name).tape()
             if taped is None:
+                # The functions that the attempt made call each other, so all go.
                 self.made, self._helpers, self._taped = before
             self._taped[key] = taped
         return self._taped[key]
@@ -396,6 +410,7 @@ class Backward:
         key = (name, activity.mask, seeded)
         if key in self._helpers:
             return self._helpers[key]
+        # Registered before its body is differentiated: a recursive call in there finds it.
         helper = self._helpers[key] = self.new_name(f"{name}_backward")
         function = self.functions[name]
         assert function.ret_type is not None

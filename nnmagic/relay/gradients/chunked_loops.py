@@ -40,6 +40,7 @@ def _chunk(
     if not count or not _calls_itself_at_its_end(loop, function.body):
         return None
     types = tuple(map(type_of, function.params))
+    # A chunk gives back the loop's whole state: nothing else of its rounds is kept.
     kept = TupleType(types) if count > 1 else types[0]
     place = ir.Var("place", TensorType((), "int64"), span=span)
     chunk = ir.Var(f"{loop.name_hint}_chunk", span=span)
@@ -76,6 +77,8 @@ def _calls_itself_at_its_end(loop: ir.Var, body: ir.Expr) -> bool:
 
     _with_ends(body, loop, note, lambda result: result)
     uses = sum(child is loop for node in post_order(body) for child in ir.children(node))
+    # A mention elsewhere, as an argument or under another call, needs the function to stay one
+    # round.
     return 0 < uses == len(ends)
 
 

@@ -50,6 +50,7 @@ class Cotangents:
             self._total(parts, primal, leaf)
             for parts, primal, leaf in zip(self._parts[var], primals, leaf_types(type_), strict=True)
         ]
+        # The sum replaces its terms: a second question computes it no second time.
         self._parts[var] = [[] if total is None else [total] for total in sums]
         return tree_of(iter(sums), type_)
 

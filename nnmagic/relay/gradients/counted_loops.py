@@ -53,6 +53,9 @@ def _with_bindings(bindings: Sequence[tuple[Var, Expr]], body: Expr) -> Expr:
     return body
 
 
+# A second call of itself would make the function a tree recursion. The number of rounds is the ceiling of
+# ``(end - start) / step``; a named size is that of rounds 0, 1, ... only, as a tape has a row for each index
+# of that axis. The bindings ahead of the test run in the last, failed test as well: the exit may read them.
 def counted_loop(
     name: str, function: Function, args: tuple[Expr, ...], resolve: Callable[[Expr], Expr]
 ) -> CountedRecursion | None:

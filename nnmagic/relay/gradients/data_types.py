@@ -54,6 +54,7 @@ class DataTypes:
                 if any(isinstance(inner, TensorType) and is_inexact(inner.dtype) for inner in held):
                     self._flows[leaf] = True
                     break
+            # No float was found in anything that the type can hold, however it nests.
             self._flows.setdefault(leaf, False)
         return self._flows[leaf]
 
@@ -98,6 +99,7 @@ class DataTypes:
             if declared_ is None and taken.isdisjoint(names):
                 break
             suffix += "_"
+        # Declared before its constructors are: a recursive type's cotangent holds itself.
         self._cotangents[type_] = self.types[header.name] = TypeData(header, (), ())
         inputs: list[tuple[Type, ...]] = [()]
         for fields in self._fields(type_):

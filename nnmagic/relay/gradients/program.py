@@ -44,6 +44,8 @@ def value_and_gradient(module: Module, name: str, argnums: int | Sequence[int]) 
     taken = set(module.functions)
     pulled = pullback(module, name, numbers, taken, seeds=seeds)
     helpers = dict(pulled.helpers)
+    # The public name becomes the gradient's; the function that it was keeps living under another
+    # one.
     if name in helpers:  # it calls itself
         inner = f"{name}_forward"
         while inner in taken or inner in helpers:
@@ -96,6 +98,7 @@ def _of_complex(
     env, params = dict[Expr, Expr](), list[Var]()
     for number, (old, type_) in enumerate(zip(differentiated.params, [*param_types, *types], strict=False)):
         params.append(Var(old.name_hint, type_, span=old.span))
+        # The conjugate, df/dx - i df/dy, is what JAX calls the gradient of a real function.
         env[old] = to_pairs(params[-1], type_, conjugate=reverse and number >= len(param_types))
     body = rewrite(differentiated.body, lambda _old, new: new, env)
     result = TupleType(tuple(param_types[index] for index in argnums)) if reverse else function.ret_type
@@ -126,10 +129,15 @@ def _forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[
     tangents = [Var(f"t{index}" if len(types) > 1 else "t", leaf) for index, leaf in enumerate(types)]
     assert function.ret_type is not None
     skipped = [None] * (len(first.params) - count)
+    # The double-backward trick (Townsend, A new trick for calculating Jacobian vector products,
+    # 2017): the pullback is linear, and the transpose of a transpose is the forward derivative. So
+    # operators need no second rule.
     second = pullback(inner, "", cotangents, {*taken, *first.helpers}, seeds=[*skipped, *tangents])
     value: Expr = TupleGetItem(second.value, 0)
     if isinstance(second.value, Tuple):
         value = second.value.fields[0]
+    # The value must not depend on the cotangents that are about to be replaced: it is computed from
+    # the program itself then.
     if not set(second.params[count:]).isdisjoint(post_order(value)):  # a branch that gives both
         plain = prepare(module, name, taken, declared_operators()).functions[name]
         env: dict[Expr, Expr] = dict(zip(plain.params, second.params[:count], strict=True))

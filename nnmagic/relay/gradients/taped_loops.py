@@ -60,6 +60,9 @@ class TapedCall:
     tapes: tuple[ir.Expr, ...]
 
 
+# Store all of what the backward pass reads: Griewank and Walther (2008), chapter 4. Unlike
+# recursion, whose stack keeps everything, tapes are arrays of known size, and both passes are
+# loops.
 def call_forward(
     taped: TapedLoop,
     loop: CountedRecursion,
@@ -147,8 +150,12 @@ class LoopTaper:
         }
         env.update({var: placeholder for placeholder, var in products.items()})
         seeds, results, field_types = self._pull_round(env)
+        # Only values that the cotangents of a round mention are stored: a loop that only adds needs
+        # none.
         needed = _free(results)
         taped = [leaf for leaf in (*stored, *products) if leaf in needed]
+        # A tape is one array, a row for each round, so each value must have the same shape in all
+        # rounds.
         if not all(map(_is_static, taped)):
             return None
         tapes = tuple(_tape_type(leaf, loop.number) for leaf in taped)
@@ -161,11 +168,13 @@ class LoopTaper:
         )
         last = ir.Var("last", _INDEX, span=self.span)
         for leaf, tape in zip(taped, variables, strict=True):
+            # The round's number is in range by construction: no check.
             body = ir.Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
         body = ir.Let(counter, _counter_in_round(loop, last, self.span), body)
         before: ir.Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
         if isinstance(loop.number, int):
             before = _number(loop.number - 1, self.span)
+        # The backward loop counts up, and visits round n - 1 - k in its round k.
         body = ir.Let(last, call("subtract", [before, place], self.span), body)
         self._define(names[1], place, env, (*seeds, *fixed, *variables), body, seeds, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in taped]
@@ -215,6 +224,7 @@ class LoopTaper:
             value = (
                 env[path] if isinstance(path, ir.Var) else project(env[path[0]], type_of(path[0]))[path[1]]
             )
+            # Changed in place: the tape is carried by the loop alone, so no copy of it is made.
             stored.append(call("scatter_nd", [tape, row, value], self.span, mode="update"))
         again = [rename(loop.again[param], env) for param in loop.carried]
         body: ir.Expr = ir.Call(

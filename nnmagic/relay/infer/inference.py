@@ -19,6 +19,8 @@ from nnmagic.relay.types import FuncType, Type
 def infer_context(context: Context) -> Context:
     """Infer the types of the context's module, and return the context."""
     _check_data_types(context)
+    # Strongly connected components, callees first (Tarjan, 1972): the type of a function is known
+    # before others call it.
     for group in components(call_graph(context.module)):
         _infer_group(context, group)
     return context

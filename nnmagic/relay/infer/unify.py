@@ -163,6 +163,7 @@ class Solver:
             raise NestingError
         rebuilt = with_parts(type_, [field for field, _, _ in resolved])
         if all(self._is_whole(field) for field, _, _ in resolved):
+            # The id is only unique as long as the type lives: the entry keeps it alive.
             self._whole[id(rebuilt)] = (rebuilt, depth, size)
         return rebuilt, depth, size
 
@@ -184,6 +185,8 @@ class Solver:
         """Fill holes so that both types are equal, and return that type. Raises MismatchError."""
         lhs, rhs = self.find(lhs), self.find(rhs)
         if lhs is rhs or rhs is UNKNOWN:
+            # After a reported error the hole agrees with everything, so that one mistake gives one
+            # message.
             if isinstance(lhs, Hole) and rhs is UNKNOWN:
                 self.fill(lhs, rhs)
             return lhs
@@ -213,9 +216,12 @@ class Solver:
     def fill(self, hole: Hole, type_: ty.Type) -> ty.Type:
         """Fill a hole. Raises MismatchError if the type contains the hole itself."""
         type_ = self.resolve(type_)
+        # The occurs check: without it, f(f) would have the type t -> t -> t -> ... without an end.
         if not self._is_whole(type_) and mentions(type_, hole):
             raise MismatchError("a type would contain itself")
         self._filled[hole] = type_
+        # Callbacks run later, by the owner: run from here, they would unify in the middle of
+        # another unification.
         self.ready.extend(self._waiting.pop(hole, ()))
         return type_
 
@@ -236,6 +242,7 @@ class Solver:
         if lhs.type_params and rhs.type_params:
             counts = f"{len(lhs.type_params)} and {len(rhs.type_params)}"
             raise MismatchError(f"the functions have {counts} type parameters")
+        # A generic function is used where a plain one is wanted: its type parameters become holes.
         return self._unify_parts(self.instantiate(lhs), self.instantiate(rhs))
 
     def instantiate(self, function: ty.FuncType, type_args: Sequence[ty.Type] = ()) -> ty.FuncType:

@@ -1,4 +1,4 @@
-"""Preconditions and shape constraints that several families of operators share.
+"""Define preconditions and shape constraints that several families of operators share.
 
 Relay text is typed without preconditions, as in the original Relay. Shape constraints see sizes that are all
 numbers, after the relation and the preconditions have accepted the call.

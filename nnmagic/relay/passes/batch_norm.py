@@ -37,6 +37,8 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
     layout, kernel = (str(convolution.attrs[name]) for name in ("data_layout", "kernel_layout"))
     axis = norm.attrs["axis"]
     assert isinstance(axis, int)
+    # Digits in a layout, as in NCHW16c, are blocks of channels, whose axis is not found by its
+    # letter alone.
     if uses[convolution] != 1 or not isinstance(weight, Constant) or not (layout + kernel).isalpha():
         return None
     if layout.index("C") != axis % len(layout) or weight.data.dtype.kind != "f":
@@ -44,6 +46,7 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
     arrays = [constant.data for constant in statistics if isinstance(constant, Constant)]
     if len(arrays) != 4 or str(convolution.attrs["out_dtype"]) not in ("", str(weight.data.dtype)):
         return None
+    # In double precision: the weight is rounded once, when it is scaled.
     gamma, beta, mean, variance = (array.astype("float64") for array in arrays)
     with np.errstate(all="ignore"):
         epsilon = norm.attrs["epsilon"]
@@ -55,6 +58,7 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
             return None
         scaled = (weight.data * scale.reshape(shape)).astype(weight.data.dtype)
         shift = bias.astype(weight.data.dtype)
+    # A weight of 0 times an infinite scale is NaN, where the separate operators may give a number.
     if not (np.isfinite(scaled).all() and np.isfinite(shift).all() and np.isfinite(weight.data).all()):
         return None
     new = replace(convolution, args=(data, replace(weight, data=scaled)))

@@ -37,6 +37,8 @@ def _without_dead_lets(function: Function, effects: Effects) -> Function:
             case Let(var=var, value=value, body=body):
                 lets.append(node)
                 work.append(body)
+                # The value waits until the variable is needed, if it ever is: liveness is decided
+                # in one traversal, also through chains of lets.
                 if var in needed or effects.within(value):
                     work.append(value)
                 else:

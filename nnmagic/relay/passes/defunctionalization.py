@@ -29,6 +29,8 @@ def defunctionalize(module: Module, entry: str, taken: Collection[str] = ()) -> 
     functions = module.functions
     work = _Defunctionalization(module, {*functions, *taken})
     work.check(functions[entry])
+    # In A-normal form each function value has a name, so that a call's callee is a name, or a
+    # variable that holds data by now.
     named = to_a_normal_form(module).functions
     made = {work.renamed.get(name, name): work.convert(function) for name, function in named.items()}
     made |= work.lifted
@@ -130,6 +132,8 @@ class _Defunctionalization:
         else:
             joined = _joined(kind.type, type_)
             assert isinstance(joined, FuncType)
+            # Function types that differ in sizes alone share a data type: a value may be either at
+            # run time.
             kind.type = joined
 
     def _reaches_functions(self, name: str) -> bool:
@@ -221,6 +225,8 @@ class _Defunctionalization:
         params = [ir.Var(var.name_hint, types[var], span=var.span) for var in (*new.params, *captured)]
         inside: dict[ir.Expr, ir.Expr] = dict(zip((*new.params, *captured), params, strict=True))
         whole = ir.Function(tuple(params), rewrite(body, _same, inside), new.ret_type, span=old.span)
+        # The body may share nodes with the function around it, whose variables mean something else
+        # there.
         made = copy_graph(whole)
         assert isinstance(made, ir.Function)
         self.lifted[name] = replace(made, attrs={})

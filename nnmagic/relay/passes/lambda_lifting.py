@@ -53,6 +53,7 @@ def _lift_one(
     calls = Counter(node.op for node in nodes if isinstance(node, ir.Call))
     scopes = scopes_of(function)
     for let in lets:
+        # A use as a value needs a closure: only calls can pass further arguments.
         if uses[let.var] != calls[let.var] or not uses[let.var]:
             continue
         captured = _captures(let, scopes, TensorType | TypeCall if data_types else TensorType)
@@ -88,6 +89,8 @@ def _captures(let: ir.Let, scopes: Scopes, kinds: type | UnionType) -> list[ir.E
         if node in entered or isinstance(node, _CLOSED) or node is let.var:
             continue
         entered.add(node)
+        # A shared node that a scope outside computes is captured as a whole, not computed again in
+        # here.
         if node in bound if isinstance(node, ir.Var) else _is_within(scopes.scope_of[node], scope):
             work.extend(reversed(ir.children(node)))
         elif _consists_of(_type_of(node), kinds):
@@ -127,6 +130,8 @@ def _without(function: ir.Function, let: ir.Let, captured: list[ir.Expr], name: 
             return new.body
         if isinstance(old, ir.Call) and old.op is let.var:
             for value in captured:
+                # The captured value may itself call the function that is lifted, where functions
+                # are nested.
                 outer[value] = rewrite(value, transform, memo)
         return call_global(old, new)
 

@@ -42,11 +42,13 @@ def hoist_loop_invariants(module: Module, entry: str) -> Module:
     functions = dict(module.functions)
     for group in components(call_graph(module)):  # callees first: inner loops before those around them
         name = group[0]
+        # Only a function that calls itself alone is a loop.
         if len(group) > 1 or name == entry or is_opaque(functions[name]):
             continue
         function, bodies = functions[name], [each.body for each in functions.values()]
         if function.type_params or not rounds_of(name, function):
             continue
+        # A call through a value, which no pass sees, would lack the further arguments.
         if any(is_passed_on(name, body) for body in bodies):
             continue
         loop, transposes = _transpose_matrices(_inline_invariant_lets(functions[name], name), name)
@@ -94,6 +96,9 @@ def _invariants_of(function: ir.Function, name: str, kept: Collection[ir.Expr] =
                 invariants.add(node, (values[node],), works=False)
             case ir.Constant() | ir.Tuple() | ir.TupleGetItem():
                 invariants.add(node, ir.children(node), works=False)
+            # A loop may run no round, and its body may be a branch that is not taken: only what
+            # raises nothing and has no effect may be computed ahead of it. `for i in range(n): if
+            # ok: linalg.inv(a)` must not raise for n = 0.
             case ir.Call(args=args) if is_speculatable(node):
                 invariants.add(node, args, works=Trait.MOVES not in traits_of(node) or node in kept)
     return invariants
@@ -172,6 +177,8 @@ def _parts_to_hoist(function: ir.Function, name: str, transposes: Collection[ir.
         node = work.pop()
         if node not in seen and node in invariants.working:
             seen.add(node)
+            # The largest invariant part is taken whole; the search goes into parts that are not
+            # worth it.
             if node in transposes or _is_worth(node, invariants.sizes[node]):
                 hoisted.add(node)
             else:

@@ -35,10 +35,13 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Call | None:
         return None
     data, attrs = sort.args[0], sort.attrs
     type_ = data.checked_type
+    # `topk` has no axis None, the flattened tensor.
     if not isinstance(type_, TensorType) or type_.dtype == "bool" or not isinstance(attrs["axis"], int):
         return None
     axis = attrs["axis"] % len(type_.shape)
     count = _first_elements(node, axis, type_.shape)
+    # A partition takes linear time for any number of elements; selecting one by one beats it for
+    # few.
     if count is None or (len(sort.args) > 1 and count > _FEW):
         return None
     indices = _SORTS[operator_of(sort)]

@@ -88,6 +88,9 @@ def scopes_of(function: ir.Function, *, lets: bool = False) -> Scopes:
             inner[node] = opened
         for used, user in uses:
             current = scope_of.get(used)
+            # The lowest common ancestor of all users: the latest place that dominates every use, as
+            # in Click, Global code motion, global value numbering (1995), but without moving out of
+            # loops.
             scope_of[used] = user if current is None else common_scope(current, user)
     return Scopes(outermost, order, scope_of, inner, early)
 
@@ -121,6 +124,7 @@ def computing_order(root: ir.Expr) -> tuple[list[ir.Expr], frozenset[ir.Var]]:
                 work.extend(_steps(node))
             continue
         order.append(node)
+        # The variable was met in the let's own value: the function that it binds calls itself.
         if stage == 1 and isinstance(node, ir.Let) and node.var in entered:
             early.add(node.var)
     return order, frozenset(early)

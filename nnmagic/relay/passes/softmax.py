@@ -33,6 +33,7 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
     axis = _reduced_axis(quotient.args[1], "sum", powers, uses)
     if axis is None or axis != _reduced_axis(distance.args[1], "max", data, uses):
         return None
+    # The numerator and the sum: a third use would need the exponentials in memory anyway.
     if uses[powers] != 2 or uses[distance] != 1:
         return None
     attrs = {"axis": -1 if axis == len(type_.shape) - 1 else axis}

@@ -1,4 +1,4 @@
-"""Say what each operator computes, in NumPy: the reference that other engines are compared with.
+"""Define the reference semantics of every operator in NumPy, with which other engines are compared.
 
 ``compute`` evaluates one call on arrays. Operators without a rule raise NoReferenceError.
 """

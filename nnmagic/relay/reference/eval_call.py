@@ -1,4 +1,4 @@
-"""What a rule of the reference knows beside its operands: attributes and the type of the result."""
+"""View the call that a rule of the reference evaluates: its attributes and the type of its result."""
 
 from __future__ import annotations
 

@@ -168,6 +168,7 @@ def _dim(data: Json) -> ty.Dim:
             return ty.VarDim(name)
         case {"int64": int() as number}:
             return ty.Int64(number)
+        # To Python, JSON's true is an integer.
         case int() if not isinstance(data, bool):
             return data
     raise ValueError(f"not a dimension: {data!r}")

@@ -1,4 +1,4 @@
-"""Define the functions and methods that PyTorch and NumPy both have, and mean something else by.
+"""Define the functions and methods that PyTorch and NumPy both have, with different meanings.
 
 A cell takes them as PyTorch does where it is written ``torch.name``, and in the source of an ``nn.Module``.
 

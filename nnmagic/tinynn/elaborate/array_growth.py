@@ -1,4 +1,4 @@
-"""Say where an array grows in each round of a loop, which copies all that was there before."""
+"""Warn where an array grows in each round of a loop, which copies all that was there before."""
 
 from __future__ import annotations
 

@@ -137,6 +137,8 @@ def elaborate_cell(
     if specialization is not None:
         name = specialization.name
         _refuse_changed_containers(ctx, functions[name], signatures[name], specialization)
+        # Marking a parameter as changed makes calls of the function itself changes, too, which may
+        # be of further parameters.
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
@@ -145,6 +147,8 @@ def elaborate_cell(
     ctx.changes_tensors = changes_tensors(definitions) or _mentions_assigning(ctx, definitions)
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
+    # A function's result type is known before its callers are elaborated, except in a circle, which
+    # is tried round by round.
     for group in callees_first(cell.funcs):
         if len(ctx.diagnostics.errors) >= MAX_ERRORS:
             break
@@ -332,6 +336,7 @@ def _find_types(
     bodies = [template.definition.body for template in ctx.resolver.templates.values()]
     called = find_mentioned_names([*(cell.funcs[member].body for member in group), *bodies])
     waiting = [name for name in group if name in called and not signatures[name].failed]
+    # Each round may learn the result of one more function of the circle from those of the others.
     for _ in range(_ROUNDS * len(group)):
         waiting = [name for name in waiting if ctx.resolver.functions[name].type is None]
         before = dict(ctx.pending.weak_results)
@@ -354,6 +359,8 @@ def _try_type(ctx: Elaboration, name: str, cell: tree.CellNode, signatures: dict
         asked = bool(ctx.pending.awaited)
     if result is None:
         return False
+    # `return 0` beside `return x * f(n - 1)`: the literal is of the dtype that the other branch
+    # turns out to have.
     if result.weak and asked:  # a number alone takes the dtype that the other branches ask for
         ctx.pending.weak_results[name] = result.type
         return False

@@ -79,6 +79,8 @@ def change_in_loop(
         bindings.bind(binding.end, _length(value, span))
         bindings.bind(name, unreadable(name, span))
     ctx.live |= {index for binding in names.values() for index in binding}
+    # What a list holds is known only after an item was appended, but its tensor must exist before
+    # the loop: a trial elaboration finds the type, and its code is thrown away.
     if not _find_types(ctx, loop, growths, emit, may_be_unknown=bool(lists.times)):
         for name in (*find_assigned_names(loop), *growths):
             bindings.bind(name, v.FAILED)
@@ -219,6 +221,7 @@ def _with_room(items: v.Computed, more: v.Value, span: Span) -> v.Computed:
     assert isinstance(items.type, TensorType)
     size = number_of(size_along(items, 0, span), span)
     least = apply("maximum", span, _int64(more, span), number_constant(_ROOM, "int64", span))
+    # Doubling makes n appends cost O(n) copies of elements altogether (amortized constant time).
     room = weak_int(apply("maximum", span, size, least))
     wide = [size_along(items, axis, span) for axis in range(1, len(items.type.shape))]
     zero = number_constant(False if items.type.dtype == "bool" else 0, items.type.dtype, span)
@@ -334,6 +337,8 @@ def _place(rows: v.Computed, begin: v.Value, end: v.Value, index: v.Operand, spa
     inside = apply(
         "logical_and", span, apply("greater_equal", span, place, first), apply("less", span, place, last)
     )
+    # Out of range on purpose: the check of the subscript that follows raises IndexError, as Python
+    # does.
     behind = number_of(size_along(rows, 0, span), span)
     return weak_int(apply("where", span, inside, place, behind))
 

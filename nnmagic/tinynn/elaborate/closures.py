@@ -213,6 +213,7 @@ def _elaborate_inline(
     hint = "give its parameters and its result types, so that it becomes a Relay function"
     functions = tuple(each.value for each in arguments.values() if isinstance(each.value, _FUNCTIONS))
     inlined = InlinedFunction(function.definition, function.environment, functions)
+    # With other functions as arguments it is no recursion: ``twice(lambda x: twice(g, x), y)``.
     if inlined in ctx.inlining:
         raise v.RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
     if len(ctx.inlining) >= MAX_INLINED:

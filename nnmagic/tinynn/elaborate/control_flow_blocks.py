@@ -231,6 +231,8 @@ class Raising:
             case Switch(arms=arms):
                 guard = self._all([block for _, block in arms])
             case Loop(variable=variable, body=body):
+                # A loop that nothing but an exception ends, `while True: ... raise`, must be known
+                # before its body is looked at, since jumps in there go to it.
                 if (ends := self._guard_of_rounds(end)) is not None:
                     self._variables[variable] = ends
                 guard = self._settle(body.end)
@@ -300,6 +302,7 @@ def _render(
     block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr], raising: Raising | None
 ) -> ir.Expr:
     expr = _render_end(block.end, result, value_of, raising)
+    # From the inside out: the last let is the innermost.
     for variable, value in reversed(block.lets):
         expr = ir.Let(variable, value, expr, span=variable.span)
     return expr
@@ -355,10 +358,14 @@ def _raise_first(
             return end
     guards = [raising.guard_of(block.end) for block in blocks]
     fails = next((each for each in guards if each is not None), None)
+    # An `if` all of whose arms raise has no value: what ends in an exception is itself the
+    # condition.
     if fails is None or None not in guards:
         return end
     if isinstance(end, CondBranch) and (simple := _as_assertion(end, fails, guards)) is not None:
         return simple
+    # Relay has no exceptions: the arm that raises becomes a part of a condition, whose assertion
+    # fails as it is computed, and the arms that go on stay as they are.
     always = ir.constant(True, "bool")  # noqa: FBT003
     tests = [
         always if each is None else _render(block, RAISES_TYPE, value_of, raising)

@@ -1,4 +1,4 @@
-"""Say which function elaborates which node of the tree."""
+"""Map each node of the tree to the function that elaborates it."""
 
 from __future__ import annotations
 

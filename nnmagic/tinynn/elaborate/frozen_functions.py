@@ -1,4 +1,4 @@
-"""Freeze functions: what they capture is read now, whatever is assigned before they are called."""
+"""Freeze functions: bind what they capture at once, whatever is assigned before they are called."""
 
 from __future__ import annotations
 

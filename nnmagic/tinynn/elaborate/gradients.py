@@ -102,6 +102,7 @@ def _gradient(
         aux = to_relay(extra)
         exprs.append(aux.expr)
         types.append(aux.type)
+    # What the function draws changes the states of generators: they leave the marked function, too.
     exprs += [state.expr for state in states.values()]
     types += [state.type for state in states.values()]
     gradients = TupleType(tuple(primal.type for primal in chosen))

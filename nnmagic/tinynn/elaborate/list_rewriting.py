@@ -1,4 +1,4 @@
-"""Write loops that change lists anew, with rows in place of the lists.
+"""Rewrite loops that change lists, with rows of tensors in place of the lists.
 
 Three names stand for a list: its rows, the number of its first item, and of the one behind its last. Where
 each round appends one item, the round says which row that is.

@@ -1,4 +1,4 @@
-"""Make lists of rows of lists: of numbers, or of equal tensors, whose items are read at run time."""
+"""Turn lists of numbers, or of equal tensors, into tensors of rows, whose items are read at run time."""
 
 from __future__ import annotations
 

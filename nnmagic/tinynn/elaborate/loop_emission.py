@@ -220,6 +220,9 @@ def _emit_function(ctx: Elaboration, whole: LoopToEmit, loop: LoopToEmit, first:
     names = _names_to_carry(ctx, loop)
     plans: dict[str, MergePlan] = {name: plan_value(bindings.locals[name], keep=False) for name in names}
     memory = _loop_memory(ctx, plans)
+    # A fixpoint: plans only ever widen (static, then an expression, then one of an open size), so
+    # it ends. A round whose plans are too narrow may have errors that wider ones do not have; those
+    # of the last are reported.
     while True:  # until a round asks for no other types, and shares no other memory, than it began with
         carried = _carry(ctx, loop, plans, memory)
         diagnostics, failed, reported = ctx.diagnostics, ctx.environment.failed, set(ctx.reported)
@@ -269,6 +272,8 @@ def _reductions_text(carried: _Carried, reductions: Mapping[str, str]) -> int | 
 def _names_to_carry(ctx: Elaboration, loop: LoopToEmit) -> list[str]:
     """Return the names with values before a loop that it assigns; where nobody reads one, it loses it."""
     bindings, stmt = ctx.environment.bindings, loop.stmt
+    # Liveness decides what a loop carries: a name that is assigned before it is read in each round,
+    # and not read afterwards, is no parameter.
     read = ctx.live.to_set() | flow_of(stmt).exposed | v.captured_names(bindings.locals.values())
     if loop.targets & read:
         read |= loop.targets
@@ -286,6 +291,7 @@ def _explain_unassigned_names(ctx: Elaboration, stmt: tree.For | tree.While, bin
     """Explain why names that only the loop assigns cannot be used after it."""
     span = ctx.span(stmt.span)
     notes = (Note("the loop may have no rounds", span),)
+    # Python raises UnboundLocalError where no round ran; a cell must say so while it compiles.
     for name in find_assigned_names(stmt):
         if name not in bindings.locals:
             message = f"`{name}` may not be assigned here: only a loop assigns it"
@@ -421,6 +427,8 @@ def _counter(loop: LoopToEmit, variable: ir.Var) -> v.Computed:
     """Return the number of a round, with what is known of it."""
     rounds = None if loop.iterable is None else count_polynomial(loop.iterable)
     most = None if rounds is None else rounds - constant(1)
+    # The counter is 0 + 1 * counter, and below the number of rounds: indices made of it can be
+    # proven in range.
     affine = AffineInt(constant(0), variable, 1, most, terms=())
     return v.Computed(variable, _INT64, weak=True, least=0, affine=affine)
 
@@ -494,6 +502,7 @@ def _next_arguments(
     ctx: Elaboration, carried: _Carried, exit_: BlockExit, final: bool
 ) -> tuple[ir.Expr, ...]:
     """Return the arguments of the next round."""
+    # The plans are about to change: arguments for them would be thrown away.
     if not final:
         return ()
     args: list[ir.Expr] = []

@@ -66,6 +66,8 @@ def _with_rows(
     def accept(_end: Terminator | None) -> bool:
         return not ctx.diagnostics.errors and ctx.environment.failed == failed
 
+    # First as it is written, with lists of known length as names at compile time; rows, whose items
+    # only the call knows, are the second choice, as they need items of one type.
     end = attempt(ctx, elaborate, GiveUpError(), accept)
     if not isinstance(end, GivenUp):
         return end
@@ -90,6 +92,8 @@ def _elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
     lists = find_lists(ctx, stmt)
     if lists is not None:
         return _elaborate_changing(ctx, LoopToEmit(stmt), lists, lambda: _while_rounds(ctx, stmt))
+    # The condition is asked twice: whether it is static, without a trace in the block; then for its
+    # code.
     with ctx.trial():
         condition = while_test(ctx, stmt)
     if condition is False:
@@ -214,6 +218,8 @@ def _elaborate_prange(
     if not isinstance(end, GivenUp):
         return end
     errors = len(ctx.diagnostics.errors)
+    # numba runs a prange in order where it cannot prove its rounds independent; so does a cell,
+    # with a note.
     end = _elaborate_for_over(ctx, stmt, iterable)
     if len(ctx.diagnostics.errors) == errors and why:
         ctx.note(in_order(why[0]), iterable.span, hint="write range(...) if that is meant")
@@ -356,9 +362,13 @@ def _elaborate_in_best_form(
 ) -> Terminator | None:
     """Try the forms of a loop in turn."""
     forms = _forms_of(ctx, loop)
+    # Nested loops try their forms again for each form of the loop around them, which is exponential
+    # in the depth unless what was given up is remembered.
     context = (id(loop.stmt), loop.rounds, _kinds_of_names(ctx, loop.stmt))
     while True:
         form = forms[ctx.loop_forms.given_up.get(context, 0)]
+        # Unrolling a loop around this one multiplies its operators: where the inner loop is not
+        # cheap, neither is the outer.
         if form is not _Form.CHEAP and _Form.CHEAP in forms and ctx.unrolling is not None:
             raise ctx.unrolling  # the loop around it is no cheaper
         end = _elaborate_as(ctx, loop, form, rounds)

@@ -79,9 +79,11 @@ class MergeConflictError(Exception):
 
 def plan_merge(values: Sequence[v.Value]) -> MergePlan:
     """Plan how values become one. Raises MergeConflictError, with the positions of two that cannot."""
+    # Kept static as long as all values agree: `n = 3` in both branches needs no code after them.
     plan = plan_value(values[0], keep=True)
     for index, value in enumerate(values[1:], 1):
         wider = widen(plan, value)
+        # Functions have no common expression: which of them it is becomes a number.
         if wider is None and (chosen := _choice(values)) is not None:
             return chosen
         if wider is None:
@@ -137,6 +139,7 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
         case v.TupleOf(items=items) if items:
             plans = tuple(plan_value(item, keep=keep) for item in items)
             return Items(plans, value.record, written=value.written)
+        # A loop's counter must not stay the constant that it begins with.
         case v.Known(value=bool() | int() | float() | complex() as number) if not keep:
             return Expression(ty.TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
@@ -162,6 +165,8 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
             given = (value.rows,) if isinstance(value, v.ListOfRows) else getattr(value, "items", ())
             if not isinstance(value, v.ListOfRows if plan.is_list else v.TupleOf):
                 return None
+            # Tuples of other lengths never merge; lists do, as rows whose number only the call
+            # knows.
             if len(given) != len(items):
                 if _is_empty_list(value):
                     return _widen_empty_list(_rebuilt(plan))
@@ -251,6 +256,7 @@ def _of_any_length(plan: MergePlan) -> MergePlan | None:
     (rows,) = types_of(_as_expressions(plan))
     assert isinstance(rows.type, ty.TensorType)
     _, *sizes = rows.type.shape
+    # A list without items says nothing of their sizes: only static ones can be promised for it.
     if not all(isinstance(size, int) for size in sizes):
         return None
     assert isinstance(plan, Items)

@@ -1,4 +1,4 @@
-"""Leave out the type hints of Python that say nothing to a compiler, such as ``str`` and ``list[float]``.
+"""Drop the type hints of Python that tell a compiler nothing, such as ``str`` and ``list[float]``.
 
 A parameter with such a hint takes what each call gives, as one without a type.
 """

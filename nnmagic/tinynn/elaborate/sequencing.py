@@ -1,4 +1,4 @@
-"""Run the statements of a block one after the other, and continue after those that may leave it."""
+"""Elaborate the statements of a block in order, and continue after those that may leave it."""
 
 from __future__ import annotations
 

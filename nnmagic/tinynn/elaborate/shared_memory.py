@@ -92,6 +92,7 @@ class SharedMemory:
                 tokens.add(ANY_MEMORY)
                 return ()
             case ir.Call(op=ir.OpRef(), args=args):
+                # A view shares its operand's memory, as NumPy's slices and transposes do.
                 if Trait.VIEW in traits_of(node):
                     return args[:1]
                 tokens.add(node)
@@ -250,6 +251,7 @@ def _lie_apart(lhs: ir.Expr, rhs: ir.Expr) -> bool:
     for axis in first.keys() & second.keys():
         (begin, end), (other_begin, other_end) = first[axis], second[axis]
         known = min(begin, other_begin, end, other_end) >= 0
+        # Negative bounds count from an end that is not known here.
         if known and (end <= other_begin or other_end <= begin):
             return True
     return False
@@ -375,6 +377,8 @@ class LoopMemory:
                 tokens[name] |= {
                     token for token in own if token in self.outside or isinstance(token, Foreign)
                 }
+            # Two names that may share memory at the end of a round may do so at the beginning of
+            # the next one, where the expressions are new: a token for the pair stands for that.
             for lhs, rhs in combinations(held, 2):
                 if may_share(held[lhs], held[rhs]) and not are_disjoint(values[lhs], values[rhs]):
                     pair = frozenset((lhs, rhs))

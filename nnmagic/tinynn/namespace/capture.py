@@ -147,6 +147,7 @@ def holds_values(value: object) -> bool:
     """Return whether members of a value are looked up: an object, such as settings, or a class of them."""
     if isinstance(value, tuple):
         return isinstance(inspect.getattr_static(value, "_fields", None), tuple)
+    # A ``__getattribute__`` of the notebook would run; what offers itself as an array is a value.
     if isinstance(value, _VALUES) or any(
         isinstance(vars(base).get("__getattribute__"), types.FunctionType)
         or not _ARRAY_PROTOCOLS.isdisjoint(vars(base))
@@ -221,6 +222,7 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
         case tuple() if hasattr(value, "_fields"):
             _check_depth(value, depth)
             items_ = (item for _, item in _capture_items(take, enumerate(value)))
+            # Not by the class, whose ``__new__`` may be code of the notebook.
             return tuple.__new__(type(value), items_)
         case tuple() | list():
             _check_depth(value, depth)
@@ -260,6 +262,8 @@ def capture(value: object) -> v.Value:
         case bool():
             return v.Known(value)
         case int():
+            # The plain number of a subclass, such as an IntEnum: ``int(value)`` could run code of
+            # the notebook.
             return v.Known(int.__int__(value))
         case float():
             return v.Known(float.__float__(value))

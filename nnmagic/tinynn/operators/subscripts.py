@@ -128,6 +128,8 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
             ir.constant(np.arange(len(value.items)), "int64", span=span),
             TensorType((len(value.items),), "int64"),
         )
+        # An index into the numbers of the items: so it is checked, and counted from the end if it
+        # is negative.
         number = v.Operand(subscript(v.Operand(numbers, span), [only], span), only.span)
         return v.GradientOf("choice", number, arguments=tuple(v.Operand(item, span) for item in value.items))
     if position is None:
@@ -365,11 +367,13 @@ def _gather(value: v.Computed, indices: Sequence[AxisIndex], span: Span) -> tupl
             strides=[1] * len(cuts),
             axes=[axis_index.axis for axis_index in cuts],
         )
+    # From the last axis to the first, as each ``take`` drops its axis.
     for axis_index in sorted(singles, key=lambda other: -other.axis):
         if isinstance(axis_index.index, v.Computed):
             value = apply("take", span, value, axis_index.index, axis=axis_index.axis, mode="fast")
     later = [axis_index.axis for axis_index in singles if not isinstance(axis_index.index, int)]
     if cuts:
+        # Where the axes of the slices are now that the takes have dropped theirs.
         dropped = [axis_index.axis - sum(axis < axis_index.axis for axis in later) for axis_index in cuts]
         value = apply("squeeze", span, value, axis=dropped)
     axes = [axis_index.axis - sum(other.axis < axis_index.axis for other in singles) for axis_index in arrays]

@@ -1,4 +1,4 @@
-"""Say whether a compilation prints values, and number its calls of ``print``."""
+"""Find whether a compilation prints values, and number its calls of ``print``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write what replaces Python that a cell refuses: growing lists, untyped parameters."""
+"""Suggest code for Python that a cell refuses: growing lists, untyped parameters."""
 
 from __future__ import annotations
 

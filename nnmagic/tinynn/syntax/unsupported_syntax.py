@@ -1,4 +1,4 @@
-"""Python syntax that a cell does not take, each with its message and what to do instead. A table, no code.
+"""List the Python syntax that a cell does not take, each with its message and what to do instead.
 
 Keyed by the names of Python's own syntax classes. What is in neither table here nor among the forms that
 the syntax files take gets a general message: syntax that a later Python adds is refused, not misread.

@@ -65,6 +65,8 @@ def common_dtype(dtypes: Iterable[str]) -> str | None:
     if len(dtypes) == 1:
         return dtypes[0]
     promotes = _PROMOTES.get()
+    # The default differs from NumPy here: int64 and float32 meet in float32, where NumPy gives
+    # float64.
     if promotes is None and any(map(is_float, dtypes)):
         dtypes = [dtype for dtype in dtypes if is_float(dtype) or is_complex(dtype)]
     common = _numpy_dtype(dtypes)
@@ -205,6 +207,8 @@ def check_update(sign: str, before: Value, result: Operand) -> Operand:
     type_, dtype = tensor_type(Operand(before, result.span)), tensor_type(result).dtype
     if not type_.shape or type_.dtype == dtype:
         return result
+    # NumPy's rule "same_kind" of in-place operators: float64 into float32 is fine, float into int
+    # is not.
     if _kind_of(dtype) > _kind_of(type_.dtype):
         short = dtype_short_name(type_.dtype)
         message = f"`{sign}` gives {dtype_short_name(dtype)}, which an array of {short} cannot hold"

@@ -637,6 +637,7 @@ def functions_in(values: Iterable[Value]) -> Iterator[LocalFunction | ClosureVal
         match work.pop():
             case LocalFunction() | ClosureValue() as function:
                 yield function
+                # Defaults are values, too, and may be functions that capture.
                 work += [formal.default for formal in function.parameters if formal.default is not None]
             case TupleOf(items=items):
                 work += items
@@ -657,6 +658,7 @@ def captured_bindings(names: Iterable[tuple[Environment, str]]) -> Iterator[tupl
     while work:
         environment, name = work.pop()
         owner = environment.owner(name)
+        # Functions may capture each other, or themselves.
         if owner is None or (id(owner), name) in seen:
             continue
         seen.add((id(owner), name))
@@ -750,6 +752,7 @@ class Bindings:
     versions: dict[str, int] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
 
+    # Values are immutable, so a shallow copy is enough for a branch to assign names of its own.
     def copy(self) -> Bindings:
         """Return bindings that can change independently."""
         return Bindings(dict(self.locals), dict(self.versions), dict(self.spans))

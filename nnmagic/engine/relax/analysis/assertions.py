@@ -27,6 +27,8 @@ def lower_assertions(module: Module, failures: list[Failure]) -> Module:
         failure = Call(
             OpRef(FAIL), (), {"number": len(failures)}, span=new.span, checked_type=new.checked_type
         )
+        # Machine code knows the number alone; the message is made from this table when it is
+        # raised.
         failures.append(new.assertion.at(new.span))
         return If(new.data.cond, new.clauses[0].rhs, failure, span=new.span, checked_type=new.checked_type)
 

@@ -58,6 +58,8 @@ def _find_in_function(function: ir.Function) -> ir.Function:
         matched = _match(old)
         if matched is None or not _is_private(matched, users):
             return new
+        # Matched on the old graph, whose users are known, and once more on the rewritten one, whose
+        # nodes are used.
         again = _match(new)  # its operands may have become other ones
         return new if again is None else again.wrap(new)
 
@@ -103,6 +105,7 @@ def _is_private(attention: _Attention, users: Mapping[ir.Expr, Sequence[ir.Expr]
     """Return whether nothing but the attention reads the elements of what it computes on the way."""
     inner: set[ir.Expr] = set(attention.inner)
     outside = [user for node in attention.inner for user in users[node] if user not in inner]
+    # The one reader outside is the last product: scores that something else reads must be stored.
     return sum(ir.call_of(user, *_SHAPE_READERS) is None for user in outside) == 1
 
 
@@ -167,6 +170,7 @@ def _read_step(node: ir.Expr) -> _Step | None:
     condition, yes, no = call.args
     if not isinstance(condition.checked_type, TensorType) or condition.checked_type.dtype != "bool":
         return None
+    # A constant condition is no mask: constant folding decides it.
     if _constant(condition) is not None:
         return None
     if (constant := _constant(yes)) is not None:

@@ -21,6 +21,7 @@ def eliminate_closures(module: Module, entry: str) -> Module:
         previous = module
         module = inline(module, "higher_order", max_nodes=_MAX_NODES)
         module = inline_closures(module, max_nodes=_MAX_NODES)
+        # Each pass returns its operand where it changes nothing.
         if module is previous:
             break
         module = remove_unused_functions(simplify_control_flow(module), (entry,))

@@ -209,6 +209,8 @@ def optimize(
         _run(state, _EXPANSIONS)
     _run(state, _CLEANUPS)
     if entry not in plain:
+        # The passes are tried on a copy of the state: where they are not enough, the interpreter
+        # runs the module as it was, with its closures.
         attempt = replace(state, runs=None if runs is None else [], assertions=[])
         _run(attempt, _LOOPS)
         lowered = first_order_functions(attempt.module, call_graph(attempt.module))

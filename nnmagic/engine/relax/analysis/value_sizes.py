@@ -1,4 +1,4 @@
-"""Make sizes of integers that decide sizes: ``zeros((n, n))``, where ``n`` is a parameter.
+"""Turn integer parameters that determine shapes into symbolic sizes: ``zeros((n, n))``, where ``n`` is one.
 
 Machine code knows the sizes of its arrays when a call begins. A parameter that decides a size is therefore
 one of these: in the program it is the length of a further array without elements, of shape ``(0, n)``, in

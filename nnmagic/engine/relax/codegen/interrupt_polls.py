@@ -1,4 +1,4 @@
-"""Let long kernels ask whether they are to stop, and leave them then.
+"""Let long kernels poll for interrupts, and return early when one is pending.
 
 A loop counts the work that it does in a budget, and asks when that is spent. Of a parallel loop only the
 thread of the call asks, because signals are handled there; the others look at a word that it sets.
@@ -165,6 +165,8 @@ class _Poller:
         is_short = extent is not None and extent <= _FEW_ROUNDS
         body = self._counted(self.visit(loop.body, nested=nested or not is_short), [loop.loop_var])
         work = max(body.work, 1)
+        # Short loops count as one statement: a test in each round would keep LLVM from making
+        # vectors.
         if not body.asks and not body.depth and extent is not None and extent * work <= _SHORT:
             return _Polled(loop, extent * work)
         is_long = work >= _ROUND or (nested and extent is None and _calls_functions(loop.body))
@@ -292,6 +294,7 @@ def free_before_leaving(statement: Stmt, frees: Sequence[Stmt] = ()) -> Stmt:
         case tirx.SeqStmt():
             return _free_in_sequence(list(statement.seq), frees)
         case tirx.For():
+            # Memory from outside of a parallel loop is freed by the function around it, once.
             own = () if statement.kind == tirx.ForKind.PARALLEL else frees
             return _with_body(statement, free_before_leaving(statement.body, own))
         case tirx.While():

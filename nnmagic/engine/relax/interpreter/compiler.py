@@ -234,6 +234,7 @@ class _FunctionCompiler:
             elif self._is_barrier(node) or node in self.used:
                 callee = self.meaning[node.op] if isinstance(node, ir.Call) else None
                 for operand in ir.children(node):
+                    # The instruction of a call names a known callee, which needs no slot.
                     if (
                         callee is None
                         or self.meaning[operand] is not callee
@@ -375,7 +376,9 @@ class _FunctionCompiler:
     def _closure(self, function: ir.Function, node: ir.Function, target: int) -> Steps[Any]:
         code = yield self._function(node, FunctionCode(self.name), self.scopes.inner[node][0])
         captured = [
-            None if inner is node else self._slot(function, inner) for inner in self.layouts[node].captures
+            # None stands for the closure itself, which is not there yet.
+            None if inner is node else self._slot(function, inner)
+            for inner in self.layouts[node].captures
         ]
         return make_closure(target, code, captured)
 

@@ -130,6 +130,8 @@ class Attention:
             return tirx.const(unit / (1 << keys.bit_length()), self.dtype)
         form = FLOAT64 if self.dtype == "float64" else FLOAT32
         bits = tirx.reinterpret(form.integer, builders.as_expr(self.keys).astype(self.dtype))
+        # Clearing the mantissa leaves the power of two below the number of keys (IEEE 754 keeps the
+        # exponent above it): no logarithm, and division by it is exact.
         power = tirx.reinterpret(self.dtype, bits & tirx.const(-(1 << form.mantissa), form.integer))
         return tirx.const(unit / 2, self.dtype) / tirx.max(power, tirx.const(1, self.dtype))
 

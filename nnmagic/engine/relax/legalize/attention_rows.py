@@ -54,6 +54,8 @@ class QueryRow:
                 builders.store(self.total, 0, lanes, builders.broadcast(zero, lanes)),
                 builders.loop("i", vectors, self._find_largest),
                 tirx.Bind(self.largest_of_all, self._reduce(self.largest, larger)),
+                # A query whose keys are all masked has the scores -inf, and -inf - -inf is NaN.
+                # Less 0 they have the powers 0.
                 tirx.Bind(self.base, tirx.Select(self.largest_of_all == lowest, zero, self.largest_of_all)),
                 tirx.Bind(self.scale, attention.scale()),
                 builders.loop("i", vectors, self._find_powers),

@@ -146,6 +146,7 @@ class SearchTree:
         if self._static is not None:
             levels = self._fill(length, as_expr(0), own)
             for (below, nodes), (begin, _) in pairwise(self._static):
+                # The last node needs no separator: what is above all of them goes there.
                 levels += self._fill(
                     as_expr(nodes - 1), as_expr(begin), partial(last_of_node, as_expr(below))
                 )
@@ -172,6 +173,8 @@ class SearchTree:
 
     def _fill(self, size: PrimExpr, begin: PrimExpr, value: Callable[[PrimExpr], PrimExpr]) -> list[Stmt]:
         """Fill a level, and what is left of its last node with what comes before no value."""
+        # Padding must not count as less than a value: comparisons with NaN are false, and no
+        # integer is above the highest one.
         padding = tirx.const(float("nan"), self.dtype) if self._is_float else tirx.max_value(self.dtype)
         rest = (tirx.floordiv(size, _NODE) + 1) * _NODE - size
         return [
@@ -199,11 +202,15 @@ class SearchTree:
             levels = [descend(as_expr(begin)) for begin, _ in reversed(self._static)]
         begin_at_top = [
             tirx.AllocBuffer(place),
+            # Elements up to an integer are those below its successor. The highest integer has none,
+            # and is handled below.
             tirx.Bind(sought, own + tirx.const(1, self.dtype) if after_equal else own),
             tirx.BufferStore(place, as_expr(0), [0]),
         ]
         position: PrimExpr = place[0]
         if self._right:
+            # Nothing comes after NaN in the sorted order, nor after the highest integer: its place
+            # is behind all.
             last = tirx.isnan(own) if self._is_float else own == tirx.max_value(self.dtype)
             position = tirx.Select(last, as_expr(self.length), position)
         return [*begin_at_top, *levels], position
@@ -235,12 +242,17 @@ class SearchTree:
             return tirx.BufferStore(place, place[0] + skipped, [0])
 
         def halve_to(least: int) -> Stmt:
+            # The remaining length shrinks in the same way whatever is found, so that the only
+            # branch, of the loop, is predicted, and the choice is a conditional move (Khuong and
+            # Morin, Array layouts for comparison-based searching, 2017).
             half = tirx.shift_right(remaining[0], one)
             halve = [advance(half), tirx.BufferStore(remaining, remaining[0] - half, [0])]
             return tirx.While(remaining[0] > as_expr(least), sequence(halve))
 
         def count_node() -> Stmt:
             """Count in sixteen neighbours among which the place is."""
+            # Sixteen neighbours must lie inside of the array: near its end some that are before the
+            # place are counted again, as from `start` on.
             start = tirx.min(place[0], as_expr(self.length) - _NODE)
             elements = element(builders.ramp(start, _NODE)).astype(builders.vector_type(self.dtype, _NODE))
             return tirx.BufferStore(place, start + _count(before(elements, _NODE)), [0])
@@ -283,6 +295,7 @@ def _compared_dtype(dtype: str) -> str:
     """Return the dtype in which vectors of numbers are compared."""
     if dtype.startswith(("float", "bfloat")):
         return "float64" if dtype == "float64" else "float32"
+    # Narrow integers are compared as int32, of which a vector of sixteen is one register.
     if tvm.DataType(dtype).bits >= 32:
         return dtype
     return "int32"

@@ -34,6 +34,7 @@ def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
     for variable in variables:
         call.require(variable >= 0, "a dimension is negative")
         call.require(variable <= limit, "the dimensions are too large")
+        # The limit is of the product: each dimension leaves a part of it to the others.
         limit = tirx.floordiv(limit, maximum(variable, 1))
     return variables
 
@@ -81,6 +82,7 @@ def _collect_indices(condition: Buffer, indices: Buffer) -> None:
     if rank == 1 and lanes_for("float64") == _LANES and dtype_of(condition) == "bool":
         _collect_vectors(condition, indices, position)
         return
+    # After the last element that is not zero, every store would be behind the result.
     with grid(condition.ty.shape) as index, T.If(position[0] < size), T.Then():
         # Each index is stored over the last one unless the element of that was not zero.
         for axis in range(int(rank)):
@@ -101,6 +103,8 @@ def _collect_vectors(condition: Buffer, indices: Buffer, position: Buffer) -> No
 
     with T.serial(length // _LANES) as group:
         every = ramp(group * _LANES, _LANES)
+        # A whole vector is stored, of which only the true lanes count: near the end it would not
+        # fit.
         with T.If(position[0] + _LANES <= size):
             with T.Then():
                 mask = tirx.BufferLoad(condition, [every])

@@ -72,6 +72,7 @@ def _compute_dims(
 def _first_element(call: OpCall, operand: Value, what: str) -> Callable[[Tensor], PrimExpr]:
     """Return a function that reads the first element of an operand; require that there is one."""
     shape = shape_of(operand)
+    # Relay takes a tensor of any rank for a scalar here, and reads its first element.
     for dim in shape:
         call.require(tirx.convert(dim) > 0, f"{what} has no element")
     return lambda x: x(*(0 for _ in shape))
@@ -105,6 +106,7 @@ def _reshape(call: OpCall) -> Value:
     """Reshape to an operand's values; 0 copies a dimension, -1 is inferred, -3 joins two."""
     data, wanted = call.args
     codes = call.elements(wanted)
+    # The sizes are known as expressions: they become the shape itself, and no kernel computes it.
     if codes is not None and _are_codes(codes, allowzero=bool(call.attrs["allowzero"])):
         if -1 in [code for code in codes if isinstance(code, int)]:
             for code in codes:
@@ -116,6 +118,8 @@ def _reshape(call: OpCall) -> Value:
 
     def sizes(x: Tensor, codes: Tensor) -> list[Extent]:
         given = []
+        # Codes consume dimensions: -3 two of them, others one, so the position depends on the codes
+        # before.
         at: PrimExpr = zero  # the dimension of the data that the next code is about
         for axis in range(rank):
             code = codes(axis).astype("int64")
@@ -125,6 +129,7 @@ def _reshape(call: OpCall) -> Value:
             given.append(tirx.Select(code == 0, copied, joined))
             at = at + tirx.Select(code == -3, one + one, one)
         static = element_count([tirx.Select(size == -1, one, size) for size in given] or [one])
+        # Dividing by a dimension of 0 would trap before the check below reports the shapes.
         rest = tirx.floordiv(element_count(x.shape or [one]), tirx.max(static, 1))
         return [tirx.Select(size == -1, rest, size) for size in given]
 
@@ -156,6 +161,7 @@ def _squeeze(call: OpCall) -> Value:
     def sizes(x: Tensor, named: Tensor) -> list[Extent]:
         is_dropped = []
         for axis in range(rank):
+            # An axis may be named from the front or from the end.
             hits = [tirx.any(named(k) == axis, named(k) == axis - rank) for k in range(dropped)]
             is_dropped.append(tirx.any(*hits) if len(hits) > 1 else hits[0])
         result: list[PrimExpr] = [tirx.const(0, "int64")] * (rank - dropped)
@@ -191,6 +197,8 @@ def _tile(call: OpCall) -> Value:
         skipped = result - len(own)
         return te.compute(
             shape,
+            # An empty dimension gives an empty result, whose loop never runs; TVM still simplifies
+            # its index.
             lambda *at: x(*(i % tirx.max(dim, 1) for i, dim in zip(at[skipped:], x.shape, strict=True))),
         )
 
@@ -290,15 +298,18 @@ def _slice_spans(
             spans.append((zero, dim, one))
             continue
         by = one if by_size or axis >= steps else clamp_step(strides(axis).astype("int64"))
+        # Python's slice.indices: a backward slice ends at -1, one before the first element.
         low, high = tirx.Select(by > 0, zero, -one), tirx.Select(by > 0, dim, dim - 1)
         start, stop = begin(axis).astype("int64"), end(axis).astype("int64")
         if by_size:
+            # A length is counted from where the slice begins once that is counted from the front.
             stop = tirx.Select(stop < 0, dim, tirx.Select(start < 0, start + dim, start) + stop)
         start, stop = (
             tirx.max(low, tirx.min(high, tirx.Select(bound < 0, bound + dim, bound)))
             for bound in (start, stop)
         )
         distance = tirx.Select(by > 0, stop - start, start - stop)
+        # A step of 0 is refused elsewhere; here it must not divide.
         size = tirx.max(tirx.abs(by), one)
         spans.append((start, tirx.max(tirx.floordiv(distance + size - 1, size), zero), by))
     return spans

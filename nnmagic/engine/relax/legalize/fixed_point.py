@@ -51,6 +51,9 @@ class Factors:
 
     def __init__(self, real: Tensor) -> None:
         def parts(*index: Index) -> tuple[PrimExpr, PrimExpr]:
+            # ``frexp`` by bits: with the exponent of 1022, one less than the bias, the mantissa is
+            # a number from 1/2 to 1. (Jacob et al., Quantization and Training of Neural Networks
+            # for Efficient Integer-Arithmetic-Only Inference, 2018, multiply by such factors.)
             bits = tirx.reinterpret("int64", real(*index))
             fraction = (bits & tirx.const((1 << 52) - 1, "int64")) | tirx.const(1022 << 52, "int64")
             scaled = tirx.reinterpret("float64", fraction) * tirx.const(2.0**31, "float64")
@@ -71,13 +74,18 @@ class Factors:
         """
         zero, one = tirx.const(0, "int64"), tirx.const(1, "int64")
         exponent = channel_parameter(self.exponent, index, axis)
+        # LLVM leaves a shift by as many bits as the number has undefined, so the shifts are
+        # limited.
         lhs = tirx.min(tirx.max(exponent, zero), tirx.const(62, "int64"))
         rhs = tirx.const(31, "int64") - tirx.min(exponent, zero)
         total = tirx.min(rhs, tirx.const(62, "int64"))
         product = (value << lhs) * channel_parameter(self.multiplier, index, axis)
         half = one << (total - one)
         if rounding == "TONEAREST":
+            # A shift to the right rounds down: without the one that is missing here, -0.5 would
+            # become 0.
             half = half - tirx.Select(product < zero, one, zero)
+        # A product has at most 62 bits, so that what is shifted further is rounded to 0.
         return tirx.Select(rhs == total, (product + half) >> total, zero)
 
 

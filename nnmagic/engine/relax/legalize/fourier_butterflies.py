@@ -42,6 +42,8 @@ def butterfly(radix: int, lanes: int, a: Pair) -> list[Stmt]:
     for j in range(1, half + 1):
         (re, im), sine_re, sine_im = a.load(0, lanes), None, None
         for k in range(half):
+            # The multiple is reduced before pi is multiplied: the rounding error of an angle is
+            # that of one turn at most.
             angle = 2 * math.pi * ((k + 1) * j % radix) / radix
             cosine, sine = (
                 builders.broadcast(tirx.const(value, dtype), lanes)

@@ -182,6 +182,8 @@ class Fourier:
 
         def first_of(group: PrimExpr) -> PrimExpr:
             """Return the first sequence of a group of neighbours along the inner axes."""
+            # The last group of columns is moved back to end with them: some sequences are
+            # transformed twice.
             column = tirx.min(tirx.floormod(group, across) * lanes, as_expr(frame.inner) - lanes)
             return tirx.floordiv(group, across) * frame.inner + column
 
@@ -315,6 +317,9 @@ class Fourier:
         """Return a point that stands for two real numbers, or for two frequencies."""
         inner = self.frame.inner
         if self.frame.kind == "from real":
+            # 2 n real numbers are transformed as n complex ones, even elements as real and odd ones
+            # as imaginary parts, and taken apart afterwards (Sorensen et al., Real-valued fast
+            # Fourier transform algorithms, 1987).
             return self.load(source + k * 2 * inner, 1)[0], self.load(source + (k * 2 + 1) * inner, 1)[0]
         x, (re, im) = self.load(source + k * inner, 1), self.load(source + (self.points - k) * inner, 1)
         zero = tirx.const(0, self.dtype)  # instead of the imaginary parts of the first and the last frequency
@@ -363,6 +368,9 @@ class Fourier:
         """Transform sequences as convolutions with a chirp."""
         static_points = static_int(self.points)
         if static_points is not None:
+            # Bluestein's algorithm (1970): the circular convolution must be at least 2 n - 1 long
+            # to hold the linear one. The next power of two is taken, for which the factors are 4
+            # and 2.
             return _Convolution(self, 1 << (2 * static_points - 2).bit_length()).statements()
         size, padded = State(), tirx.Var("padded", "int64")
         return sequence(
@@ -401,6 +409,8 @@ class _Convolution:
         angles = Roots(builders.as_index(self.n) * 2)
 
         def fill_chirp(k: PrimExpr) -> Stmt:
+            # The angle is reduced in integers: k * k / n as a float would lose its fraction for
+            # large k.
             root = angles.root(tirx.floormod(k * k, self.n * 2))
             return self.chirp.store(k, cast(root, self.dtype))
 
@@ -426,6 +436,8 @@ class _Convolution:
             return work.store(k, times(value, self.chirp.load(k)))
 
         def get(k: PrimExpr) -> Number:
+            # The inverse transform is the forward one with real and imaginary parts exchanged,
+            # before and after.
             return times(swap(work.load(k)), self.chirp.load(k))
 
         def pad(k: PrimExpr) -> Stmt:
@@ -445,6 +457,7 @@ class _Convolution:
         )
 
     def _fill_filter(self, k: PrimExpr) -> Stmt:
+        # The filter is even, and wraps around: element `size - j` stands for -j.
         distance = tirx.min(k, self.size - k)
         re, im = self.chirp.load(tirx.min(distance, self.n - 1))
         inside, zero = distance < self.n, tirx.const(0, self.dtype)
@@ -453,6 +466,7 @@ class _Convolution:
     def _keep(self, k: PrimExpr) -> Stmt:
         re, im = self.work.load(k)
         divisor = self.size.astype(self.dtype)
+        # The inverse transform's division by its length is made here, once for all sequences.
         return self.spectrum.store(k, (re / divisor, im / divisor))
 
     def _multiply(self, k: PrimExpr) -> Stmt:

@@ -83,6 +83,8 @@ class Columns:
         if not radices:
             return sequence(begin)
         unrolled = [radix for radix in radices if static_rows is not None or radix <= _LARGEST_UNROLLED]
+        # The smallest radix needs no test: what is left has no other factor if all other radices
+        # fail.
         choice = self._pass(unrolled[-1], partial(self._unrolled, unrolled[-1], roots))
         for radix in unrolled[-2::-1]:
             divides = tirx.floormod(self.left.get(), radix) == 0

@@ -66,6 +66,7 @@ class _Histogram:
         size = builders.round_up_div(self.length, self.pieces)
         counts = loop("piece", self.pieces, lambda chunk: self._count_piece(bins, chunk, size))
         if isinstance(counts, tirx.For) and self.pieces > 1:
+            # Each piece has bins of its own, so that threads need no atomic additions.
             counts = independent_loop(counts, (static_int(size) or _LEAST_ELEMENTS) * _OPERATIONS)
 
         def add(at: PrimExpr) -> Stmt:
@@ -99,6 +100,9 @@ class _Histogram:
                 *map(tirx.AllocBuffer, (limits, scale, begin, *counter.arrays)),
                 loop("bin", self.all_bins, clear),
                 loop("bin", self.bins, lambda at: tirx.BufferStore(limits, self.edges[at], [at])),
+                # The last bin has no upper limit, as the last edge is inside. The bin of what is
+                # outside, behind an empty one, has limits that correct nothing: -inf below and inf
+                # above.
                 tirx.BufferStore(limits, infinity, [last]),
                 tirx.BufferStore(limits, -infinity, [last + 1]),
                 tirx.BufferStore(limits, infinity, [last + 2]),
@@ -116,6 +120,8 @@ class _Histogram:
         count, width = bins.astype(self.dtype), last - first
         far = tirx.max(tirx.abs(first), tirx.abs(last))
         unit = tirx.const(16 * float(np.finfo(self.dtype).eps), self.dtype)
+        # A bound of the rounding errors of a place, in bins: the edges themselves are rounded,
+        # which counts the more the larger they are beside their distance (1e6 and 1e6 + 1).
         return [count / width, unit * count * (tirx.const(1, self.dtype) + far / width)]
 
     def place(self, value: PrimExpr) -> PrimExpr:
@@ -128,6 +134,7 @@ class _Histogram:
         """Return the number of the bin of a value at that place as an int32; the last edge is inside."""
         bins = as_expr(self.bins)
         inside = tirx.And(value >= self.edges[0], value <= self.edges[bins])
+        # The last edge belongs to the last bin, as NumPy has it, and its place would be one more.
         place = tirx.min(place, (bins - 1).astype(self.dtype))
         return tirx.Select(inside, place, (bins + 1).astype(self.dtype)).astype("int32")
 
@@ -166,6 +173,8 @@ class _BinCounter:
         return [
             tirx.BufferStore(self._near, tirx.const(0, "int32"), [0]),
             loop("at", _BLOCK, self._find),
+            # Most blocks have no element near an edge; their bins, which vectors found, are
+            # final.
             tirx.IfThenElse(
                 self._near[0] == 0,
                 loop("at", _BLOCK, self._count_computed),

@@ -75,6 +75,7 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent, *, from_
 
         def element(i: Index) -> PrimExpr:
             bad_index = place(x(tirx.min(position(), last)), size)
+            # Two numbers go to the check: whether there is a bad index, and the first of them.
             report = tirx.Select(i == 0, tirx.const(1, "int64"), bad_index)
             return tirx.if_then_else(position() < far, report, tirx.const(0, "int64"))
 

@@ -164,6 +164,8 @@ def _take_row(call: OpCall) -> Value:
         fields = bound.args[1].fields
         chosen = [(axis, fields[operand]) for axis, operand in zip(outer[::2], outer[1::2], strict=True)]
         data = fields[0] if chosen else data
+        # The axis counts those that the kernel before has left: each taken axis below or at it
+        # moves it up.
         for taken in sorted(outer[::2]):
             axis += axis >= taken
     chosen.append((axis, index))
@@ -276,6 +278,7 @@ def _adv_index(call: OpCall) -> Value:
 
 #: How a scatter combines the element ``old`` with the update ``new``.
 _REDUCTIONS: dict[str, ElementFunction] = {
+    # Loops run in order, so of several updates to one element the last one stays, as in NumPy.
     "update": lambda _old, new: new,
     "add": lambda old, new: tirx.any(old, new) if scalar_functions.dtype_of(old) == "bool" else old + new,
     "mul": lambda old, new: tirx.all(old, new) if scalar_functions.dtype_of(old) == "bool" else old * new,
@@ -316,6 +319,7 @@ def _scatter_elements(call: OpCall) -> Value:
         return [*at[:axis], clamp_from_end(indices[tuple(at)], shape[axis]), *at[axis + 1 :]]
 
     data, indices, updates = call.args
+    # bincount and histograms scatter ones: an array of ones would be written and read for nothing.
     if _is_call(call.node.args[2], "ones_like"):  # as where elements are counted: nothing is to be read
         return _scatter(call, str(call.attrs["reduction"]), target, data, indices)
     return _scatter(call, str(call.attrs["reduction"]), target, data, indices, updates)
@@ -446,6 +450,7 @@ def _unravel_index(call: OpCall) -> Value:
         call.refuse("the length of the shape must be known at compile time")
 
     def compute(indices: Tensor, shape: Tensor) -> Tensor:
+        # The indices of an empty shape are out of range anyway, and refused.
         safe = te.compute(shape.shape, lambda axis: tirx.max(shape(axis), tirx.const(1, shape.dtype)))
         return topi.unravel_index(indices, safe)
 

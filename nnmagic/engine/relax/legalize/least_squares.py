@@ -121,6 +121,9 @@ class _LeastSquares:
         factored = lapack(
             "dgels", "N", self.rows, self.columns, self.right, *arrays, address(space), self.length
         )
+        # ``dtrcon`` estimates the reciprocal of the condition of the triangle that ``dgels``
+        # leaves: R of QR where there are at least as many rows as columns, otherwise L of LQ, in
+        # the lower half.
         measured = lapack(
             *(
                 "dtrcon",
@@ -140,6 +143,8 @@ class _LeastSquares:
                 address(integers),
             ),
         )
+        # ``dgels`` has overwritten the matrix and the right sides, so they are loaded again for
+        # this.
         decomposed = lapack(
             *(
                 "dgelsd",

@@ -180,6 +180,8 @@ def _slogdet(call: OpCall) -> Value:
                 factored = store_value(status, lapack(routine, *arguments))
 
             def multiply(k: PrimExpr) -> Stmt:
+                # Each exchange of rows changes the sign of a determinant; LAPACK counts rows from
+                # 1.
                 is_swapped = tirx.NE(load_value(pivots, k).astype("int64"), k + 1)
                 if numbers.is_complex:
                     return _turn(signs, logarithms, a, (k * size + k) * 2, negate=is_swapped)
@@ -300,6 +302,8 @@ def _eigh(call: OpCall) -> Value:
     vectors, triangle = bool(call.attrs["compute_v"]), str(call.attrs["UPLO"])
 
     def kernel(size: Extent, _: Extent) -> Kernel:
+        # The least sizes that LAPACK documents with vectors: LWORK of ``dsyevd`` is 1 + 6 n + 2
+        # n**2, LRWORK of ``zheevd`` 1 + 5 n + 2 n**2, and LIWORK of both 3 + 5 n.
         square = size * size if vectors else 0
         length, real = 2 * square + (BLOCK + 6) * size + 1, 2 * square + 5 * size + 1
         integers = 3 + 5 * size
@@ -352,6 +356,9 @@ def _eig(call: OpCall) -> Value:
                 at = column * size + row
                 if numbers.is_complex:
                     return load_value(columns, at * 2), load_value(columns, at * 2 + 1)
+                # LAPACK puts the eigenvalue with the positive imaginary part first. Its columns are
+                # the real and the imaginary part of that one's vector; the second vector is the
+                # conjugate.
                 is_first, is_second = value(column, 1) > 0, value(column, 1) < 0
                 real = tirx.if_then_else(is_second, load_value(columns, at - size), load_value(columns, at))
                 later = tirx.if_then_else(is_first, load_value(columns, at + size), number_of(0))

@@ -79,6 +79,7 @@ def _swap_rows(pivots: Buffer, order: Buffer, batch: list[PrimExpr], count: Exte
 
     def swap(k: PrimExpr) -> Stmt:
         pivot, kept = tirx.Var("pivot", "int64"), tirx.Var("kept", INT)
+        # LAPACK counts rows from 1.
         number = tirx.BufferLoad(pivots, [*batch, k]).astype("int64") - 1
         swapped = sequence([tirx.Bind(kept, at_row(k)), store(k, at_row(pivot)), store(pivot, kept)])
         is_row = tirx.all(pivot >= 0, pivot < rows, k < rows)

@@ -1,4 +1,4 @@
-"""Legalize the test which elements are among others: by a table of integers, or by a search."""
+"""Legalize the test whether elements occur among others: by a table of integers, or by a search."""
 
 from __future__ import annotations
 

@@ -67,6 +67,7 @@ def _overlap(corner_a: Callable[[int], PrimExpr], corner_b: Callable[[int], Prim
     """Return the intersection over union of two boxes; a box is two opposite corners."""
     zero = tirx.const(0, corner_a(0).ty.dtype)
     sides, areas = [], []
+    # ONNX allows any two opposite corners, in either order.
     bounds = [
         [(tirx.min(at(axis), at(axis + 2)), tirx.max(at(axis), at(axis + 2))) for axis in (0, 1)]
         for at in (corner_a, corner_b)
@@ -77,6 +78,7 @@ def _overlap(corner_a: Callable[[int], PrimExpr], corner_b: Callable[[int], Prim
         areas.append((rhs - lhs) * (bottom - top))
     shared = sides[1] * sides[0]
     both = areas[0] + areas[1] - shared
+    # Two boxes without area have an empty union: 0 / 0 would be NaN.
     return tirx.Select(both <= zero, zero, shared / both)
 
 
@@ -215,6 +217,7 @@ def _suppress(
     number, good = _local("int32"), _local("int32")
     number[0] = _int(0)
     with T.serial(0, count) as j:
+        # A limit of -1, which the number never is, is none.
         good[0] = (number[0].astype("int64") != most).astype("int32")
         with _when(tirx.all(good[0] == 1, _is_positive(survivors[i, j, score]))):
             with (

@@ -216,6 +216,8 @@ def _draw_choice(call: OpCall, function: str) -> Value:
         def emit() -> None:
             population = T.bind(load(probabilities[0]).astype("int64"))
             result, everything, table = map(T.buffer_proxy, (out, *work))
+            # The same choice of the algorithm as NumPy's: the other one would draw other numbers
+            # from the state.
             whole = tirx.And(population > _LEAST_SHUFFLED, size > tirx.floordiv(population, int64(ratio)))
             with T.If(whole):
                 with T.Then():
@@ -228,6 +230,8 @@ def _draw_choice(call: OpCall, function: str) -> Value:
                 with T.Else():
                     _floyd(state, result, table, size, population)
                     if function == "choice":
+                        # Floyd's algorithm gives a random set, but not in a random order: the last
+                        # element can only come late.
                         T.add_to_parent(_shuffle(state, out, (), size, 1, masked=False))
 
         return _build_statements(emit)
@@ -237,6 +241,8 @@ def _draw_choice(call: OpCall, function: str) -> Value:
 
 def _floyd(state: PrimExpr, result: Buffer, table: Buffer, size: PrimExpr, population: PrimExpr) -> None:
     """Emit Floyd's algorithm: each of the last elements, or, with its probability, one before it."""
+    # A set as NumPy's ``Generator.choice`` has it, by linear probing: at least 1.2 slots for each
+    # element, a power of two. The shifts set all bits below the highest.
     mask = _register("int64", (size.astype("float64") * tirx.const(1.2, "float64")).astype("int64"))
     for shift in (1, 2, 4, 8, 16, 32):
         mask[0] = tirx.bitwise_or(mask[0], mask[0] >> int64(shift))

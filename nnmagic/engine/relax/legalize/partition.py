@@ -133,6 +133,7 @@ class _Partition:
             return tirx.Evaluate(0)
         sequences = loop("sequence", self.sort.total, self._of_sequence)
         static_length = static_int(self.length)
+        # A sort beside the partition is chosen by the length at run time otherwise.
         if static_length is None:  # both ways would take long to compile
             return sequences if static_int(self.sort.total) == 1 else self.sort.emit()
         return self.sort.independent(sequences, 1) if static_length >= _LEAST else self.sort.emit()
@@ -207,6 +208,8 @@ class _Partition:
                 loop("round", _ROUNDS, go_on),
                 tirx.IfThenElse(
                     self._get(_COUNT) > _FEW,
+                    # After so many rounds the sample was of no use again and again: sorting
+                    # everything bounds the time.
                     self._set(_FAILED, as_expr(1)),
                     self._finish(from_spare, result.put),
                 ),
@@ -233,11 +236,14 @@ class _Partition:
         is_long = count >= _LONG
         size = tirx.Select(is_long, as_expr(_LONG_SAMPLE), as_expr(_SAMPLE))
         margin = tirx.Select(is_long, as_expr(_LONG_MARGIN), as_expr(_MARGIN))
+        # Where a round removed nothing, as among many equal elements, the bounds are the wanted
+        # element's own: what is equal to it is placed, and the rest gets smaller.
         margin = margin * (as_expr(1) - self._get(_NARROW))
         target = tirx.floordiv((wanted - front) * size, count)
         low, high = target - margin, target + margin
         kind = self.sort.kind
         bounds = [
+            # A bound outside of the sample is none: all elements are on its inner side.
             tirx.if_then_else(low < 0, tirx.min_value(kind), self.sample[tirx.max(low, as_expr(0))]),
             tirx.if_then_else(high >= size, tirx.max_value(kind), self.sample[tirx.min(high, size - 1)]),
         ]
@@ -278,6 +284,8 @@ class _Partition:
             )
             return tirx.IfThenElse(lower, moved, None)
 
+        # The sample is taken at equal distances, from the middle of each: sorted input gives exact
+        # quantiles.
         place = tirx.floordiv(at * count, size) + tirx.floordiv(count, size * 2)
         return sequence(
             [
@@ -342,6 +350,8 @@ class _Partition:
                 tirx.Bind(key, self._key(source, at)),
                 tirx.Bind(below, (key < self.bounds[0]).astype("int64")),
                 tirx.Bind(above, (key > self.bounds[1]).astype("int64")),
+                # No branch depends on the element, which would be predicted wrongly half of the
+                # time: it is stored at all three ends, and only one of them moves on.
                 put(self._get(_LEFT), value),
                 *(tirx.BufferStore(self.spare, value, [end]) for end in self._ends()),
                 self._set(_LEFT, self._get(_LEFT) + below),
@@ -361,6 +371,8 @@ class _Partition:
         below, above = key < low, key > high
 
         def packed(mask: PrimExpr) -> PrimExpr:
+            # AVX-512's vpcompress moves the chosen lanes to the front; what is behind them is
+            # overwritten by the next vector.
             name = "llvm.experimental.vector.compress"
             return tirx.call_llvm_pure_intrin(vector, name, value, mask, value)
 
@@ -394,6 +406,8 @@ class _Partition:
         def put_one(at: PrimExpr) -> Stmt:
             def look(other: PrimExpr) -> Stmt:
                 key, its = self._key(source, at), self._key(source, other)
+                # Equal elements are ordered by their positions, so that each gets a place of its
+                # own.
                 before = tirx.any(its < key, tirx.all(its == key, other < at))
                 return self._set(_AT, self._get(_AT) + before.astype("int64"))
 

@@ -22,6 +22,9 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
 DIGIT_BITS = 9
 
 
+# In a pass, the total already includes the digit at hand, so that its elements begin at ``total - count``:
+# an exclusive prefix sum. Elements are moved in order, so that those of equal digits stay in order, without
+# which the passes before would be in vain. A digit that is 0 in all words would leave the order as it is.
 def radix_sort(
     arrays: Sequence[Buffer], length: Extent, lowest_bit: int, largest: PrimExpr, side: Buffer
 ) -> Stmt:

@@ -96,6 +96,7 @@ def combine_few(
     count = math.prod(0 if size is None else size for size in sizes)
     rank = len(data.shape)
     others = [static_int(data.shape[axis]) for axis in range(rank) if axis not in axes]
+    # With fewer results than elements there is no loop over results that would be worth more.
     is_large = None in others or math.prod(size or 0 for size in others) >= count
     most = _FEW_IN_ROWS if rank - 1 in axes else _FEW
     if combine in (scalar_functions.maximum, scalar_functions.minimum) and is_float(
@@ -115,6 +116,7 @@ def combine_few(
         first, *rest = (data(*({**outer, **place}[axis] for axis in range(rank))) for place in places)
         dtype = scalar_functions.dtype_of(data)
         if combine is operator.add and is_float(dtype):
+            # The loop of a reduction begins with 0.0, which the written-out sum must not drop.
             first = first + hidden_zero(0.0, dtype)  # the sum of -0 and -0 is 0, as NumPy's
         return functools.reduce(combine, rest, first)
 
@@ -279,6 +281,7 @@ def _mean_squared_distance(attrs: Attrs, data: Tensor, center: Tensor) -> Tensor
     distance = broadcast(lambda x, middle: x - middle, data, center)
     squares = topi.multiply(distance, distance)
     number = count_combined_elements(data, axes)
+    # Bessel's correction.
     if attrs["unbiased"]:
         number = tirx.max(number, tirx.const(1, "int64")) - 1  # of no elements NaN, not 0 / -1
     sums = accumulate(squares, axes, keepdims=bool(attrs["keepdims"]))
@@ -294,6 +297,7 @@ def better_pair(tie_rule: str) -> Callable[[_Pair, _Pair], _Pair]:
 
     def combine(lhs: _Pair, rhs: _Pair) -> _Pair:
         (i, a), (j, b) = lhs, rhs
+        # Either side may be the identity, as TVM combines partial results in any order.
         keep = tirx.any(j < 0, tirx.all(i >= 0, keeps_first(tie_rule, i, a, j, b)))  # -1: no element yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
@@ -333,6 +337,7 @@ def _argreduce_rule(name: str) -> Rule:
         (data,) = call.args
         axes = axes_of(call.attrs["axis"], len(shape_of(data)), exclude=bool(call.attrs["exclude"]))
         count = element_count([shape_of(data)[axis] for axis in axes])
+        # Indices of 32 bits are compared twice as many at a time beside float32 values.
         narrow = isinstance(count, int) and count <= 2**31
         dtype = "int32" if narrow else "int64"
         result = call.te(lambda x: compute(call.attrs, x, axes, dtype), data)
@@ -371,6 +376,8 @@ def scan(
                 before = [*at[:axis], at[axis] - 1, *at[axis + 1 :]]
                 element = source[tuple(before if exclusive else at)].astype(dtype)
                 first = tirx.const(start, dtype) if exclusive else element
+                # Each element reads the one before it from the result, so that the loop over the
+                # axis stays in order.
                 value = tirx.if_then_else(at[axis] > 0, combine(target[tuple(before)], element), first)
                 T.buffer_store(target, value, at)
             return builder.get()

@@ -1,4 +1,4 @@
-"""Name sizes whose arithmetic is not simple, so that kernels know them by a variable each.
+"""Bind sizes whose arithmetic is not simple to variables, which kernels use in their place.
 
 TVM analyses the sizes of every kernel; the choices in them would multiply from operator to operator.
 """

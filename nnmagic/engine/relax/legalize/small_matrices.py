@@ -23,6 +23,8 @@ def is_small(size: Extent) -> bool:
     return isinstance(size, int) and 0 < size <= _MOST_ROWS and not is_for_gpu()
 
 
+# Pivots are LAPACK's: the first of the largest elements, as the ``idamax`` of BLAS finds it, and rows are
+# counted from 1, as whatever reads them expects.
 def factor(
     a: Buffer, pivots: Buffer, size: int, status: Buffer, sides: Buffer | None = None, columns: Extent = 0
 ) -> Stmt:
@@ -124,6 +126,7 @@ def factor_symmetric(a: Buffer, size: int, status: Buffer, *, upper: bool) -> St
             return sequence([*compute(row, column), tirx.BufferStore(a, divided, [place(row, column)])])
 
         diagonal = a[place(row, row)]
+        # Written as "not greater than 0", so that NaN fails, too.
         failed = tirx.Select(diagonal > _number(0), tirx.const(0, "int32"), tirx.const(1, "int32"))
         return sequence(
             [

@@ -27,9 +27,12 @@ def sort_key(value: PrimExpr) -> PrimExpr:
         return sort_key(value.astype("float32"))
     kind = key_dtype(dtype)
     if dtype in ("uint32", "uint64"):
+        # The sign bit is flipped: unsigned order becomes signed order, as 0 becomes the lowest
+        # number.
         return tirx.reinterpret(kind, value) ^ tirx.min_value(kind)
     if not dtype.startswith("float"):
         return value.astype(kind)
+    # IEEE 754 numbers are a sign and a magnitude: those of one sign are in the order of their bits.
     bits = tirx.reinterpret(kind, value)
     return tirx.Select(is_nan(value), tirx.max_value(kind), _flip_negative(bits))
 

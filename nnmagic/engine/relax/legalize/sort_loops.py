@@ -102,6 +102,8 @@ class SequenceSort(SequenceWords):
 
     def _by_sorting(self) -> Stmt:
         few = static_int(self.total)
+        # The network sorts one sequence in each lane: of few sequences, most lanes would do
+        # nothing.
         if few is not None and few <= self.lanes // _FEW:
             is_short = at_least(_LONGEST_OF_FEW - self.length, 0)
             sort = partial(branch, is_short, self._by_merged_columns, self._by_radix)
@@ -152,6 +154,7 @@ class SequenceSort(SequenceWords):
         length, lanes = self.length, self.lanes
         static_length = static_int(length)
         block = BLOCK if static_length is None else min(BLOCK, 1 << (static_length - 1).bit_length())
+        # Rows beyond the length are the highest words, which sort to the end and are not stored.
         rows = builders.round_up_div(length, block) * block
         parts = tuple(tirx.decl_buffer((rows * lanes,), word, "words") for word in self.words)
         kept, (rows,) = _keep_in_memory(rows)
@@ -194,6 +197,8 @@ class SequenceSort(SequenceWords):
 
         def put(at: PrimExpr) -> Stmt:
             def count(other: PrimExpr) -> Stmt:
+                # Of equal keys, those before come first: the order is stable, and every element has
+                # a place of its own.
                 is_same = tirx.bitwise_and(keys[other] == keys[at], other < at)
                 is_before = tirx.bitwise_or(keys[other] < keys[at], is_same)
                 return tirx.BufferStore(place, place[0] + is_before.astype("int64"), [0])
@@ -205,6 +210,8 @@ class SequenceSort(SequenceWords):
             ]
             inside = tirx.IfThenElse(place[0] < as_expr(self.count), sequence(stores), None)
             start = tirx.BufferStore(place, as_expr(0), [0])
+            # A constant number of comparisons, with padding that is the highest key, is vectors
+            # without a rest.
             return sequence([start, loop("other", _LONGEST_COUNTED, count), inside])
 
         arrays = [tirx.AllocBuffer(keys), tirx.AllocBuffer(place)]
@@ -238,6 +245,8 @@ class SequenceSort(SequenceWords):
         flat = [tirx.decl_buffer((size,), word, "merged") for word in self.words]
         kept, (level, rows) = _keep_in_memory(level, rows)
         size = rows * lanes
+        # One sequence is dealt to all lanes, which are sorted as columns and then merged: the
+        # vectors are full.
         columns = SortedColumns(tuple(matrix), lanes, rows, BLOCK)
 
         def load(at: PrimExpr) -> Stmt:
@@ -309,6 +318,7 @@ class SequenceSort(SequenceWords):
     def sort_long(self, number: PrimExpr) -> Stmt:
         """Sort one sequence, its keys less the lowest one."""
         length, index = self.length, partial(self.index, number)
+        # The distance from the lowest key has no sign, and its high digits of 0 cost no pass.
         unsigned = "uint32" if self.kind == "int32" and not self.by_index else "uint64"
         words = tirx.decl_buffer((length * 2,), unsigned, "words")
         order = [tirx.decl_buffer((length * 2,), "int64", "order")] * (len(self.words) - 1)
@@ -324,12 +334,14 @@ class SequenceSort(SequenceWords):
 
         def distance(key: PrimExpr) -> PrimExpr:
             """Return how far above the lowest key a key is; without a sign all distances fit."""
+            # The difference of two int64 may wrap; as unsigned it is the distance all the same.
             return tirx.reinterpret("uint64", key.astype("int64") - lowest[0].astype("int64"))
 
         def load(at: PrimExpr) -> Stmt:
             word = distance(key_of(at))
             if self.packed:
                 shifted = tirx.shift_left(word, tirx.const(INDEX_BITS, "uint64"))
+                # Key and index in one word: one array is moved, and equal keys keep their order.
                 word = tirx.bitwise_or(shifted, at.astype("uint64"))
             stores = [tirx.BufferStore(words, word.astype(unsigned), [at])]
             return sequence([*stores, *(tirx.BufferStore(each, at, [at]) for each in order)])

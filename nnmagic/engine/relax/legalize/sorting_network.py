@@ -57,6 +57,7 @@ def sort_columns(columns: SortedColumns) -> Stmt:
     static_rows = builders.static_int(rows)
     blocks = builders.round_up_div(rows, block)
     statements = [loop("block", blocks, lambda at: _in_registers(columns, at * block, batcher_pairs(block)))]
+    # Each level of merges doubles the runs.
     levels = _MOST_LEVELS if static_rows is None else max(static_rows // block - 1, 0).bit_length()
 
     def merge_if_needed(level: PrimExpr) -> Stmt:
@@ -103,8 +104,13 @@ def _merge_runs(columns: SortedColumns, level: PrimExpr, run: PrimExpr) -> Stmt:
 
     def mirror(at: PrimExpr) -> Stmt:
         """Compare the rows of a run with those of the next one, in reverse."""
+        # Comparing row k with the k-th from the end of the pair makes both halves bitonic, with
+        # every element of the lower half below those of the upper (Batcher, Sorting networks and
+        # their applications, 1968).
         end = (at + 1) * (run * 2)
         skipped = tirx.max(end - rows, as_expr(0))
+        # Rows beyond the end count as the highest: a comparison with one of them changes nothing,
+        # so it is skipped.
         first = at * (run * 2) + skipped
         count = tirx.max(run - skipped, as_expr(0))
         return loop("row", count, lambda row: compare(first + row, end - 1 - skipped - row))
@@ -171,6 +177,8 @@ def _mirror_lanes(columns: SortedColumns, width: int, row: PrimExpr) -> Stmt:
     registers = SortedColumns(tuple(arrays), lanes, 4, 4)
 
     def shuffle(target: int, source: int, distance: int) -> list[Stmt]:
+        # XOR of the lane's number is the permutation of a butterfly: distance 2 * width - 1
+        # reverses a group, a power of two exchanges halves.
         order = [lane ^ distance for lane in range(lanes)]
         return registers.store(target, [tirx.Shuffle([each], order) for each in registers.load(source)])
 
@@ -220,6 +228,8 @@ def _exchange(columns: SortedColumns, first: Index, second: Index) -> Stmt:
         swap = builders.local_array(lanes, "int64", "swap")
         statements += [tirx.AllocBuffer(swap), builders.store(swap, 0, lanes, _swap_mask(lanes, *rows))]
         mask = builders.load(swap, 0, lanes, "int64")
+        # A swap without a branch: XOR with the difference exchanges both parts where the mask is
+        # set.
         differences = [tirx.bitwise_and(a ^ b, mask) for a, b in rows]
         results = [(a ^ change, b ^ change) for (a, b), change in zip(rows, differences, strict=True)]
     statements += [

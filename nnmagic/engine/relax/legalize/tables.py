@@ -18,6 +18,7 @@ _ATTRS = {"op_pattern": OPAQUE}
 def _word(value: PrimExpr) -> PrimExpr:
     """Return a word of a key as bits; 0.0 and -0.0 have the same."""
     if dtype_of(value) == "float64":
+        # IEEE 754: -0.0 + 0.0 is 0.0 when rounding to nearest.
         return tirx.reinterpret("uint64", value + tirx.const(0.0, "float64"))
     return value.astype("uint64")
 
@@ -29,6 +30,9 @@ def _first_slot(key: Sequence[PrimExpr], slots: PrimExpr) -> PrimExpr:
     for value in key:
         mixed = tirx.bitwise_xor(mixed, _word(value))
         mixed = tirx.bitwise_xor(mixed, tirx.shift_right(mixed, half)) * tirx.const(HASH_FACTOR, "uint64")
+    # Multiplicative hashing: the upper bits of a product depend on all bits of the key. A product
+    # scales them to the number of slots, for which a remainder would need a division (Lemire, Fast
+    # random integer generation in an interval, 2019).
     upper = tirx.shift_right(mixed, half)
     return tirx.shift_right(upper * slots.astype("uint64"), half).astype("int64")
 
@@ -52,10 +56,13 @@ def _probe(slots: Buffer, keys: Buffer, key: Sequence[PrimExpr]) -> tuple[list[S
     def read() -> Stmt:
         return tirx.BufferStore(entry, tirx.BufferLoad(slots, [at[0]]).astype("int64"), [0])
 
+    # Clamped: TIR's ``Or`` computes both sides, so the row is read for a free slot, too.
     own = _row(keys, tirx.min(tirx.max(entry[0], as_expr(0)), rows - 1))
+    # A deleted entry does not end the search: the key may be behind it.
     other = entry[0] < as_expr(0)
     for part, wanted in zip(own, key, strict=True):
         other = tirx.Or(other, part != wanted)
+    # Not a remainder, which would take a division for each step of the search.
     following = tirx.Select(at[0] + 1 >= size, as_expr(0), at[0] + 1)
     go_on = [tirx.BufferStore(at, following, [0]), read(), tirx.BufferStore(remaining, remaining[0] - 1, [0])]
     is_not_last = tirx.And(entry[0] != free, remaining[0] > as_expr(0))

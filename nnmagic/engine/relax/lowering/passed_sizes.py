@@ -182,6 +182,8 @@ def _dependent(sizes: Mapping[str, Extent]) -> dict[str, _Size[str]]:
                 break
         else:
             groups.append({label: 0})
+    # The smallest size of a group is its base, so that the others add a number that is not
+    # negative.
     bases = {base: sizes[base] for base in (min(group, key=group.__getitem__) for group in groups)}
     others = {label: size for label, size in bases.items() if isinstance(size, tirx.Var)}
     dependent: dict[str, _Size[str]] = {}  # what others are computed from comes first

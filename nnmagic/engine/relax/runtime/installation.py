@@ -1,4 +1,4 @@
-"""Where TVM's libraries are, without loading any of them."""
+"""Locate TVM's libraries without loading any of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the handler of interrupts while TVM's prover of theorems works.
+"""Keep TVM's theorem prover from replacing Python's handler of interrupts while it works.
 
 TVM's compiler holds Z3, which installs a handler of SIGINT for the time of each proof about sizes. That
 swallows an interrupt, and the handler that it restores lets system calls go on after one. TVM gives no access

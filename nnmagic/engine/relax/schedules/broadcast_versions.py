@@ -26,6 +26,7 @@ def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimF
     conditions = [node.condition for node in collect(tirx.Select, function.body) if reads_repeated(node)]
     repeated = {tvm_ffi.StructuralKey(condition): condition for condition in conditions}
     general = schedule(function)
+    # No operand may be repeated: one version.
     if not repeated:
         return general
     common = rewrite(
@@ -34,7 +35,10 @@ def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimF
     fast = schedule(common)
     if any(isinstance(version.body, s_tir.SBlockRealize) for version in (fast, general)):
         return general  # its loops are TVM's
+    # Both bodies must speak of the same parameters, or the result of one would be lost.
     assert all(param.same_as(other) for param, other in zip(fast.params, general.params, strict=True))
+    # The general version is right for all sizes; the other one only where no operand's size is 1,
+    # so the test comes first.
     is_common = tirx.all(*(condition.a != condition.b for condition in repeated.values()))
     body = tirx.IfThenElse(is_common, fast.body, general.body)
     return tirx.PrimFunc(general.params, body, general.ret_type, general.attrs)

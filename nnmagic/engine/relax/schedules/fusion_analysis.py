@@ -85,6 +85,8 @@ def analyze_fused_kernel(function: tirx.PrimFunc, kind: str) -> FusedKernel | No
         if not later:
             before.append(stage)
             continue
+        # An epilogue of another shape, such as a sum over the pixels, reads elements that other
+        # tiles compute.
         if not structural_equal(kernel.shape(stage), list(main.buffer.ty.shape)):
             return None
         if not all(_are_element(kernel, load.indices, stage.axes) for load in later):
@@ -94,6 +96,8 @@ def analyze_fused_kernel(function: tirx.PrimFunc, kind: str) -> FusedKernel | No
     fused = FusedKernel(main, tuple(before), tuple(after.values()), kernel.extents)
     written = [stage.buffer for stage in (*before, *after.values())] + [main.buffer]
     results = [buffer for buffer in written if any(buffer.same_as(param) for param in params)]
+    # A kernel with two results stores one of them in the middle, which an epilogue in registers
+    # would skip.
     return fused if len(results) == 1 and results[0].same_as(fused.result) else None
 
 
@@ -140,6 +144,7 @@ def statements_before(fused: FusedKernel, *, parallel: bool) -> list[Stmt]:
             if parallel and number == outermost and number != innermost:
                 kind = _Kind.PARALLEL
             axis = stage.axes[number]
+            # The innermost loop is never shared: tasks of one element cost more than they do.
             body = tirx.For(axis, as_expr(0), fused.extents[axis], kind, body)
         statements.append(body)
     return statements

@@ -119,6 +119,7 @@ def _blocks_in_loops(nest: Stmt, loops: dict[Var, Extent]) -> list[tuple[Node, d
     """Return the realized blocks in a nest with the loops around each; None for a nest of another form."""
     match nest:
         case tirx.For():
+            # A nest that is unrolled or vectorised has its schedule already.
             kinds = (tirx.ForKind.SERIAL, tirx.ForKind.PARALLEL)
             if nest.kind not in kinds or not _is_int(nest.min, 0):
                 return None
@@ -127,6 +128,8 @@ def _blocks_in_loops(nest: Stmt, loops: dict[Var, Extent]) -> list[tuple[Node, d
             parts = [_blocks_in_loops(stmt, loops) for stmt in nest.seq]
             return [block for stmt in parts for block in stmt or ()] if None not in parts else None
         case s_tir.SBlockRealize():
+            # A predicate guards elements that a split loop computes too many of: such a kernel was
+            # scheduled already.
             return [(nest, loops)] if _is_int(nest.predicate, 1) else None
         case _:
             return None
@@ -151,6 +154,7 @@ def _read_block(
     if block.alloc_buffers or block.match_buffers or stores is None or inits is None:
         return None
     for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        # An axis that is computed, as i * 4 + j is, would have no loop of its own.
         if value not in loops and not isinstance(value, tirx.IntImm):
             return None
         extents[iter_var.var] = loops[value] if value in loops else as_expr(1)

@@ -67,6 +67,7 @@ def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
     _, channels, *source_image = map(as_index, source.ty.shape)
     size = math.prod(image)
     same_image = source_image == image and indices_are_axes(load.indices[2:], stage.axes[2:-1])
+    # Squares need whole blocks of channels and a row of pixels as long as a vector.
     if not same_image or channels % lanes or size < lanes:
         return _fill_vectors(function, stage, sizes, machine)
     zeros = [as_expr(0)] * (len(image) - 1)
@@ -115,6 +116,8 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
     # An image is contiguous, so the last index may run over all of its pixels.
     def transpose_block(number: PrimExpr) -> Stmt:
         n, block = number // blocks, number % blocks
+        # The lanes of the last block beyond the channels are padding, which the result has no room
+        # for.
         used = as_expr(lanes) if whole else tirx.min(as_expr(lanes), channels - block * lanes)
 
         def copy_element(pixel: Index, lane: PrimExpr) -> Stmt:

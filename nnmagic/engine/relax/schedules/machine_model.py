@@ -73,6 +73,8 @@ class CpuModel:
         """Return whether a kernel with so much work should use the thread pool."""
         return self.parallel and worth_threads(unit, amount)
 
+    # The comparison is in the artifact, the number of threads is not: code from the cache runs on
+    # any number.
     def threads_condition(self, unit: Work, amount: Index) -> bool | PrimExpr:
         """Return ``uses_threads`` of an amount that may be dynamic: then a condition at run time."""
         number = static_int(amount)

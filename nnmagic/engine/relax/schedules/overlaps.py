@@ -43,6 +43,7 @@ class Positions:
     def _is_outside(self, index: Index, span: tuple[PrimExpr, PrimExpr]) -> bool:
         start, length = span
         value = as_expr(index)
+        # Elements outside of the written region on one axis are outside of the region as a whole.
         is_before, is_after = value < start, value >= start + length
         return bool(self._analyzer.can_prove(is_before) or self._analyzer.can_prove(is_after))
 
@@ -54,6 +55,8 @@ def all_loads(
     computed = {stage.buffer: stage for stage in stages}
     budget = [_MOST_LOADS] if budget is None else budget
     for load in collect_loads(value):
+        # The budget is shared by all branches: a chain in which each stage reads its operand twice
+        # has 2**depth loads.
         budget[0] -= 1
         if budget[0] < 0:
             return False

@@ -23,6 +23,8 @@ def choose_threads(
     the call has too little work, unless one element of these is enough work for threads.
     """
     static, dynamic = split_factors(factors)
+    # Enough work in the static factors alone is enough whatever the dynamic ones are: sizes that
+    # are zero only start threads in vain.
     if not dynamic or machine.uses_threads(unit, static):
         return build(machine.uses_threads(unit, static))
     amount: PrimExpr = tirx.const(static, "int64")

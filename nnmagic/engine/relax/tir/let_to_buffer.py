@@ -125,6 +125,8 @@ class _LetBuffers:
         store = tirx.BufferStore(result.source, exact, [lane])
         choice = tirx.IfThenElse(tirx.BufferLoad(rare, [lane]) != zero, store, None)
         lanes = tirx.For(lane, as_expr(0), as_expr(self._lanes), tirx.ForKind.SERIAL, choice)
+        # One test of all lanes: the loop over single ones is skipped where, as usual, none needs
+        # the library.
         every = tirx.BufferLoad(rare, [ramp(0, self._lanes)])
         any_rare = tirx.call_llvm_pure_intrin("int8", "llvm.vector.reduce.or", every)
         self._stores.append(tirx.IfThenElse(any_rare != zero, lanes, None))

@@ -1,4 +1,4 @@
-"""Assignments to a region of an array: a choice between new elements and those of the array before.
+"""Recognise assignments to a region of an array: choices between new elements and those of the array before.
 
 ``if_then_else(inside(i, start, length), new[i - start], old[i])`` has the region in plain sight, so that a
 kernel that may change its array in place visits nothing else.

@@ -36,6 +36,9 @@ def _round(node: PrimExpr) -> PrimExpr:
         return broadcast(tirx.const(value, "int32"), lanes)
 
     wide = tirx.Var("wide", vector_type("float32", lanes))
+    # Adding just less than half of the last place carries into it if the rest is above the half;
+    # its last bit is added for the half itself, which so is rounded to even. Of NaN the carry could
+    # leave the mantissa: 0x7FFFFFFF would become -0.
     bits = tirx.reinterpret(vector_type("int32", lanes), wide)
     last = tirx.bitwise_and(tirx.shift_right(bits, number(_LACKING)), number(1))
     rounded = tirx.bitwise_and(bits + last + number((1 << _LACKING - 1) - 1), number(-(1 << _LACKING)))

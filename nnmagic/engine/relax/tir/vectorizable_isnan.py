@@ -46,5 +46,6 @@ def _rewrite_select(node: tirx.Select) -> PrimExpr:
     if not (isinstance(either, tirx.Or) and _is_isnan(either.b)):
         return node
     value = either.b.args[0]
+    # IEEE 754: each comparison with NaN is false.
     is_number = value <= tirx.const(float("inf"), dtype_of(value))
     return tirx.Select(is_number, tirx.Select(either.a, node.true_value, node.false_value), node.true_value)

@@ -62,11 +62,14 @@ def same_padding(
         if isinstance(size, int):
             total = max((-(-int(size) // stride) - 1) * stride + reach - int(size), 0)
         elif stride == 1:
+            # Without strides the padding does not depend on the size.
             total = reach - 1
         else:
             raise UnsupportedError(
                 "auto_pad with strides needs images of known size", "fix it with shapes={...}"
             )
+        # ONNX: of an odd padding, SAME_UPPER has the larger part at the end, SAME_LOWER at the
+        # beginning.
         small, large = total // 2, total - total // 2
         before.append(small if mode == "SAME_UPPER" else large)
         after.append(large if mode == "SAME_UPPER" else small)
@@ -172,9 +175,12 @@ def _convolve_integers(node: OnnxNode, data: tuple[int, int], weight: tuple[int,
 def _qlinear_conv(node: OnnxNode) -> Value:
     total = _convolve_integers(node, (0, 2), (3, 5))
     if node.get(8) is not None:
+        # ONNX: the bias is an int32 with the scale of the products and the zero point 0, so it is
+        # added before the scale is applied.
         total = with_bias(total.cast("int32"), node[8])
     scale = node[4]
     if scale.rank == 1 and scale.shape != (1,):
+        # One scale for each output channel, which is the axis 1 of the result.
         scale = op("expand_dims", scale, axis=1, num_newaxis=total.rank - 2)
     elif scale.rank == 1:
         scale = shapes.scalar(scale)
@@ -207,6 +213,8 @@ def _conv_transpose(node: OnnxNode) -> Value:
             else:
                 size = shapes.image_sizes(data)[axis]
                 total = strides[axis] * (size - 1) + extra[axis] + reach[axis] - wanted[-rank:][axis]
+            # The formula of ONNX's ConvTranspose. A negative total, of an output larger than the
+            # transposed convolution, is put at the end, where zeros are added.
             cut = max(total, 0)
             before[axis] = cut // 2 if mode == "SAME_UPPER" else cut - cut // 2
             after[axis] = total - before[axis]
@@ -364,6 +372,7 @@ def _image_of(node: OnnxNode, image: Sequence[int], block: Sequence[int]) -> Val
     updates = shapes.reshape(node[0], [batch, channels, taps * length])
     zeros = shapes.full([batch, channels, math.prod(padded)], constant(0, node[0].dtype))
     indices = op("broadcast_to", integers(flat.tolist()), shape=(batch, channels, taps * length))
+    # Blocks overlap where the stride is less than the block: their elements are added up.
     total = op("scatter_elements", zeros, indices, updates, axis=2, reduction="add")
     whole = shapes.reshape(total, [batch, channels, *padded])
     return pad_tensor(

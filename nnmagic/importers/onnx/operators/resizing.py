@@ -183,6 +183,7 @@ def _factors(
         scale = scale.minimum(ratio) if policy == "not_larger" else scale.maximum(ratio)
     factors: list[tuple[Value, int | None]] = []
     for axis, have in zip(axes, old, strict=True):
+        # ONNX's ``round_int``: halves are rounded up.
         length = op("floor", scale * float(have) + 0.5).cast("int64")
         if length.known is not None:
             size = int(length.known)
@@ -266,6 +267,7 @@ def _round(node: OnnxNode, x: Value, scale: Value) -> Value:
         return (scale < 1).choose(op("ceil", x), op("floor", x)).cast("float64")
     match node.text("nearest_mode", "round_prefer_floor"):
         case "round_prefer_floor":
+            # Halves are rounded down: 2.5 becomes 2.
             return op("ceil", x - 0.5)
         case "round_prefer_ceil":
             return op("floor", x + 0.5)

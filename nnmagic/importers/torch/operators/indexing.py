@@ -23,6 +23,8 @@ def in_range(call: AtenCall, indices: Value, data: Value, axis: int, *, negative
     """Return int64 indices counted from the front; a call with one that is out of range fails."""
     size = shapes.size_along(data, axis)
     counted = indices.cast("int64")
+    # PyTorch counts negative indices from the end in ``x[index]`` and ``take`` only; elsewhere they
+    # are out of range.
     if negative:
         counted = (counted < 0).choose(counted + size, counted)
     if 0 in indices.shape:
@@ -86,6 +88,7 @@ def _masks_as_indices(call: AtenCall, data: Value, given: list[Value | None]) ->
     """Replace a mask by the indices of what it selects along each of its axes."""
     indices: list[Value | None] = []
     for item in given:
+        # Older programs have masks of uint8, which PyTorch still takes for masks.
         if item is None or item.dtype not in ("bool", "uint8"):
             indices.append(item)
             continue
@@ -108,6 +111,8 @@ def _prepare(call: AtenCall) -> tuple[Value, list[int], list[Value], int]:
     indices = _masks_as_indices(call, data, given)
     axes = [axis for axis, item in enumerate(indices) if item is not None]
     places = [in_range(call, cast(Value, indices[axis]), data, axis) for axis in axes]
+    # NumPy's rule: the axes of the indices go to the place of the indexed axes if these are
+    # neighbours, as in ``x[:, i, j]``, otherwise to the front, as in ``x[i, :, j]``.
     together = axes == list(range(axes[0], axes[0] + len(axes))) if axes else True
     order = [*axes, *(axis for axis in range(data.rank) if axis not in axes)]
     return shapes.transpose(data, order), axes, places, (axes[0] if together and axes else 0)
@@ -123,6 +128,7 @@ def _broadcast(places: list[Value]) -> list[Value]:
         shape = common
     if all(place.shape == shape for place in places):
         return places
+    # A sum with zeros broadcasts to sizes that only the call knows.
     total = places[0]
     for place in places[1:]:
         total = total + place * 0
@@ -224,6 +230,7 @@ def _masked_scatter(call: AtenCall) -> Value:
     flat = call.reshape(source, [product(source.shape)])
     marks = call.reshape(mask.cast("int64"), [product(data.shape)])
     number = op("cumsum", marks, axis=0, dtype="int64") - 1
+    # -1 before the first marked element, where the mask chooses the data.
     number = call.reshape(number, data.shape).maximum(0)
     return mask.choose(op("take", flat, number, axis=0, mode="clip"), data)
 
@@ -289,6 +296,7 @@ def _scatter_reduce(call: AtenCall) -> Value:
         return scatter(call, source, mode)
     if 0 in call["index"].shape:
         return data
+    # What gets updates is set to the neutral element first, so that its own value has no part.
     first = {"add": 0, "mul": 1}.get(mode)
     start = neutral(mode, data.dtype) if first is None else first
     cleared = scatter(call, call.full(call["index"].shape, scalar_constant(start, data.dtype)), "update")
@@ -312,6 +320,7 @@ def _scatter_mean(call: AtenCall) -> Value:
     number = counts + 1 if included else counts.maximum(1)
     if data.is_float:
         return total / number
+    # PyTorch's mean of integers is rounded down.
     return op("floor_divide", total, number)
 
 

@@ -24,6 +24,8 @@ def _cholesky(p: VjpCall, m: Matrices) -> Sequence[Contribution]:
     left = m.solve(m.adjoint(factor), halved)
     # X = left L^-1: solve L^T X^T = left^T
     both = m.adjoint(m.solve(m.adjoint(factor), m.adjoint(left)))
+    # The factorization reads a symmetric matrix, whose gradient is symmetric whichever triangle is
+    # read.
     return [(both + m.adjoint(both)) * 0.5]
 
 
@@ -42,6 +44,7 @@ def _eigh(p: VjpCall, m: Matrices) -> Sequence[Contribution]:
     if dv is not None:
         eye = m.unit(v)
         scaled = m.product(v, dv, first=True) / (m.row(w) - m.column(w) + eye)
+        # The diagonal was divided by 1 instead of by 0, and is dropped here.
         scaled = scaled - scaled * eye
         inner = scaled if inner is None else inner + scaled
     if inner is None:

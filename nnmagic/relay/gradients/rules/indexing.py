@@ -45,6 +45,7 @@ def _take(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["axis"] is None:
         flat = p.d
         size = p.x().reshape([-1]).zeros()
+        # An element that was taken twice gets the sum of both cotangents.
         added = size.op("scatter_nd", indices.op("expand_dims", axis=0), flat, mode="add")
         return [p.reshape_to(added, 0), None]
     axis, rank = p.axis(), p.rank()
@@ -59,6 +60,9 @@ def _take(p: VjpCall) -> Sequence[Contribution]:
         base = p.term(total, p.d.dtype).transpose(order)
         return base.op("scatter_nd", where, rows, mode="add").transpose(back).expr
 
+    # An update changes the cotangent that is collected, one tensor for all reads of it: adding a
+    # tensor of zeros with a few rows for each `x[i]` in a loop would cost the whole of x every
+    # time.
     return [Update(add_rows), None]
 
 
@@ -125,6 +129,7 @@ def _adv_index(p: VjpCall) -> Sequence[Contribution]:
                 "take", p.array(index - 1, "int64"), axis=0, mode="fast"
             )
         )
+        # `scatter_nd` takes no negative indices.
         grids.append((grid < 0).choose(grid + size, grid).op("expand_dims", axis=0))
     where = grids[0] if count == 1 else p.tuple_of(*grids).op("concatenate", axis=0)
 
@@ -139,6 +144,7 @@ def _strided_slice(p: VjpCall) -> Sequence[Contribution]:
     shape = p.shape(0)
     slices = _slices(p)
     for axis, bounds in enumerate(slices):
+        # x[::-1] is its own transpose.
         if bounds is not None and bounds[0] >= _FAR and bounds[1:] == (-_FAR, -1):  # the whole axis
             p = replace(p, cotangents=p.d.op("reverse", axis=axis))
             slices[axis] = None
@@ -186,6 +192,8 @@ def _pad(p: VjpCall, slices: Sequence[tuple[int, int, int] | None]) -> TensorExp
             widths[axis] = [0, size]
             continue
         if bounds[2] < 0:
+            # A backward slice reads the elements of a forward one: zeros are put between and around
+            # these.
             d, taken = d.op("reverse", axis=axis), taken[::-1]
         steps[axis] = taken.step if len(taken) > 1 else 1
         widths[axis] = [taken[0], size - 1 - taken[-1]]
@@ -263,6 +271,8 @@ def _scatter_elements(p: VjpCall) -> Sequence[Contribution]:
         return [p.d, None, picked]
     data = p.d.op("scatter_elements", indices, updates.zeros(), axis=axis, reduction="update")
     numbers = _numbers(updates)
+    # Of several updates to one element the last one stays. Numbering the updates and scattering the
+    # numbers in the same way shows which; the others have no influence, and so no cotangent.
     last = p.x(0).zeros().cast("float64").op("scatter_elements", indices, numbers, axis=axis)
     return [data, None, pick(last).equal(numbers).choose(picked, 0)]
 
@@ -367,6 +377,7 @@ def _other(p: VjpCall) -> dict[str, Any]:
 @rule("sort")
 def _sort(p: VjpCall) -> Sequence[Contribution]:
     axis = p.axis()
+    # A sort is a permutation: its transpose puts each cotangent where its element came from.
     order = p.x().op("argsort", axis=axis, is_ascend=p.attrs["is_ascend"], dtype="int64")
     return [p.x().zeros().op("scatter_elements", order, p.d, axis=axis, reduction="update")]
 

@@ -215,6 +215,7 @@ def _fold(p: VjpCall, widths: Sequence[tuple[int, int]], mode: str) -> TensorExp
             continue
         if not isinstance(size, int):
             raise p.unsupported("the sizes that it pads must be known at compile time")
+        # Padding the indices in the same mode says which element each place of the border repeats.
         source = np.pad(np.arange(size), pair, mode=mode)  # type: ignore[call-overload] # a mode of NumPy's
         order = [axis, *(other for other in range(p.rank()) if other != axis)]
         rows = d.transpose(order)
@@ -291,6 +292,7 @@ def _batch_to_space(p: VjpCall) -> Sequence[Contribution]:
 rules(
     {
         "nn.bias_add": lambda p: [p.d, _over_others(p.d, p.axis(), p.rank()) if p.wanted[1] else None],
+        # exp(y) is the softmax, which needs no second normalisation.
         "nn.log_softmax": lambda p: [p.d - p.y.op("exp") * p.d.sum([p.axis()], keepdims=True)],
         "nn.mirror_pad": lambda p: [_fold(p, _widths(p), str(p.attrs["mode"]).lower())],
     }

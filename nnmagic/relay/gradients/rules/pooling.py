@@ -73,6 +73,7 @@ def _axes(p: VjpCall) -> list[_SpatialAxis]:
 def _max_pool(p: VjpCall) -> Sequence[Contribution]:
     """Give a window's cotangent to the first of its largest elements."""
     axes = _axes(p)
+    # Padding is never above an element, so no cotangent is lost in it.
     padded = _pad(p.x(), axes, float("-inf"), p.rank())
     if not axes[0].count:
         return [_to_largest(p, padded, axes)]
@@ -142,6 +143,8 @@ def _counts(p: VjpCall, axes: Sequence[_SpatialAxis]) -> np.ndarray:
         starts = np.arange(axis.count)[:, None] * axis.stride
         places = starts + np.arange(axis.window) * axis.step
         if p.attrs["count_include_pad"]:
+            # With ``ceil_mode`` the last windows may reach beyond the padding; what is there is not
+            # counted.
             inside = places < axis.before + axis.size + behind
             if not p.attrs["ceil_mode"]:
                 inside = np.ones_like(places, bool)
@@ -169,6 +172,7 @@ def _to_largest(p: VjpCall, padded: TensorExpr, axes: Sequence[_SpatialAxis]) ->
     flat, over = first.op("zeros_like"), math.prod(axis.window for axis in axes)
     for at, axis in enumerate(axes):
         over //= axis.window
+        # The number of an element in its window has a digit for each axis.
         offset = (first // over).op("floor_mod", first.like(axis.window))
         start = (y.op("ones_like").op("cumsum", axis=2 + at) - 1).cast("int64") * axis.stride
         size = p.size(0, axis.axis) + (axis.before + axis.behind + axis.stride - 1)
@@ -185,6 +189,8 @@ def _spread(p: VjpCall, d: TensorExpr, axes: Sequence[_SpatialAxis]) -> TensorEx
     rank, layout = len(axes), str(p.attrs["layout"])
     order = [layout.index(letter) for letter in ("N", "C", *(letter for letter in "DHW" if letter in layout))]
     back, x = [order.index(axis) for axis in range(p.rank())], p.x().transpose(order)
+    # Relay's codes: -3 joins two axes, here images and channels, each of which is convolved alone;
+    # -2 keeps the others.
     d = d.transpose(order).op("reshape", newshape=[-3, -2]).op("expand_dims", axis=1)
     if any(axis.stride > 1 for axis in axes):
         d = d.op("nn.dilate", strides=[1, 1, *(axis.stride for axis in axes)], dilation_value=0.0)
@@ -268,6 +274,7 @@ def _read(term: TensorExpr, axes: Sequence[_SpatialAxis], offsets: Sequence[int]
 
 def _write(term: TensorExpr, axis: _SpatialAxis, offset: int, rank: int) -> TensorExpr:
     """Put the elements of each window's offset at their places of the padded axis."""
+    # The adjoint of ``_read``: zeros where it leaves elements out.
     if axis.stride > 1:
         steps = [1] * rank
         steps[axis.axis] = axis.stride

@@ -217,6 +217,7 @@ def _vander(call: Arguments) -> v.Value:
     if not 1 <= count <= MAX_ITEMS:
         span = call.given.get("N", call.given["x"]).span
         raise v.RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)
+    # ``promote_types(x.dtype, int)``: for float32 and uint64 that is float64.
     data = data.cast("float64" if data.is_float or data.dtype == "uint64" else "int64")
     powers = [data.op("ones_like")]
     for _ in range(count - 1):

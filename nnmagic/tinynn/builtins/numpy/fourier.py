@@ -49,6 +49,7 @@ def _numbers(call: Arguments, data: Formula) -> Formula:
     if data.is_complex:
         return data
     if data.is_float:
+        # NumPy 2 transforms float32 to complex64, and float16 as float32; integers become float64.
         return data.cast("float32") if data.dtype == "float16" else data
     return data.cast("float64")
 
@@ -125,6 +126,7 @@ def _from_half(call: Arguments, data: Formula, axis: int, *, opposite: bool = Fa
 
 def _hermitian(call: Arguments, data: Formula, axis: int) -> Formula:
     """Transform half of a spectrum whose other half is its conjugate."""
+    # ``hfft(a, n)`` is ``irfft(conj(a), n) * n``: the direction that is scaled is the other one.
     return _from_half(call, data.conj() if data.is_complex else data, axis, opposite=True)
 
 
@@ -218,6 +220,8 @@ def _shift(*, back: bool) -> _Apply:
         chosen = axes(call, data.rank, "axes")
         for axis in range(data.rank) if chosen is None else chosen:
             size = static_size(call, data.shape[axis], call.at("x"), "the size of an axis")
+            # A roll by ``size // 2`` begins with the element ``size - size // 2``; of an odd size,
+            # the way back begins with another one.
             first = size // 2 if back else (size + 1) // 2
             if 0 < first < size:
                 parts = [static_slice(data, axis, first, size), static_slice(data, axis, 0, first)]
@@ -273,8 +277,10 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
     number = as_formula(as_number(length_), span, call.name).cast("float64")
     points = arange(count.value if isinstance(count, v.Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int
     if not half:
+        # The second half are negative frequencies; of an even size the one in the middle is, too.
         points = points - number * (points * 2.0 >= number).cast("float64")
     distance = formula(call, "d").cast("float64") if "d" in call else number.like(1.0)
+    # NumPy multiplies by ``1 / (n * d)``: a quotient would be rounded otherwise.
     return points * (number.like(1.0) / (number * distance))
 
 

@@ -191,6 +191,7 @@ def _even_edges(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
     """Return the edges of bins of one width, the data as floats, and the number of bins."""
     values = data if data.is_float else data.cast("float64")
     first, last = _given_range(call) if "range" in call else _range_of(call, data, values)
+    # As in NumPy, a range without width is made one of width 1 around the number.
     same = first.equal(last)
     first, last = same.choose(first - 0.5, first), same.choose(last + 0.5, last)
     count = size_argument(call, "bins", 10)
@@ -212,6 +213,8 @@ def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formul
     inside = (values >= first) & (values <= last)
     place = (values - first) / (last - first) * number.cast(values.dtype)
     last_bin = number.cast("int64") - 1
+    # The last edge belongs to the last bin; its place is one more. What is outside has the place 0
+    # so that NaN and infinity, of which C leaves the conversion undefined, never become integers.
     index = inside.choose(place, 0).cast("int64").op("minimum", last_bin)
     index = index - (values < edges.op("take", index, axis=0)).cast("int64")
     index = index.op("maximum", 0)
@@ -300,6 +303,7 @@ def _covariances(call: Arguments) -> Formula:
     operands = [Operand(side.value, call.span) for side in (centered, centered.transpose((1, 0)))]
     product = Formula(matrix_product(operands[0], operands[1], call.span, call.name), call.span)
     count = size_along(data, 1, product)
+    # As in NumPy, which warns: too few observations divide by 0, and not by a negative number.
     return product / (count - ddof).op("maximum", 0)
 
 
@@ -313,6 +317,7 @@ def _corrcoef(call: Arguments) -> Value:
     unit = unit_matrix(size, size, 0, "bool", call.span)
     deviations = unit.choose(matrix, 0).reduce("sum", (1,)).sqrt()
     result = matrix / deviations.expand(1) / deviations
+    # As in NumPy: rounding can make a correlation a little more than 1.
     return _drop_single(result.op("clip", a_min=-1.0, a_max=1.0)).value
 
 

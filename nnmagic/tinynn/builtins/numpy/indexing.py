@@ -64,6 +64,7 @@ def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
         return indices
     size = data.shape[axis]
     if indices.dtype != "int64":
+        # In int8 the sum with a size of 200 would wrap.
         indices = indices.cast("int32" if isinstance(size, int) and size < 2**31 else "int64")
     return (indices < 0).choose(indices + size_along(data, axis, indices), indices)
 
@@ -137,6 +138,7 @@ def _take_along_axis(call: Arguments) -> Value:
         message = f"take_along_axis: the data has the shape {shapes}"
         raise RefusalError(message, call.span, hint="both must have as many dimensions")
     check_known_indices(call, "indices", data.shape[axis])
+    # NumPy broadcasts the other axes; along this one each tensor keeps its own size.
     outer = [
         tuple(1 if index == axis else dim for index, dim in enumerate(tensor.shape))
         for tensor in (data, indices)
@@ -223,6 +225,8 @@ def known_to_rise(value: Value) -> bool:
 def _digitize(call: Arguments) -> Value:
     """Return the index of the bin that each number falls into; the bins increase or decrease."""
     edges = call.given["bins"]
+    # ``right`` says that a bin includes its right edge, for which the search is from the left:
+    # NumPy's own is ``searchsorted(bins, x, 'left' if right else 'right')``.
     right = Operand(Known(not flag(call, "right")), call.span)
 
     def place(bins: Value) -> Formula:
@@ -237,6 +241,8 @@ def _digitize(call: Arguments) -> Value:
         if known_to_rise(edges.value):
             return place(edges.value).value
         if known_to_rise(backwards):
+            # As in NumPy: bins that decrease are searched in reverse order, and counted from the
+            # end.
             return (len(backwards.items) - place(backwards)).value
         raise RefusalError(message, edges.span)
     bins = formula(call, "bins")
@@ -268,6 +274,8 @@ def _coordinates(indices: Formula, sizes: Sequence[int | Formula], count: int | 
     message = f"unravel_index: an index is out of range for {shown} elements"
     places = indices.require((indices >= 0) & (indices < count), message)
     coordinates = []
+    # The order of C: the last coordinate changes fastest. The first one takes what is left, which
+    # is in range as the whole index is.
     for size in reversed(sizes[1:]):
         coordinates.append(places.op("floor_mod", size).value)
         places = places.op("floor_divide", size)

@@ -118,6 +118,8 @@ def _block(call: Arguments) -> Value:
             while block_item.rank < rank:
                 block_item = block_item.expand(0)
             return block_item
+        # The innermost lists, at the level ``depth - 1``, are joined along the last axis, whatever
+        # the rank of the tensors in them.
         return concatenate(call, [join(item, level + 1) for item in value.items], rank - depth + level)
 
     return join(operand.value, 0).value
@@ -178,6 +180,8 @@ def _rows_to_insert(call: Arguments, data: Formula, values: Formula, axis: int) 
         raise refusal
     values = values.reshape((*[1] * (data.rank - values.rank), *values.shape))
     others = [index for index in range(data.rank) if index != 0]
+    # NumPy's rule for one index, by which ``insert(zeros((2, 3)), 1, [7, 8], axis=1)`` inserts a
+    # column: axes are added in front, and the first one is moved to the axis.
     values = values.transpose([*others[:axis], 0, *others[axis:]])
     shape = [*data.shape[:axis], values.shape[axis], *data.shape[axis + 1 :]]
     if any(given not in (1, wanted) for given, wanted in zip(values.shape, shape, strict=True)):
@@ -246,6 +250,8 @@ def _nearly_equal_parts(data: Formula, axis: int, count: int) -> Value:
     bounds = [each * index + larger.op("minimum", index) for index in range(count + 1)]
     return TupleOf(
         tuple(
+            # ``size // count``, and one more for the first ``size % count`` parts, in one formula
+            # of the size: the types of the parts say how large they are.
             _slice(data, axis, start.value, stop.value, floor_divide(add(size, count - 1 - index), count))
             for index, (start, stop) in enumerate(pairwise(bounds))
         )
@@ -257,6 +263,8 @@ def _split_at(data: Formula, axis: int, indices: tuple[object, ...]) -> Value:
     if not isinstance(size, int):
         ends = [Known(0), *map(Known, indices), Known(None)]
         return TupleOf(tuple(_slice(data, axis, start, stop) for start, stop in pairwise(ends)))
+    # NumPy cuts by slices: an index beyond the end is the end, and one before the last index gives
+    # an empty part.
     bounds = [0, *(slice(index).indices(size)[1] for index in indices if isinstance(index, int)), size]
     parts = [static_slice(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
     return TupleOf(tuple(part.value for part in parts))

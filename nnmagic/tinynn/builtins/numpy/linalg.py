@@ -124,6 +124,8 @@ def _solve(call: Arguments) -> v.Value:
     vector = sides.rank == 1
     if vector:
         sides = sides.expand(1)
+    # Since NumPy 2.0 only sides of rank 1 are a vector; those of shape (2, 3) are never two
+    # vectors.
     if matrix.shape[:-2] != sides.shape[:-2]:
         batch = common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
         matrix, sides = (broadcast(matrices, (*batch, *matrices.shape[-2:])) for matrices in (matrix, sides))
@@ -202,6 +204,8 @@ def _lstsq(call: Arguments) -> v.Value:
     solution, residuals, rank = _apply(call, "lstsq", matrix, sides, **attrs)
     (values,) = _apply(call, "svd", matrix, compute_uv=False)
     rows, columns = matrix.shape
+    # NumPy returns no residuals unless there are more rows than columns and the rank is full, which
+    # only the call knows: a size cannot depend on it, so that case is an error.
     if isinstance(rows, int) and isinstance(columns, int) and rows <= columns:
         residuals = constant_of(np.zeros(0), matrix.dtype, call.span)
     else:
@@ -271,6 +275,7 @@ def _matrix_rank(call: Arguments) -> v.Value:
     _refuse_hermitian(call)
     data = floats(call, formula(call, "a"), "a")
     if data.rank < 2:
+        # As in NumPy, a number or a vector is a matrix of one row: of rank 1 unless all is 0.
         return data.truth().reduce("any").cast("int64").value
     if "tol" in call and "rtol" in call:
         raise v.RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.at("rtol"))
@@ -288,6 +293,7 @@ def _pinv(call: Arguments) -> v.Value:
     order = [*range(data.rank - 2), data.rank - 1, data.rank - 2]
     if 0 in data.shape[-2:]:
         return data.transpose(order).value
+    # Of the conjugate, so that its factors need a transposition only.
     u, values, vh = _apply(call, "svd", data.conj(), full_matrices=False)
     default = None if "rtol" in call.given else 1e-15  # as in NumPy, where rtol=None is a precision
     cutoff = _cutoff(call, data, values, "rcond" if "rcond" in call else "rtol", default)
@@ -315,6 +321,8 @@ def _cond(call: Arguments) -> v.Value:
     axis = values.rank - 1
     largest, least = (values.reduce(name, (axis,)) for name in ("max", "min"))
     ratio = least / largest if order == -2 else largest / least
+    # As in NumPy, NaN stays where the matrix itself has it; elsewhere it is of 0 / 0, of a matrix
+    # of zeros.
     missing = data.op("isnan").reduce("any", (data.rank - 2, data.rank - 1))
     return (ratio.op("isnan") & ~missing).choose(math.inf, ratio).value
 

@@ -1,4 +1,4 @@
-"""Define what NumPy's put, place and put_along_axis leave of the array that they change.
+"""Define NumPy's put, place and put_along_axis as functions that return the changed array.
 
 NumPy's reference: https://numpy.org/doc/stable/reference/generated/numpy.put.html
 """

@@ -129,6 +129,7 @@ def _contract(
     rows = rows.reshape((product(tuple(lhs.shape[axis] for axis in free_left)), inner))
     columns = columns.reshape((inner, product(tuple(rhs.shape[axis] for axis in free_right))))
     if lhs.dtype == "bool":
+        # A sum of ones in float32 may be rounded, but never to 0; in int8, 256 ones would be 0.
         result = rows.cast("float32").op("nn.matmul", columns.cast("float32")).truth()
     else:
         result = rows.op("nn.matmul", columns)
@@ -161,6 +162,7 @@ def _kron(call: Arguments) -> Value:
     rank = max(lhs.rank, rhs.rank)
     first = (1,) * (rank - lhs.rank) + lhs.shape
     second = (1,) * (rank - rhs.rank) + rhs.shape
+    # Axes of both alternate: (a, 1) times (1, b) for each axis, which is then one of a * b.
     spread = lhs.reshape([dim for dims in first for dim in (dims, 1)])
     tiled = rhs.reshape([dim for dims in second for dim in (1, dims)])
     shape = [product(dims) for dims in zip(first, second, strict=True)]
@@ -244,6 +246,7 @@ def _einsum_path(call: Arguments) -> Value:
     for item in operands.value.items:
         shape = as_formula(Operand(item, operands.span), call.span, call.name).shape
         sizes = [static_size(call, size, operands.span) for size in shape]
+        # Views of one number, which need no memory: NumPy looks at the shapes only.
         arrays.append(np.broadcast_to(np.float64(0), sizes))
     try:
         path, costs = np.einsum_path(equation, *arrays, optimize=optimize)  # type: ignore[arg-type]  # it checks them

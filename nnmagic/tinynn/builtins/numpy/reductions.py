@@ -119,6 +119,7 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         data = formula(call, "a")
         dtype = dtype_argument(call) or wide_dtype(data.dtype)
         if dtype == "bool":
+            # NumPy adds and multiplies bools as ``or`` and ``and``.
             data, dtype = data.truth(), "bool"
             return data.reduce("any" if name == "sum" else "all", reduction_axes(call, data)).value
         along = reduction_axes(call, data)
@@ -145,6 +146,8 @@ def _extreme_of_several(
     if all(isinstance(number, bool | int | float) for number in numbers):
         return Known(of_known(numbers))
     every = [first, second, *(as_number(Operand(value, call.span)) for value in more)]
+    # Python's ``max(x, y)`` and NumPy's ``max(x, axis)`` look the same. Numbers have no axes, so
+    # tensors of rank 0 can only be meant as in Python.
     tensors = [operand for operand in every if is_tensor(operand.value)]
     if tensors and not any(tensor_type(operand).shape for operand in tensors):
         return _extreme_of_scalars(call, every, operator)
@@ -192,6 +195,8 @@ def _extreme(name: str, kind: str) -> Builtin:
             raise RefusalError(f"{name}: `where` without `initial`", call.at("where"), hint=hint)
         if "where" in call:
             start = static_value_or_none(call.given["initial"].value)
+            # ``initial`` takes part in any case, so it is neutral here; infinity would be no
+            # integer.
             neutral: Number = start if isinstance(start, bool | int | float) else worst
             data = _apply_where(call, data, neutral)
         if is_empty(data, along):

@@ -264,6 +264,7 @@ def _roll_dynamic_axis(data: Formula, axis: int, shift: Value) -> Formula:
     size = size_of(data, axis)
     places = arange(size, data.span)
     length = Formula(size.number, data.span) if isinstance(size, Dimension) else places.like(size)
+    # An empty axis has the size 0, by which no remainder can be computed.
     step, length = Formula(number_of(shift, data.span), data.span), length.op("maximum", 1)
     return data.op("take", (places - step.op("floor_mod", length)).op("floor_mod", length), axis=axis)
 
@@ -282,6 +283,7 @@ def _rot90(call: Arguments) -> Value:
         return data.value
     if turns == 2:
         return _reverse_axes(data, plane).value
+    # As in NumPy, one turn reverses and then transposes, three turns do so the other way round.
     if turns == 1:
         return _reverse_axes(data, (second,)).transpose(order).value
     return _reverse_axes(data.transpose(order), (second,)).value
@@ -317,6 +319,8 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
     if not all(isinstance(dim, int) for dim in data.shape[-2:]):
         return _diagonal_of_dynamic_size(data, top, column)
     rows, columns = (static_size(call, dim, span) for dim in data.shape[-2:])
+    # Of the elements in one row, those of a diagonal are ``columns + 1`` apart: a slice with a
+    # step.
     length = max(min(rows - top, columns - column), 0)
     flat = data.reshape((*data.shape[:-2], rows * columns))
     first = top * columns + column

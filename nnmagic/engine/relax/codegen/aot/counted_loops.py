@@ -35,6 +35,8 @@ class CountedLoop:
 
 def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     """Return the loop that a function is; None for another function, or a loop with other ends."""
+    # Rounds that count against the limit of recursion, or whose arrays change their sizes, end in
+    # other ways than by the counter.
     if not function.loops or function.counts_rounds or function.carried_dims or len(function.body) != 2:
         return None
     test, branch = function.body
@@ -45,6 +47,8 @@ def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     if bounds is None or ends or any(isinstance(step, aot.NextRound) for step in aot.steps_of(branch.other)):
         return None
     counter, limit = bounds
+    # A limit that a round changes, as in `while i < n: n = n - 1`, leaves the number of rounds
+    # open.
     if limit in find_carried(function) or find_steps(function).get(counter) != 1:
         return None
     is_innermost = all(isinstance(step, _PLAIN) for step in aot.steps_of(branch.then))
@@ -121,6 +125,7 @@ def find_summands(function: aot.NativeFunction) -> set[aot.Register]:
                 results.update(value for _, value in pairs)
             case aot.StoreElement():
                 used = {step.values[load.source] for load in collect_loads(*step.indices)}
+                # An element at an index that stays the same, as total[0] does, is a sum in memory.
                 if used.isdisjoint(varying):
                     results.update(step.values[load.source] for load in collect_loads(step.value))
             case aot.ScalarCode(stages=stages, values=values, reads=reads):
@@ -170,6 +175,9 @@ def find_early_products(function: aot.NativeFunction) -> set[aot.Register]:
                 factors = {
                     operand for operand in parts if isinstance(operand, aot.Register) and operand in products
                 }
+                # a * x[i] + b * y: with the product of y fused, fma(b, y, t), a round waits for one
+                # operation. LLVM would be free to fuse the other product, fma(a, x[i], b * y), and
+                # wait for two.
                 if len(factors) == 2 and len(factors & late) == 1:
                     early |= factors - late
     return early
@@ -192,6 +200,7 @@ def find_steps(function: aot.NativeFunction) -> dict[aot.Register, int]:
     for param in find_carried(function):
         found = {_sum_of(carried.get(param), sums) for carried in rounds}
         own, by = found.pop()
+        # All ends of a round must add the same constant.
         if not found and isinstance(param, aot.Register) and own is param:
             steps[param] = by
     return steps

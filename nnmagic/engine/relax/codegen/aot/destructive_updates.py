@@ -37,6 +37,7 @@ def find_update_inputs(kernel: PrimFunc) -> list[int]:
         return []
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     result = buffers[-1]
+    # A kernel that writes its result in the middle goes on to read it.
     if not read.stages[-1].buffer.same_as(result):
         return []
     for stage in read.stages:
@@ -44,6 +45,8 @@ def find_update_inputs(kernel: PrimFunc) -> list[int]:
         if not is_number and not _is_like(stage.buffer, result):
             return []
         for load in collect_loads(stage.value):
+            # A reversed or transposed read of the operand, y = y[::-1] + 1, would see elements that
+            # are written already.
             if not _is_in_order(load, stage.axes, _is_like(load.source, result)):
                 return []
     kind = dtype_of(result)
@@ -93,6 +96,8 @@ def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     number = next((at for at, param in enumerate(buffers[:-1]) if param.same_as(old)), None)
     loads = collect(ir.TensorLoad, kernel.body)
     is_read = sum(load.source.same_as(old) for load in loads) > 1
+    # The new elements may be computed of the array itself, y[1:] = y[:-1] + 1, only where no read
+    # comes after the write of the same element.
     if number is None or (is_read and not _reads_before_writing(kernel, old)):
         return None
 
@@ -133,6 +138,7 @@ def _without_copy(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     body = rewrite(kernel.body, [(tirx.SeqStmt, drop_first)], before_parts=True)
     if len(dropped) != 1:
         return None
+    # The result is the operand now, so the kernel has one parameter less.
     return 0, tirx.PrimFunc(list(kernel.params[1:]), body, kernel.ret_type, kernel.attrs)
 
 

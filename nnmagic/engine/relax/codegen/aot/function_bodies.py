@@ -45,6 +45,7 @@ class BodyEmitter(CallEmitter):
             if isinstance(param, aot.Register) or param.kind == "pointer":
                 setup.append(self._store(param, argument))
         if function.recursive:
+            # The depth is checked first: a function that is too deep must not touch its frame.
             setup = [*self._enter(), *setup]
         carried = {dim: self.new_local("int64", dim.name) for dim in function.carried_dims}
         setup += [store_first(local, self.first_sizes[dim]) for dim, local in carried.items()]
@@ -76,6 +77,8 @@ class BodyEmitter(CallEmitter):
             again = tirx.NE(first_of(running), tirx.const(0, "int8"))
         sizes = [tirx.Bind(dim, first_of(local)) for dim, local in self.carried_sizes.items()]
         round_ = sequence([*sizes, *self._region(self.function.body)])
+        # Two loops: the inner one has no poll, so that LLVM can keep what rounds carry in
+        # registers; the outer one polls for interrupts when the budget is spent.
         some = tirx.While(tirx.And(again, first_of(budget) > as_expr(0)), round_)
         return [*begin, tirx.While(again, sequence([some, self._poll(budget)]))]
 
@@ -92,6 +95,8 @@ class BodyEmitter(CallEmitter):
         limit = self.load(counted.limit) if self.stop is None else self.stop
         distance = self.distance(first_of(counter), limit)
         if counted.is_innermost:
+            # At least one round, even with the budget spent: otherwise a loop whose body spends all
+            # of it would never advance.
             piece = self._rounds(counted, tirx.min(distance, tirx.max(first_of(budget), as_expr(1))))
             rounds = [tirx.While(first_of(counter) < limit, sequence([*piece, self._poll(budget)]))]
         else:
@@ -194,6 +199,7 @@ class BodyEmitter(CallEmitter):
             case aot.DefineSize(dim=dim, size=size):
                 return self._define(dim, size)
             case aot.NextRound(assign=aot.Assign(pairs=pairs)) if self.counter is not None:
+                # The loop itself advances its counter.
                 others = tuple(pair for pair in pairs if pair[0] is not self.counter)
                 return self._assign(aot.Assign(others))
             case aot.NextRound(assign=assign, sizes=sizes):

@@ -102,6 +102,8 @@ def _drop(state: Var, block: Var) -> list[Stmt]:
         tirx.IfThenElse(after != as_expr(0), sequence(of_after), sequence(first)),
         tirx.Evaluate(tirx.call_extern("void", "free", as_pointer(allocated))),
         words.store(0, as_expr(0)),
+        # A block of size 0 is allocated anew when it is needed; one that kept its address would be
+        # freed twice.
         words.store(1, as_expr(0)),
     ]
 
@@ -115,9 +117,12 @@ def _reserve(state: Var, block: Var, nbytes: Var) -> list[Stmt]:
     failed = tirx.Return(tirx.const(0, "int32"))
     size, allocated, data, last = (tirx.Var(name, "int64") for name in ("size", "allocated", "data", "last"))
     statements += [
+        # Freed before the new block is allocated, not copied: the old contents are dead when an
+        # array is written as a whole, and both at once would need twice the memory.
         tirx.IfThenElse(words[0] != as_expr(0), drop, None),
         tirx.IfThenElse(is_short, failed, None),
         tirx.Bind(size, round_up(nbytes + tirx.floordiv(nbytes, as_expr(_MORE)))),
+        # Room for the header in front, and for moving the data up to the alignment.
         tirx.Bind(allocated, tirx.call_extern("int64", "malloc", size + as_expr(_HEADER_BYTES + ALIGNMENT))),
         tirx.IfThenElse(tirx.EQ(allocated, as_expr(0)), failed, None),
         tirx.Bind(data, round_up(allocated + as_expr(_HEADER_BYTES))),

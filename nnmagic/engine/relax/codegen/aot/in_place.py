@@ -1,4 +1,4 @@
-"""Find the kernels that may change their first operand in place, as nobody needs the old value any more.
+"""Find the kernels that may change their first operand in place, as its old value is never read again.
 
 Values are never changed in Relay and Relax: ``scatter_nd`` copies its data and changes the copy. Where that
 copy can be left out, changing one element takes one store. An operand may be changed if its memory is the
@@ -150,6 +150,9 @@ def _plan_function(
             wrong |= {param for param in plan.consumed if plan.returned.get(destinations[param]) != param}
         if not wrong:
             return plan
+        # A greatest fixpoint: all parameters are assumed to be changeable, and each round drops
+        # those for which that leads to a contradiction. Fewer candidates can only make others
+        # wrong, so it ends.
         candidates -= wrong
 
 
@@ -256,6 +259,7 @@ class _FunctionAnalysis:
                 memory = self._evaluate(value)
             if not self.planning.holds_element(binding.var):
                 self._hold(binding.var, memory)
+        # The result is evaluated after all bindings: what changed on the way has a new root.
         result = self._evaluate(sequence.body)
         if is_tail and last is None:
             self.results.append(list(result) if isinstance(result, tuple) else [result])
@@ -264,6 +268,7 @@ class _FunctionAnalysis:
     def _call(self, var: RelaxExpr, call: RelaxExpr, path: _Path, *, is_tail: bool) -> _Memory:
         if call.op == _CALL_TIR:
             return self._kernel(var, call, path)
+        # A reshape is a view: its array shares the operand's memory, and changing one changes both.
         if call.op == _RESHAPE:
             return self._evaluate(call.args[0])
         if isinstance(call.op, ir.GlobalVar):
@@ -288,6 +293,8 @@ class _FunctionAnalysis:
         elif (updated := self._find_updated(var, call.args[0], arrays, path)) is not None:
             self.plan.updates[var] = updated
             return self._change(self._evaluate(arrays[updated]))
+        # The planner may read such a kernel as a view, or run it: the result may be in either
+        # memory.
         if len(arrays) == 1 and _may_be_view(kernel):
             return _merge(self._evaluate(arrays[0]), self._new(var.ty))
         return self._new(var.ty)
@@ -331,8 +338,11 @@ class _FunctionAnalysis:
 
     def _may_change(self, memory: frozenset[_Root], others: Sequence[frozenset[_Root]], path: _Path) -> bool:
         """Return whether nothing reads this memory later, and nothing else than one operand reads it now."""
+        # Constants, and arrays of a caller who did not give them up, are never changed.
         if not memory or not all(root.owned for root in memory):
             return False
+        # A kernel that reads its destination through another operand, too, would read new elements:
+        # y[1:] += y[:-1].
         if any(not memory.isdisjoint(other) for other in others):
             return False
         return not any(
@@ -346,6 +356,8 @@ class _FunctionAnalysis:
         """Return the memory after a change of it."""
         self.changed.update(root.param for root in memory if root.param is not None)
         params = {root.param for root in memory}
+        # A new root: a later use of a variable that held the old one is a use of the old value, and
+        # not allowed.
         return frozenset(_Root(owned=True, param=param) for param in params)
 
     # Parameters
@@ -359,6 +371,8 @@ class _FunctionAnalysis:
                     other for other in range(count) if any(root.param == number for root in args[other])
                 }
                 made = {root for root in args[number] if root.param is None}
+                # Two parameters of the next round must not be one array, or a change of one would
+                # show in the other.
                 is_shared = any(
                     other != number and not made.isdisjoint(arg) for other, arg in enumerate(args)
                 )
@@ -400,6 +414,8 @@ def _is_after(use: _Path, path: _Path) -> bool:
     """Return whether control may come from ``path`` to ``use``: not from one branch to the other."""
     for depth, (one, other) in enumerate(zip(use, path, strict=False)):
         if one != other:
+            # The paths part at a position (even depth): the later one is after the earlier. At a
+            # branch (odd depth), neither follows the other.
             return depth % 2 == 0 and one > other
     return len(use) > len(path)
 

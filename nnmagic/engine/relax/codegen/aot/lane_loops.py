@@ -52,6 +52,7 @@ class LaneEmitter:
         width = as_expr(self._lanes)
         done = tirx.Var("done", "int64")
         some = lhs
+        # Whole blocks only; the scalar loop runs the rounds that are left over.
         if not self._plan.repeatable:
             some = tirx.truncdiv(lhs, width) * width
         holds = [
@@ -85,6 +86,7 @@ class LaneEmitter:
             if factor < 0:
                 low, high = high, low
             least, most = least + low * factor, most + high * factor
+        # `least <= most` is false where the arithmetic has wrapped around.
         return [*parts, least >= as_expr(0), least <= most, most < check.size]
 
     # Registers
@@ -116,6 +118,8 @@ class LaneEmitter:
         stores: list[Stmt] = []
         for target, value in pairs:
             buffer = self._local(target)
+            # A parallel assignment: the old value is copied before it is overwritten, as in `a, b =
+            # b, a`.
             if value in targets and value is not target:
                 next_values = self._body.new_local(dtype_of(buffer), "next", int(buffer.ty.shape[0]))
                 statements.append(self._copy(next_values, value))
@@ -237,6 +241,8 @@ class LaneEmitter:
         fact = self._plan.place(node.indices, step)
         if size == 1 or fact.is_uniform:
             return lambda _lane: element(position(as_expr(0)))
+        # No constant distance between lanes: each lane loads for itself, which LLVM makes a gather
+        # where the machine has one.
         if fact.stride is None:
             return lambda lane: element(position(lane))
         base = tirx.Var("base", "int64")
@@ -253,6 +259,9 @@ class LaneEmitter:
             )
 
         holds = tirx.all(*(self._holds(guard, names) for guard in fact.guards))
+        # One test of the first and the last lane decides for all in between whether they are
+        # neighbours: an index that is clamped at the border, as in an image, is contiguous
+        # everywhere else.
         before.append(tirx.IfThenElse(holds, store(lambda lane: base + lane * stride), store(position)))
 
         def load_found(lane: PrimExpr) -> PrimExpr:

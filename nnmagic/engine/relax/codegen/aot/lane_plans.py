@@ -52,6 +52,7 @@ class _RefusedError(Exception):
     """The rounds of a loop are not computed together."""
 
 
+# As in Nuzman and Zaks, Outer-loop vectorization: revisited for short SIMD architectures (2008).
 def plan_lanes(
     function: aot.NativeFunction, counted: CountedLoop, separate: Container[aot.NativeFunction]
 ) -> LanePlan | None:
@@ -61,6 +62,7 @@ def plan_lanes(
     """
     if counted.is_innermost or function.parallel is not None or not isinstance(counted.counter, aot.Register):
         return None
+    # A round that hands anything but the counter to the next one depends on it.
     if find_carried(function) != {counted.counter}:
         return None
     for step in aot.steps_of(counted.round):
@@ -95,6 +97,7 @@ class _LanePlanner:
         plan.facts[plan.counter] = Fact(1, (), Affine({plan.counter: 1}))
         defined = set(_definitions(plan.steps))
         self._follow(plan.steps)
+        # Without a sum inside, LLVM makes vectors of the innermost loop already.
         if not any(_has_sum(loop) or self._has_sum_in_memory(loop) for loop in _loops(plan.steps)):
             raise _RefusedError
         if self._checks:
@@ -159,6 +162,7 @@ class _LanePlanner:
         if any(_is_foreign(expr) for expr in _expressions(step)):
             raise _RefusedError
         storages = {value for value in values.values() if isinstance(value, aot.Storage)}
+        # Temporaries of a round have one place in the workspace, which the lanes would share.
         if any(each.kind not in ("parameter", "constant") for each in storages):
             raise _RefusedError
         return step
@@ -221,6 +225,8 @@ class _LanePlanner:
 
     def _follow_loop(self, loop: InnerLoop) -> None:
         plan = self._plan
+        # Lanes run the rounds of a loop inside together: a triangular loop, `for j in range(i)`,
+        # has other numbers of rounds in each lane.
         if not plan.fact(loop.first).is_uniform or not plan.fact(loop.limit).is_uniform:
             raise _RefusedError
         plan.facts[loop.counter] = Fact(0, (), Affine({loop.counter: 1}))
@@ -235,6 +241,9 @@ class _LanePlanner:
             ]
             if not varying:
                 break
+            # A fixpoint: what rounds inside hand on is uniform at first, and becomes a value for
+            # each lane once something that differs between lanes is assigned to it. It only ever
+            # changes in this direction.
             plan.facts.update(dict.fromkeys(varying, UNKNOWN))
         self._follow(loop.end)
         for target, value in loop.results:
@@ -257,6 +266,8 @@ class _LanePlanner:
         counters = {loop.counter for loop in around}
         for term in index.terms:
             assert isinstance(term, aot.Register)
+            # The check is made ahead of the first round: an index that a round computes, as one
+            # that is read from an array, is not known then.
             if term in defined and term not in counters:
                 raise _RefusedError
         if any(bound in defined for loop in around for bound in (loop.first, loop.limit)):
@@ -284,8 +295,12 @@ class _LanePlanner:
                 for other, indices, step, _ in accesses
                 if other is storage
             ]
+            # One axis with the same index in every access, and another one in each round, keeps the
+            # rounds apart: y[i, j] = f(y[i, k]) touches row i alone.
             if not any(all(place.get(axis) == own for place in places) for axis, own in places[0].items()):
                 raise _RefusedError
+            # Rounds that read what they write, as `y[i] += 1` does, must not run twice, as those of
+            # an overlapping last block would.
             plan.repeatable &= all(writes for other, _, _, writes in accesses if other is storage)
 
     def _own_axes(

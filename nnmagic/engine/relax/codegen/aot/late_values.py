@@ -1,4 +1,4 @@
-"""Compute minima and maxima in loops so that what the round before computed comes last.
+"""Reassociate chains of minima and maxima, so that a round waits less for what the round before computed.
 
 A round of ``d[i, j] = min(d[i - 1, j], d[i, j - 1], d[i - 1, j - 1])`` waits for ``d[i, j - 1]``. As
 ``min(min(d[i - 1, j], d[i - 1, j - 1]), d[i, j - 1])`` it waits for one comparison only. The result is the
@@ -25,6 +25,9 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 _LATE_ROUNDS = 2
 
 
+# Height reduction of a recurrence by reassociation (Schlansker and Kathail, Acceleration of first
+# and higher order recurrences, 1994): minima and maxima are associative and commutative, sums of
+# floats are not.
 def compute_late_values_last(program: AotProgram) -> None:
     """Reorder the minima and maxima of all loops of a program."""
     for function in (program.entry, *program.functions):
@@ -74,6 +77,8 @@ def _follow_function(function: aot.NativeFunction) -> _Flow:
             }
     for register, storage, read in flow.loads:
         for values, target, written in flow.stores:
+            # A store to d[i, j] that d[i, j - 1] reads one round later is a dependence through
+            # memory, which no register shows.
             if target is storage and _is_soon_read(written, read, counters):
                 flow.before.setdefault(register, set()).update(values)
     return flow
@@ -81,6 +86,8 @@ def _follow_function(function: aot.NativeFunction) -> _Flow:
 
 def _find_late(flow: _Flow) -> set[aot.Value]:
     """Return the registers that depend on what the round before computed from the round before it."""
+    # Only values on a cycle through rounds: a value that is merely carried, as a previous row's
+    # element, is there when the round begins.
     begins = [value for value, before in flow.before.items() if value in _reach(before, flow)]
     late: set[aot.Value] = set(begins)
     while True:
@@ -180,6 +187,8 @@ def _is_soon_read(
     for store, load in zip(written, read, strict=True):
         if store is None or load is None:
             return False
+        # The distance of a dependence is constant only if store and load differ by a constant (a
+        # strong SIV subscript: Goff, Kennedy and Tseng, Practical dependence testing, 1991).
         difference = {key: store.get(key, 0) - load.get(key, 0) for key in store | load}
         distance = difference.pop(None, 0)
         step = sum(
@@ -217,15 +226,19 @@ def _reorder(region: aot.Region, late: set[aot.Value], flow: _Flow, uses: Counte
             continue
         target = step.values[step.stages[0].buffer]
         defined[target] = position, choice
+        # An inner link of a chain: the chain is reordered as a whole at its last link.
         if uses[target] == 1 and _is_operand_of_next(region[position + 1 :], target, choice.kind):
             continue
         operands, positions = _operands(target, defined, uses)
         ordered = sorted(operands, key=lambda value: _lateness(value, target, late, flow))
+        # Floats are rebuilt even in the same order, as the last choice may then ignore NaN.
         if ordered[-1] not in late or (ordered == operands and choice.kind in _INTEGERS):
             continue
         dropped.update(positions)
         added[position] = list(_chain(ordered, target, choice.kind))
         *first, last = added[position]
+        # In `cost + min(...)`, the test for NaN of the early operand moves into the early addend,
+        # and the late comparison becomes a single minimum instruction.
         sum_ = _find_sum(region, position, target, uses) if choice.kind in _FLOATS else None
         if choice.kind in _FLOATS and last.reads[0] in _passed_on(region, last.reads[1]):
             added[position] = [*first, _ignore_nan(last, choice.kind)]
@@ -309,6 +322,8 @@ def _read_choice(step: object) -> _Choice | None:
         return None
     value = step.stages[0].value
     kind: type
+    # Minima of integers are TVM's nodes; those of floats are written as `a < b or isnan(a) ? a :
+    # b`, which NumPy's minimum of NaN needs.
     if isinstance(value, tirx.Min | tirx.Max):
         kind, operand_pair = type(value), (value.a, value.b)
     elif isinstance(value, tirx.Select) and isinstance(value.condition, tirx.Or):
@@ -393,6 +408,7 @@ def _take_nan(choice: aot.ScalarCode, sum_: _Sum) -> list[aot.ScalarCode]:
     addend = aot.Register(dtype, "addend")
     buffers = [tirx.decl_buffer((), dtype, name) for name in ("before", "given", "addend")]
     before, given = (tirx.BufferLoad(buffer, []) for buffer in buffers[:2])
+    # x <= inf is false for NaN alone. A NaN addend makes the sum NaN, as the choice would have.
     value = tirx.Select(before <= tirx.const(float("inf"), dtype), given, before)
     stage = Stage((buffers[2],), (), (), (), (value,), None)
     values = dict(zip(buffers, (first, sum_.addend, addend), strict=True))

@@ -100,11 +100,14 @@ class Facts:
         work, seen = [(goal, 0)], set[object]()
         while work and steps < _MOST_STEPS:
             steps += 1
+            # Breadth first: the shortest proof is found first, and one useless fact does not use up
+            # all steps.
             difference, used = work.pop(0)
             difference = _divide(difference)
             if difference.low >= 0:
                 return True
             key = frozenset(difference.terms.items()), difference.constant
+            # The same remainder is reached by subtracting two facts in either order.
             if key in seen or used == _MOST_FACTS:
                 continue
             seen.add(key)
@@ -117,6 +120,8 @@ class Facts:
             (factor * (symbol.low if factor > 0 else symbol.high), symbol)
             for symbol, factor in goal.terms.items()
         ]
+        # The symbol that lets the goal become most negative is replaced first; others are left to
+        # later steps.
         for _, symbol in sorted(bounded, key=lambda pair: pair[0]):
             coefficient = goal.terms[symbol]
             facts = self.bounds.get((symbol, coefficient > 0))
@@ -128,6 +133,8 @@ class Facts:
 
 def _divide(goal: Linear) -> Linear:
     """Divide a goal by what its factors have in common: it holds for the same integers."""
+    # 2 * i + 1 >= 0 is i >= 0 for integers (a Chvatal-Gomory cut): the constant is divided with
+    # rounding down.
     common = math.gcd(*goal.terms.values())
     if common <= 1:
         return goal

@@ -173,6 +173,8 @@ class LinearLoopsEmitter(BodyEmitter):
         saved = [store_first(place, first_of(local)) for local, place in places]
         is_full = tirx.EQ(first_of(self._number), first_of(self._capacity))
         grow = tirx.IfThenElse(is_full, sequence(self._next_piece()), None)
+        # The order matters: arguments are read on this level, what is needed later is saved there,
+        # and only then do the parameters become those of the next level.
         return [*reads, *declared, *saved, *self._move(1), grow, *writes, *self._count_round()]
 
     def _pop(self) -> list[Stmt]:
@@ -220,9 +222,11 @@ class LinearLoopsEmitter(BodyEmitter):
         values = [*last, first_of(self._capacity), first_of(self._level)]
         last_values = [tirx.Var("last", "int64") for _ in values]
         words = words_at("piece")
+        # Doubling makes the number of allocations logarithmic in the depth.
         twice = tirx.max(as_expr(_SMALLEST_BYTES), first_of(self._capacity) * self._level_bytes * 2)
         nbytes = tirx.min(as_expr(_LARGEST_BYTES), twice)
         return [
+            # Read before the piece is replaced: the new piece remembers where the old one ends.
             *(tirx.Bind(var, value) for var, value in zip(last_values, values, strict=True)),
             *self._set_piece(as_expr(0), as_expr(0)),
             *self._reserve_piece(nbytes),
@@ -239,6 +243,8 @@ class LinearLoopsEmitter(BodyEmitter):
             tirx.DeclBuffer(words, data=as_pointer(address)),
             *(tirx.Bind(var, tirx.BufferLoad(words, [as_expr(word)])) for word, var in enumerate(last)),
             store_first(self._total, first_of(self._total) - first_of(self._capacity) * self._level_bytes),
+            # A piece is freed as soon as it is left, so that a program that recurs several times
+            # needs the deepest recursion's memory only.
             self._drop_piece(),
             *self._set_piece(last[0], last[1]),
             store_first(self._capacity, last[2]),

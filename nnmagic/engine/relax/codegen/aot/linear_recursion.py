@@ -14,12 +14,15 @@ def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion |
     if not function.recursive or function.loops or function.changed or function.result_dims:
         return None
     paths = list(_paths(function.body, function))
+    # Two calls of itself make a tree of calls, as Fibonacci's numbers do, and mutual recursion a
+    # stack of two kinds of frames: neither is a loop down and one up.
     if len(paths) != 1 or _is_reached_through_others(function):
         return None
     (path,) = paths
     region, position = path[-1]
     call = region[position]
     assert isinstance(call, aot.FunctionCall)
+    # Levels with other sizes have frames of other sizes.
     if not all(size.same_as(dim) for size, dim in zip(call.sizes, function.dims, strict=True)):
         return None
     if any(isinstance(step, aot.DefineSize | aot.NameSizes) for step in function.steps()):

@@ -46,10 +46,13 @@ class Affine:
         terms = dict(self.terms)
         for term, number in other.terms.items():
             terms[term] = terms.get(term, 0) + number * factor
+        # Terms that cancel are dropped, so that equal sums compare equal: i + n - n is i.
         terms = {term: number for term, number in terms.items() if number}
         return Affine(terms, self.constant + other.constant * factor)
 
 
+# Bounds checks of an affine index move to the ends of its range: Gupta, Optimizing array bound
+# checks using flow analysis (1993).
 def version_loops(program: AotProgram) -> None:
     """Give innermost loops a version without the checks of indices that can be decided before."""
     shared = set(program.shared_functions())
@@ -93,6 +96,8 @@ def _versions(call: aot.FunctionCall) -> tuple[list[aot.Step], aot.NativeFunctio
     for check in checks:
         if (index := indices.of(check.index)) is not None:
             condition.add(index, as_expr(check.size))
+    # The version with checks is the loop as it was: it raises at the round that goes wrong, after
+    # the stores of the rounds before it, as NumPy would.
     branch = aot.Branch(fits, [replace(call, callee=fast)], [call])
     return [condition.step(fits), branch], fast
 
@@ -152,6 +157,7 @@ class Indices:
         for stage in step.stages:
             for buffer, value in zip(stage.writes, stage.values, strict=True):
                 target = step.values.get(buffer)
+                # A register that is written twice in a round stands for two values.
                 if not isinstance(target, aot.Register) or written[target] > 1 or stage.reduces:
                     continue
                 if target.dtype == "bool" and (tested := self._tested(value, step)) is not None:
@@ -179,6 +185,7 @@ class Indices:
                 if a is None or b is None:
                     return None
                 if isinstance(expr, tirx.Mul):
+                    # A product is affine only if one factor is a constant.
                     a, b = (a, b) if a.terms else (b, a)
                     return None if b.terms else Affine({}).plus(a, b.constant)
                 return a.plus(b, 1 if isinstance(expr, tirx.Add) else -1)
@@ -194,6 +201,8 @@ class Indices:
         else:
             return None
         tested = self._tested(condition, step)
+        # `i + n if i < 0 else i`, by which Python counts from the end, is i where the check has
+        # proved i >= 0.
         return index if tested is not None and tested == self.evaluate(index, step) else None
 
     def _tested(self, condition: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Affine | None:
@@ -297,9 +306,13 @@ class _Condition:
             return
         self._known.append((index, size))
         step = index.terms.get(self._counter, 0)
+        # A linear function takes its extremes at the ends. An index that stays the same needs one
+        # test.
         for counter in (self._first, self._last) if step else (self._first,):
             place = self._at(index, counter)
             self._parts += [place >= as_expr(0), place < size]
+        # Both ends in range do not suffice if an index wraps around in between, which needs a large
+        # step or many rounds.
         if abs(step) > 1:
             self._parts += [self._rounds >= as_expr(0), self._rounds <= as_expr(_MOST_ROUNDS)]
 

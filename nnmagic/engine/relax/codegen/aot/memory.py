@@ -16,6 +16,9 @@ from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 from nnmagic.engine.relax.tir.visitors import collect
 
 
+# Lifetimes are intervals of positions, visited in order, as in linear scan register allocation
+# (Poletto and Sarkar, 1999); each storage takes the lowest free offset (first fit). Optimal
+# packing, dynamic storage allocation, is NP-hard.
 def plan_memory(function: aot.NativeFunction) -> None:
     """Give each temporary its bytes in the workspace, and set the size of that.
 
@@ -67,6 +70,8 @@ def _carry_pointers(function: aot.NativeFunction) -> None:
         for storage in _bases(param):
             if storage.kind == "temporary" and param not in storage.holders:
                 storage.holders.append(param)
+                # One copy more than pointers that may hold one: a round writes to the copy that
+                # none of them holds, as in double buffering.
                 storage.copies += 1
     function.pointers.extend(carried)
 
@@ -120,6 +125,8 @@ def _fits(function: aot.NativeFunction, storage: aot.Storage, nbytes: Extent) ->
 
     Where that is not certain, as for a reshape of named sizes, a check that it has comes before.
     """
+    # The temporary is written with its own size: written to a result of fewer bytes, it would write
+    # beyond.
     if are_equal(storage.nbytes, nbytes):
         return True
     steps = list(function.steps())
@@ -149,6 +156,7 @@ def _last_uses(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> dict[
                 last[value] = position
     for pointer in function.pointers:
         if any(pointer is param for param in function.parameters):
+            # Dead at the end of this round's text, but read at the beginning of the next.
             last[pointer] = len(steps)  # what it holds is for the next round
     changed = True
     while changed:
@@ -219,6 +227,8 @@ class _Workspace:
             nbytes = self._analyzer.simplify(round_up(storage.nbytes) * storage.copies)
             if _may_be_negative(nbytes):  # in a branch that is not taken then
                 nbytes = tirx.max(nbytes, as_expr(0))
+            # Chunks of dynamic sizes are shared by those with the same expression alone: whether
+            # one is at least as large as another is not known.
             key = str(nbytes)
             idle = self._idle.get(key)
             if idle and not storage.holders:
@@ -306,6 +316,7 @@ def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[Pri
         return None
     (a_high, a_low), (b_high, b_low) = lhs, rhs
     match size:
+        # Interval arithmetic (Moore, 1966), with the upper bound first.
         case tirx.Mul():  # of what is not negative, or by a constant
             if any(isinstance(operand, tirx.IntImm) and operand.value < 0 for operand in operands):
                 return a_low * b_low, a_high * b_high
@@ -400,6 +411,8 @@ MOST_BYTES = 1 << 50
 
 def exceeds_any_memory(nbytes: PrimExpr) -> PrimExpr:
     """Return whether a size is so large that it may have wrapped around."""
+    # In 64 bits, n * n * 8 of n = 2**31 wraps around to a small number, and the program would write
+    # beyond its memory. A float loses digits, not magnitude.
     return tirx.const(float(MOST_BYTES), "float64") < _as_float(nbytes)
 
 
@@ -411,6 +424,7 @@ def _as_float(size: PrimExpr) -> PrimExpr:
         case tirx.FloorDiv():
             return _as_float(size.a) / _as_float(size.b)
         case tirx.FloorMod():
+            # The remainder is below the divisor, which is bound enough.
             return _as_float(size.b)
         case tirx.Select():
             return tirx.Max(_as_float(size.true_value), _as_float(size.false_value))

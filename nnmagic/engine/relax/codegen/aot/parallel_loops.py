@@ -124,6 +124,8 @@ class ParallelCall:
         ]
 
         def piece(number: PrimExpr) -> Stmt:
+            # The first `more` pieces have a round more than the others, so that sizes differ by one
+            # at most.
             low = first + number * size + tirx.min(number, more)
             high = low + size + tirx.Select(number < more, as_expr(1), as_expr(0))
             return sequence(self._piece(number, low, high, memory, counted, words_at))
@@ -195,6 +197,7 @@ class ParallelCall:
         )
         code = tirx.Var("code", "int32")
         interrupted = tirx.EQ(words[aot.STATUS], as_expr(INTERRUPTED))
+        # A failure ends the pieces behind it: one before may fail first in order. An interrupt ends all.
         stop = tirx.Select(interrupted, as_expr(-1), tirx.min(number, shared[_LIMIT_WORD]))
         raised = tirx.BufferStore(words, as_expr(INTERRUPTED), [as_expr(aot.STATUS)])
         run = [
@@ -269,6 +272,7 @@ class ParallelCall:
             )
 
         return [
+            # The value before the loop is added once, here: pieces begin with the identity.
             tirx.BufferStore(total, self.args[position], [as_expr(0)]),
             loop("piece", PIECES, add),
         ]
@@ -290,6 +294,7 @@ def identity(operator: str, dtype: str) -> PrimExpr:
         return tirx.const(ones, stored)
     if operator == "mul":
         return tirx.const(1, stored)
+    # -0.0 + x is x for every x; 0.0 + -0.0 would be 0.0 (IEEE 754).
     return tirx.const(-0.0 if dtype.startswith("float") else 0, stored)
 
 

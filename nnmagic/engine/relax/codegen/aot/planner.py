@@ -56,6 +56,8 @@ def plan_aot_program(
     anew. ``lengths``: the integers that are lengths of the last arrays, both among all arrays.
     """
     program = ProgramPlanner(module, destinations, lengths).plan(name)
+    # Such a program may stop in the middle, to begin anew in another way, when part of the caller's
+    # array has changed already: it must not change any.
     if destinations and any(function.recursive or function.counts_rounds for function in program.functions):
         return ProgramPlanner(module, {}, lengths).plan(name)
     return program
@@ -97,10 +99,13 @@ class ProgramPlanner:
         unread = (number for number, param in enumerate(given) if function.params[param] not in used)
         self.program.unread = list(unread)
         FunctionPlanner(self, self.program.entry, function, None).plan()
+        # Callers are planned first: a call declares its callee, whose body is planned afterwards.
         while self.waiting:
             var = self.waiting.pop()
             FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
         self.program.functions = _callees_first(list(self.functions.values()))
+        # The order matters: checks that are proved go first, so that the passes below see loops
+        # without them.
         decide_checks(self.program)
         compute_late_values_last(self.program)
         point_at_parts(self.program)
@@ -139,6 +144,7 @@ class ProgramPlanner:
         """
         if var not in self.functions:
             self.functions[var] = native = self._declare(var.name_hint, self.module[var])
+            # A call of itself in its body finds the function declared already.
             if native.result_dims:
                 FunctionPlanner(self, native, self.module[var], var).plan()
                 _resolve_results(native)

@@ -84,6 +84,7 @@ class RangeEvaluator:
             return remainder
         if not (prove(b - 1) and prove(a + b) and prove(b + b - a - 1)):
             return remainder
+        # A division of integers takes tens of cycles; a comparison and a subtraction take two.
         result = (
             remainder.a
             if prove(b - a - 1)
@@ -140,6 +141,8 @@ class RangeEvaluator:
             truths = [interval.negated() for interval in truths]
         undecided = [interval for interval in truths if not self.analysis.decide(interval)]
         if len(truths) == 2 and len(undecided) < 2:
+            # One side is certainly true: what is known of `and` is what is known of the other side,
+            # its negation included.
             both = undecided[0] if undecided else TRUE
         else:
             both = Truth(tuple(fact for interval in truths for fact in interval.when), ())
@@ -178,6 +181,7 @@ class RangeEvaluator:
                 result = a + b
             case tirx.Sub():
                 result = a - b
+            # Products of two unknowns are not linear; they become unknown numbers.
             case tirx.Mul() if not a.terms or not b.terms:
                 result = b.times(a.constant) if not a.terms else a.times(b.constant)
             case tirx.FloorDiv() if not b.terms and b.constant > 0:
@@ -185,6 +189,7 @@ class RangeEvaluator:
             case tirx.FloorDiv() if (
                 not b.terms and b.constant < 0 and self._fits(a.times(-1), dtype_of(expr))
             ):
+                # a // -b is (-a) // b.
                 return self._divide(a.times(-1), -b.constant)[0]
             case tirx.FloorMod() if not b.terms and b.constant > 0:
                 return self._divide(a, b.constant)[1]
@@ -195,6 +200,8 @@ class RangeEvaluator:
                 return self._one_of(at_least, a, b)
             case _:
                 return None
+        # The sum of a Linear is exact; the machine's wraps around. They agree only if the result
+        # fits the dtype.
         return result if self._fits(result, dtype_of(expr)) else None
 
     def _number(self, fact: Known, expr: PrimExpr) -> Known:
@@ -205,12 +212,15 @@ class RangeEvaluator:
         """Return the quotient, rounded down, and the rest."""
         quotient = of_symbol(BoundedSymbol(LEAST, MOST))
         remainder = a - quotient.times(by)
+        # a = by * quotient + remainder with 0 <= remainder < by: two linear facts instead of a
+        # division.
         self.analysis.facts.add([remainder, number(by - 1) - remainder])
         return quotient, remainder
 
     def _rest(self, a: Linear, by: Linear) -> Linear:
         """Return the rest of a division by a number that is at least 1."""
         facts = self.analysis.facts
+        # 0 <= a < by: a % by is a.
         if facts.prove(a) and facts.prove(by - a - 1):
             return a
         fact = of_symbol(BoundedSymbol(0, MOST))
@@ -242,6 +252,8 @@ class RangeEvaluator:
             for sign in (1, -1):
                 begun = len(facts.known)
                 holds = True
+                # A bound holds for the choice if it holds for each value where that one is chosen:
+                # max(i, 0) >= 0, as i >= 0 is known where i is taken.
                 for value, known in ((a, truth.when), (b, truth.unless)):
                     facts.add(known)
                     holds = holds and facts.prove((value - bound).times(sign))

@@ -1,4 +1,4 @@
-"""Take the checks and the choices out of native functions that the bounds of loops and the sizes decide.
+"""Eliminate checks and choices of native functions that the ranges of loops and sizes decide.
 
 An index that counts from 0 below a size needs no check, and is not negative. Integers are followed as sums
 of sizes, of the numbers of rounds and of other registers, through all functions that have one caller. What
@@ -42,6 +42,8 @@ def decide_checks(program: AotProgram) -> None:
     separate = program.shared_functions()
     analysis = Analysis(separate)
     analysis.follow(program.entry, [None] * len(program.entry.parameters), {})
+    # Arguments of a function with several callers are joined over all of them, so that each caller
+    # must have been followed before.
     for function in reversed(separate):  # callers first
         sizes = {dim: _size_of_arrays(function, dim) for dim in function.dims}
         analysis.follow(function, analysis.args_of_all_calls(function, sizes), sizes)
@@ -87,6 +89,8 @@ class Analysis:
         args: list[Known] = [None] * len(function.parameters)
         calls = self.calls.get(function, [])
         if function.recursive or function.recursion is not None:
+            # A recursive call is followed inside of its own function, where its arguments are not
+            # known yet.
             return args  # it calls itself with others
         for at in range(len(args)):
             bounds = [intervals[at] for intervals, _ in calls]
@@ -129,6 +133,9 @@ class Analysis:
             try:
                 self._region(function.body)
                 break
+            # Optimistic: a parameter that steps upwards is assumed to stay at or above its start,
+            # which needs the proof that no step overflows. Where that fails, the assumption and
+            # what was concluded from it are dropped, and the function is followed anew.
             except _NotInvariantError as error:
                 if error.function is not function:
                     raise
@@ -161,6 +168,8 @@ class Analysis:
                 ):
                     self.edits.append((region, step, replace(step, indices=indices, value=value)))
             case aot.Check():
+                # From a check on, its condition is a fact: a second check of the same index in the
+                # same round goes away.
                 if self._holds(step):
                     self.edits.append((region, step, None))
             case aot.Branch():
@@ -253,6 +262,7 @@ class Analysis:
         condition = truth if isinstance(truth, Truth) else Truth((), ())
         begun = len(self.facts.known)
         merged: dict[aot.Register, list[_Outcome]] = {}
+        # The condition is known in one branch, its negation in the other.
         for region, taken, holds in ((step.then, True, condition), (step.other, False, condition.negated())):
             self.facts.add(holds.when)
             self._region(region)
@@ -282,6 +292,8 @@ class Analysis:
             invariants = dict(self.invariants)
             # A piece of a parallel loop begins with other values of what it reduces to.
             reduced = callee.parallel or {}
+            # Functions with one caller are followed with what the caller knows, at the place of
+            # their call.
             args = [None if at in reduced else self.of(arg) for at, arg in enumerate(step.args)]
             self.follow(callee, args, sizes)
             self.invariants = invariants
@@ -308,6 +320,7 @@ class Analysis:
         """Return a number of a dtype of which nothing is known."""
         if dtype not in BITS:
             return None
+        # The whole range of the dtype, so that sums of it are known to overflow or not.
         half = 1 << (BITS[dtype] - 1)
         return of_symbol(BoundedSymbol(-half, half - 1))
 
@@ -337,6 +350,7 @@ class Analysis:
             index, size = self.of(check.index), scope.evaluate(check.size)
             if not isinstance(index, Linear) or not isinstance(size, Linear):
                 return False
+            # Both must be non-negative: 0 <= index < size.
             needed = (index, size - index - 1)
             if all(map(self.facts.prove, needed)):
                 return True

@@ -54,6 +54,8 @@ def join_kernels(program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc]) 
                     continue
                 budget -= counts[step.kernel]
                 kernel = kernels[step.kernel]
+                # TVM wants each variable bound once in a function: a second copy gets variables of
+                # its own.
                 region[at] = replace(step, joined=_copy(kernel) if step.kernel in used else kernel)
                 used.add(step.kernel)
     called = {
@@ -106,6 +108,7 @@ class _Count:
                     self.is_small = False
                 else:
                     vectors = statement.kind == tirx.ForKind.VECTORIZED
+                    # A vector is stored by one instruction.
                     self.add(statement.body, times if vectors else times * max(extent, 1))
             case tirx.BufferStore():
                 self.stores += times

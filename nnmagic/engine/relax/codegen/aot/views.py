@@ -94,6 +94,7 @@ def _first_element(
                 return None
             number = next(at for at, each in enumerate(stage.axes) if each.same_as(axis))
             if number in axes:
+                # A transposed part does not lie together in the order of its elements.
                 if number != axes.pop(0):
                     return None
                 steps = (product(extents[number + 1 :]), product(list(source.ty.shape)[position + 1 :]))
@@ -144,6 +145,7 @@ class _Memory:
 
     def find(self, storage: aot.Storage) -> aot.Storage:
         """Return what is the same for all arrays that may share the memory."""
+        # Union-find (Tarjan, 1975), by arrays that may share memory.
         while storage in self._parent:
             storage = self._parent[storage]
         return storage
@@ -194,6 +196,7 @@ class _Memory:
 
     def _is_read_only(self, function: aot.NativeFunction, param: aot.Value) -> bool:
         """Return whether a function only reads an argument."""
+        # A recursive function would ask about itself.
         if not isinstance(param, aot.Storage) or function.recursive:
             return False
         if param not in self._read_only:
@@ -211,11 +214,14 @@ def _may_point(
     indices = [values[load.source] for index in view.indices for load in collect_loads(as_expr(index))]
     if not isinstance(source, aot.Storage) or not isinstance(copy, aot.Storage) or copy.kind != "temporary":
         return False
+    # An address is computed of registers: an index in memory would have to be loaded.
     if any(isinstance(index, aot.Storage) for index in indices):
         return False
     position = next(at for at, step in enumerate(region) if step is call)
     following = list(aot.steps_of(region[position + 1 :]))
     uses = [at for at, step in enumerate(following) if copy in memory.mentioned(step)]
+    # Uses in another region, such as the next round of a loop, may come after a change of the
+    # source.
     if len(uses) + 1 != sum(copy in memory.mentioned(step) for step in function.steps()):
         return False
     if not all(memory.only_reads(following[at], copy) for at in uses):
@@ -223,6 +229,8 @@ def _may_point(
     if view.step is not None and not all(memory.only_elements(following[at], copy) for at in uses):
         return False
     changed = [each for step in following[: max(uses, default=-1) + 1] for each in memory.changed(step)]
+    # A change of the source, or of anything that may share its memory, between the copy and its
+    # last use would show in the view.
     return memory.find(source) not in map(memory.find, changed)
 
 

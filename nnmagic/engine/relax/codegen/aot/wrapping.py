@@ -13,6 +13,8 @@ from nnmagic.engine.relax.tir.visitors import rewrite
 
 #: The dtype that holds the exact sum, difference and product of two integers of a dtype.
 _WIDER = {f"{kind}{bits}": "int64" for kind in ("int", "uint") for bits in (8, 16, 32)}
+# The product of two integers of 32 bits without sign needs 64 bits without sign, which int64 has
+# not.
 _WIDER |= {"uint32": "int128", "int64": "int128", "uint64": "int128"}
 _INTEGER = frozenset(_WIDER)
 _OPERATORS = {tirx.Add: operator.add, tirx.Sub: operator.sub, tirx.Mul: operator.mul}
@@ -84,5 +86,6 @@ def _cast(dtype: str, value: PrimExpr) -> PrimExpr:
     if isinstance(value, tirx.IntImm):
         return wrap_constant(value, dtype)
     value = tirx.Cast("int64", value)
+    # TVM does not look into an intrinsic, and LLVM folds umax(x, 0) to x.
     hidden = tirx.call_llvm_pure_intrin("int64", "llvm.umax.i64", value, tirx.const(0, "int64"))  # itself
     return hidden if dtype == "int64" else tirx.Cast(dtype, hidden)

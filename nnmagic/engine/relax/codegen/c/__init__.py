@@ -1,1 +1,1 @@
-"""Machine code as C calls it: entries, a runtime of its own, linking, adapters for callers of pointers."""
+"""Compile machine code that C calls: entries, a runtime, linking, adapters for callers of pointers."""

@@ -155,6 +155,8 @@ def _row_tasks(kernel: WindowKernel, shape: Sequence[Extent], machine: CpuModel,
             indices.insert(0, as_expr(0) if is_one else number % row)
             number = number if is_one else number // row
         first = number % groups_of_blocks * tile_blocks
+        # The last group is moved back where it would exceed the blocks: some blocks are computed
+        # twice, which costs less than code for a narrower tile.
         block = tirx.min(first, as_expr(blocks - tile_blocks)) if groups_of_blocks > 1 else as_expr(0)
         one_image = isinstance(batch, int) and batch == 1
         image = as_expr(0) if one_image else number // groups_of_blocks
@@ -181,13 +183,19 @@ def _choose_tile(kernel: WindowKernel, blocks: int, machine: CpuModel) -> tuple[
     together = blocks if groups == 1 else 1 if results % kernel.lanes else results // kernel.lanes
     best, choice = float("inf"), (1, 1)
     for count in range(1, min(_MOST_BLOCKS, together) + 1):
+        # A tile whose blocks belong to two groups would read the data of both.
         if groups > 1 and together % count:
             continue
         for width in range(1, min(row, machine.registers) + 1):
+            # All sums of a tile stay in registers, beside a weight vector of each block and the
+            # elements of the data: a spilled sum would be stored and loaded again at every tap.
+            # Wider tiles need more, so none of them fits.
             if not machine.has_registers(count * width, count + _elements_at_once(width, machine) + 1):
                 break
             full, rest = divmod(row, width)
             cycles = full * _tile_cycles(count, width, machine)
+            # The narrower tile at a row's end is bounded by the latency and costs almost as much as
+            # a full one, so that widths which divide the row win.
             cycles += _tile_cycles(count, rest, machine) if rest else 0.0
             cycles *= -(-blocks // count)
             if cycles < best * _BETTER:
@@ -202,6 +210,9 @@ def _elements_at_once(width: int, machine: CpuModel) -> int:
 
 def _tile_cycles(blocks: int, width: int, machine: CpuModel) -> float:
     """Count the cycles of a channel and tap of a tile: two loads at once, of the weights 32 bytes a cycle."""
+    # As in a roofline model (Williams, Waterman and Patterson, 2009), the slowest resource bounds
+    # the round: the multiply-add units, the two loads a cycle, the latency of each sum's chain, or
+    # the bytes of the weights.
     weights = blocks * machine.vector_bytes / 32
     sums = blocks * width / machine.units
     few_registers = machine.spare * (blocks + width) / 100
@@ -259,6 +270,9 @@ class _Row:
     def inside(self) -> tuple[int, Extent]:
         """Return the first element without a tap before the data, and the first with one behind it."""
         offsets = [offset for _, offset in self.phase.taps] or [0]
+        # Element i reads i * stride + offset: from ceil(-min / stride) on, which is -(min //
+        # stride), no tap lies before the data; as long as the highest is at most size - 1, none
+        # lies behind.
         behind = (self.phase.size - 1 - max(offsets)) // self.phase.stride + 1
         return -(min(offsets) // self.phase.stride), behind
 
@@ -281,9 +295,12 @@ def _row_of_any_length(row: _Row, width: int) -> Stmt:
     zero, count = as_expr(0), as_expr(row.phase.count)
     before, behind = row.inside
     first = tirx.min(as_expr(max(0, before)), count)
+    # A row that is shorter than the window reaches has no inner elements: `behind` lies before
+    # `first` then, and all elements are edges.
     last = tirx.max(first, tirx.min(behind, count))
 
     def edge(number: PrimExpr) -> Stmt:
+        # One loop runs over both ends: the elements before `first`, then those from `last` on.
         return row.tile(1, tirx.Select(number < first, number, number - first + last), at_edge=True)
 
     def inner(number: PrimExpr) -> Stmt:
@@ -292,6 +309,8 @@ def _row_of_any_length(row: _Row, width: int) -> Stmt:
     edges = loop("edge", tirx.max(count - last + first, zero), edge)
     tiles = loop("tile", (last - first + width - 1) // width, inner)
     few = loop("element", last - first, lambda number: row.tile(1, first + number))
+    # The last tile is moved back to end at `last`; with fewer inner elements than a tile has, it
+    # would begin before `first` and read the padding without a test.
     return sequence([edges, tirx.IfThenElse(last - first >= width, tiles, few)])
 
 
@@ -348,6 +367,9 @@ def _sum_taps(tile: _Tile) -> Stmt:
             if axis.transposed:
                 scaled = position + axis.before - k * axis.dilation
                 index = scaled // axis.stride
+                # A transposed convolution is computed as a gather: the tap adds to this row only if
+                # the row of the data that it comes from exists, which it does for every `stride`-th
+                # one. No two tasks write one element.
                 tests = [scaled >= 0, scaled % axis.stride == 0, index < axis.size]
                 body = sum_axis(number + 1, [*indices, index], [*taps, k])
                 return tirx.IfThenElse(tirx.all(*tests), body, None)
@@ -356,6 +378,8 @@ def _sum_taps(tile: _Tile) -> Stmt:
             if axis.always_inside() or in_padding:
                 return body
             padding = None
+            # Zeros of the padding are multiplied where weights may not be finite: 0 * inf is NaN,
+            # as in NumPy and torch. Without such weights the tap is left out.
             if tiles.kernel.padded:
                 padding = sum_axis(number + 1, [*indices, index], [*taps, k], in_padding=True)
             return tirx.IfThenElse(tirx.all(index >= 0, index < axis.size), body, padding)
@@ -377,6 +401,7 @@ def _sum_channels(
 
     def add_tap(k: PrimExpr, tap: Index, offset: Index, low: int, high: int) -> list[Stmt]:
         body = []
+        # Elements outside of low..high read the padding at this tap.
         for element in range(run.width) if kernel.padded else range(low, high):
             lane = tirx.Var("lane", "int64") if mixed else None
             w = (tile.start + element) * phase.stride + offset
@@ -407,6 +432,7 @@ def _sum_channels(
         for group in group_taps(phase.taps, run.inside):
             if not group.rounds:
                 body += add_tap(k, *group.first, *group.inside)
+            # A group of taps that no element of the run reads inside of the data adds nothing.
             elif kernel.padded or group.inside != (0, 0):
                 body.append(loop("taps", group.rounds, partial(sum_taps, k, group)))
         return sequence(body) if body else tirx.Evaluate(0)

@@ -52,6 +52,9 @@ class Axis:
             first = o * self.stride - self.before
             return not any(0 <= first + k * self.dilation < self.size for k in range(self.taps))
 
+        # Outside elements are at the ends then: windows move monotonically, and a gap between two
+        # taps is narrower than the data. Otherwise a window may have one tap before the data and
+        # the next behind it, anywhere in the row.
         if self.dilation <= self.size:  # no window lies around the data
             return self.result > 0 and (is_outside(0) or is_outside(self.result - 1))
         return self.result > _MANY or any(map(is_outside, range(self.result)))
@@ -62,6 +65,10 @@ class Axis:
             taps = tuple((k, k * self.dilation - self.before) for k in range(self.taps))
             yield Phase(0, 1, self.result, self.stride, taps, self.size)
             return
+        # Element o of a transposed convolution gets taps k with (o + before - k * dilation) %
+        # stride == 0: o modulo the stride decides which, so each residue is a convolution of stride
+        # 1 with fewer taps (Shi et al., Is the deconvolution layer the same as a convolutional
+        # layer?, 2016).
         phases = min(self.stride, self.result) if self.is_static else self.stride
         for first in range(phases):
             offsets = [(k, first + self.before - k * self.dilation) for k in range(self.taps)]
@@ -93,6 +100,8 @@ class Phase:
             edge // width + tile
             for _, offset in self.taps
             for edge in self._inside(offset)
+            # Generously around each edge: runs with equal code are joined again below, so too many
+            # cost nothing.
             for tile in (-1, 0, 1, 2)
         }
         firsts = sorted({0, full, *(tile for tile in near if 0 < tile < full)})
@@ -103,6 +112,8 @@ class Phase:
         for first, number, tile in tiles:
             start = first * width
             inside = tuple(self._inside_tile(offset, start, tile) for _, offset in self.taps)
+            # Neighbours with equal code become one loop. An image of 224 pixels has three runs, not
+            # 14 tiles of code.
             if runs and runs[-1].width == tile and runs[-1].inside == inside:
                 runs[-1] = Run(runs[-1].start, tile, runs[-1].tiles + number, inside)
             else:
@@ -111,6 +122,8 @@ class Phase:
 
     def _inside(self, offset: int) -> tuple[int, int]:
         """Return the range of the elements that read data by a tap, not padding."""
+        # 0 <= j * stride + offset < size, where -(offset // stride) is the ceiling of -offset /
+        # stride.
         return -(offset // self.stride), (self.size - 1 - offset) // self.stride + 1
 
     def _inside_tile(self, offset: int, start: int, tile: int) -> tuple[int, int]:
@@ -152,6 +165,7 @@ def group_taps(taps: Sequence[tuple[int, int]], inside: Sequence[tuple[int, int]
     while start < len(taps):
         first, end = taps[start], start + 1
         step = (0, 0) if end == len(taps) else _distance(taps[start], taps[end])
+        # Equal distances of numbers and offsets: tap number and offset of round r are linear in r.
         while (
             end < len(taps) and inside[end] == inside[start] and _distance(taps[end - 1], taps[end]) == step
         ):
@@ -180,6 +194,7 @@ def _numbers(axis: Axis) -> tuple[object, ...]:
 def decode_axes(numbers: Sequence[int]) -> tuple[Axis, ...]:
     """Return the axes that ``encode_axes`` wrote."""
     axes = []
+    # Annotations of TIR hold integers only: seven fields for each axis, in the order of the class.
     for start in range(0, len(numbers), 7):
         size, result, taps, stride, before, dilation, transposed = map(int, numbers[start : start + 7])
         axes.append(Axis(size, result, taps, stride, before, dilation, bool(transposed)))

@@ -57,7 +57,12 @@ def _group_loops(nest: Nest, variables: Sequence[Var]) -> list[list[int]]:
         last = groups[-1][-1] if groups else None
         contiguous = (
             last is not None
+            # A variable that is used elsewhere, in a condition or as a number, still needs its own
+            # value.
             and not {var, nest.loops[last][0]} & separate
+            # i * (n * s) + j * s is (i * n + j) * s: the outer step is the inner step times the
+            # inner extent, in every access. A broadcast operand has the outer step 0 and keeps the
+            # loops apart.
             and all(_are_equal(factors[last], factors[number] * extent) for factors in linear)
         )
         if contiguous:

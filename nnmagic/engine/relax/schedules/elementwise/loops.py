@@ -105,8 +105,11 @@ def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True, on
         side = lanes if loads else _SQUARE
         width = lanes if loads else min(width, _SQUARE)
     lanes = min(width, lanes)
+    # Where only the call knows how long rows are: several vectors together for long rows, one
+    # vector for rows that are shorter than that, and single elements for the shortest.
     widths = [width] if size is not None or lanes == width else [width, lanes]
     statement: Stmt | None = None
+    # From the narrowest version to the widest: each becomes the other branch of the next wider one.
     for wide in reversed(widths):
         sizes = [(nest.loops[-1][1], wide)]
         sizes += [] if transposed is None else [(nest.loops[transposed][1], side)]
@@ -197,6 +200,7 @@ def _emit_vectors(
         squares, row = tirx.Var("rows", "int64"), tirx.Var("row", "int64")
         rows = [(row, as_expr(side))]
         loops[transposed] = (squares, as_expr(round_up_div(as_index(count), side)))
+        # The last square is moved back to end with the axis, as the last vector of a row is.
         first_row = _part_begin(squares, side, as_index(count))
         indices[var] = first_row + row
     vectors = round_up_div(size, width)
@@ -233,6 +237,8 @@ def _emit_square(
             lines.append(load(each.source, start, side, dtype))
         before, columns = transpose(lines, dtype)
         statements += [tirx.AllocBuffer(square), *before]
+        # The transposed square is written to an array that LLVM promotes to registers: the steps
+        # then read its rows as vectors, where they would gather elements that are a row apart.
         statements += [store(square, line * side, side, value) for line, value in enumerate(columns)]
         squares.append(square)
 
@@ -268,6 +274,8 @@ def _find_transposed_loads(nest: Nest, var: Var) -> list[Load]:
             along, across = (
                 detect_linear_equation(candidate.indices[0], [variable]) for variable in (var, inner)
             )
+            # Contiguous along the outer loop and strided along the inner one: the transposed
+            # access.
             if along and static_int(along[0]) == 1 and across and static_int(across[0]) not in (0, 1):
                 transposed.append(candidate)
     return [] if obstacles else transposed
@@ -335,6 +343,8 @@ def _threads_condition(nest: Nest, machine: CpuModel) -> bool | PrimExpr:
     if any(_has_index(step.value, "float") for step in nest.steps):
         return False  # TVM would bind floats of sizes, which both versions need: its code generator fails
     most = math.ceil(Work.ELEMENT_OPERATIONS.value / operations)
+    # The threshold is divided by the operations, which are a float: the condition stays one of
+    # integers.
     return elements >= as_expr(most) if machine.parallel else False
 
 
@@ -355,6 +365,8 @@ def _choose_width(nest: Nest, machine: CpuModel) -> int:
     if not parts or parts[0] != 1:
         return 1
     size = static_int(extent)
+    # Half as many lanes, again and again, keep the width a power of two, which LLVM's vector types
+    # need.
     while size is not None and lanes > size:
         lanes //= 2
     instructions = sum(count_instructions(step.value) for step in nest.steps)
@@ -396,6 +408,8 @@ def _lanes(nest: Nest, machine: CpuModel) -> int:
     """Return how many elements of the widest dtype of a nest are a vector: fewest where dtypes differ."""
     dtypes = [dtype_of(nest.row)]
     dtypes += [dtype_of(load.source) for step in nest.steps for load in collect_loads(step.value)]
+    # With lanes of the narrowest dtype, a float64 beside an int8 would take eight registers for
+    # each value.
     return min(machine.lanes(dtype) for dtype in dtypes)
 
 

@@ -104,6 +104,8 @@ def _flat_index(buffer: Buffer, indices: Sequence[Index]) -> Index:
     """Return the index of an element in the flat buffer."""
     offset: Index = as_expr(0)
     for dim, index in zip(buffer.ty.shape, indices, strict=True):
+        # (i // d) * d + i % d is i: after a reshape, indices are divided by a dimension and then
+        # multiplied by it again.
         undivided = _undo_division(offset, index, dim)
         offset = offset * dim + index if undivided is None else undivided
     return offset
@@ -119,6 +121,7 @@ def _undo_division(quotient: Index, numerator: Index, dim: Index) -> PrimExpr | 
         quotient = quotient.a
     if not isinstance(quotient, tirx.FloorDiv) or not isinstance(numerator, tirx.FloorMod):
         return None
+    # Only for the same numerator and the same divisor, which is the dimension itself.
     equal, divisor = tvm_ffi.structural_equal, as_expr(dim)
     if not (equal(quotient.a, numerator.a) and equal(quotient.b, divisor) and equal(numerator.b, divisor)):
         return None
@@ -169,6 +172,7 @@ class NestBuilder:
 
     def _assume_size(self, var: Var) -> None:
         """Let the analyzer know that a dynamic dimension is not negative."""
+        # Sizes are not negative, which the analyzer needs to drop a test such as i - n < n.
         self._analyzer.update(var, sym.ConstIntBound(0, sym.ConstIntBound.POS_INF))
 
     def _decide(self, condition: PrimExpr) -> PrimExpr:
@@ -232,8 +236,11 @@ class NestBuilder:
         if stage is None:
             offset = self._analyzer.simplify(_flat_index(load.source, indices))
             return tirx.BufferLoad(self.inlining.rows.flatten(load.source), [offset])
+        # A case of a condition that is not chosen must not be read: its index may be out of bounds,
+        # as in the padding of a concatenation. The caller stores such buffers instead.
         if self._branches:
             self.unsafe.add(load.source)
+        # One step for each element that is read: `y * y` computes an inlined y once.
         key = (load.source, tvm_ffi.StructuralKey([self._analyzer.simplify(index) for index in indices]))
         if key not in self._locals:
             value = self._inline_stage(stage, indices)
@@ -247,6 +254,7 @@ class NestBuilder:
 
     def _rewrite_branch(self, call: Call, names: Mapping[Var, PrimExpr]) -> PrimExpr:
         condition = self._decide(self._analyzer.simplify(self._rewrite(call.args[0], names)))
+        # The loops of a piece lie on one side of the condition, so that it needs no test in them.
         if isinstance(condition, tirx.IntImm):
             return self._rewrite(call.args[1 if condition.value else 2], names)
         self.conditions.append(condition)

@@ -41,11 +41,14 @@ def build_pieces(stage: Stage, extents: Sequence[Extent], inlining: Inlining) ->
     if not nest.conditions:
         return [_split_divided_loops(nest)]
     cuts = _find_cuts(nest, extents)
+    # Cuts of several axes multiply: padding two axes at both ends makes 3 * 3 pieces, one more axis
+    # 27.
     if math.prod(len(points) - 1 for points in cuts) > _MOST_PIECES:
         return [nest]
     builders = []
     for parts in itertools.product(*(itertools.pairwise(points) for points in cuts)):
         ranges = [[begin, _difference(end, begin)] for begin, end in parts]
+        # Cuts at equal points, as padding of width 0 has, enclose nothing.
         if any(static_int(size) == 0 for _, size in ranges):
             continue
         builders.append(_split_divided_loops(NestBuilder(stage, inlining, ranges)))
@@ -105,6 +108,8 @@ class _Points:
             if not precedes(0, point) or not precedes(point, self._extent):
                 continue
             behind = [number for number, other in enumerate(order) if not precedes(other, point)]
+            # Points of dynamic sizes are inserted only where their order is proven: with n before m
+            # unknown, pieces from n to m might have a negative extent.
             place = behind[0] if behind else len(order)
             if all(precedes(point, other) for other in order[place:]):
                 order.insert(place, point)
@@ -121,6 +126,8 @@ def _add_points(comparison: PrimExpr, points: Mapping[Var, _Points]) -> None:
         return
     *factors, constant = [static_int(coefficient) for coefficient in coefficients]
     used = [number for number, factor in enumerate(factors) if factor != 0]
+    # A condition on two axes, such as i < j, changes along a diagonal: no cut of one axis decides
+    # it.
     if len(used) != 1:
         return
     factor, kind = factors[used[0]], type(comparison)
@@ -197,6 +204,7 @@ def _find_split(builder: NestBuilder) -> tuple[int, int] | None:
             if index_piece is None or size is None or index_piece <= 0 or divisor % index_piece:
                 continue
             factor = divisor // index_piece
+            # Only loops that divide evenly: a rest would need a piece of its own.
             if 1 < factor < size and size % factor == 0:
                 return number, factor
     return None

@@ -84,12 +84,16 @@ def _split_regions(
         if region is None:
             continue
         is_in_place = in_place and number == len(stages) - 1
+        # A region of known bounds becomes a condition on the indices, at which `build_pieces` cuts
+        # the loops.
         if not is_in_place and not is_open(region):
             regions[stage.buffer] = None
             stages[number] = replace(stage, values=tuple(map(expand_regions, stage.values)))
             continue
         axes = zip(stage.axes, kernel.shape(stage), strict=True)
         spans = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in axes]
+        # Two loops instead of a condition in one: over the array as it was, then over the region
+        # alone.
         new = replace(stage, values=(region.new,))
         old = None if is_in_place else replace(stage, values=(region.old,))
         regions[stage.buffer] = _OpenRegion(old, new, spans)
@@ -116,6 +120,8 @@ def elementwise_loops(
     if any(_count_elements(kernel.shape(stage)) == 0 for stage in stages):
         return None
     stored = _choose_stored_buffers(kernel, outside) | regions.keys()
+    # Each turn stores more buffers and changes what is inlined into which, so the nests are built
+    # anew. It ends as there are only so many buffers.
     while True:
         rows = FlatBuffers(stored - outside)
         inlined = {stage.buffer: stage for stage in stages if stage.buffer not in stored}
@@ -162,6 +168,8 @@ def is_elementwise(stages: Sequence[BlockStage], *, updates: bool = False) -> bo
     written: set[Buffer] = set()
     for stage in stages:
         read_early = {load.source for load in collect_loads(stage.value)} & (computed - written - result)
+        # Two stages that write one buffer, as a reduction and its initialisation do, depend on
+        # their order.
         repeated = stage.buffer in written
         if not _is_plain(stage) or read_early or repeated or stage.buffer.ty.strides:
             return False
@@ -190,6 +198,8 @@ def _choose_stored_buffers(kernel: KernelStages, results: set[Buffer]) -> set[Bu
     for stage in reversed(kernel.stages):
         uses = accesses.get(stage.buffer, {})
         count = sum(sizes[root] for root, _ in uses)
+        # Inlining recomputes a value for each access to it: a broadcast column would be computed
+        # once per row. Storing costs a write and a read, so cheap values are recomputed.
         if stage.buffer not in stored and count > sizes[stage.buffer] and weights[stage.buffer] > CHEAP:
             stored.add(stage.buffer)
         if stage.buffer in stored:

@@ -98,6 +98,8 @@ class Product:
         stride = builders.as_index(self.rows * self.left.row)
         expected: Index = 0
         for axis, size in zip(reversed(self.batch), reversed(self.sizes), strict=True):
+            # The batch of row-major left matrices, [b, i, k], is one matrix of b * i rows where the
+            # matrices follow one another without a gap.
             expected = axis * stride + expected
             stride = builders.as_index(stride * size)
         return bool(self.batch) and Analyzer().can_prove_equal(
@@ -129,6 +131,9 @@ class Product:
     def _is_free_of_places(self, stage: BlockStage) -> bool:
         """Return whether a stage of the epilogue gives equal elements for equal sums."""
         computed = (self.result, *(each.buffer for each in self.after))
+        # With the sums replaced by a constant, an axis that is still mentioned comes from another
+        # operand or from the position itself, as a bias of the columns does: the result is not
+        # symmetric then.
         rest = substitute(stage.value, {}, {buffer: tirx.const(1, dtype_of(buffer)) for buffer in computed})
         used = collect(tvm.ir.Var, rest)
         return not any(axis in used for axis in stage.axes)
@@ -294,6 +299,7 @@ def _can_fuse(
         len(results) == 1
         and results[0].same_as((after[-1] if after else main).buffer)
         and all(_reads_at_element(kernel, stage, main, after) for stage in after)
+        # The sums must not be needed anywhere else: an epilogue in registers never stores them.
         and sum(_count_bindings(stage) for stage in after) <= _MOST_BINDINGS
     )
 
@@ -312,6 +318,8 @@ def _reads_at_element(kernel: KernelStages, stage: Stage, main: Stage, after: Se
         return False
     computed = {main.buffer, *(other.buffer for other in after)}
     loads = [load for load in collect_loads(stage.value) if load.source in computed]
+    # An epilogue that reads a neighbour's sum, as a shift or a softmax does, needs a whole finished
+    # tile or row.
     return all(indices_are_axes(load.indices, stage.axes) for load in loads)
 
 
@@ -330,6 +338,7 @@ def _read_factor(value: PrimExpr, first: Var, second: Var) -> Factor | None:
     dims = list(buffer.ty.shape)
     for index, dim in zip(reversed(list(value.indices)), reversed(dims), strict=True):
         if index.same_as(first) or index.same_as(second):
+            # One index twice, as in x[i, i]: a diagonal has no stride of its own.
             if index in strides:
                 return None
             strides[index] = stride

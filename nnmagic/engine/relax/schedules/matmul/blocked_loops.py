@@ -63,6 +63,8 @@ def _pays(product: MatrixProduct, tile: Tile) -> PrimExpr | bool:
     if product.right.panel or tile.rows < _LEAST_ROWS or tile.lanes == 1:
         return False
     enough = _all_of(product.rows >= MANY_TILES * tile.rows, product.columns >= tile.width)
+    # Packing reads and writes the right matrix once more, which pays where the inner dimension is
+    # long, or where the matrix comes from beyond the cache.
     is_large = _any_of(product.depth > _LONG, product.depth * product.columns >= product.far_size)
     if _has_contiguous_rows(product.left):
         deep = True if isinstance(product.depth, int) else product.depth >= _DEEP
@@ -92,6 +94,8 @@ def _blocked_loops(product: MatrixProduct, tile: Tile, *, threads: bool) -> Stmt
     """Compute a product that has at least a tile's rows and columns."""
     chunk, depth = _CHUNK, product.depth
     if isinstance(depth, int):
+        # As few blocks as chunks of _CHUNK give, of equal length: 1100 = 4 * 275 rather than 4 *
+        # 256 + 76.
         chunk = -(-depth // -(-depth // _CHUNK)) if depth > _LONG else depth
     return _BlockedLoops(product, tile, chunk, threads).statements()
 
@@ -123,6 +127,9 @@ class _BlockedLoops:
     def statements(self) -> Stmt:
         """Loop over groups of panels, and over groups of tiles of rows."""
         item = builders.item_bytes(self.product.dtype)
+        # Goto and van de Geijn, Anatomy of high-performance matrix multiplication (2008): the
+        # packed block of the right matrix stays in the second cache while all tiles of rows pass it
+        # by.
         wide = _at_most(self.panels, NEAR_BYTES // (self.chunk * self.tile.width * item))
         high = _at_most(self.heights, _MOST_SUMS // (wide * self.sums_of_tile * item))
         packed = declare_packed_panels(wide * self.chunk * self.tile.width, self.product.dtype, "panels")
@@ -162,6 +169,8 @@ class _BlockedLoops:
         """Return a statement that is done for tiles that are not copied from across the diagonal."""
         if self.product.mirror is None:
             return statement
+        # A tile that touches the diagonal is computed whole. Below it, elements are copies of those
+        # across.
         is_above = self.first_column(panel) + self.tile.width > self.first_row(tile)
         return tirx.IfThenElse(is_above, statement, None)
 
@@ -252,6 +261,8 @@ class _Group:
         chunks = builders.round_up_div(loops.product.depth, loops.chunk)
         return builders.sequence(
             [
+                # The order of the three: sums of all blocks of the inner dimension are added in
+                # memory, and the epilogue, such as a ReLU, may only see the finished sums.
                 builders.loop("tile", self.tiles, clear),
                 builders.loop("chunk", chunks, multiply),
                 builders.parallel_loop("tile", self.tiles, finish, wanted=loops.threads),
@@ -301,6 +312,8 @@ class _Group:
             offset, based = p * (loops.chunk * tile.width), replace(right, base=right.index(0, first))
             return PanelPacking(self.packed, offset, tile, depth, based, product.dtype)
 
+        # Columns of a transposed matrix are contiguous: each panel is read along them, one at a
+        # time.
         if builders.static_int(right.column) != 1:
             return builders.parallel_loop(
                 "panel", self.panels, lambda p: packing(p).statements(), wanted=loops.threads

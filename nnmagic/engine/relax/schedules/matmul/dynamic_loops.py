@@ -112,6 +112,8 @@ class _RowTiles:
         """Compute the rows from ``top`` on, fewer than a tile has, by tiles of 1, 2, 4, ... rows."""
         statements: list[Stmt] = []
         rest = self.rows - top
+        # Each bit of the number of rows that are left over selects one lower tile: 7 rows are tiles
+        # of 4, 2 and 1. So no row is computed twice, and log2(rows) kernels serve all sizes.
         height = 1 << ((self.tile.rows - 1).bit_length() - 1)
         while height:
             lower = tirx.floormod(rest, builders.as_expr(2 * height))
@@ -225,6 +227,8 @@ class _DynamicLoops:
     def _is_packed(self, tile: Tile) -> bool:
         """Return whether panels are packed."""
         right = self.product.right
+        # Vectors of neighbouring columns exist in memory only if columns are contiguous, or once
+        # they are packed.
         return not right.panel and builders.static_int(right.column) != 1 and tile.lanes > 1
 
     def _tiles(self, tile: Tile, *, packed: bool) -> Stmt:
@@ -235,6 +239,8 @@ class _DynamicLoops:
         if not packed:
             return self._share(rows, panels)
         size = builders.as_index(product.depth * tile.width)
+        # Threads pack all panels before they share the tiles: with one buffer, a panel would be
+        # overwritten while another thread still reads it.
         if self.threads or panels.count == 1:
             buffer = declare_packed_panels(builders.as_index(size * panels.count), product.dtype, "panels")
             panels = replace(panels, packed=buffer, shared=True)
@@ -265,7 +271,11 @@ class _DynamicLoops:
                 lambda i: self._tile(rows, panels, *((i, zero) if count == 1 else (zero, i))),
                 wanted=self.threads,
             )
+        # The outer loop should be the longer one, as threads share it, but panels outside read each
+        # panel once: rows must be clearly more.
         rows_outside = builders.as_expr(high) >= builders.as_expr(count) * 2
+        # Rows outside read all panels for each tile of rows, which pays only while the packed
+        # panels stay in the cache.
         if panels.packed is not None:
             near = NEAR_BYTES // builders.item_bytes(self.product.dtype)
             size = builders.as_expr(self.product.depth) * builders.as_expr(self.product.columns)
@@ -275,6 +285,8 @@ class _DynamicLoops:
 
         def compute_outer(o: PrimExpr) -> Stmt:
             def compute_inner(i: PrimExpr) -> Stmt:
+                # One body serves both orders of the loops: two copies of the micro-kernel would
+                # double the code.
                 t, bind_t = _bind("t", tirx.Select(row_major, o, i))
                 p, bind_p = _bind("p", tirx.Select(row_major, i, o))
                 return builders.sequence([bind_t, bind_p, self._tile(rows, panels, t, p)])

@@ -64,6 +64,8 @@ class MatrixProduct:
         item = builders.item_bytes(self.dtype)
         if not isinstance(self.columns, int):
             return FAR_BYTES // item
+        # Rows that are 4096 bytes apart (64 sets of lines of 64 bytes) fall into one set; with a
+        # row of gcd g bytes modulo 4096, they use 4096 / g of the sets.
         lines = 16 * min(64, 4096 // math.gcd(self.columns * item, 4096))
         return min(FAR_BYTES // item, lines * self.columns + 1)
 
@@ -87,6 +89,7 @@ class MatrixProduct:
         """Split off the columns of a last panel that is not full."""
         width = self.right.panel
         remainder = self.columns % width if width else 0
+        # Only full panels, or one panel that is not full.
         if remainder in (0, self.columns):
             return [self]
         multiple = self.columns - remainder
@@ -124,6 +127,8 @@ class MatrixProduct:
 def start_of(number: Index, size: int, end: Extent) -> Index:
     """Return where a tile or panel of a size begins; the last one ends with the matrix."""
     if size == 1 or (isinstance(end, int) and end % size == 0):
+        # Where tiles divide the matrix evenly, no minimum is in the index, which LLVM then knows to
+        # be linear.
         return number * size
     return builders.minimum(number * size, end - size)
 

@@ -184,6 +184,9 @@ class _TileSums:
         if count == 1:
             return [builders.loop("k", depth, lambda k: builders.sequence(self._step(k, 0, access)))]
         number = builders.static_int(depth)
+        # Each part sums every `count`-th product, so that consecutive multiply-adds do not wait for
+        # each other's result. The order of the additions depends on the tile alone, never on the
+        # data or the threads.
         turns = number // count if number is not None else tirx.floordiv(depth, tirx.const(count, "int64"))
 
         def all_parts(k: PrimExpr) -> Stmt:
@@ -281,6 +284,8 @@ def _finish_vector(finish: Finish, row: Index, start: int, sums: Buffer, offset:
     )
 
 
+# Pairwise, as the rounding error grows with the depth of the tree of additions (Higham, The
+# accuracy of floating point summation, 1993), and its levels can be computed in parallel.
 def _add_pairwise(values: Sequence[PrimExpr]) -> PrimExpr:
     values = list(values)
     while len(values) > 1:
@@ -321,6 +326,8 @@ class DotTile:
         turns = number // lanes if number is not None else tirx.floordiv(depth, tirx.const(lanes, "int64"))
         statements.append(builders.loop("k", turns, lambda k: self._multiply_vectors(sums, k * lanes)))
         for position, array in enumerate(arrays):
+            # The lanes are added once per dot product, after the loop; the elements that fill no
+            # vector come on top one by one.
             total = _add_lanes(self._load(array), lanes)
             statements.append(tirx.BufferStore(totals, total, [builders.as_expr(position)]))
         if number is None or number % lanes:
@@ -384,9 +391,13 @@ def choose_tile(
     least_rows: of a tile, if there are so many.
     """
     if columns is not None:
+        # A vector must not read beyond a row of fewer columns than it has lanes: vectors of the
+        # largest power of two that fits are read instead, which overlap where they must.
         lanes = min(lanes, 1 << (max(1, columns).bit_length() - 1))
     vectors = None if columns is None else -(-columns // lanes)
     candidates = [
+        # Of equal costs, the highest tile wins: it reads each vector of the right matrix least
+        # often.
         (_tile_cost(r, v, rows, vectors, machine), -r, v)
         for r in range(min(rows or least_rows, least_rows), min(rows or _MOST_ROWS, _MOST_ROWS) + 1)
         for v in range(1, min(vectors or _MOST_VECTORS, _MOST_VECTORS) + 1)
@@ -396,6 +407,8 @@ def choose_tile(
     if vectors is None or columns is None or vectors > v or width:
         starts = tuple(n * lanes for n in range(v))
     else:
+        # The last vector of the columns is moved back to end with them and overlaps its neighbour:
+        # both store the same sums to the shared columns, so that no masked store is needed.
         starts = tuple(min(n * lanes, columns - lanes) for n in range(v))
     return Tile(-minus_rows, starts, lanes, count_parts(-minus_rows, v, machine))
 
@@ -422,6 +435,7 @@ def _tile_cost(r: int, v: int, rows: int | None, vectors: int | None, machine: C
     """
     tiles = 1 / r if rows is None else -(-rows // r)
     panels = 1 / v if vectors is None else -(-vectors // v)
+    # In the time of one multiplication: a cycle starts `units` of these, and two loads.
     loads = (r + v) * machine.units / 2
     time = max(r * v, loads, machine.busy_sums / count_parts(r, v, machine))
     preference = _ROW_COST * abs(r - _BEST_ROWS) + _VECTOR_COST * abs(v - _BEST_VECTORS)
@@ -432,7 +446,10 @@ def count_parts(rows: int, vectors: int, machine: CpuModel) -> int:
     """Choose in how many parts to sum: with fewer sums than keep the machine busy, it would wait."""
     sums = rows * vectors
     count = 1
+    # Little's law: the units are busy if as many independent sums are under way as latency times
+    # throughput, which is `busy_sums`. A tile of fewer sums splits each of them.
     while count < _MOST_PARTS and count * sums < machine.busy_sums:
+        # Sums that do not fit in registers cost more than waiting does.
         if not machine.has_registers(2 * count * sums, vectors + 1):
             break
         count *= 2

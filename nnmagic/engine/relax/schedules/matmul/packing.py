@@ -38,6 +38,7 @@ class PanelPacking:
         if builders.static_int(self.right.column) == 1 or self.tile.lanes == 1:
             return builders.loop("k", self.depth, self.copy_row)
         elements = builders.loop("k", self.depth, self._copy_elements)
+        # Neither rows nor columns are contiguous, as in a strided view: there is no vector to load.
         if builders.static_int(self.right.row) != 1 or self.dtype not in _SHUFFLED_DTYPES:
             return elements
         number = builders.static_int(self.depth)
@@ -54,6 +55,8 @@ class PanelPacking:
                 return builders.store(self.panel, self._index(k, j), 1, self.right.element(k, j, self.dtype))
 
             def clear(j: PrimExpr) -> Stmt:
+                # Lanes beyond the columns are multiplied as well: zeros keep them from reading
+                # memory that nothing has written.
                 return builders.store(self.panel, self._index(k, used + j), 1, zero)
 
             return builders.sequence(
@@ -96,6 +99,7 @@ class PanelPacking:
         """Exchange rows and columns of a block as high and wide as a vector is long."""
         lanes = self.tile.lanes
         whole = (builders.static_int(self.depth) or 1) % lanes == 0
+        # The last block is moved back along the inner dimension and packs some of its rows twice.
         k0 = number * lanes if whole else builders.minimum(number * lanes, self.depth - lanes)
         columns = [
             builders.load(self.right.buffer, self.right.index(k0, start + c), lanes, self.dtype)

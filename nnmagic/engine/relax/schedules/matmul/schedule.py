@@ -100,6 +100,8 @@ def _multiply(product: Product, lhs: Buffer, rhs: Buffer, machine: CpuModel) -> 
             lambda parallel: multiply_batch(parallel=parallel),
         )
     few = builders.loop("place", count, lambda number: multiply(number, threads=True))
+    # Each product is enough work for the threads: with few matrices, they share the rows of one
+    # after the other, or some threads would have none.
     return tirx.IfThenElse(count >= _MANY_MATRICES, multiply_batch(parallel=True), few)
 
 

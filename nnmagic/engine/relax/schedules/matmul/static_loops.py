@@ -60,6 +60,8 @@ class _StaticLoops:
         """Compute the product, whose columns are not in panels, or in full ones."""
         product = self.product
         lanes = machine.lanes(product.dtype)
+        # Each element of the right matrix is used `rows` times only: packing would double the
+        # traffic.
         if product.rows <= FEW_ROWS and product.depth >= lanes and product.has_contiguous_depth():
             return self._dot_products(lanes, threads=threads)
         pays, blocked_loops = blocked_version(product, machine, threads=threads)
@@ -97,6 +99,8 @@ class _StaticLoops:
 
     def _should_share_rows(self, panels: _Panels) -> bool:
         """Return whether the outer loop is over rows: there are many tiles, and packed panels stay near."""
+        # Threads share the outer loop, so it should be the longer one. Panels outside need one
+        # packed panel per thread; rows outside need all of them packed before.
         if panels.heights < 2 * panels.count:
             return False
         size = panels.size or 1 << 40
@@ -110,6 +114,7 @@ class _StaticLoops:
             first = self._first_column(p, tile)
             if not panels.pack:
                 return builders.loop("tile", panels.heights, lambda t: self._tile(tile, t, first))
+            # Allocated inside of the parallel loop: each task has a panel of its own.
             packed = declare_packed_panels(panels.size, self.product.dtype, "panel")
             return builders.sequence(
                 [

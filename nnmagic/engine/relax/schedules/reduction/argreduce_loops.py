@@ -53,6 +53,8 @@ class ArgReduce:
         def compare_group(start: Index, number: PrimExpr) -> list[Stmt]:
             def update_group(lane: Var) -> Stmt:
                 held = tirx.BufferLoad(best_group, [lane])
+                # Compared before the best value is replaced: the two loops below must stay in this
+                # order.
                 keep = self._keeps(tirx.BufferLoad(best, [lane]), tirx.BufferLoad(fresh, [lane]))
                 return _store(best_group, tirx.Select(keep, held, number), lane)
 
@@ -71,6 +73,8 @@ class ArgReduce:
         first = tirx.const(0, "int32")
         statements.append(vector_loop(self.vector, lambda lane: _store(best_group, first, lane)))
         turn = tirx.Var("turn", "int64")
+        # Group numbers are int32, half as wide as indices, so that a lane's number is not wider
+        # than its float32 value.
         number = (turn + 1).astype("int32")
         if not isinstance(self.width, int):
             body = sequence(compare_group(self._begin_of(turn + 1), number))
@@ -82,6 +86,9 @@ class ArgReduce:
             body = sequence(compare_group((turn + 1) * self.group, number))
             statements.append(tirx.For(turn, as_expr(0), as_expr(count - 1), tirx.ForKind.SERIAL, body))
         if rest:
+            # The overlapping group repeats elements of the one before, which cannot change the
+            # result: of equal values, the rule keeps the first or the last index, whichever group
+            # it was found in.
             statements += compare_group(as_expr(self.width - self.group), tirx.const(count, "int32"))
         return self._find_in_group(statements, best, best_group)
 
@@ -121,6 +128,7 @@ class ArgReduce:
             same = element == value
             if self.dtype.startswith("float"):
                 same = tirx.any(same, tirx.isnan(element))  # then the best is NaN, too
+            # Neutral in the choice of the smallest or largest index.
             never = tirx.max_value(dtype_of(index)) if first else tirx.const(-1, dtype_of(index))
             return tirx.Select(same, index, never)
 
@@ -130,6 +138,8 @@ class ArgReduce:
 
         groups = self.alloc(self.vector, "int32", "groups")
         statements.append(vector_loop(self.vector, store_group))
+        # Several lanes may hold the best value: the first (or last) of their groups has the index
+        # that is wanted.
         start = self._begin_of(self._reduce_lanes(statements, groups, choose_index).astype("int64"))
         numbers = self.alloc(self.vector, dtype_of(self.element(start)[0]), "numbers")
         for number in range(VECTORS):

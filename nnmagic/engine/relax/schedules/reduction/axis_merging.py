@@ -88,6 +88,8 @@ def _merge_positions(kernel: ReductionKernel, pair: tuple[Var, Var]) -> dict[Buf
     positions: dict[Buffer, int] = {}
     for stage in kernel.stages:
         axes, reduced = set(stage.axes), set(stage.reduced)
+        # A stage that has one of the two alone, or reduces one alone, as in x.sum(axis=1), needs
+        # both indices.
         if (a in axes) != (b in axes) or (a in reduced) != (b in reduced):
             return None
         for buffer, indices in _accesses(stage):
@@ -95,11 +97,13 @@ def _merge_positions(kernel: ReductionKernel, pair: tuple[Var, Var]) -> dict[Buf
             if not (a in used or b in used):
                 continue
             dims = [k for k, index in enumerate(indices) if index.same_as(a)]
+            # An axis with a second use, as in x[i, j] + y[j, i], has another order there.
             if len(dims) != 1 or used.count(a) != 1 or used.count(b) != 1:
                 return None
             (k,) = dims
             if k + 1 == len(indices) or not indices[k + 1].same_as(b):
                 return None
+            # A slice of the second dimension leaves gaps in memory: i * extent + j would miss them.
             if not are_equal(buffer.ty.shape[k + 1], kernel.extents[b]):
                 return None
             if positions.setdefault(buffer, k) != k:

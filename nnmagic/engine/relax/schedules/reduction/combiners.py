@@ -62,13 +62,18 @@ def _find_term(stage: ReductionStage) -> PrimExpr | None:
             sides = [value.a, value.b]
         case _:
             return None
+    # TVM writes the accumulator first, as in `acc + x`. Any other form is no reduction that we know
+    # how to split.
     if [_is_load_of(side, target) for side in sides] != [True, False]:
         return None
     term = sides[1]
+    # A term that reads the accumulator, as in `acc * (1 - acc * x)`, is not associative.
     if any(load.source.same_as(target) for load in collect_loads(term)):
         return None
     if isinstance(value, tirx.Select):
         a, b = (tirx.Var(name, dtype_of(term)) for name in "ab")
+        # A choice that depends on the index, such as `i < 3`, cannot be repeated on partial
+        # results, which have no index.
         if set(variables_of(_replace_operands(value, target, a, term, b))) & set(stage.axes):
             return None
     return term

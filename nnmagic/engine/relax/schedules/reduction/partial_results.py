@@ -58,6 +58,8 @@ class RowVectors:
             statements += vectors(as_expr(width - remainder), remainder // vector)
         if remainder % vector:
             computed = vector - remainder % vector
+            # The last vector ends with the row and overlaps the one before; its first lanes keep
+            # what they hold, as their elements are in the sums already.
             first = as_expr(width - vector)
             statements += loop_over(
                 vector, lambda lane: body(first + lane, lane, lane >= computed), _Kind.VECTORIZED
@@ -95,6 +97,8 @@ class RowVectors:
             statements += loop_over(count, lambda number: compute_vector(first + number * vector, zero))
         if vector > 1:
             rest = width % vector
+            # Also here the last vector is moved back, so the row needs a whole vector:
+            # `RowVersion.elements` is the version for shorter ones.
             last = compute_vector(width - vector, zero, vector - rest)
             statements.append(tirx.IfThenElse(rest > 0, sequence(last), None))
         return statements
@@ -109,6 +113,8 @@ def initial_values(stage: ReductionStage, env: Env) -> Sequence[PrimExpr]:
     """Return partial results of no elements; for a reduction to an index, those of the element at ``env``."""
     assert stage.inits is not None
     if stage.tie_rule:
+        # There is no neutral index and no neutral value for NaN: argmax starts with the row's first
+        # elements.
         return [substitute_axes(value.false_value, env) for value in stage.values]
     return stage.inits
 
@@ -152,6 +158,7 @@ def update_partial(
     new = [substitute_axes(value.false_value, env) for value in stage.values]
     if not stage.in_order:
         return _update_out_of_order(stage.tie_rule, buffers, index, held, new)
+    # In order, each lane sees growing indices, so that a tie needs no comparison of indices.
     keep = argreduce.TIE_RULES[stage.tie_rule][0](held[1], new[1])
     values = [tirx.Select(keep, old, value) for old, value in zip(held, new, strict=True)]
     if is_new is not None:
@@ -164,6 +171,8 @@ def _update_out_of_order(
 ) -> list[Stmt]:
     keep = tirx.Var("keep", "bool")
     values = [tirx.Select(keep, old, value) for old, value in zip(held, new, strict=True)]
+    # The condition is bound ahead of the stores: the second of them would see what the first has
+    # written.
     return [tirx.Bind(keep, argreduce.keeps_first(tie_rule, *held, *new)), *store_all(buffers, values, index)]
 
 
@@ -172,6 +181,8 @@ def finish_partial(
 ) -> list[Stmt]:
     """Combine ``count`` partial results of a row by halves, and store the result."""
     statements: list[Stmt] = []
+    # By halves: log2(count) vector operations, and the rounding errors of pairwise summation
+    # (Higham, 1993).
     while count > 1:
         count //= 2
         halves = [plan.allocate([count], dtype_of(buffer), "half") for buffer in buffers]

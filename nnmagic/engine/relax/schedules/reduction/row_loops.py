@@ -119,6 +119,7 @@ class RowLoops:
         if (isinstance(total, int) and total <= 1) or not self._uses_threads():
             return self._serial(blocks)
         group = self._rows_of_task(total)
+        # A constant number of rounds for all tasks lets LLVM unroll the loop over a task's rows.
         whole = isinstance(total, int) and isinstance(group, int) and total % group == 0
 
         def task(number: PrimExpr) -> list[Stmt]:
@@ -142,6 +143,7 @@ class RowLoops:
         """Return how many rows a task of the thread pool computes."""
         operations = self._plan.operations
         if isinstance(total, int) and isinstance(operations, int):
+            # At most half of the rows are one task, or the other threads would have nothing to do.
             return max(1, min(-(-total // 2), _TASK_OPERATIONS * total // operations))
         operations = self._plan.row_operations
         if isinstance(operations, int):
@@ -192,6 +194,7 @@ class RowLoops:
         env = {**env, **{plan.relative[axis]: index for axis, index in env.items()}}
         start: Index = as_expr(0)
         if plan.across and _is_cut(plan):
+            # The last block of columns is moved back to end with the row, as vectors are.
             start = tirx.min(block * plan.width, as_expr(plan.extents[plan.lane] - plan.width))
         statements = [statement for stages in _passes(plan) for statement in self._pass(stages, env, start)]
         (first, *_) = plan.stages
@@ -206,7 +209,10 @@ class RowLoops:
         decides_all = decides(stage, tirx.BufferLoad(stage.buffer, indices))
         assert decides_all is not None
         zero, one = as_expr(0), tirx.const(1, "uint8")
+        # Threads race for the flag, which is harmless: all store 1, and a thread that still reads 0
+        # only does work that no result depends on.
         decided = tirx.IfThenElse(decides_all, tirx.BufferStore(stage.decided, one, [zero]), None)
+        # A part that is skipped still stores its partial result, which the last stage reads.
         skipped = sequence(self._store_initial_values(stage, env, start))
         is_open = tirx.EQ(tirx.BufferLoad(stage.decided, [zero]), tirx.const(0, "uint8"))
         return [tirx.IfThenElse(is_open, sequence([*statements, decided]), skipped)]
@@ -222,6 +228,8 @@ class RowLoops:
             for axis in stage.reduced
             if not isinstance(plan.extents[axis], int)
         }
+        # An index of the largest element exists only if there is one: the partial results start
+        # with the first elements of the row, which must not be read from an empty one.
         if not extents:
             return statements
         empty = [
@@ -261,6 +269,7 @@ class RowLoops:
     def _in_memory_order(self, stages: Sequence[ReductionStage]) -> list[Var]:
         """Return the axes inside of the row in the order in which memory has them."""
         inner = self._plan.inner_of[stages[0]]
+        # The access with most of these axes decides: it is the one that moves most memory.
         accesses = [variables_of(*load.indices) for stage in stages for load in collect_loads(*stage.values)]
         accesses += [variables_of(*stage.indices) for stage in stages]
         widest = max(accesses, key=lambda axes: len(set(axes) & set(inner)))
@@ -376,6 +385,8 @@ def _passes(plan: RowPlan) -> Iterator[list[ReductionStage]]:
     written: set[Buffer] = set()
     for stage in plan.stages:
         reads = {load.source for load in collect_loads(*stage.values)}
+        # A stage that reads what a reduction of the group writes needs the whole row's result: it
+        # begins the next pass, as `exp(x - max(x))` does in a softmax.
         if group and (
             reads & (written if stage.tie_rule else reduced)
             or set(plan.inner_of[stage]) != set(plan.inner_of[group[0]])

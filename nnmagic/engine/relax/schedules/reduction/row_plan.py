@@ -152,6 +152,8 @@ class RowPlan:
         reductions = sum(stage.reduces for stage in stages)
         if len(stages) == 1 or (reductions == 1 and not self.inner_of[stages[-1]]):
             # Threads need two blocks at least.
+            # Few columns are halved instead of filling one block: the loop over blocks is what
+            # threads share.
             narrow = self._has_much_work() and total is not None and total < 2 * _BLOCK_COLUMNS
             width = _BLOCK_COLUMNS if total is not None else _DYNAMIC_BLOCK_COLUMNS // len(stages[0].writes)
             if narrow and total is not None:
@@ -161,6 +163,8 @@ class RowPlan:
             static = [depth for depth in depths if depth is not None]
             deepest = max(static, default=1)
             if len(static) < len(depths):
+                # A length that only the call knows counts as so long that blocks are
+                # _DYNAMIC_CACHED_COLUMNS wide.
                 deepest = max(deepest, _CACHED_ELEMENTS // _DYNAMIC_CACHED_COLUMNS)
             width = max(2 * lanes, min(_CACHED_COLUMNS, _CACHED_ELEMENTS // deepest))
         block = -(-width // lanes) * lanes
@@ -194,6 +198,8 @@ class RowPlan:
 
     def _has_short_rows(self, stages: Sequence[ReductionStage]) -> bool:
         values = [value for stage in stages for value in stage.values]
+        # Sums of a few elements are not worth partial results, which must be started and combined;
+        # functions of them profit from vectors even in short rows.
         simple = all(
             count_nodes(value) <= _SIMPLE_NODES and not isinstance(value, tirx.Select) for value in values
         )
@@ -209,6 +215,8 @@ class RowPlan:
         reduced = {write for stage in stages if stage.reduces for write in stage.writes}
         if any(dtype_of(buffer) == "bool" for buffer in reduced | kernel.kept):
             return 1  # TVM keeps vectors of truth values in another form than single ones
+        # All stages of a pass share the lanes: those of the widest dtype fill one register each,
+        # and narrower ones a part of one.
         bits = max(int(tvm.DataType(dtype_of(write)).bits) for stage in stages for write in stage.writes)
         lanes = max(1, self.machine.vector_bytes * 8 // max(bits, 8))
         return min(lanes, largest_power_of_two(self.width)) if isinstance(self.width, int) else lanes
@@ -222,6 +230,8 @@ class RowPlan:
     def _allocate_row(self, stage: ReductionStage, write: Buffer) -> _RowBuffer:
         axes = [axis for axis in stage.indices if axis in self.extents and axis not in self.outer]
         if self.across:
+            # Columns last, so that the vectors across them are contiguous in the row's memory as
+            # well.
             axes = [axis for axis in axes if axis != self.lane] + [self.lane]
         shape = [self.capacity if axis == self.lane else self.extents[axis] for axis in axes]
         return _RowBuffer(self.allocate(shape or [1], dtype_of(write), write.name), tuple(axes))

@@ -117,6 +117,7 @@ def _pays_by_rows(kernel: ReductionKernel, rows: Sequence[Var]) -> bool:
     across = lane in rows and sum(stage.reduces for stage in kernel.stages) == 1
     if not isinstance(length, int) or not isinstance(count, int):
         # Rows that only the call counts are many, and those that only the call measures are short.
+        # Narrow columns do not fill vectors: rows are grouped for them by `_split_narrow`.
         if across and isinstance(kernel.extents[lane], int) and kernel.extents[lane] < _NARROW_COLUMNS:
             return False
         return not isinstance(length, int) or length <= _LONG_ROW
@@ -175,6 +176,8 @@ class _SeparateLoops:
         split, self.statements = self.statements, []
         if self._may_have_empty_parts(stage, lane):
             self._add_loops(stage, self._result_axes(stage), lane)
+            # Fewer rows than groups would leave parts without an element: argmax of nothing has no
+            # index.
             many = [
                 self.extents[axis] >= _FEWEST_GROUPS * self._rows_of_group(stage, lane)
                 for axis in stage.reduced
@@ -239,7 +242,11 @@ class _SeparateLoops:
         longest = lane if along else max(stage.reduced, key=lambda axis: self.extents[axis])
         length = self.extents[longest]
         others = math.prod(self.extents[axis] for axis in stage.reduced) // length
+        # Floating-point addition is not associative: chunks by the number of threads would give
+        # other sums on another machine, or in another call. By the shape alone, results are the
+        # same to the bit.
         chunk = max(CHUNK // others, _SHORTEST_CHUNK) if along else _ROWS_OF_CHUNK
+        # One chunk and a rest would pay for partial results without work for a second thread.
         if length < 2 * chunk:
             yield stage, lane
             return
@@ -278,6 +285,8 @@ class _SeparateLoops:
         It is longer than one.
         """
         length = self.extents[lane]
+        # The array of partial results is of a static size, so the longest sums have longer chunks,
+        # not more.
         chunk = maximum(CHUNK, round_up_div(length, _MOST_CHUNKS * _WHOLE_VECTORS) * _WHOLE_VECTORS)
         partial = self._allocate_partial(stage, [_MOST_CHUNKS])
         slots = round_up_div(length, chunk)
@@ -311,6 +320,8 @@ class _SeparateLoops:
         count, remainder = rows // group, rows % group
         partial = self._allocate_partial(stage, [(group + 1) * columns])
         wide, number = self._new_axis("wide", group * columns), self._new_axis(last.name, count)
+        # Rows of a group are one wide row: element j of it is column j % columns, so that each lane
+        # of a vector sums one column of every `group`-th row.
         names = {last: number * group + wide // columns, lane: wide % columns}
         reduced = _replace_axis(stage.reduced, last, number)
         yield self._redirect(stage, partial, names, [wide], reduced), wide
@@ -329,6 +340,8 @@ class _SeparateLoops:
         """Return how many rows of a narrow array fill whole vectors, several of them."""
         columns = self.extents[lane]
         vector = self.machine.lanes(dtype_of(stage.writes[-1]))
+        # The fewest rows that fill whole vectors: with 3 columns and vectors of 8, 8 rows are 3
+        # vectors.
         group = vector // math.gcd(vector, columns)
         while group * columns < _VECTORS_OF_GROUP * vector:
             group *= 2

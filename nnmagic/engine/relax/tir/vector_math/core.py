@@ -53,6 +53,7 @@ FLOAT32 = Format(
     exponent=8,
     bias=127,
     round_to_integer=1.5 * 2**23,
+    # 355 / 512, of 9 bits, the constant C1 of Cody and Waite (1980).
     ln2_high=0.693359375,
     ln2_low=-2.12194440054690583e-4,
     half_pi=1.5707963705062866,
@@ -66,6 +67,8 @@ FLOAT64 = Format(
     exponent=11,
     bias=1023,
     round_to_integer=1.5 * 2**52,
+    # The constants of fdlibm's e_log.c (Sun Microsystems, 1993): the low 21 bits of the first are
+    # 0.
     ln2_high=0.693147180369123816490,
     ln2_low=1.90821492927058770002e-10,
     half_pi=1.5707963267948966,
@@ -141,6 +144,9 @@ class Computation:
         every = coefficients[self.form.dtype]
         if len(every) < _LONG:
             return self._horner((*every, *last), x)
+        # The second-order form of Horner's rule (Knuth, The Art of Computer Programming, vol. 2,
+        # section 4.6.4): Horner's rule alone is one chain of multiplications and additions, each of
+        # which waits for the one before.
         square = self.bind("square", x * x)
         even = self.bind("even", self._horner(every[-1::-2][::-1], square))
         total = self._horner(every[-2::-2][::-1], square) * x + even
@@ -160,11 +166,15 @@ class Computation:
 
     def integer_of(self, rounded: PrimExpr) -> PrimExpr:
         """Return the integer in which bits of ``round_to_bits`` end."""
+        # Integers of the bits are subtracted and not numbers: the sum lies in one binade, where a
+        # step of one in the number is a step of one in the bits.
         return rounded - self.bits(self.number(self.form.round_to_integer))
 
     def power_of_two(self, rounded: PrimExpr) -> PrimExpr:
         """Return 2 to the integer in which the bits end; the result must not be denormal."""
         form = self.form
+        # The shift drops all bits of the sum but the last ones, which are the integer modulo
+        # 2**(exponent + 1), so that a negative one needs no case of its own.
         shifted = rounded << self.integer(form.mantissa)
         return self.from_bits(shifted + self.integer(form.bias << form.mantissa))
 
@@ -173,6 +183,7 @@ class Computation:
 
         The value must not be negative, unless ``source`` is.
         """
+        # By bits and not by a comparison with 0: -0 is not less than 0, but tanh(-0) is -0.
         sign = self.bits(source) & self.integer(-(1 << (self.form.mantissa + self.form.exponent)))
         return self.from_bits(self.bits(value) | sign)
 

@@ -95,6 +95,8 @@ _ERFC = {
 def erf(steps: Computation, x: PrimExpr) -> PrimExpr:
     """Compute the error function: a polynomial near 0, else ``1 - exp(-t p(t))`` of ``t = |x|``."""
     t = steps.bind("t", tirx.abs(x))
+    # erfc(6) is 2.2e-17, less than half a unit in the last place of 1 even in float64: from there
+    # on the result is 1, and the polynomial is not evaluated where it does not approximate.
     far = steps.bind("far", steps.at_most(t, 6.0))
     minus = steps.bind("minus", -(far * steps.polynomial(_LOG_ERFC, far)))
     rounded, _, r = reduce_exp_argument(steps, minus)
@@ -112,6 +114,8 @@ def erfc(steps: Computation, x: PrimExpr) -> PrimExpr:
     """
     near, most = _ERFC_RANGE[steps.form.dtype]
     t = steps.bind("t", steps.at_most(steps.bind("size", tirx.abs(x)), most))
+    # t**2 is up to 784, so half a unit in its last place would be an error of hundreds of units in
+    # exp(-t**2). ``head**2`` is exact, and ``(t - head) * (t + head)`` is what is left of t**2.
     head = steps.head(t)
     form, one = steps.form, steps.number(1)
     rounded = steps.bind("rounded", steps.round_to_bits(t * t * steps.number(-LOG2_E)))
@@ -119,6 +123,9 @@ def erfc(steps: Computation, x: PrimExpr) -> PrimExpr:
     high = steps.bind("high", -(head * head) - n * steps.number(form.ln2_high))
     r = steps.bind("r", high - n * steps.number(form.ln2_low) - (t - head) * (t + head))
     shift = _ERFC_SHIFT[form.dtype]
+    # A rational variable maps the long interval to a short one on which a polynomial converges
+    # fast, as in M. M. Shepherd and J. G. Laframboise, Chebyshev approximation of (1 + 2x)
+    # exp(x**2) erfc x (1981).
     w = steps.bind("w", one / (t + steps.number(shift)))
     low, top = 1 / (most + shift), 1 / (near + shift)
     u = steps.bind("u", (w - steps.number((low + top) / 2)) * steps.number(2 / (top - low)))

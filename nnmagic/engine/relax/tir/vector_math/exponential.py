@@ -88,6 +88,8 @@ def reduce_exp_argument(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, Prim
     form = steps.form
     rounded = steps.bind("rounded", steps.round_to_bits(x * steps.number(LOG2_E)))
     n = steps.bind("n", steps.from_bits(rounded) - steps.number(form.round_to_integer))
+    # ``n * ln2_high`` is exact and near x, so the difference is exact, too: only the product with
+    # the small rest is rounded (Cody and Waite, 1980).
     high = steps.bind("high", x - n * steps.number(form.ln2_high))
     return rounded, n, steps.bind("r", high - n * steps.number(form.ln2_low))
 
@@ -103,6 +105,8 @@ def scale(steps: Computation, value: PrimExpr, n: PrimExpr, rounded: PrimExpr) -
         return tirx.call_llvm_pure_intrin(
             steps.form.dtype, "llvm.ldexp", value, steps.integer_of(rounded).astype("int32")
         )
+    # ``2**128`` is not finite in float32, though ``0.8 * 2**128`` is: half of n is done in each
+    # step. A denormal result comes from the last product, so it is rounded once.
     half = steps.bind("half", steps.round_to_bits(n * steps.number(0.5)))
     return value * steps.power_of_two(half) * steps.power_of_two(rounded - half)
 
@@ -137,6 +141,8 @@ def scaled_exp(steps: Computation, x: PrimExpr) -> PrimExpr:
     low, _ = _EXP_RANGE[steps.form.dtype]
     rounded, _, r = reduce_exp_argument(steps, steps.bind("x", steps.at_least(x, low)))
     value = exp_near_zero(steps, r)
+    # The scale keeps the power of two of each argument in the range normal, and so one factor is
+    # enough.
     return value * steps.power_of_two(rounded + steps.integer(steps.form.bias // 2))
 
 
@@ -150,6 +156,7 @@ def exp_scale(dtype: str) -> float:
 def tanh(steps: Computation, x: PrimExpr) -> PrimExpr:
     """Compute the hyperbolic tangent: ``t / (t + 2)`` of ``t = exp(2 |x|) - 1``."""
     doubled = steps.bind("doubled", tirx.abs(x) * steps.number(2))
+    # From 22 on tanh is 1 in both formats: 2 exp(-44) is less than half a unit in the last place.
     rounded, _, r = reduce_exp_argument(steps, steps.bind("doubled", steps.at_most(doubled, 44.0)))
     scale = steps.bind("scale", steps.power_of_two(rounded))
     less = steps.polynomial(_EXP, r) * r * r + r
@@ -180,6 +187,8 @@ def _half_exp_of_size(steps: Computation, size: PrimExpr) -> PrimExpr:
     """Compute ``exp(size) / 2`` for ``size >= 0``, infinite where that overflows."""
     size = steps.bind("size", steps.at_most(size, _HYPERBOLIC_RANGE[steps.form.dtype]))
     rounded, _, r = reduce_exp_argument(steps, size)
+    # In float32 n is 129 for the largest arguments with a finite result: ``2**(n - 1)`` is infinite
+    # there, though the half of exp is not.
     quarter = exp_near_zero(steps, r) * steps.power_of_two(rounded - steps.integer(2))
     return steps.bind("half_exp", quarter * steps.number(2))
 

@@ -71,6 +71,8 @@ def log10(steps: Computation, x: PrimExpr) -> PrimExpr:
 def _log_of_1_plus(steps: Computation, x: PrimExpr) -> PrimExpr:
     """Compute ``log(1 + x)`` for ``x >= 0``: what rounding takes from the sum is added to the argument."""
     one = steps.number(1)
+    # The error of a sum by TwoSum (Knuth, The Art of Computer Programming, vol. 2, section 4.2.2),
+    # which holds whichever operand is larger.
     total = steps.bind("total", one + x)
     rounded = steps.bind("rounded", total - one)
     lost = steps.bind("lost", (x - rounded) + (one - (total - rounded)))
@@ -80,6 +82,8 @@ def _log_of_1_plus(steps: Computation, x: PrimExpr) -> PrimExpr:
     logarithm, rest = _logarithm_near_1(steps, f)
     # Of a sum from 2**mantissa on, nothing that counts is lost.
     least = steps.power_of_two(-tirx.min(k, steps.integer(form.bias - 1)))
+    # log(1 + f + d) is log(1 + f) + d / (1 + f) to first order; the division is left out, as f is
+    # near 0 wherever the logarithm is so small that d counts.
     small = steps.bind("small", lost * least)
     low = steps.bind("low", rest + (small + exponent * steps.number(form.ln2_low)))
     result = exponent * steps.number(form.ln2_high) + (logarithm + low)
@@ -92,6 +96,8 @@ def asinh(steps: Computation, x: PrimExpr) -> PrimExpr:
     one = steps.number(1)
     size = steps.bind("size", tirx.abs(x))
     square = steps.bind("square", size * size)
+    # ``x + sqrt(x**2 + 1) - 1``, written as a quotient: the difference itself would lose the digits
+    # of a small x.
     less = steps.bind("less", size + square / (one + tirx.sqrt(one + square)))
     large = size > steps.number(_large(steps))
     logarithm = _log_of_1_plus(steps, steps.bind("argument", tirx.Select(large, size, less)))
@@ -101,6 +107,8 @@ def asinh(steps: Computation, x: PrimExpr) -> PrimExpr:
 @vector_function
 def acosh(steps: Computation, x: PrimExpr) -> PrimExpr:
     """Compute the inverse hyperbolic cosine: ``log(x + sqrt(x**2 - 1))``, of large ones ``log(2 x)``."""
+    # Exact up to x = 2 (Sterbenz's lemma, 1974), where acosh is small. ``log(x + sqrt(x**2 - 1))``
+    # itself would lose most digits there.
     u = steps.bind("u", x - steps.number(1))
     less = steps.bind("less", u + tirx.sqrt(u * (u + steps.number(2))))
     large = x > steps.number(_large(steps))
@@ -143,6 +151,8 @@ def _logarithm_near_1(steps: Computation, f: PrimExpr) -> tuple[PrimExpr, PrimEx
     if steps.form.dtype == "float32":
         correction = steps.bind("rest", square * (f * steps.polynomial(_LOG, f) - steps.number(0.5)))
         return f, correction
+    # As in fdlibm's e_log.c: log(1 + f) is 2 atanh(s), written so that f, the leading term, has no
+    # error.
     s = steps.bind("s", f / (f + steps.number(2)))
     z = steps.bind("z", s * s)
     half = steps.bind("half", square * steps.number(0.5))
@@ -154,6 +164,7 @@ def split_exponent(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]
     """Split ``x = 2**k * (1 + f)``, 0.7 < 1 + f < 1.4: return k and f."""
     form = steps.form
     small = x < steps.number(2.0 ** (2 - form.bias))  # TVM cannot bind truth values
+    # The exponent's bits of a subnormal number are 0 whatever its size; scaled up it is normal.
     normal = steps.bind("normal", tirx.Select(small, x * steps.number(2.0**form.mantissa), x))
     k, f = _split_normal(steps, normal)
     correction = tirx.Select(small, steps.number(-form.mantissa), steps.number(0))
@@ -174,6 +185,8 @@ def _split_normal(steps: Computation, normal: PrimExpr) -> tuple[PrimExpr, PrimE
 
 def _extend_to_all_reals(steps: Computation, x: PrimExpr, logarithm: PrimExpr) -> PrimExpr:
     """Return a logarithm that is also right elsewhere: -inf at 0, NaN below, inf at infinity."""
+    # NaN is not less than infinity, so the first choice keeps it; it is not greater than 0 either,
+    # so the second gives NaN again.
     infinity, zero = steps.number(float("inf")), steps.number(0)
     result = steps.bind("extended", tirx.Select(x < infinity, logarithm, x))
     result = steps.bind("extended", tirx.Select(x > zero, result, steps.number(float("nan"))))

@@ -64,17 +64,23 @@ def power(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     raise_size = _power_of_float64 if steps.form is FLOAT64 else _power_of_float32
     result = steps.bind("result", raise_size(steps, size, limited))
     zero, one, infinity = (steps.number(value) for value in (0, 1, float("inf")))
+    # Where y is neither below nor above 0 it is NaN, which the result is then, too, or 0, for which
+    # the last line returns 1.
     at_zero = tirx.Select(y < zero, infinity, tirx.Select(y > zero, zero, y))
     result = steps.bind("result", tirx.Select(size == zero, at_zero, result))
     at_infinity = tirx.Select(y < zero, zero, tirx.Select(y > zero, infinity, y))
     result = steps.bind("result", tirx.Select(size == infinity, at_infinity, result))
     half = steps.bind("half", y * steps.number(0.5))
+    # An integer is odd if its half is none. The sign is taken from x itself, so that (-0.0)**-3 is
+    # -inf.
     odd = tirx.Select(tirx.floor(half) < half, x, one)
     fraction = tirx.floor(y) < y
     sign = steps.bind("sign", tirx.Select(fraction, one, odd))
     result = steps.bind("result", steps.copy_sign(result, sign))
+    # IEEE 754-2008 (9.2.1) excepts infinity: (-inf)**0.5 is inf.
     undefined = tirx.all(x < zero, size < infinity, fraction)
     result = steps.bind("result", tirx.Select(undefined, steps.number(float("nan")), result))
+    # IEEE 754-2008 (9.2.1): 1**y and x**0 are 1 even where the other number is NaN.
     return tirx.Select(tirx.any(x == one, y == zero), one, result)
 
 
@@ -85,6 +91,8 @@ def _power_of_float32(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     wide = steps.in_format(FLOAT64)
     f = wide.bind("f", f.astype("float64"))
     inverse = wide.bind("inverse", estimate.astype("float64"))
+    # A step of Newton's method doubles the 24 digits of the quotient in float32: 48 are enough
+    # here, and a division in float64 takes longer.
     inverse = wide.bind("inverse", inverse * (wide.number(2) - (f + wide.number(2)) * inverse))
     s = wide.bind("s", f * inverse)
     z = wide.bind("z", s * s)
@@ -105,6 +113,8 @@ def _power_of_float64(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     """
     log_high, log_low = _log2_in_two_parts(steps, x)
     y_high, y_low = _split_number(steps, y)
+    # 26 bits by 26 bits: exact. What is left of the product is so small that its rounding does not
+    # count.
     high = steps.bind("high", y_high * log_high)
     low = steps.bind("low", y_high * log_low + y_low * (log_high + log_low))
     least, most = EXP2_RANGE["float64"]
@@ -112,6 +122,8 @@ def _power_of_float64(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     rounded = steps.bind("rounded", steps.round_to_bits(total))
     n = steps.bind("n", steps.from_bits(rounded) - steps.number(FLOAT64.round_to_integer))
     near = steps.bind("near", high - n)
+    # Where the total was clamped, ``high - n`` may be any number: kept within 1, it cannot undo the
+    # 0 or the infinity that n gives.
     r = steps.clamp("r", near + low, -1.0, 1.0)
     return scale(steps, exp2_near_zero(steps, r), n, rounded)
 
@@ -126,9 +138,12 @@ def _log2_in_two_parts(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimE
     d = steps.bind("d", f + two)
     d_high = steps.head(d)
     d_rest = steps.bind("d_rest", d - two)
+    # The error of ``f + 2`` by FastTwoSum (T. J. Dekker, 1971), which holds as 2 is the larger
+    # operand.
     d_low = steps.bind("d_low", (d - d_high) + (f - d_rest))
     inverse = steps.bind("inverse", steps.number(1) / d)
     s_high = steps.head(steps.bind("s", f * inverse))
+    # ``s_low`` is what lacks ``s_high`` to be the quotient: the remainder of the division, divided.
     s_rest = steps.bind("s_rest", f - s_high * d_high)
     s_low = steps.bind("s_low", (s_rest - s_high * d_low) * inverse)
     square = steps.bind("square", s_high * s_high)
@@ -152,6 +167,7 @@ def _log2_in_two_parts(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimE
     low = steps.bind("low", total_high * factor_low + total_low * (factor_high + factor_low))
     fraction = steps.bind("fraction", total_high * factor_high)
     log = steps.bind("log", k + fraction)
+    # FastTwoSum again: k is 0 or at least 1 in size, and the fraction is at most 1/2.
     log_rest = steps.bind("log_rest", k - log)
     high = steps.head(log)
     return high, steps.bind("log_low", (log - high) + ((log_rest + fraction) + low))

@@ -20,6 +20,7 @@ def fmod(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     remainder = steps.bind("rest", _subtract_product(steps, size, whole, divisor))
     # The quotient may have been rounded up to an integer.
     remainder = steps.bind("rest", tirx.Select(remainder < steps.number(0), remainder + divisor, remainder))
+    # fmod(1, inf) is 1, but the quotient 0 times infinity is NaN.
     remainder = steps.bind("rest", tirx.Select(size < divisor, size, remainder))
     large = quotient >= steps.number(_LARGEST[steps.form.dtype])
     return steps.call_library_if(large, "fmod", (x, y), steps.copy_sign(remainder, x))
@@ -29,8 +30,10 @@ def _subtract_product(steps: Computation, size: PrimExpr, quotient: PrimExpr, di
     """Compute ``size - whole * divisor`` exactly, where ``quotient`` is the quotient or that plus 1."""
     if steps.form is FLOAT32:
         wide = steps.in_format(FLOAT64)
+        # 23 bits by 24 bits: exact in float64, and so is the difference.
         product = wide.bind("product", quotient.astype("float64") * divisor.astype("float64"))
         return (size.astype("float64") - product).astype("float32")
+    # 24 bits by 26 bits, and 24 by 27: both products are exact.
     first = steps.head(divisor)
     rest = steps.bind("rest", size - quotient * first)
     second = steps.bind("second", divisor - first)

@@ -71,6 +71,8 @@ def _turn(steps: Computation, quarters: PrimExpr, sine: PrimExpr, cosine: PrimEx
     """Return the sine after so many quarter turns."""
     form = steps.form
     value = tirx.Select(_is_odd(steps, quarters), cosine, sine)
+    # The sign changes after half a turn: bit 1 of the number of quarters is moved to the sign's
+    # place.
     sign = (quarters & steps.integer(2)) << steps.integer(form.mantissa + form.exponent - 1)
     return steps.from_bits(steps.bits(value) ^ sign)
 
@@ -86,6 +88,8 @@ def _sine_and_cosine(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExp
     form = steps.form
     quarters = steps.bind("quarters", steps.round_to_bits(x * steps.number(2 / math.pi)))
     n = steps.bind("n", steps.from_bits(quarters) - steps.number(form.round_to_integer))
+    # Cody and Waite's reduction. Near a multiple of pi / 2 almost all digits cancel, so float32 is
+    # reduced in float64, and float64 by three parts.
     parts = _HALF_PI if form.dtype == "float64" else (_HALF_PI[0], _HALF_PI[1] + _HALF_PI[2])
     turns = steps.bind("turns", n.astype("float64"))
     reduced = x.astype("float64")

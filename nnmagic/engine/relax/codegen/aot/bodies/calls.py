@@ -38,6 +38,9 @@ class CallEmitter(StepEmitter):
         after: list[Stmt] = []
         for value in reads:
             if isinstance(value, aot.Register):
+                # Kernels take addresses: a register is spilled to a local array for the call. Not
+                # the register's own array, whose address would escape and keep it in memory
+                # throughout the loop.
                 spilled = self.new_local(value_dtype(value), "operand")
                 statements.append(store_first(spilled, first_of(self.local(value))))
                 pointers.append(pointer_to(spilled))

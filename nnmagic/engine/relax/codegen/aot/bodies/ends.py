@@ -59,6 +59,7 @@ class EndsEmitter(RegisterEmitter):
         if self.caller is not None:
             return self.caller.leave(code)
         if self.is_entry and code is not None:
+            # Otherwise all that the program allocated is freed on every way out.
             if code == 0 and self.function.left:  # whoever called reads them first
                 return [tirx.Return(tirx.const(code, "int32"))]
             return [*self.release, tirx.Return(tirx.const(code, "int32"))]
@@ -114,6 +115,7 @@ class EndsEmitter(RegisterEmitter):
         statements += [
             tirx.Bind(allocated, tirx.call_extern("int64", "malloc", nbytes)),
             tirx.IfThenElse(tirx.EQ(allocated, as_expr(0)), failed, None),
+            # malloc aligns to 16 bytes, vectors need more: ALIGNMENT bytes were added for this.
             tirx.Bind(address, round_up(allocated)),
         ]
         self.workspace = address

@@ -99,6 +99,8 @@ class RegisterEmitter:
     def new_local(self, dtype: str, name: str, size: int = 1) -> Buffer:
         """Declare an array that LLVM keeps in registers."""
         buffer = tirx.decl_buffer((size,), dtype, name, scope="local", data_alignment=item_bytes(dtype))
+        # Without this mark, TVM turns the array into a call of its workspace allocator, which
+        # LLVM's mem2reg does not promote to a register.
         self.declared.append(tirx.AllocBuffer(buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)}))
         return buffer
 
@@ -111,6 +113,8 @@ class RegisterEmitter:
         """Return the value of a register or constant, or an address."""
         match value:
             case aot.Immediate(dtype=dtype, value=number):
+                # TVM simplifies 0 * x to 0 and x + 0.0 to x, which is wrong for NaN, infinities and
+                # -0.0.
                 return hidden_zero(number, dtype) if number == 0 else tirx.const(number, dtype)
             case aot.Register(dtype="bool"):
                 return tirx.NE(first_of(self.local(value)), tirx.const(0, "int8"))

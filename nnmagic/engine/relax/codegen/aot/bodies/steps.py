@@ -142,6 +142,9 @@ class StepEmitter(StorageEmitter):
             if len(step.pairs) == 1:
                 return [store_first(self.local(target), read)]
             var = tirx.Var("next", dtype_of(read))
+            # Parallel assignment: in `a, b = b, a` the second store must see the old value (the
+            # swap problem of Briggs et al., Practical improvements to the construction and
+            # destruction of static single assignment form, 1998).
             reads.append(tirx.Bind(var, read))
             writes.append(store_first(self.local(target), var))
         return [*reads, *writes]
@@ -158,6 +161,7 @@ class StepEmitter(StorageEmitter):
             size = step.size
             loaded = self.load(step.index)
             declared = tirx.Bind(index, loaded if dtype_of(loaded) == "int64" else tirx.Cast("int64", loaded))
+            # One comparison for both bounds: as unsigned, a negative index is larger than any size.
             unsigned = tirx.Cast("uint64", index) >= tirx.Cast("uint64", as_expr(size))
             details = [
                 store_word(self.state, aot.DETAIL, index),
@@ -188,6 +192,8 @@ class StepEmitter(StorageEmitter):
     def _shape_check(self, step: aot.ShapeCheck) -> list[Stmt]:
         """Ask about shapes that were not checked the last time, and remember them."""
         assert self.state is not None
+        # The question whether shapes fit goes to Python, which takes microseconds; it is asked
+        # again only for other sizes than those of the last call.
         changed: PrimExpr = tirx.EQ(self.state[step.record], as_expr(0))
         for number, size in enumerate(step.sizes):
             changed = tirx.Or(changed, tirx.NE(self.state[step.record + 1 + number], size))

@@ -63,6 +63,8 @@ class StorageEmitter(EndsEmitter):
             if value.copies > _MOST_COMPARED:
                 statements += self._find_free_copy(value, begin, stride)
                 continue
+            # There is one copy more than holders, so one is free by the pigeonhole principle: if it
+            # is none of the others, it is the last.
             chosen: PrimExpr = begin + stride * (value.copies - 1)
             for number in reversed(range(value.copies - 1)):
                 copy = begin + stride * number

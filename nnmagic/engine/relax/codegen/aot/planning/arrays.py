@@ -57,6 +57,8 @@ def forwarding_position(
     }
     for binding in bindings[last + 1 :]:
         values[binding.var] = evaluate(binding.value, values)
+    # The bindings after the call may rename and take apart, but the fields must come out in their
+    # order: `(b, a)` of a call is no tail call.
     return last if list(flatten(evaluate(result, values))) == marks else None
 
 

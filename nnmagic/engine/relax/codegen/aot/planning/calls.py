@@ -74,6 +74,8 @@ class CallPlanner(ValuePlanner):
             arrays.append(self._array_of(operand))
         explicit += [self._size(size) for shape in extra for size in shape.values]
         sizes = bind_sizes(function, [*arrays, *outputs], explicit)
+        # Row-major arrays of one size hold their elements in the same order: a reshape costs
+        # nothing.
         if len(reads) == 1 and is_reshape(function, [*arrays, *outputs]):
             return reads[0]
         if COPIES_RESULT in (function.attrs or {}) and _is_own(reads[0]):
@@ -106,6 +108,8 @@ class CallPlanner(ValuePlanner):
         self.program.kernels[kernel] = function
         work = sum((count_elements(output) for output in outputs), start=1)
         taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
+        # Kernels are called with addresses: their operands first, then the results, as `call_tir`
+        # has them.
         called = (*reads, *written)
         region.append(aot.KernelCall(kernel, called, len(reads), taken, work, span=call.span))
         return planned
@@ -138,6 +142,7 @@ class CallPlanner(ValuePlanner):
         work: Extent,
     ) -> aot.Storage:
         """Plan a kernel that changes its first operand in place; ``more``: its other results."""
+        # The copying kernel stays for calls that need the old array as well.
         number, name, function = self.planner.kernel_in_place(kernel)
         changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
         assert isinstance(changed, aot.Storage)
@@ -166,6 +171,8 @@ class CallPlanner(ValuePlanner):
             if isinstance(arg, relax.ShapeExpr):
                 continue
             value = self._leaf(arg)
+            # The callee changes its parameter for all callers. One that still needs the array
+            # passes a copy.
             if number in consumed and number not in given and isinstance(value, aot.Storage):
                 nbytes = self._array_of(arg).nbytes
                 copy = aot.Storage("temporary", -1, nbytes)

@@ -79,6 +79,8 @@ class FunctionPlanner(CallPlanner):
             (param, self._in_memory(region, arg, array) if isinstance(param, aot.Storage) else arg)
             for param, arg, array in zip(self.native.parameters, args, arrays, strict=True)
         ]
+        # Parameters that stay what they are need no assignment, and count as invariant in the
+        # passes that follow.
         assigned = aot.Assign(tuple((param, arg) for param, arg in pairs if param is not arg))
         region.append(aot.NextRound(assigned, sizes))
 
@@ -240,6 +242,8 @@ class FunctionPlanner(CallPlanner):
             lhs = self._in_memory(branch.then, lhs, aot.Array(lhs.dtype, ()))
         target: aot.Register | aot.Storage
         if isinstance(lhs, aot.Storage) and isinstance(rhs, aot.Storage):
+            # Neither side is copied: the value of the branch is the address of one of two arrays,
+            # like a phi node.
             target = aot.Storage("pointer", -1, lhs.nbytes, sources=[lhs, rhs])
             self.native.pointers.append(target)
         elif isinstance(lhs, aot.Register | aot.Immediate) and isinstance(rhs, aot.Register | aot.Immediate):

@@ -160,6 +160,8 @@ class ValuePlanner:
 
     def _require_size(self, region: aot.Region, size: Extent, expected: Extent) -> None:
         """Have two sizes be equal."""
+        # Known while planning: no code. Static sizes that differ are a program that this path does
+        # not support; all others are compared by the machine code.
         if ANALYZER.can_prove_equal(as_expr(size), as_expr(expected)):
             return
         if isinstance(size, int) and isinstance(expected, int):
