@@ -117,6 +117,10 @@ operators(
         "HardSwish": lambda node: activations.hard_swish(node[0]),
         "LogSoftmax": lambda node: _normalize(node, "nn.log_softmax"),
         "Mish": lambda node: activations.mish(node[0]),
+        "Selu": lambda node: (
+            activations.elu(node[0], node.number("alpha", 1.6732631921768188))
+            * node.number("gamma", 1.0507010221481323)
+        ),
         "Softmax": lambda node: _normalize(node, "nn.softmax"),
         "Swish": lambda node: activations.swish(node[0], node.number("alpha", 1.0)),
     }
